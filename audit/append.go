@@ -19,6 +19,7 @@ const (
 type request struct {
 	rows     []Row
 	receipts [][]byte      // beside rows, nil where there is none
+	packed   []packed      // what is stored of both
 	soon     bool          // the disk need not be waited for
 	note     []byte        // the answer to Checkpoint
 	state    atomic.Int32  // waiting until the writer takes it or the caller gives up
@@ -37,14 +38,11 @@ const (
 //
 // An error means that nothing was written, also when ctx ended: a request whose rows are being
 // written by then is waited for. The exception is a disk that fails in the middle of a commit,
-// or as the rows are put on it: whether they are in the log shows at the next Open, and this Log takes no more.
+// or as the rows are put on it: whether they are in the log shows later. The next call opens the log anew then, and checks it.
 func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 	r, err := newRequest(entries)
 	if err == nil && len(entries) > 0 {
-		var done bool
-		if done, err = l.commitHere(ctx, r); !done && err == nil {
-			err = l.do(ctx, l.queue, r)
-		}
+		err = l.append(ctx, r)
 	}
 	if err != nil {
 		err = &Unwritten{fmt.Errorf("append to audit log %q: %w", l.path, err)}
@@ -54,6 +52,36 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 		return nil, err
 	}
 	return r.rows, nil
+}
+
+// append appends to the active file, and to the next one where that is closed by now.
+func (l *Log) append(ctx context.Context, r *request) error {
+	for {
+		f, err := l.usable(ctx)
+		if err == nil {
+			err = f.append(ctx, r)
+		}
+		if !errors.Is(err, errRotated) {
+			if err == nil && !r.soon {
+				l.recovery.written.Store(&r.rows[len(r.rows)-1])
+			}
+			return err
+		}
+		if _, err := l.advance(ctx, f); err != nil {
+			return err
+		}
+		r.done, r.state = make(chan struct{}), atomic.Int32{}
+	}
+}
+
+func (l *logFile) append(ctx context.Context, r *request) error {
+	if err := l.pack(ctx, r); err != nil {
+		return err
+	}
+	if done, err := l.commitHere(ctx, r); done || err != nil {
+		return err
+	}
+	return l.do(ctx, l.queue, r)
 }
 
 func newRequest(entries []Entry) (*request, error) {
@@ -95,7 +123,7 @@ func object(data any) (json.RawMessage, error) {
 	return json.RawMessage(utf8(string(b))), nil
 }
 
-func (l *Log) do(ctx context.Context, to chan<- *request, r *request) error {
+func (l *logFile) do(ctx context.Context, to chan<- *request, r *request) error {
 	if err := l.send(ctx, to, r); err != nil {
 		return err
 	}
@@ -110,7 +138,7 @@ func (l *Log) do(ctx context.Context, to chan<- *request, r *request) error {
 	return r.err
 }
 
-func (l *Log) send(ctx context.Context, to chan<- *request, r *request) error {
+func (l *logFile) send(ctx context.Context, to chan<- *request, r *request) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.closed {
@@ -132,7 +160,7 @@ const maxBatch = 512
 
 // commitHere writes r in the caller's goroutine, which saves two wake-ups, if there is no other writer, in this process
 // or another. Otherwise nothing is written, and r is queued.
-func (l *Log) commitHere(ctx context.Context, r *request) (done bool, err error) {
+func (l *logFile) commitHere(ctx context.Context, r *request) (done bool, err error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.closed {
@@ -153,7 +181,7 @@ func (l *Log) commitHere(ctx context.Context, r *request) (done bool, err error)
 }
 
 // lockNow takes the database's lock if it is free. An error concerns the requests to be written.
-func (l *Log) lockNow() (ready bool, err error) {
+func (l *logFile) lockNow() (ready bool, err error) {
 	if l.w.conn == nil { // to open it may take long, and could not be given up
 		return false, nil
 	}
@@ -165,7 +193,7 @@ func (l *Log) lockNow() (ready bool, err error) {
 
 // commitNext writes a request that has waited, as soon as it can. Until it has the database's lock nothing is
 // taken, so that callers can give up as long as others keep us waiting.
-func (l *Log) commitNext(r *request) {
+func (l *logFile) commitNext(r *request) {
 	l.next.Store(true)
 	l.writeMu.Lock()
 	l.next.Store(false)
@@ -174,7 +202,7 @@ func (l *Log) commitNext(r *request) {
 
 // commit writes r, and what else waits by now, unless err says why there is no lock to do it under. It unlocks
 // writeMu before it waits for the disk.
-func (l *Log) commit(r *request, err error) {
+func (l *logFile) commit(r *request, err error) {
 	batch := l.take(r)
 	last, err := l.put(batch, err)
 	if err == nil && slices.ContainsFunc(batch, func(r *request) bool { return !r.soon }) {
@@ -196,7 +224,7 @@ func (l *Log) commit(r *request, err error) {
 }
 
 // put writes batch as one commit, and unlocks writeMu.
-func (l *Log) put(batch []*request, err error) (commit int64, _ error) {
+func (l *logFile) put(batch []*request, err error) (commit int64, _ error) {
 	defer l.writeMu.Unlock()
 	if err == nil {
 		err = l.w.end(l.w.insert(batch, l.now))
@@ -208,7 +236,7 @@ func (l *Log) put(batch []*request, err error) (commit int64, _ error) {
 }
 
 // take returns r and the requests that wait behind it, but those whose callers have given up.
-func (l *Log) take(r *request) (batch []*request) {
+func (l *logFile) take(r *request) (batch []*request) {
 	for r != nil {
 		if r.state.CompareAndSwap(waiting, taken) {
 			batch = append(batch, r)

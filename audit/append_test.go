@@ -79,7 +79,14 @@ func TestAppendRefuses(t *testing.T) {
 func TestAppendIsSynchronous(t *testing.T) {
 	l := openLog(t, logPath(t))
 	asked, disk := make(chan struct{}, 8), make(chan error)
+	gone := errors.New("the disk is gone")
+	var failing, sound atomic.Bool
 	l.sync = func(f *os.File) error {
+		if failing.Load() {
+			return gone
+		} else if sound.Load() {
+			return nil
+		}
 		if f.Name() != l.path+"-wal" {
 			t.Errorf("%s is put on the disk", f.Name())
 		}
@@ -107,7 +114,8 @@ func TestAppendIsSynchronous(t *testing.T) {
 	if done.Load() {
 		t.Error("a durable row was returned before it was on the disk")
 	}
-	disk <- errors.New("the disk is gone")
+	failing.Store(true)
+	disk <- gone
 	if err := <-answer; err == nil || !strings.Contains(err.Error(), "the disk is gone") {
 		t.Errorf("got %v from a disk that fails", err)
 	}
@@ -116,14 +124,21 @@ func TestAppendIsSynchronous(t *testing.T) {
 			t.Error("a row was taken after the disk had failed")
 		}
 	}
-	wantSound(t, l, 2)
+	if err := l.Writable(); err == nil || !strings.Contains(err.Error(), "it is tried again each second") {
+		t.Errorf("writable: %v", err)
+	}
+	sound.Store(true)
+	failing.Store(false)
+	hosttest.Until(t, "the log is written again", func() bool { return l.Writable() == nil })
+	fill(t, l, 1)
+	wantSound(t, l, 3)
 }
 
 // Who waits for the disk holds up nobody who need not, and what is written meanwhile is put there at once.
 func TestAppendWhileDiskIsSlow(t *testing.T) {
 	l := openLog(t, logPath(t))
 	fill(t, l, 1)
-	before := l.disk.waits
+	before := l.active.Load().disk.waits
 	asked, disk := make(chan struct{}, 8), make(chan error)
 	l.sync = func(*os.File) error {
 		asked <- struct{}{}
@@ -143,12 +158,12 @@ func TestAppendWhileDiskIsSlow(t *testing.T) {
 	appendOne(true)
 	hosttest.Until(t, "a row that is to be there soon is returned", func() bool { return returned.Load() == 1 })
 	appendOne(false)
-	hosttest.Until(t, "another is written", func() bool { return l.disk.commits.Load() == 4 })
+	hosttest.Until(t, "another is written", func() bool { return l.active.Load().disk.commits.Load() == 4 })
 	disk <- nil
 	<-asked
 	disk <- nil
 	hosttest.Until(t, "all are on the disk", func() bool { return returned.Load() == 3 })
-	if got := l.disk.waits - before; got != 2 {
+	if got := l.active.Load().disk.waits - before; got != 2 {
 		t.Errorf("the disk was waited for %d times", got)
 	}
 	wantSound(t, l, 4)

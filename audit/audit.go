@@ -11,13 +11,15 @@
 //   - Seq orders the rows. Time is what the clock said when the row was written, so it follows Seq
 //     too, but only as long as nobody sets the clock back.
 //
-// A receipt that comes with a row is kept beside it; the row says its hash.
+// A receipt that comes with a row is kept with it; the row says its hash. Both are compressed, and come out byte for byte.
+//
+// A log is a series of files. [Log.Rotate] closes the last one and goes on in a new one, whose first row has the signed checkpoint over all
+// rows before: numbers, chain and tree go on, and older files can be moved away or deleted ([Log.Prune]).
 //
 // Whoever cuts rows off the end, or rewrites all rows from one on, leaves a chain that is whole. A log that is signed
 // ([OpenSigned]) shows that, too: the hashes of its rows are the leaves of a Merkle tree (RFC 6962), and signed
 // checkpoints (C2SP tlog-checkpoint) say what the tree was at a size. They are in the log, the newest is also in a file
-// beside it, and anybody may keep some elsewhere. [Log.Proof] proves one row to somebody who has only the public key,
-// and [Log.Seal] moves old rows into files that stay provable.
+// beside it, and anybody may keep some elsewhere. [Log.Proof] proves one row to somebody who has only the public key.
 //
 // The first row is signed as soon as it is written, so a log of which rows, receipts or keys say that it was signed, and which has
 // no checkpoint, is one from which they were taken ([Report.Bad]); rows that were signed late are remarks.
@@ -32,7 +34,6 @@ package audit
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,8 +42,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Entry is the content of a new row.
@@ -70,33 +69,21 @@ type Row struct {
 	Hash      string          `json:"hash"` // hex SHA-256 of everything above
 }
 
-// Log is an open audit log. It is safe for concurrent use.
+// Log is an open audit log: a series of files, of which rows are appended to the last, the active one. It is safe for concurrent use.
 type Log struct {
-	path string
-	file os.FileInfo // of path when it was opened
-	db   *sql.DB
-	wait time.Duration // longest wait for a lock
-	now  func() time.Time
-	sync func(*os.File) error // puts a file on the disk
+	path    string        // of its first file, by which a log is named
+	wait    time.Duration // longest wait for a lock
+	signing *Signing      // nil where nothing is signed
+	now     func() time.Time
+	sync    func(*os.File) error // puts a file on the disk
 
-	writeMu    sync.Mutex  // held while rows are written
-	next       atomic.Bool // a waiting request gets writeMu next
-	w          writer      // guarded by writeMu
-	disk       disk
-	flushTimer *time.Timer // until commits that nobody waits for are flushed; set under writeMu
+	active atomic.Pointer[logFile]
+	mu     sync.Mutex       // guards files, and is held while another becomes the active one
+	files  map[int]*logFile // that are open, by number
+	named  []*logFile       // the only files, where OpenFiles named them
+	closed bool
 
-	signer             *signer      // nil where nothing is signed
-	unsigned           atomic.Int64 // rows appended through this Log since it was last tried to sign them
-	wrote              atomic.Int64 // when the last of them was, in nanoseconds since opened
-	opened             time.Time
-	wake               chan struct{} // signalled when there are rows to sign
-	queue              chan *request // Append
-	checkpointRequests chan *request // Checkpoint
-	written            chan struct{} // closed when the writer has ended
-	mu                 sync.RWMutex  // guards closed: what is sent to queue, or written by its caller, is so before Close
-	closed             bool
-
-	condition    condition
+	recovery     recovery
 	debtMu       sync.Mutex // held while rows that are owed are kept or written
 	debts        []debt     // owed rows that no file has; guarded by debtMu
 	stopSettling func()     // nil where nothing settles
@@ -116,17 +103,12 @@ func Open(ctx context.Context, path string) (*Log, error) {
 	return open(ctx, path, lockWait, nil)
 }
 
-func open(ctx context.Context, path string, wait time.Duration, s *signer) (*Log, error) {
-	l := &Log{
-		wait: wait, now: time.Now, sync: syncData, signer: s,
-		queue: make(chan *request, 256), checkpointRequests: make(chan *request), written: make(chan struct{}),
-		flushTimer: time.NewTimer(flushDelay), opened: time.Now(), wake: make(chan struct{}, 1),
-	}
-	l.flushTimer.Stop()
-	if err := l.connect(ctx, path); err != nil {
+func open(ctx context.Context, path string, wait time.Duration, s *Signing) (*Log, error) {
+	l := &Log{wait: wait, signing: s, now: time.Now, sync: syncData, files: map[int]*logFile{}}
+	err := l.openActive(ctx, path)
+	if err != nil {
 		return nil, fmt.Errorf("open audit log %q: %w", path, explain(err, wait))
 	}
-	go l.write()
 	if s != nil {
 		settling, stop := context.WithCancel(context.Background())
 		l.stopSettling, l.settled = stop, make(chan struct{})
@@ -135,58 +117,39 @@ func open(ctx context.Context, path string, wait time.Duration, s *signer) (*Log
 	return l, nil
 }
 
-func (l *Log) connect(ctx context.Context, path string) (err error) {
+// openActive opens the last file.
+func (l *Log) openActive(ctx context.Context, path string) (err error) {
 	if l.path, err = filepath.Abs(path); err != nil {
 		return err
 	}
-	if l.file, err = find(ctx, l.path); err != nil {
-		return err
-	}
-	if l.db, err = sql.Open("sqlite", statefile.Database(l.path, l.wait)); err != nil {
-		return err
-	}
-	if err := l.check(ctx); err != nil {
-		l.db.Close()
-		return err
-	}
-	return nil
-}
-
-// check refuses a database that this program cannot continue.
-func (l *Log) check(ctx context.Context) error {
-	id, err := one[int64](ctx, l.db, "PRAGMA application_id")
+	numbers, err := fileNumbers(l.path)
 	if err != nil {
 		return err
 	}
-	if id != schemaID {
-		return errForeign
+	number := 1
+	if len(numbers) > 0 {
+		number = numbers[len(numbers)-1]
 	}
-	version, err := one[int64](ctx, l.db, "PRAGMA user_version")
-	switch {
-	case err != nil || version == schemaVersion:
+	f, err := l.openFile(ctx, number, true)
+	if err != nil {
 		return err
-	case version > schemaVersion:
-		return fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that wrote it, or a newer one", version, schemaVersion)
 	}
-	return fmt.Errorf("its format is version %d, which no release had, and this program knows version %d: %s", version, schemaVersion, restore)
+	l.active.Store(f)
+	return nil
 }
 
 // Close waits for the appends under way, signs what was appended, and closes the log. Later appends are errors. An
-// error says that rows stay unsigned, or that the file could not be closed. It is safe to call more than once.
+// error says that rows stay unsigned, or that a file could not be closed. It is safe to call more than once.
 func (l *Log) Close() error {
-	lost := l.closeDebts()
+	err := l.closeDebts()
 	l.mu.Lock()
-	if !l.closed {
-		l.closed = true
-		close(l.queue)
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, f := range l.files {
+		err = errors.Join(err, f.close())
 	}
-	l.mu.Unlock()
-	<-l.written
-	err := errors.Join(lost, l.db.Close())
-	if l.signer != nil {
-		if unsigned := l.signer.err; unsigned != nil {
-			err = errors.Join(fmt.Errorf("sign audit log %q: %w", l.path, unsigned), err)
-		}
+	for _, f := range l.named {
+		err = errors.Join(err, f.close())
 	}
 	return err
 }

@@ -27,6 +27,9 @@ func (c *chain) add(r Row) *Bad {
 		return &Bad{r.Seq, "stands before the first row"}
 	case r.Seq > c.next:
 		return &Bad{c.next, fmt.Sprintf("is missing: the row after row %d is row %d", c.next-1, r.Seq)}
+	case len(r.Prev) == 2*linkSize && r.Seq > 1:
+		c.next, c.head = c.next-1, c.prev
+		return &Bad{r.Seq - 1, fmt.Sprintf("was replaced, or rows behind it were taken out: row %d was chained to another row in its place", r.Seq)}
 	case r.Hash != hex.EncodeToString(hash[:]):
 		return &Bad{r.Seq, "was edited: its hash does not match what it says"}
 	case r.Prev != c.head && r.Seq == 1:
@@ -39,16 +42,18 @@ func (c *chain) add(r Row) *Bad {
 	return nil
 }
 
-// trace distinguishes a moved row from an edited one: the row that a moved row was chained to is still in the log.
-func (v *verification) trace(ctx context.Context, r Row, bad *Bad) error {
-	if bad.Seq != r.Seq || r.Prev == v.chain.head {
+// trace distinguishes a moved row from one that follows a replaced one: the row that a moved row was chained to is still in the log. The
+// chain was as in before.
+func (v *verification) trace(ctx context.Context, r Row, before chain, bad *Bad) error {
+	if r.Seq != before.next || len(r.Prev) != 2*linkSize {
 		return nil
 	}
-	prev, _ := hex.DecodeString(r.Prev) // hex because scan made it
-	seq, err := one[int64](ctx, v.l.db, "SELECT seq FROM audit WHERE hash = ? LIMIT 1", prev)
+	part, _ := hex.DecodeString(r.Prev) // hex because scan made it
+	seq, err := one[int64](ctx, v.l.db, fmt.Sprintf("SELECT seq FROM audit WHERE substr(hash, 1, %d) = ? LIMIT 1", linkSize), part)
 	switch {
 	case err == nil:
-		bad.Why = fmt.Sprintf("was moved here: it follows on what is now row %d", seq)
+		*bad = Bad{r.Seq, fmt.Sprintf("was moved here: it follows on what is now row %d", seq)}
+		v.chain = before
 	case errors.Is(err, sql.ErrNoRows), unreadable(err):
 		return nil
 	}
@@ -61,7 +66,7 @@ func unreadable(err error) bool {
 		code := s.Code() & 0xff
 		return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_ERROR
 	}
-	return errors.Is(err, errType)
+	return errors.Is(err, errType) || errors.Is(err, errPacked) || errors.Is(err, errDictionary)
 }
 
 const hashSize = sha256.Size
@@ -78,15 +83,18 @@ func sum(r Row) [hashSize]byte {
 // Prev, Seq and the nanoseconds of Time as eight bytes each, big-endian, then Kind, Run, Namespace
 // and Data, each behind its length, which is eight bytes too.
 func encode(r Row) []byte {
-	b := make([]byte, 0, 128+len(r.Kind)+len(r.Run)+len(r.Namespace)+len(r.Data))
 	prev, _ := hex.DecodeString(r.Prev) // made from bytes, so it is hex
+	b := make([]byte, 0, 128+len(r.Kind)+len(r.Run)+len(r.Namespace)+len(r.Data))
+	return appendRow(b, prev, r.Seq, r.Time.UnixNano(), []byte(r.Kind), []byte(r.Run), []byte(r.Namespace), r.Data)
+}
+
+func appendRow(b, prev []byte, seq, nanos int64, texts ...[]byte) []byte {
 	b = append(append(b, domain...), prev...)
-	b = binary.BigEndian.AppendUint64(b, uint64(r.Seq))
-	b = binary.BigEndian.AppendUint64(b, uint64(r.Time.UnixNano()))
-	for _, s := range []string{r.Kind, r.Run, r.Namespace} {
+	b = binary.BigEndian.AppendUint64(b, uint64(seq))
+	b = binary.BigEndian.AppendUint64(b, uint64(nanos))
+	for _, s := range texts {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	b = binary.BigEndian.AppendUint64(b, uint64(len(r.Data)))
-	return append(b, r.Data...)
+	return b
 }

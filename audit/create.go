@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,14 +20,14 @@ var schema string
 // The application_id and user_version that the schema sets.
 const (
 	schemaID      = 0x73626d61
-	schemaVersion = 2
+	schemaVersion = 3
 )
 
-// find returns the log file at path, and makes it first if there is none.
-func find(ctx context.Context, path string) (os.FileInfo, error) {
+// find returns the log file at path. If there is none and it may be made, find makes it first.
+func find(ctx context.Context, path string, make bool) (os.FileInfo, error) {
 	statefile.Tidy(filepath.Dir(path), newKind, statefile.Abandoned)
 	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && make {
 		if err := create(ctx, path); err != nil {
 			return nil, err
 		}
@@ -45,7 +46,13 @@ func find(ctx context.Context, path string) (os.FileInfo, error) {
 
 // create makes a new log at path, whole, unless there is one.
 func create(ctx context.Context, path string) error {
-	return statefile.CreateDatabase(ctx, path, newKind, schema, func(path string) string { return statefile.Database(path, lockWait) })
+	return createWith(ctx, path, "")
+}
+
+// createWith is create for a log that begins with what statements insert.
+func createWith(ctx context.Context, path, statements string) error {
+	text := schema + fmt.Sprintf("\nINSERT INTO dictionary (id, text) VALUES (1, x'%x');\n", dictionary) + statements
+	return statefile.CreateDatabase(ctx, path, newKind, text, func(path string) string { return statefile.Database(path, lockWait) })
 }
 
 // newKind is in the name of a log that is being made.

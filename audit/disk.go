@@ -31,7 +31,7 @@ func (d *disk) failure() error {
 
 // flush puts all commits up to a number on the disk, as SQLite would after each commit with synchronous=FULL. After a
 // failure the state of the disk is unknown, and nothing more is written.
-func (d *disk) flush(l *Log, commit int64) error {
+func (d *disk) flush(l *logFile, commit int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.on.Load() >= commit {
@@ -66,7 +66,7 @@ func (d *disk) waited() bool {
 }
 
 // settle flushes the commits of this and other processes: signed rows must not be lost.
-func (d *disk) settle(l *Log) error {
+func (d *disk) settle(l *logFile) error {
 	if _, err := os.Stat(l.path + "-wal"); errors.Is(err, fs.ErrNotExist) {
 		return d.failure() // all is in the log's own file
 	}
@@ -101,7 +101,7 @@ const oftenFlushed = 8
 
 // preallocateWAL grows the -wal file of a busy log, once, and returns the file if it has grown. Where the disk has no
 // space, the file is left as it was.
-func (l *Log) preallocateWAL() *os.File {
+func (l *logFile) preallocateWAL() *os.File {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
 	w, wal := &l.w, l.disk.often()

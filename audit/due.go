@@ -9,13 +9,13 @@ import (
 // How long rows stay unsigned.
 const (
 	idle    = time.Second     // when no others follow
-	longest = 5 * time.Second // when others follow all the time
+	longest = 5 * time.Second // when others follow all the time, and between two looks for rows of others
 	pause   = 2 * time.Second // after a failure, until the next try
 )
 
 // try makes a checkpoint, and keeps the error for Close: rows are never lost for want of a
 // signature, and the next try covers them, too.
-func (s *signer) try(l *Log) ([]byte, error) {
+func (s *signer) try(l *logFile) ([]byte, error) {
 	l.unsigned.Store(0)
 	note, err := s.checkpoint(l)
 	if err == nil || errors.Is(err, errNoRows) {
@@ -43,28 +43,27 @@ func (s *signer) mark() {
 	}
 }
 
-// adopt marks the row about a new key, which another Log wrote before there was a key to sign with, as unsigned: no
-// other row may follow. It reads the log once, in a quiet moment or at the end; a log with other rows and no checkpoint
-// is left as the evidence that it is.
-func (s *signer) adopt(l *Log) {
-	if s.adopted || s.due || l.unsigned.Load() > 0 {
+// adopt marks rows as unsigned that another Log left: one that was killed, or that wrote about a new key before there was one to sign with.
+// A log with other rows and no checkpoint at all is left as the evidence that it is.
+func (s *signer) adopt(l *logFile) {
+	if s.due || l.unsigned.Load() > 0 {
 		return
 	}
-	s.adopted = true
+	s.adopted = time.Now()
 	ctx := context.Background()
 	if err := s.connect(ctx, l); err != nil {
 		return
 	}
-	only, err := one[bool](ctx, s.conn, `SELECT NOT EXISTS (SELECT 1 FROM checkpoints) AND EXISTS (SELECT 1 FROM audit)
-		AND NOT EXISTS (SELECT 1 FROM audit WHERE kind <> 'key.created')`)
-	if err == nil && only {
+	left, err := one[bool](ctx, s.conn, `SELECT coalesce((SELECT max(size) FROM checkpoints), 0) < (SELECT coalesce(max(seq), 0) FROM audit)
+		AND (EXISTS (SELECT 1 FROM checkpoints) OR NOT EXISTS (SELECT 1 FROM audit WHERE kind <> 'key.created'))`)
+	if err == nil && left {
 		s.none = true
 		s.mark()
 	}
 }
 
 // signIfDue signs the new rows if it is time, and returns the time until the next check, as untilDue does.
-func (s *signer) signIfDue(l *Log) time.Duration {
+func (s *signer) signIfDue(l *logFile) time.Duration {
 	rows := l.unsigned.Load()
 	if rows > 0 {
 		s.mark()
@@ -79,12 +78,14 @@ func (s *signer) signIfDue(l *Log) time.Duration {
 }
 
 // untilDue returns how long rows may stay unsigned if no others follow.
-func (s *signer) untilDue(l *Log) time.Duration {
+func (s *signer) untilDue(l *logFile) time.Duration {
 	switch {
-	case s != nil && !s.due && !s.adopted:
-		return idle
-	case s == nil || !s.due:
+	case s == nil:
 		return 24 * time.Hour // there is nothing to do then, either
+	case !s.due && s.adopted.IsZero():
+		return idle
+	case !s.due:
+		return max(0, time.Until(s.adopted.Add(longest)))
 	case s.err != nil:
 		return max(0, time.Until(s.failed.Add(pause)))
 	case s.none: // so that a log without a checkpoint is one from which they were removed

@@ -37,6 +37,15 @@ const (
 	elsewhere = "make the file and its directory writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
 )
 
+// otherVersion refuses a log of another format, and says what to do with it. No format before this one was released.
+func otherVersion(version int64) error {
+	if version > schemaVersion {
+		return fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that wrote it, or a newer one", version, schemaVersion)
+	}
+	return fmt.Errorf("its format is version %d, which no release had, and this program writes version %d: move it away, with its -wal, "+
+		"-checkpoint and -owed files, and a new log starts in its place; only the sandboxmcp that wrote it reads it", version, schemaVersion)
+}
+
 // explain adds the remedy to an error of SQLite or of the file system.
 func explain(err error, wait time.Duration) error {
 	var s *sqlite.Error
@@ -64,7 +73,7 @@ func advice(code int, wait time.Duration) string {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL:
 		return fmt.Sprintf("another process has held its lock for more than %v: see which with fuser, end it, and try again", wait)
 	case sqlite3.SQLITE_FULL:
-		return "free some disk space and try again; rows that were acknowledged are safe"
+		return "free some disk space, or delete old files of the log: sandboxmcp audit rotate --keep 90d; rows that were acknowledged are safe"
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return "the file is damaged, or no audit log: " + restore
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:

@@ -1,28 +1,124 @@
 package audit
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"io"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// openHashed opens a regular file, and returns its SHA-256 in hex.
-func openHashed(path string) (*os.File, string, error) {
-	f, err := statefile.Open(path)
+// logFile is an open file of a log.
+type logFile struct {
+	base   string      // path of the log
+	path   string      // of this file
+	number int         // 1 for the first
+	first  int64       // number of its first row, also of one that is yet to come
+	file   os.FileInfo // of path when it was opened
+	db     *sql.DB
+	wait   time.Duration // longest wait for a lock
+	now    func() time.Time
+	sync   func(*os.File) error // puts a file on the disk
+
+	writeMu    sync.Mutex  // held while rows are written
+	next       atomic.Bool // a waiting request gets writeMu next
+	w          writer      // guarded by writeMu
+	disk       disk
+	flushTimer *time.Timer // until commits that nobody waits for are flushed; set under writeMu
+
+	signer             *signer      // nil where nothing is signed
+	unsigned           atomic.Int64 // rows appended through this file since it was last tried to sign them
+	wrote              atomic.Int64 // when the last of them was, in nanoseconds since opened
+	opened             time.Time
+	wake               chan struct{} // signalled when there are rows to sign
+	queue              chan *request // append
+	checkpointRequests chan *request // checkpointNow
+	written            chan struct{} // closed when the writer has ended
+	mu                 sync.RWMutex  // guards closed: what is sent to queue, or written by its caller, is so before close
+	closed             bool
+
+	full      atomic.Bool             // the signer leaves the -wal file alone: the disk has no room
+	packed    atomic.Pointer[packing] // nil until the first row is read or written
+	condition condition
+}
+
+// openFile opens the file of a number, which is made where it is the first and none is there, and keeps it in files. An active one can be signed.
+func (l *Log) openFile(ctx context.Context, number int, active bool) (*logFile, error) {
+	f := l.newFile(fileName(l.path, number), number)
+	if active && l.signing != nil {
+		f.signer = &signer{Signing: *l.signing}
+	}
+	if err := f.connect(ctx); err != nil {
+		return nil, err
+	}
+	l.files[number] = f
+	go f.write()
+	return f, nil
+}
+
+func (l *Log) newFile(path string, number int) *logFile {
+	f := &logFile{
+		base: l.path, path: path, number: number, wait: l.wait,
+		now: func() time.Time { return l.now() }, sync: func(f *os.File) error { return l.sync(f) },
+		queue: make(chan *request, 256), checkpointRequests: make(chan *request), written: make(chan struct{}),
+		flushTimer: time.NewTimer(flushDelay), opened: time.Now(), wake: make(chan struct{}, 1),
+	}
+	f.flushTimer.Stop()
+	return f
+}
+
+func (l *logFile) connect(ctx context.Context) (err error) {
+	if l.file, err = find(ctx, l.path, l.number == 1); err != nil {
+		return err
+	}
+	if l.db, err = sql.Open("sqlite", statefile.Database(l.path, l.wait)); err != nil {
+		return err
+	}
+	err = l.check(ctx)
+	if l.first = 1; err == nil && l.number > 1 {
+		l.first, err = one[int64](ctx, l.db, "SELECT coalesce(min(seq), 1) FROM audit")
+	}
 	if err != nil {
-		return nil, "", err
+		l.db.Close()
 	}
-	sum := sha256.New()
-	_, err = io.Copy(sum, f)
-	if err == nil {
-		_, err = f.Seek(0, io.SeekStart)
-	}
+	return err
+}
+
+// check refuses a database that this program cannot continue.
+func (l *logFile) check(ctx context.Context) error {
+	id, err := one[int64](ctx, l.db, "PRAGMA application_id")
 	if err != nil {
-		f.Close()
-		return nil, "", err
+		return err
 	}
-	return f, hex.EncodeToString(sum.Sum(nil)), nil
+	if id != schemaID {
+		return errForeign
+	}
+	version, err := one[int64](ctx, l.db, "PRAGMA user_version")
+	if err == nil && version != schemaVersion {
+		err = otherVersion(version)
+	}
+	return err
+}
+
+// close waits for the appends under way, signs what was appended, and closes the file.
+func (l *logFile) close() error {
+	l.mu.Lock()
+	if !l.closed {
+		l.closed = true
+		close(l.queue)
+	}
+	l.mu.Unlock()
+	<-l.written
+	err := l.db.Close()
+	if l.signer != nil {
+		if unsigned := l.signer.err; unsigned != nil {
+			err = errors.Join(fmt.Errorf("sign audit log %q: %w", l.path, unsigned), err)
+		}
+	}
+	return err
 }

@@ -35,7 +35,7 @@ func recordFormat(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{path: formatFile(schemaVersion), l.latestPath(): formatFile(schemaVersion) + "-checkpoint"} {
+	for from, to := range map[string]string{path: formatFile(schemaVersion), l.active.Load().latestPath(): formatFile(schemaVersion) + "-checkpoint"} {
 		content, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)

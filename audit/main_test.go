@@ -17,13 +17,13 @@ import (
 // children are what the test binary does instead of testing when it is started again as a process
 // that shares a log with the test.
 var children = map[string]func(path string, args []string) error{
-	"write": childWrite, // a number of rows from a number of goroutines
-	"runs":  childRuns,  // like a number of runs on the command line
-	"hold":  childHold,  // a lock
-	"open":  childOpen,  // once, and tells that it begins
-	"sign":  childSign,  // appends and signs until it is killed, reporting each row that it was promised
-	"once":  childOnce,  // appends a row and signs it
-	"seal":  childSeal,  // all that is there, again and again, reporting when: nobody hears it once the test is gone, and that ends it
+	"write":  childWrite,  // a number of rows from a number of goroutines
+	"runs":   childRuns,   // like a number of runs on the command line
+	"hold":   childHold,   // a lock
+	"open":   childOpen,   // once, and tells that it begins
+	"sign":   childSign,   // appends and signs until it is killed, reporting each row that it was promised
+	"rotate": childRotate, // appends and rotates until it is killed
+	"once":   childOnce,   // appends a row and signs it
 }
 
 const childVar = "AUDIT_TEST_CHILD"

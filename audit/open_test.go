@@ -115,7 +115,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"without the last page", log[:len(log)-4096], "", []string{"damaged", "move it", "backup"}},
 		{"without the first page", log[4096:], "", []string{"damaged", "move it", "backup"}},
 		{"a foreign database", log, "PRAGMA application_id = 252006673", []string{"not an audit log", "another file"}},
-		{"a newer format", log, "PRAGMA user_version = 3", []string{"version 3", "the sandboxmcp that wrote it"}},
+		{"a newer format", log, "PRAGMA user_version = 4", []string{"version 4", "knows version 3", "a newer one"}},
+		{"an older format", log, "PRAGMA user_version = 2", []string{"version 2", "which no release had", "move it away", "-owed", "only the sandboxmcp that wrote it"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

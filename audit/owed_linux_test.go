@@ -103,16 +103,22 @@ func TestOwedInMemory(t *testing.T) {
 	if err := os.Mkdir(l.owedPath(), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	l.disk.failed.Store(&errClosed) // nothing is written any more
+	refuse := func(statement string) {
+		if _, err := l.active.Load().db.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const nothing = "CREATE TRIGGER zz BEFORE INSERT ON audit BEGIN SELECT raise(ABORT, 'not now'); END"
+	refuse(nothing)
 	if _, err := l.Append(t.Context(), gone("one")); !errors.As(err, new(*Owed)) || !strings.Contains(err.Error(), "unless this process ends") {
 		t.Errorf("got %v", err)
 	}
-	l.disk.failed.Store(nil)
+	refuse("DROP TRIGGER zz")
 	if err := l.settle(t.Context()); err != nil {
 		t.Error(err)
 	}
 	wantLate(t, l, "one")
-	l.disk.failed.Store(&errClosed)
+	refuse(nothing)
 	if _, err := l.Append(t.Context(), gone("two")); err == nil {
 		t.Error("it is written")
 	}

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
 )
 
 // NoteError says that one of VerifyOptions.Checkpoints cannot be compared with the log: it is no checkpoint
@@ -27,11 +29,7 @@ func (e *NoteError) Unwrap() error { return e.Err }
 
 // prepare reads the checkpoints and tables to compare with. The order matters: rows come before the checkpoint that
 // covers them, so a checkpoint that is read first never covers more than is there.
-func (v *verification) prepare(ctx context.Context, o VerifyOptions) (*Bad, error) {
-	latest, err := ReadCheckpoint(v.l.latestPath())
-	if err != nil {
-		return nil, err
-	}
+func (v *verification) prepare(ctx context.Context) (*Bad, error) {
 	conn, err := v.l.db.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -49,7 +47,68 @@ func (v *verification) prepare(ctx context.Context, o VerifyOptions) (*Bad, erro
 	}
 	origin, _ := readOrigin(ctx, conn) // if there is none, the rows tell why
 	v.ring = newKeyring(origin, v.keys)
-	return v.keep(latest, o)
+	return nil, nil
+}
+
+// latest returns the checkpoint beside the log. Files that were named have none beside them that must cover what they have.
+func (v *verification) latest() ([]byte, error) {
+	if v.log.named != nil {
+		return nil, nil
+	}
+	return ReadCheckpoint(v.log.active.Load().latestPath())
+}
+
+// resume begins with a file that continues another one. Where that is not here, the signed checkpoint at its end vouches for its rows.
+func (v *verification) resume(ctx context.Context) (*Bad, error) {
+	size := v.l.first - 1
+	first, err := v.l.row(ctx, v.l.first)
+	if err != nil {
+		return nil, err
+	}
+	var continued continuation
+	if first.Kind != continuedKind || exact(first.Data, &continued) != nil || continued.Rows != size || !isHash(first.Prev) {
+		return &Bad{v.l.first, "is the first of its file, and is not one that continues another: rows before it were removed"}, nil
+	}
+	c, err := v.ring.open([]byte(continued.Checkpoint))
+	var t tree
+	if err == nil {
+		t, err = nodes{ctx: ctx, q: v.l.db}.tree(size)
+	}
+	switch {
+	case errors.Is(err, errAbsent), err == nil && (c.size != size || c.root != t.root() || continued.Root != c.root.String()):
+		return &Bad{0, fmt.Sprintf("%s does not continue what the checkpoint in its first row, %d, covers", v.l.path, v.l.first)}, nil
+	case err != nil && !unreadable(err):
+		return &Bad{v.l.first, "has a checkpoint that was changed: " + err.Error()}, nil
+	case err != nil:
+		return nil, err
+	}
+	switch here := v.chain.next == v.l.first; {
+	case here && v.tree.root() != t.root():
+		return &Bad{v.l.first, "does not continue the rows before it: its checkpoint was made over others"}, nil
+	case here:
+		return nil, nil
+	case v.chain.next > v.l.first:
+		return &Bad{v.l.first, "is there twice: two files have rows of this number"}, nil
+	}
+	v.absent += v.l.first - v.chain.next
+	v.remarks = append(v.remarks, fmt.Sprintf("rows %d to %d are not here, the last of them in %s: their last hash is %s, and row %d has the signed checkpoint over them",
+		v.chain.next, size, continued.File, first.Prev, v.l.first))
+	v.chain = chain{next: v.l.first, head: first.Prev, prev: first.Prev}
+	v.tree, v.at = t, time.Time{}
+	for ; len(v.external) > 0 && v.external[0].size < size; v.external = v.external[1:] {
+		v.remarks = append(v.remarks, v.external[0].name+" can't be compared: the rows at its end are not here")
+	}
+	for ; len(v.external) > 0 && v.external[0].size == size; v.external = v.external[1:] {
+		if v.external[0].root != t.root() {
+			return &Bad{v.l.first, fmt.Sprintf("does not continue the rows of %s", v.external[0].name)}, nil
+		}
+	}
+	if err := c.covers(first.Time); err != nil {
+		v.doubt(size, "the checkpoint in row "+fmt.Sprint(v.l.first), err)
+	} else {
+		v.proven = mark{size, first.Prev, c.root}
+	}
+	return nil, nil
 }
 
 // snapshot reads the length of the log at a moment.
@@ -59,13 +118,9 @@ func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	defer tx.Rollback()
-	if v.segments, err = v.l.segments(ctx, tx, 0); err != nil {
-		return err
-	}
 	if v.head, err = lastSeq(ctx, tx); err != nil {
 		return err
 	}
-	v.known = true
 	v.newest, err = one[int64](ctx, tx, "SELECT coalesce(max(size), 0) FROM checkpoints")
 	return err
 }
@@ -97,7 +152,7 @@ func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
 			return &Bad{0, fmt.Sprintf("%s: %v", name, err)}, nil
 		}
 		v.external = append(v.external, point{c, name})
-	case v.newest > 0:
+	case v.newest > 0 && v.log.named == nil:
 		v.remarks = append(v.remarks, fmt.Sprintf("%s is not there: without it, or a checkpoint kept elsewhere, an older copy in the log's place does not show", v.l.latestPath()))
 	}
 	slices.SortStableFunc(v.external, func(a, b point) int { return cmp.Compare(a.size, b.size) })
@@ -106,7 +161,7 @@ func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
 
 // worldWritable returns a warning for each of the log's file and directory that every user may write to: they could
 // replace the log by an older one. It warns only where permission bits mean that.
-func (l *Log) worldWritable() (remarks []string) {
+func (l *logFile) worldWritable() (remarks []string) {
 	for _, path := range []string{filepath.Dir(l.path), l.path} {
 		info, err := os.Stat(path)
 		if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o002 == 0 || info.IsDir() && info.Mode()&os.ModeSticky != 0 {
@@ -124,4 +179,15 @@ func (v *verification) ringFor(note []byte) keyring {
 	}
 	c, _ := openNote(note, nil)
 	return newKeyring(c.origin, v.keys)
+}
+
+// deleted returns a remark for each file that the last one says was deleted on purpose.
+func (v *verification) deleted(ctx context.Context) (remarks []string) {
+	for r, err := range v.l.rows(ctx, Filter{Kinds: []string{deletedKind}}) {
+		var f File
+		if err == nil && json.Unmarshal(r.Data, &f) == nil {
+			remarks = append(remarks, fmt.Sprintf("row %d says that %s, with rows %d to %d, was deleted as it was old enough", r.Seq, quoted(f.Path), f.First, f.Last))
+		}
+	}
+	return remarks
 }

@@ -18,7 +18,7 @@ func TestPrepared(t *testing.T) {
 			slow, s := openLog(t, path), &signer{Signing: signing(1000), due: true}
 			defer s.close()
 			fill(t, slow, 5)
-			if s.prime(slow); s.tree.size != 5 {
+			if s.prime(slow.active.Load()); s.tree.size != 5 {
 				t.Fatalf("%d rows were prepared", s.tree.size)
 			}
 			fill(t, slow, 1)
@@ -28,7 +28,7 @@ func TestPrepared(t *testing.T) {
 				t.Fatal(err)
 			}
 			fill(t, slow, 2)
-			if _, err := s.checkpoint(slow); err != nil {
+			if _, err := s.checkpoint(slow.active.Load()); err != nil {
 				t.Fatal(err)
 			}
 			wantSigned(t, path, int64(8+after), 'a')

@@ -16,7 +16,7 @@ import (
 // Proof returns a proof that a row is in the log, which needs only the log's public key to check: a C2SP tlog-proof
 // (https://c2sp.org/tlog-proof) with the row's JSON as extra data. id is the number of a row, or a run: then it is the
 // row with the run's receipt or, if there is none, its last row. The row must be covered by a checkpoint; a Log that
-// signs makes one. Of a row that is sealed, the segment must be here.
+// signs makes one.
 func (l *Log) Proof(ctx context.Context, id string) ([]byte, error) {
 	text, err := l.prove(ctx, id)
 	return text, l.failed("proof of "+quoted(id)+" from", err)
@@ -27,7 +27,7 @@ func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := about.row
+	r := about.Row
 	if sum := sum(r); hex.EncodeToString(sum[:]) != r.Hash {
 		return nil, fmt.Errorf("row %d was edited: see sandboxmcp audit verify", r.Seq)
 	}
@@ -35,11 +35,9 @@ func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := nodes{ctx: ctx, q: l.db}
-	if about.segment != nil {
-		if n.sealed, err = about.segment.hashes(); err != nil {
-			return nil, err
-		}
+	n, err := l.nodes(ctx, r.Seq)
+	if err != nil {
+		return nil, err
 	}
 	hashes, err := tlog.ProveRecord(c.size, r.Seq-1, n)
 	if err != nil {
@@ -52,22 +50,16 @@ func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
 	return p.text()
 }
 
-// covering returns the checkpoint to prove a row with: the newest, or for a sealed row the checkpoint at the end of its
-// segment, for which the segment alone is enough.
-func (l *Log) covering(ctx context.Context, about found) (c checkpoint, note []byte, err error) {
-	if s := about.segment; s != nil {
-		if note, err = one[[]byte](ctx, l.db, "SELECT note FROM checkpoints WHERE size = ?", s.Last); err == nil {
-			c, err = openNote(note, nil)
-		}
-		if err != nil {
-			err = fmt.Errorf("checkpoint at row %d: %w: see sandboxmcp audit verify", s.Last, err)
-		}
-		return c, note, err
+// covering returns the checkpoint to prove a row with: the newest.
+func (l *Log) covering(ctx context.Context, about stored) (c checkpoint, note []byte, err error) {
+	seq := about.Seq
+	f, err := l.current(ctx)
+	if err != nil {
+		return c, nil, err
 	}
-	seq := about.row.Seq
-	c, note, err = newestCheckpoint(ctx, l.db)
-	if err == nil && c.size < seq && l.signer != nil {
-		if note, err = l.checkpointNow(ctx); err == nil {
+	c, note, err = newestCheckpoint(ctx, f.db)
+	if err == nil && c.size < seq && f.signer != nil {
+		if note, err = f.checkpointNow(ctx); err == nil {
 			c, err = openNote(note, nil)
 		}
 	}
@@ -202,7 +194,11 @@ func parseProof(text []byte) (p proof, err error) {
 // checkpoint covers: one of keys has signed it (with none, anybody may have), it is of this log, and it matches the log's
 // first rows.
 func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (size int64, err error) {
-	origin, err := readOrigin(ctx, l.db)
+	f, err := l.current(ctx)
+	var origin string
+	if err == nil {
+		origin, err = readOrigin(ctx, f.db)
+	}
 	if err != nil {
 		return 0, l.readError(err)
 	}
@@ -210,13 +206,13 @@ func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (size int6
 	if err != nil {
 		return c.size, err
 	}
-	head, err := lastSeq(ctx, l.db)
+	head, err := lastSeq(ctx, f.db)
 	if err == nil && c.size > head {
 		return c.size, fmt.Errorf("it covers %d rows, and the log has %d: %w", c.size, head, ErrOlder)
 	}
 	var n nodes
 	if err == nil {
-		n, err = l.nodesAt(ctx, c.size)
+		n, err = l.nodes(ctx, c.size)
 	}
 	var t tree
 	if err == nil {
@@ -236,7 +232,7 @@ func (l *Log) Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, er
 	if old == 0 || old == size {
 		return nil, nil
 	}
-	n, err := l.nodesAt(ctx, old)
+	n, err := l.nodes(ctx, old)
 	var p tlog.TreeProof
 	if err == nil {
 		p, err = tlog.ProveTree(size, old, n)
@@ -244,18 +240,26 @@ func (l *Log) Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, er
 	return p, l.readError(err)
 }
 
-// nodesAt returns the nodes around a row, also in a segment.
-func (l *Log) nodesAt(ctx context.Context, seq int64) (nodes, error) {
-	n := nodes{ctx: ctx, q: l.db}
-	segments, err := l.segments(ctx, l.db, seq)
-	if err == nil && len(segments) > 0 && segments[0].First <= seq && segments[0].Last != seq && segments[0].Here {
-		n.sealed, err = segments[0].hashes()
-	}
-	return n, err
-}
-
 // CheckpointSize returns the number of rows that a checkpoint of any log covers, without checking its signature.
 func CheckpointSize(note []byte) (int64, error) {
 	c, err := openNote(note, nil)
 	return c.size, err
+}
+
+// exact decodes JSON that was written by encoding v, and refuses any other spelling: two readers must not be able to see different
+// things in it.
+func exact(line []byte, v any) error {
+	if err := json.Unmarshal(line, v); err != nil {
+		return ErrNoProof
+	}
+	again, err := json.Marshal(v)
+	if err != nil || !bytes.Equal(again, line) {
+		return ErrNoProof
+	}
+	return nil
+}
+
+func isHash(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == hashSize && hex.EncodeToString(b) == s
 }

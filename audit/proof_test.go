@@ -2,11 +2,9 @@ package audit
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -31,7 +29,7 @@ func TestProof(t *testing.T) {
 		fillFast(t, l, n)
 	}
 	hosttest.Until(t, "hundreds of rows are signed", func() bool {
-		c, _, err := newestCheckpoint(t.Context(), l.db)
+		c, _, err := newestCheckpoint(t.Context(), l.active.Load().db)
 		return err == nil && c.size >= 1314
 	})
 	for _, seq := range []int64{1, 2, 3, 255, 256, 257, 512, 513, 514, 1000, 1024, 1025, 1314, 1350, 1351} {
@@ -240,64 +238,4 @@ func FuzzCheckProof(f *testing.F) {
 		parseProof(text)
 		openNote(text, keys('a'))
 	})
-}
-
-// Any lines as a segment file: no crash, and nothing is good but what was signed.
-func FuzzSegment(f *testing.F) {
-	lines := smallSegment(f)
-	f.Add([]byte(strings.Join(lines, "\n")))
-	f.Add([]byte(strings.Join(lines[:2], "\n")))
-	key := keys('a')
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var b bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&b, gzip.NoCompression)
-		fmt.Fprintf(z, "%s\n", strings.TrimSuffix(string(text), "\n"))
-		z.Close()
-		r, err := readSegmentReport(&b, key)
-		if errors.Is(err, ErrNoSegment) || errors.Is(err, errNoKey) {
-			return
-		}
-		if err != nil || r.Bad == nil && (r.Rows != 2 || r.Checkpoint.Size != 3) {
-			t.Errorf("%+v, %v", r, err)
-		}
-	})
-}
-
-// smallSegment is rows 2 and 3 of a log, with a receipt, made without one.
-func smallSegment(t testing.TB) (lines []string) {
-	t.Helper()
-	var b tree
-	prev := strings.Repeat("0", 2*hashSize)
-	add := func(v any) {
-		line, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, string(line))
-	}
-	var origin string
-	var before [][]byte
-	for seq := range int64(3) {
-		receipt := []byte("receipt")
-		data, err := commit(json.RawMessage(`{"n":1}`), receipt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := Row{Seq: seq + 1, Time: time.Unix(seq, 0).UTC(), Kind: "k", Data: data, Prev: prev}
-		hash := sum(r)
-		r.Hash = fmt.Sprintf("%x", hash)
-		prev = r.Hash
-		if b.add(leaf(hash[:]), nil); seq == 0 {
-			origin, before = originOf(hash[:]), b.before()
-			continue
-		}
-		add(r)
-		add(receiptLine{r.Seq, receipt})
-	}
-	note, err := checkpoint{origin: origin, size: 3, root: b.root()}.sign(seeded('a'))
-	if err != nil {
-		t.Fatal(err)
-	}
-	add(endLine{string(note), before})
-	return lines
 }

@@ -61,17 +61,17 @@ var ErrNoReceipt = errors.New("the log has no receipt of it")
 // Ended returns the row that a run's receipt came with, the newest if there are several, and that receipt, as Receipt does.
 func (l *Log) Ended(ctx context.Context, run string) (Row, []byte, error) {
 	about, err := l.receipted(ctx, run)
-	if hash := sum(about.row); err == nil && hex.EncodeToString(hash[:]) != about.row.Hash {
-		err = fmt.Errorf("row %d was edited: see sandboxmcp audit verify", about.row.Seq)
+	if hash := sum(about.Row); err == nil && hex.EncodeToString(hash[:]) != about.Hash {
+		err = fmt.Errorf("row %d was edited: see sandboxmcp audit verify", about.Seq)
 	}
 	if err != nil {
 		return Row{}, nil, l.failed("receipt of run "+quoted(run)+" in", err)
 	}
-	return about.row, about.receipt, nil
+	return about.Row, about.receipt, nil
 }
 
 // Receipt returns the receipt of a run, byte for byte as it was appended, or the newest if there are several. It is
-// checked against the row that it came with. Of rows that are sealed it is read from their segment.
+// checked against the row that it came with.
 func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
 	about, err := l.receipted(ctx, run)
 	if err != nil {
@@ -81,28 +81,13 @@ func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
 }
 
 // receipted returns the row of a run that came with a receipt.
-func (l *Log) receipted(ctx context.Context, run string) (found, error) {
+func (l *Log) receipted(ctx context.Context, run string) (stored, error) {
 	about, err := l.rowOf(ctx, run)
-	if err == nil && about.receipt == nil { // or it is in a segment that is not here
-		_, err = l.findSealed(ctx, run)
-	}
 	switch sum := sha256.Sum256(about.receipt); {
 	case err == nil && about.receipt == nil, err == errNothing:
 		err = ErrNoReceipt
-	case err == nil && !bytes.Equal(receiptHash(about.row.Data), sum[:]):
-		err = fmt.Errorf("it is not the one that row %d came with: see sandboxmcp audit verify", about.row.Seq)
+	case err == nil && !bytes.Equal(receiptHash(about.Data), sum[:]):
+		err = fmt.Errorf("it is not the one that row %d came with: see sandboxmcp audit verify", about.Seq)
 	}
 	return about, err
-}
-
-// attach stores the receipt of the row that was just put.
-func (w *writer) attach(seq int64, receipt []byte) error {
-	if len(receipt) == 0 {
-		return nil
-	}
-	if err := w.prepare(&w.putReceipt, "INSERT INTO receipts (seq, envelope) VALUES (?, ?)"); err != nil {
-		return err
-	}
-	_, err := w.putReceipt.Exec(seq, receipt)
-	return err
 }

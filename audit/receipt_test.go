@@ -54,32 +54,29 @@ func TestReceipt(t *testing.T) {
 		t.Errorf("deeper in the data it means nothing: %v", err)
 	}
 	wantSound(t, l, 5)
-	tamper(t, l.path, "DROP TRIGGER receipts_no_update", "UPDATE receipts SET envelope = x'00' WHERE seq = 2")
+	tamper(t, l.path, "DROP TRIGGER audit_no_update", "UPDATE audit SET data = "+repacked(string(collect(t, l, Filter{})[1].Data), []byte("{}"))+" WHERE seq = 2")
 	_, err = l.Receipt(t.Context(), "r1")
 	wantError(t, err, "not the one that row 2 came with")
 }
 
 // With the triggers in place, no statement changes what proves the log.
 func TestTriggersRefuseMore(t *testing.T) {
-	path, _ := sealedLog(t)
+	path, _ := signedLog(t)
 	l := openLog(t, path)
 	for _, s := range []string{
-		"UPDATE receipts SET envelope = x''",
-		"DELETE FROM receipts",
-		"REPLACE INTO receipts SELECT seq, x'' FROM receipts ORDER BY seq DESC LIMIT 1",
-		"INSERT INTO receipts VALUES (1, x'')",
+		"UPDATE audit SET receipt = NULL",
+		"UPDATE dictionary SET text = x''",
+		"DELETE FROM dictionary",
+		"REPLACE INTO dictionary VALUES (1, x'')",
+		"INSERT OR REPLACE INTO dictionary VALUES (1, x'')",
 		"UPDATE checkpoints SET note = ''",
 		"DELETE FROM checkpoints",
 		"REPLACE INTO checkpoints SELECT size, '' FROM checkpoints",
 		"UPDATE tree SET hash = x''",
 		"DELETE FROM tree",
 		"REPLACE INTO tree SELECT level, position, x'' FROM tree",
-		"UPDATE segments SET sha256 = x''",
-		"DELETE FROM segments",
-		"REPLACE INTO segments SELECT first, last, 0, 0, x'', x'' FROM segments",
-		"INSERT INTO segments VALUES (5000, 6000, 0, 0, x'', x'')",
 	} {
-		_, err := l.db.Exec(s)
+		_, err := l.active.Load().db.Exec(s)
 		t.Run(s, func(t *testing.T) { wantError(t, err, "append-only") })
 	}
 	wantSigned(t, path, 1022, 'a')

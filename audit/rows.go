@@ -1,11 +1,10 @@
 package audit
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -26,11 +25,6 @@ type Filter struct {
 	Before     int64    // only rows with a smaller Seq; 0 is no limit
 	Contains   []string // only rows whose data, as JSON, contains each of these texts
 	Limit      int      // only the newest so many; 0 or less is no limit
-	Sealed     bool     // also rows that were moved into segments
-
-	// Missing is called for each segment that may have such rows and whose file is not here, and the rows after
-	// it follow. If it is nil, that is an error.
-	Missing func(Segment)
 }
 
 // Rows yields the rows that f chooses, by Seq. An error is the last thing it yields.
@@ -39,7 +33,7 @@ type Filter struct {
 // and what is appended meanwhile still comes. To go on later, set After to the last Seq seen.
 func (l *Log) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		if err := l.each(ctx, f, func(r Row) bool { return yield(r, nil) }); err != nil {
+		if _, err := l.each(ctx, f, func(r Row) bool { return yield(r, nil) }); err != nil {
 			yield(Row{}, l.readError(err))
 		}
 	}
@@ -56,105 +50,108 @@ func (l *Log) failed(what string, err error) error {
 }
 
 // each calls do for the rows that f chooses, until it returns false.
-func (l *Log) each(ctx context.Context, f Filter, do func(Row) bool) error {
-	if f.Limit > 0 && f.After < math.MaxInt64 {
-		return l.newest(ctx, f, do)
+func (l *Log) each(ctx context.Context, f Filter, do func(Row) bool) (more bool, err error) {
+	if f.After == math.MaxInt64 {
+		return true, nil
 	}
-	for from := f.After + 1; from > f.After; { // it is not once it has run over the largest number
-		segments, err := l.sealed(ctx, f, from)
+	files, err := l.filesFrom(ctx, f.After+1)
+	if err == nil && f.Limit > 0 {
+		f.After, err = newest(ctx, files, f)
+	}
+	for _, file := range files {
+		if more = err == nil; more {
+			more, err = file.each(ctx, f, do)
+		}
+		if !more {
+			break
+		}
+	}
+	return more, err
+}
+
+// newest returns the number after which there are f.Limit rows that f chooses, or all.
+func newest(ctx context.Context, files []*logFile, f Filter) (after int64, err error) {
+	after = f.After
+	for _, file := range slices.Backward(files) {
+		oldest, n, err := file.oldest(ctx, f)
 		if err != nil {
-			return err
+			return after, err
 		}
-		for _, s := range segments {
-			if more, err := s.each(ctx, f, func(r Row, _ []byte) bool { return do(r) }); err != nil || !more {
-				return err
-			}
-			from = s.Last + 1
+		if f.Limit -= n; f.Limit <= 0 {
+			return oldest - 1, nil
 		}
-		page, err := l.page(ctx, f, from, pageRows)
-		if segments, err := l.sealed(ctx, f, from); err != nil {
-			return err
-		} else if len(segments) > 0 {
-			continue // rows may have left while the page was read
+	}
+	return after, nil
+}
+
+// rows yields the rows of the file that f chooses; its Limit does not count.
+func (l *logFile) rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		if _, err := l.each(ctx, f, func(r Row) bool { return yield(r, nil) }); err != nil {
+			yield(Row{}, err)
 		}
+	}
+}
+
+// each calls do for the rows of the file that f chooses, until it returns false; its Limit does not count.
+func (l *logFile) each(ctx context.Context, f Filter, do func(Row) bool) (more bool, err error) {
+	for from := f.After + 1; from > f.After; { // it is not once it has run over the largest number
+		page, err := l.page(ctx, f, from, pageRows, false)
 		for _, r := range page {
-			if !do(r) {
-				return nil
+			if f.contains(r.Data) && !do(r.Row) {
+				return false, nil
 			}
 		}
 		if err != nil || len(page) == 0 {
-			return err
+			return true, err
 		}
 		from = page[len(page)-1].Seq + 1
 	}
-	return nil
+	return true, nil
 }
 
-// sealed returns the segments that have row number from and those after it; none if f chooses no sealed rows.
-func (l *Log) sealed(ctx context.Context, f Filter, from int64) ([]Segment, error) {
-	if !f.Sealed {
-		return nil, nil
+// oldest returns the number from which on there are f.Limit rows of the file that f chooses, or all, and how many.
+func (l *logFile) oldest(ctx context.Context, f Filter) (from int64, n int, err error) {
+	if len(f.Contains) > 0 {
+		return l.oldestOf(ctx, f)
 	}
-	last, err := sealedUpTo(ctx, l.db)
-	if err != nil || last < from {
-		return nil, err
-	}
-	all, err := l.segments(ctx, l.db, from)
-	if err == nil && len(all) == 0 {
-		err = errors.New("its list of segments was changed: see sandboxmcp audit verify")
-	}
-	return all, err
-}
-
-// newest calls do for the newest rows that f chooses. It keeps f.Limit of them.
-func (l *Log) newest(ctx context.Context, f Filter, do func(Row) bool) error {
-	live := f
-	live.Limit, live.Sealed = 0, false
 	query, args := f.query("seq", f.After+1)
-	oldest, err := one[int64](ctx, l.db, "SELECT coalesce(min(seq), ?) FROM ("+query+" ORDER BY seq DESC LIMIT ?)",
-		append(append([]any{f.After + 1}, args...), f.Limit)...)
+	err = l.db.QueryRowContext(ctx, "SELECT coalesce(min(seq), ?), count(*) FROM ("+query+" ORDER BY seq DESC LIMIT ?)",
+		append(append([]any{f.After + 1}, args...), f.Limit)...).Scan(&from, &n)
+	return from, n, err
+}
+
+// oldestOf is oldest for rows whose data must be looked at.
+func (l *logFile) oldestOf(ctx context.Context, f Filter) (from int64, n int, err error) {
+	p, err := l.packing(ctx)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	live.After = oldest - 1
-	var rows []Row
-	err = l.each(ctx, live, func(r Row) bool {
-		rows = append(rows, r)
-		return len(rows) < f.Limit
-	})
-	if err != nil {
-		return err
-	}
-	all, err := l.sealed(ctx, f, f.After+1) // after that, so that no row can have moved between the two
-	if err != nil {
-		return err
-	}
-	for _, s := range slices.Backward(all) {
-		left := f.Limit - len(rows)
-		if left <= 0 {
-			break
-		}
-		var older []Row
-		_, err := s.each(ctx, f, func(r Row, _ []byte) bool {
-			if len(rows) > 0 && r.Seq >= rows[0].Seq {
-				return false
-			}
-			if older = append(older, r); len(older) > 2*left {
-				older = slices.Clone(older[len(older)-left:])
-			}
-			return true
-		})
+	query, args := f.query("seq, data", f.After+1)
+	var seq int64
+	var packed sql.RawBytes
+	var buf []byte
+	from = f.After + 1
+	for err := range each(ctx, l.db, []any{&seq, &packed}, query+" ORDER BY seq DESC", args...) {
 		if err != nil {
-			return err
+			return 0, 0, err
 		}
-		rows = append(older[max(0, len(older)-left):], rows...)
-	}
-	for _, r := range rows {
-		if !do(r) {
-			return nil
+		c, err := p.unpack(packed, buf[:0])
+		if err != nil {
+			return 0, 0, fmt.Errorf("row %d: %w", seq, err)
+		}
+		if buf = c; f.contains(c.data()) {
+			if from, n = seq, n+1; n == f.Limit {
+				break
+			}
 		}
 	}
-	return nil
+	return from, n, nil
+}
+
+// contains reports whether the data of a row has all texts of f.
+func (f Filter) contains(data []byte) bool {
+	return !slices.ContainsFunc(f.Contains, func(text string) bool { return !bytes.Contains(data, []byte(text)) })
 }
 
 // How much of the log is read at once.
@@ -163,38 +160,28 @@ const (
 	pageBytes = 4 << 20 // of data
 )
 
-// page reads up to limit of the rows that f chooses, from row number from on. What it could read
+// page reads up to limit of the rows that f chooses, from row number from on, with their receipts if these are wanted. It looks at no row's data. What it could read
 // before an error is returned beside it.
-func (l *Log) page(ctx context.Context, f Filter, from int64, limit int) (page []Row, err error) {
-	query, args := f.query("seq, time, kind, run, namespace, data, prev, hash", from)
+func (l *logFile) page(ctx context.Context, f Filter, from int64, limit int, receipts bool) (page []stored, err error) {
+	p, err := l.packing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	query, args := f.query(columns, from)
 	rows, err := l.db.QueryContext(ctx, query+" ORDER BY seq LIMIT ?", append(args, limit)...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
+	s := scanner{packing: p, receipts: receipts}
 	for size := 0; size < pageBytes && rows.Next(); {
-		r, err := scan(rows)
+		r, err := s.scan(rows)
 		if err != nil {
 			return page, err
 		}
 		page, size = append(page, r), size+len(r.Data)
 	}
 	return page, rows.Err()
-}
-
-func scan(rows *sql.Rows) (r Row, err error) {
-	var nanos int64
-	var data, prev, hash sql.RawBytes
-	if err := rows.Scan(&r.Seq, &nanos, &r.Kind, &r.Run, &r.Namespace, &data, &prev, &hash); err != nil {
-		if rows.Err() == nil { // else it was ctx
-			err = fmt.Errorf("%w: %v", errType, err)
-		}
-		return r, err
-	}
-	r.Time = time.Unix(0, nanos).UTC()
-	r.Data = json.RawMessage(append([]byte{}, data...))
-	r.Prev, r.Hash = hex.EncodeToString(prev), hex.EncodeToString(hash)
-	return r, nil
 }
 
 // query selects columns of the rows that f chooses from number from on, without After and Limit. There is one SELECT
@@ -249,9 +236,6 @@ func (f Filter) where(from int64) (clause string, args []any) {
 	if f.Before > 0 {
 		and("seq < ?", f.Before)
 	}
-	for _, text := range f.Contains {
-		and("instr(data, ?) > 0", text)
-	}
 	return clause, args
 }
 
@@ -291,12 +275,16 @@ func (l *Log) Follow(ctx context.Context, f Filter, every time.Duration) iter.Se
 
 // catchUp yields the rows that f chooses up to now, and moves f behind them.
 func (l *Log) catchUp(ctx context.Context, f *Filter, yield func(Row, error) bool) (more bool, err error) {
-	head, err := lastSeq(ctx, l.db)
+	now, err := l.current(ctx)
+	var head int64
+	if err == nil {
+		head, err = lastSeq(ctx, now.db)
+	}
 	if err != nil || head <= f.After {
 		return true, err
 	}
 	more = true
-	err = l.each(ctx, *f, func(r Row) bool {
+	_, err = l.each(ctx, *f, func(r Row) bool {
 		f.After = r.Seq
 		more = yield(r, nil)
 		return more

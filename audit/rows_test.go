@@ -128,7 +128,7 @@ func TestRowsWhileAppending(t *testing.T) {
 		}
 		if n == 20 {
 			var busy, pages, done int
-			err := l.db.QueryRow("PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &done)
+			err := l.active.Load().db.QueryRow("PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &done)
 			if err != nil || busy != 0 {
 				t.Errorf("the loop holds a read transaction: busy %d, %v", busy, err)
 			}

@@ -19,38 +19,25 @@ type signer struct {
 	tree    tree      // as far as it is known
 	nodes   []node    // of tree, which are not stored yet
 	primed  bool      // the first checkpoint was prepared, or could not be
-	adopted bool      // rows that another Log left unsigned were looked for
-	none    bool      // no checkpoint is in the log: the first one does not wait
+	adopted time.Time // when rows that another Log left unsigned were looked for last
+	none    bool      // no checkpoint covers what others left, or there is none at all: the next one does not wait
 	due     bool      // rows were appended that are not signed yet
 	since   time.Time // when that began
 	err     error     // of the last try
 	failed  time.Time // when that was
 }
 
-// checkpoint returns a note that covers all rows, and makes it if there is none. If rows left the
-// database for a segment while they were read, it reads again what stands in for them.
-func (s *signer) checkpoint(l *Log) ([]byte, error) {
+// checkpoint returns a note that covers all rows, and makes it if there is none.
+func (s *signer) checkpoint(l *logFile) ([]byte, error) {
 	ctx := context.Background()
 	if err := s.connect(ctx, l); err != nil {
 		return nil, err
 	}
-	for {
-		before, err := sealedUpTo(ctx, s.conn)
-		if err != nil {
-			return nil, err
-		}
-		note, err := s.checkpointOnce(ctx, l)
-		if !errors.Is(err, errAbsent) {
-			return note, err
-		}
-		now, sealedErr := sealedUpTo(ctx, s.conn)
-		if sealedErr != nil || now == before {
+	if l.full.Load() {
+		if _, err := s.conn.ExecContext(ctx, "PRAGMA wal_autocheckpoint = 0"); err != nil {
 			return nil, err
 		}
 	}
-}
-
-func (s *signer) checkpointOnce(ctx context.Context, l *Log) ([]byte, error) {
 	head, err := lastSeq(ctx, s.conn)
 	if err != nil {
 		return nil, err
@@ -77,8 +64,9 @@ func (s *signer) checkpointOnce(ctx context.Context, l *Log) ([]byte, error) {
 	return note, s.store(ctx, l, c, note)
 }
 
-// prime prepares the first checkpoint while nobody waits. Errors are left to that checkpoint, which tries again.
-func (s *signer) prime(l *Log) {
+// prime prepares the first checkpoint while nobody waits, which does not wait either where a process that was killed left rows before ours
+// unsigned. Errors are left to that checkpoint, which tries again.
+func (s *signer) prime(l *logFile) {
 	if s.primed || !s.due || s.err != nil {
 		return
 	}
@@ -87,14 +75,17 @@ func (s *signer) prime(l *Log) {
 	if err := s.connect(ctx, l); err != nil {
 		return
 	}
-	if head, err := lastSeq(ctx, s.conn); err == nil && head > 0 {
+	ours := l.unsigned.Load()
+	c, _, err := newestCheckpoint(ctx, s.conn)
+	if head, headErr := lastSeq(ctx, s.conn); err == nil && headErr == nil && head > 0 {
 		_, _ = s.catchUp(ctx, l, head)
+		s.none = s.none || c.size+ours < head
 	}
 }
 
 // connect gets the connection. What a checkpoint covers is on the disk already, and one that is lost
 // with the machine's power is made again.
-func (s *signer) connect(ctx context.Context, l *Log) error {
+func (s *signer) connect(ctx context.Context, l *logFile) error {
 	if s.conn != nil {
 		return nil
 	}
@@ -106,7 +97,7 @@ func (s *signer) connect(ctx context.Context, l *Log) error {
 }
 
 // catchUp brings the tree up to row head, and checks that it continues the last checkpoint. It returns the newest checkpoint if that covers all rows.
-func (s *signer) catchUp(ctx context.Context, l *Log, head int64) (newest []byte, err error) {
+func (s *signer) catchUp(ctx context.Context, l *logFile, head int64) (newest []byte, err error) {
 	signed, newest, err := newestCheckpoint(ctx, s.conn)
 	if err != nil {
 		return nil, err
@@ -149,7 +140,7 @@ func (s *signer) catchUp(ctx context.Context, l *Log, head int64) (newest []byte
 func (s *signer) follow(ctx context.Context, signed checkpoint, note []byte) error {
 	err := s.recognize(ctx, note)
 	if errors.Is(err, errNoKey) {
-		err = s.feedFrom(ctx, signed.size)
+		err = s.feed(ctx, signed.size)
 	} else if err == nil {
 		s.nodes = nil
 		s.tree, err = nodes{ctx: ctx, q: s.conn}.tree(signed.size)
@@ -196,20 +187,6 @@ func (s *signer) inTime(ctx context.Context, c checkpoint) bool {
 	return err == nil && c.covers(time.Unix(0, nanos)) == nil
 }
 
-// feedFrom is feed for a tree that may end among rows that are sealed by now: these are vouched for by the
-// checkpoint of their segment.
-func (s *signer) feedFrom(ctx context.Context, last int64) error {
-	sealed, err := sealedUpTo(ctx, s.conn)
-	if err == nil && s.tree.size < sealed {
-		s.nodes = nil
-		s.tree, err = nodes{ctx: ctx, q: s.conn}.tree(sealed)
-	}
-	if err != nil {
-		return err
-	}
-	return s.feed(ctx, last)
-}
-
 // feed adds the rows up to number last to the tree.
 func (s *signer) feed(ctx context.Context, last int64) error {
 	err := eachHash(ctx, s.conn, s.tree.size+1, last, func(hash []byte) error {
@@ -225,7 +202,7 @@ func (s *signer) feed(ctx context.Context, last int64) error {
 }
 
 // store puts a checkpoint and the nodes that it covers into the log and beside it, unless another process was first.
-func (s *signer) store(ctx context.Context, l *Log, c checkpoint, note []byte) error {
+func (s *signer) store(ctx context.Context, l *logFile, c checkpoint, note []byte) error {
 	if err := s.begin(l); err != nil {
 		return err
 	}
@@ -262,7 +239,7 @@ func lastSeq(ctx context.Context, q querier) (seq int64, err error) {
 	return one[int64](ctx, q, "SELECT coalesce(max(seq), 0) FROM audit")
 }
 
-// readOrigin names the log by its first row or, once that is sealed, as its checkpoints do.
+// readOrigin names the log by its first row or, where that is gone, as its checkpoints do.
 func readOrigin(ctx context.Context, q querier) (string, error) {
 	first, err := one[[]byte](ctx, q, "SELECT hash FROM audit WHERE seq = 1")
 	switch {

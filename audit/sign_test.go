@@ -77,7 +77,7 @@ func wantSigned(t testing.TB, path string, rows int64, seeds ...byte) Report {
 
 func sizes(t testing.TB, l *Log) (s string) {
 	t.Helper()
-	rows, err := l.db.Query("SELECT size FROM checkpoints ORDER BY size")
+	rows, err := l.active.Load().db.Query("SELECT size FROM checkpoints ORDER BY size")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,12 +272,8 @@ func TestSigningFails(t *testing.T) {
 	fill(t, l, 12)
 	_, err := l.Checkpoint(t.Context())
 	wantError(t, err, "pulled out")
-	_, sealErr := l.Seal(t.Context(), time.Now())
-	wantError(t, sealErr, "seal audit log", "pulled out")
-	for _, err := range []error{err, sealErr} {
-		if strings.Count(err.Error(), "audit log") != 1 {
-			t.Errorf("it says things twice: %v", err)
-		}
+	if strings.Count(err.Error(), "audit log") != 1 {
+		t.Errorf("it says things twice: %v", err)
 	}
 	key.set(false)
 	fillFast(t, l, 5)
@@ -366,16 +362,16 @@ func rewriteFrom(t testing.TB, path string, seq int64) string {
 	l := openLog(t, path)
 	defer l.Close()
 	var sql []string
-	var prev string
+	var prev, changed string
 	for _, r := range collect(t, l, Filter{After: seq - 1}) {
 		if r.Seq == seq {
-			r.Data = []byte(`{"n":0}`)
+			r.Data, changed = []byte(`{"n":0}`), "data = "+repacked(`{"n":0}`, nil)+", receipt = NULL, "
 		} else {
-			r.Prev = prev
+			r.Prev, changed = prev, ""
 		}
 		hash := sum(r)
 		prev = fmt.Sprintf("%x", hash)
-		sql = append(sql, fmt.Sprintf("UPDATE audit SET data = '%s', prev = x'%s', hash = x'%s' WHERE seq = %d", r.Data, r.Prev, prev, r.Seq))
+		sql = append(sql, fmt.Sprintf("UPDATE audit SET %s prev = x'%s', hash = x'%s' WHERE seq = %d", changed, r.Prev[:2*linkSize], prev, r.Seq))
 	}
 	return strings.Join(sql, "; ")
 }
@@ -401,40 +397,12 @@ func TestKeyReplaced(t *testing.T) {
 	}
 }
 
-// Another process replaces the key, and then seals what this one has signed and what came since.
-func TestSealedWithAnotherKey(t *testing.T) {
-	path := logPath(t)
-	all := func() []Key { return keys('a', 'b') }
-	for _, known := range []func() []Key{nil, all} {
-		l := openSigned(t, path, Signing{Key: always(seeded('a')), Known: known, Every: 3})
-		fill(t, l, 7)
-		if _, err := l.Checkpoint(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		other := openSigned(t, path, Signing{Key: always(seeded('b')), Known: all, Every: 3})
-		fill(t, other, 7)
-		if _, err := other.Seal(t.Context(), time.Now().AddDate(1, 0, 0)); err != nil {
-			t.Fatal(err)
-		}
-		if err := other.Close(); err != nil {
-			t.Fatal(err)
-		}
-		fill(t, l, 7)
-		if err := l.Close(); err != nil {
-			t.Errorf("it signs no more: %v", err)
-		}
-	}
-	if r := verify(t, path, VerifyOptions{Keys: keys('a', 'b')}); r.Bad != nil || r.Unsigned != 0 {
-		t.Errorf("%+v", r)
-	}
-}
-
 // A trigger can make rows vanish in silence. Then they are not acknowledged.
 func TestVanishingRow(t *testing.T) {
 	path := logPath(t)
 	l := openLog(t, path)
 	fill(t, l, 2)
-	if _, err := l.db.Exec("CREATE TRIGGER zz BEFORE INSERT ON audit WHEN new.kind = 'key.rotated' BEGIN SELECT raise(IGNORE); END"); err != nil {
+	if _, err := l.active.Load().db.Exec("CREATE TRIGGER zz BEFORE INSERT ON audit WHEN new.kind = 'key.rotated' BEGIN SELECT raise(IGNORE); END"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := l.Append(t.Context(), Entry{Kind: "key.rotated"})

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 )
 
 // Signing configures the signing of a log.
@@ -46,18 +45,18 @@ func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
 	if s.Every <= 0 {
 		s.Every = 1000
 	}
-	if _, err := os.Stat(path); err != nil { // without a key to sign it with, none is made
+	if numbers, err := fileNumbers(path); err != nil || len(numbers) == 0 { // without a key to sign it with, none is made
 		if _, err := s.key(ctx); err != nil {
 			return nil, fmt.Errorf("open audit log %q: %w", path, err)
 		}
-		return open(ctx, path, lockWait, &signer{Signing: s})
+		return open(ctx, path, lockWait, &s)
 	}
 	ready := make(chan error, 1)
 	go func() {
 		_, err := s.key(ctx)
 		ready <- err
 	}()
-	l, err := open(ctx, path, lockWait, &signer{Signing: s})
+	l, err := open(ctx, path, lockWait, &s)
 	if keyErr := <-ready; keyErr != nil {
 		if l != nil {
 			l.Close()
@@ -69,7 +68,11 @@ func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
 
 // Origin returns the name under which checkpoints of the log are signed. A log without rows has no name.
 func (l *Log) Origin(ctx context.Context) (string, error) {
-	origin, err := readOrigin(ctx, l.db)
+	f, err := l.current(ctx)
+	var origin string
+	if err == nil {
+		origin, err = readOrigin(ctx, f.db)
+	}
 	return origin, l.readError(err)
 }
 
@@ -78,7 +81,11 @@ var ErrUnsigned = errors.New("no row of it is signed")
 
 // Newest returns the newest checkpoint, whatever rows came after it. Nobody has looked at who signed it.
 func (l *Log) Newest(ctx context.Context) ([]byte, error) {
-	_, note, err := newestCheckpoint(ctx, l.db)
+	f, err := l.current(ctx)
+	var note []byte
+	if err == nil {
+		_, note, err = newestCheckpoint(ctx, f.db)
+	}
 	if err == nil && note == nil {
 		err = ErrUnsigned
 	}
@@ -89,11 +96,15 @@ func (l *Log) Newest(ctx context.Context) ([]byte, error) {
 // tlog-checkpoint. Whoever keeps it elsewhere can tell later, with Verify, that nothing that it covers
 // was changed or cut off. A log that was opened without a key has it only if somebody else made it.
 func (l *Log) Checkpoint(ctx context.Context) ([]byte, error) {
-	note, err := l.checkpointNow(ctx)
+	f, err := l.current(ctx)
+	var note []byte
+	if err == nil {
+		note, err = f.checkpointNow(ctx)
+	}
 	return note, l.failed("sign", err)
 }
 
-func (l *Log) checkpointNow(ctx context.Context) ([]byte, error) {
+func (l *logFile) checkpointNow(ctx context.Context) ([]byte, error) {
 	if l.signer != nil {
 		r := &request{done: make(chan struct{})}
 		err := l.do(ctx, l.checkpointRequests, r)

@@ -117,9 +117,9 @@ func each(ctx context.Context, q querier, dest []any, query string, args ...any)
 
 // nodes reads the tree of a log from its stored nodes, and from the rows below those.
 type nodes struct {
-	ctx    context.Context // of one call: nodes lives no longer
-	q      querier
-	sealed map[int64][]byte // hashes of rows that are not in the database, by number; may be nil
+	ctx   context.Context // of one call: nodes lives no longer
+	q     querier         // of the newest file
+	older []querier       // of those before it that are here, in order
 }
 
 var errAbsent = errors.New("is not in the database")
@@ -128,23 +128,26 @@ const selectNode = "SELECT hash FROM tree WHERE level = ? AND position = ?"
 
 // get returns the hash at a place. Where it is not stored, the rows tell.
 func (n nodes) get(level int, position int64) (tlog.Hash, error) {
-	stored, err := one[[]byte](n.ctx, n.q, selectNode, level, position)
-	switch {
-	case err == nil:
-		return asHash(stored)
-	case !errors.Is(err, sql.ErrNoRows):
-		return tlog.Hash{}, err
+	all := append(slices.Clip(n.older), n.q)
+	for _, q := range slices.Backward(all) {
+		stored, err := one[[]byte](n.ctx, q, selectNode, level, position)
+		if err == nil {
+			return asHash(stored)
+		} else if !errors.Is(err, sql.ErrNoRows) {
+			return tlog.Hash{}, err
+		}
 	}
 	if level <= storedLevel {
 		var t tree
 		first, last := position<<level+1, (position+1)<<level
-		err := eachHash(n.ctx, n.q, first, last, func(h []byte) error { return t.add(leaf(h), nil) })
-		if err != nil || t.size == 1<<level {
-			return t.root(), err
+		for _, q := range all {
+			if err := eachHash(n.ctx, q, first+t.size, last, func(h []byte) error { return t.add(leaf(h), nil) }); err != nil {
+				return tlog.Hash{}, err
+			}
 		}
-	}
-	if h, ok := n.sealed[position+1]; ok && level == 0 {
-		return leaf(h), nil
+		if t.size == 1<<level {
+			return t.root(), nil
+		}
 	}
 	if level == 0 {
 		return tlog.Hash{}, fmt.Errorf("row %d %w", position+1, errAbsent)

@@ -20,20 +20,21 @@ type VerifyOptions struct {
 
 // Report is the result of [Log.Verify].
 type Report struct {
-	Rows int64  `json:"rows"` // how many rows were checked and are good, from the first on, sealed ones too
+	Rows int64  `json:"rows"` // how many rows were checked and are good, from the first on
 	Head string `json:"head"` // hash of the last good row: who keeps it can tell later that nothing before was rewritten or cut off
 	Bad  *Bad   `json:"bad,omitempty"`
 
-	// Absent is how many more are in segments that are not here: a checkpoint vouches for them, and nobody
-	// has looked at them.
+	// Absent is how many more are in files that are not here: a checkpoint vouches for them, and nobody has read them.
 	Absent int64 `json:"absent"`
 
 	Origin     string        `json:"origin,omitempty"`     // the log's name in its checkpoints
 	Root       string        `json:"root,omitempty"`       // base64 root of the Merkle tree over the good rows
 	Checkpoint *CheckedPoint `json:"checkpoint,omitempty"` // the newest
 	Unsigned   int64         `json:"unsigned"`             // rows after the newest checkpoint: nothing shows if these are cut off
-	Segments   []Segment     `json:"segments,omitempty"`
-	Remarks    []string      `json:"remarks,omitempty"` // what is not wrong by itself, but limits what was proven
+	// UnsignedSince is the time of the first of these rows; zero where there is none.
+	UnsignedSince time.Time `json:"unsigned_since,omitzero"`
+	Files         []File    `json:"files"`             // that were checked, the oldest first
+	Remarks       []string  `json:"remarks,omitempty"` // what is not wrong by itself, but limits what was proven
 }
 
 // CheckedPoint is a checkpoint in a report.
@@ -58,41 +59,35 @@ func (b Bad) String() string {
 	return fmt.Sprintf("row %d %s", b.Seq, b.Why)
 }
 
-// Verify recomputes the hashes of all rows, in the database and in the segments that are there, and with them the
+// Verify recomputes the hashes of all rows, and with them the
 // chain, the Merkle tree and the receipts. It compares the tree with each checkpoint: in the log, in the file beside
 // it, and in o. Then it compares tables and triggers with what they were made as, and lets SQLite check the file.
 //
 // What is wrong with the log is in the report; an error means that it could not be read, or is a *NoteError
-// about one of o.Checkpoints. Rows may be appended and sealed meanwhile.
+// about one of o.Checkpoints. Rows may be appended meanwhile.
 func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
-	for {
-		v := verification{l: l, keys: o.Keys}
-		r, err := v.run(ctx, o)
-		if note, ok := errors.AsType[*NoteError](err); ok {
-			return Report{}, note
-		}
-		if err != nil {
-			return Report{}, l.readError(err)
-		}
-		if r.Bad == nil {
-			return r, nil
-		}
-		if now, err := l.segments(ctx, l.db, 0); err != nil || !v.known || len(now) <= len(v.segments) {
-			return r, nil
-		} // else rows were sealed while we looked for them in the database
+	v := verification{log: l, keys: o.Keys}
+	r, err := v.run(ctx, o)
+	if note, ok := errors.AsType[*NoteError](err); ok {
+		return Report{}, note
 	}
+	if err != nil {
+		return Report{}, l.readError(err)
+	}
+	return r, nil
 }
 
 // verification verifies a whole log.
 type verification struct {
-	l    *Log
+	log  *Log
+	l    *logFile // that is verified now
 	keys []Key
 	ring keyring
 
-	head     int64 // last row when it began
-	newest   int64 // newest stored checkpoint then
-	segments []Segment
-	known    bool       // that these are the segments then
+	last     bool       // l is the last file
+	files    []File     // that were verified
+	head     int64      // last row of the file when it began
+	newest   int64      // newest stored checkpoint then
 	external []point    // from outside the database, by size
 	other    *NoteError // an external one that is of another log
 	altered  bool       // tables or triggers are not as they were made
@@ -100,13 +95,12 @@ type verification struct {
 	chain    chain
 	tree     tree
 	proven   mark      // as far as a checkpoint vouches
-	absent   int64     // rows that a checkpoint vouches for, and that are not here
+	absent   int64     // rows that a checkpoint vouches for, in files that are not here
 	doubtful *Bad      // the last checkpoint that does not count, as its key was replaced or revoked
 	doubts   int       // how many do not
 	at       time.Time // of the last row
 	back     string    // where time goes back first
 	backs    int       // how often it does
-	sealings [][]byte
 	remarks  []string
 }
 
@@ -120,26 +114,50 @@ type mark struct {
 func (v *verification) run(ctx context.Context, o VerifyOptions) (Report, error) {
 	zero := hex.EncodeToString(make([]byte, hashSize))
 	v.chain, v.proven = chain{next: 1, head: zero}, mark{head: zero}
-	bad, err := v.prepare(ctx, o)
+	latest, err := v.latest() // before the rows that it covers
+	if err != nil {
+		return Report{}, err
+	}
+	files, err := v.log.filesFrom(ctx, 1)
+	if err != nil {
+		return Report{}, err
+	}
+	for i, f := range files {
+		v.l, v.last = f, i == len(files)-1
+		bad, err := v.file(ctx, i == 0, latest, o)
+		if bad != nil || err != nil {
+			return v.report(ctx, bad), err
+		}
+		v.files = append(v.files, File{f.path, f.first, v.head})
+	}
+	if v.other != nil {
+		return v.report(ctx, nil), v.other
+	}
+	return v.report(ctx, nil), nil
+}
+
+// file verifies a file.
+func (v *verification) file(ctx context.Context, first bool, latest []byte, o VerifyOptions) (*Bad, error) {
+	bad, err := v.prepare(ctx)
+	if err == nil && bad == nil && first {
+		bad, err = v.keep(latest, o)
+	}
 	if v.altered || unreadable(err) {
 		if row, walkErr := v.slowly(ctx); row != nil || walkErr != nil { // names a row, where one is bad
-			return v.report(ctx, row), walkErr
+			return row, walkErr
 		}
+	}
+	if err == nil && bad == nil && v.l.first > 1 {
+		bad, err = v.resume(ctx)
 	}
 	if err == nil && bad == nil {
 		bad, err = v.all(ctx)
 	}
-	if err == nil && bad == nil && v.other != nil {
-		err = v.other
-	}
-	return v.report(ctx, bad), err
+	return bad, err
 }
 
 // slowly walks all rows that are in the database.
 func (v *verification) slowly(ctx context.Context) (*Bad, error) {
-	if n := len(v.segments); n > 0 {
-		v.chain = chain{next: v.segments[n-1].Last + 1, head: v.segments[n-1].head}
-	}
 	return v.live(ctx, math.MaxInt64-1, false)
 }
 
@@ -174,7 +192,7 @@ func (v *verification) all(ctx context.Context) (*Bad, error) {
 func (v *verification) report(ctx context.Context, bad *Bad) Report {
 	r := Report{
 		Rows: v.chain.next - 1 - v.absent, Absent: v.absent, Head: v.chain.head, Bad: bad,
-		Origin: v.ring.origin, Segments: v.segments, Remarks: v.remarks,
+		Origin: v.ring.origin, Files: v.files, Remarks: v.remarks,
 	}
 	if bad != nil {
 		return r
@@ -188,12 +206,17 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 			r.Checkpoint.Time = time.Unix(0, nanos).UTC()
 		}
 	}
+	r.Remarks = append(r.Remarks, v.deleted(ctx)...)
 	if v.backs > 0 {
 		r.Remarks = append(r.Remarks, fmt.Sprintf("rows go back in time, %d times: %s: the clock was set back, or somebody dated rows", v.backs, v.back))
 	}
 	if r.Checkpoint == nil && v.chain.next > 1 {
 		r.Remarks = append(r.Remarks, "no row is signed: whoever can write the file could have written all of it anew")
 	}
-	r.Unsigned = v.chain.next - 1 - v.proven.size
+	if r.Unsigned = v.chain.next - 1 - v.proven.size; r.Unsigned > 0 {
+		if nanos, err := one[int64](ctx, v.l.db, "SELECT time FROM audit WHERE seq = ?", v.proven.size+1); err == nil {
+			r.UnsignedSince = time.Unix(0, nanos).UTC()
+		}
+	}
 	return r
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
@@ -25,13 +26,22 @@ func (c *condition) note(err error) {
 	switch {
 	case err == nil && c.refused.Load() != nil:
 		c.refused.Store(nil)
-	case err != nil && !busy(err):
+	case err != nil && !busy(err) && !errors.Is(err, errRotated):
 		c.refused.Store(&err)
 	}
 }
 
-// Writable returns why no row can be written now, or nil. It writes nothing as long as rows can be written and the disk has room.
+// Writable returns why no row can be written now, or nil. It writes nothing as long as rows can be written and the disk has room. Where the
+// disk has failed, the log is opened anew.
 func (l *Log) Writable() error {
+	f, err := l.usable(context.Background())
+	if err != nil {
+		return fmt.Errorf("audit log %q can't be written: %w", l.path, err)
+	}
+	return f.writable()
+}
+
+func (l *logFile) writable() error {
 	room := free(filepath.Dir(l.path))
 	short, failed := room >= 0 && room < scarce, l.condition.refused.Load() != nil
 	if !short && !failed {
@@ -50,7 +60,7 @@ func (l *Log) Writable() error {
 
 // probe tries to write what a row would need, and changes nothing: the version of the format is written once more. Where others write
 // now, it is their rows that tell.
-func (l *Log) probe() {
+func (l *logFile) probe() {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.closed || !l.writeMu.TryLock() {

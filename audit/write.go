@@ -9,7 +9,7 @@ const flushDelay = 20 * time.Millisecond
 
 // write is the log's background goroutine: it writes queued requests, flushes late commits, and signs. It lives until
 // Close.
-func (l *Log) write() {
+func (l *logFile) write() {
 	defer close(l.written)
 	defer l.end()
 	s := l.signer
@@ -47,7 +47,7 @@ func (l *Log) write() {
 }
 
 // end signs the remaining rows, and closes the connections.
-func (l *Log) end() {
+func (l *logFile) end() {
 	if s := l.signer; s != nil {
 		s.adopt(l)
 		if l.unsigned.Load() > 0 || s.due {
@@ -65,7 +65,7 @@ func (l *Log) end() {
 
 // scheduleFlush counts an unflushed commit, and starts the flush timer. The timer keeps running while others flush in
 // time: setting it for each commit would cost a run more than a needless check.
-func (l *Log) scheduleFlush() (commit int64) {
+func (l *logFile) scheduleFlush() (commit int64) {
 	if l.disk.on.Load() >= l.disk.commits.Load() {
 		l.w.since = time.Now()
 	}
@@ -78,7 +78,7 @@ func (l *Log) scheduleFlush() (commit int64) {
 
 // lateCommit returns the last commit if one has been unflushed for flushDelay, or 0; it sets the timer for the time
 // when that will be.
-func (l *Log) lateCommit() int64 {
+func (l *logFile) lateCommit() int64 {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
 	l.w.timed = false
@@ -100,7 +100,7 @@ func (l *Log) lateCommit() int64 {
 
 // wakeSigner counts new rows, and wakes the signer if it does not know yet that there are any, or if there are enough:
 // a wake-up for each row would cost as much as writing the row.
-func (l *Log) wakeSigner(rows int) {
+func (l *logFile) wakeSigner(rows int) {
 	s := l.signer
 	if s == nil || rows == 0 {
 		return

@@ -22,7 +22,6 @@ type writer struct {
 	conn       *sql.Conn
 	lock, done *sql.Stmt // of a transaction
 	head, put  *sql.Stmt
-	putReceipt *sql.Stmt // made when the first one comes
 
 	since        time.Time // when the first of the commits was made that are not on the disk
 	timed        bool      // that is looked after
@@ -30,12 +29,12 @@ type writer struct {
 }
 
 const (
-	selectHead = "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1"
-	insertRow  = "INSERT INTO audit (seq, time, kind, run, namespace, data, prev, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+	selectHead = "SELECT seq, hash, kind FROM audit ORDER BY seq DESC LIMIT 1"
+	insertRow  = "INSERT INTO audit (seq, time, kind, run, namespace, prev, hash, receipt, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 // begin takes the database's write lock. It waits as long as a call may.
-func (w *writer) begin(l *Log) error {
+func (w *writer) begin(l *logFile) error {
 	if err := w.ready(l); err != nil {
 		return err
 	}
@@ -48,7 +47,7 @@ func (w *writer) begin(l *Log) error {
 }
 
 // ready makes sure that there is a connection, and that the file it writes to is still the log.
-func (w *writer) ready(l *Log) error {
+func (w *writer) ready(l *logFile) error {
 	if err := l.disk.failure(); err != nil {
 		return err
 	}
@@ -102,23 +101,22 @@ func (w *writer) insert(batch []*request, now func() time.Time) error {
 	if err != nil {
 		return err
 	}
+	first := seq == 0
 	for _, req := range batch {
 		for i := range req.rows {
 			r := &req.rows[i]
 			seq++
 			r.Seq, r.Time, r.Prev = seq, time.Unix(0, now().UnixNano()).UTC(), hex.EncodeToString(prev)
 			hash := sum(*r)
-			done, err := w.put.Exec(r.Seq, r.Time.UnixNano(), r.Kind, r.Run, r.Namespace, string(r.Data), prev, hash[:])
+			packed := req.packed[i]
+			done, err := w.put.Exec(r.Seq, r.Time.UnixNano(), r.Kind, r.Run, r.Namespace, link(prev, first), hash[:], packed.signature, packed.data)
 			if err != nil {
 				return err
 			}
 			if n, err := done.RowsAffected(); err != nil || n != 1 { // a trigger can make a row vanish in silence
 				return errors.Join(err, fmt.Errorf("row %d was not taken: see sandboxmcp audit verify", seq))
 			}
-			r.Hash, prev = hex.EncodeToString(hash[:]), hash[:]
-			if err := w.attach(seq, req.receipts[i]); err != nil {
-				return err
-			}
+			r.Hash, prev, first = hex.EncodeToString(hash[:]), hash[:], false
 		}
 	}
 	return nil
@@ -134,12 +132,15 @@ func (w *writer) prepare(s **sql.Stmt, text string) (err error) {
 
 // last returns the number and the hash of the row that the next one follows.
 func (w *writer) last() (seq int64, hash []byte, err error) {
-	err = w.head.QueryRow().Scan(&seq, &hash)
+	var kind string
+	err = w.head.QueryRow().Scan(&seq, &hash, &kind)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return 0, make([]byte, hashSize), nil
 	case err == nil && (len(hash) != hashSize || seq < 1 || seq == math.MaxInt64):
 		return 0, nil, fmt.Errorf("row %d, the last, was tampered with: see sandboxmcp audit verify", seq)
+	case err == nil && kind == rotatedKind:
+		return 0, nil, errRotated
 	}
 	return seq, hash, err
 }
@@ -158,7 +159,7 @@ func (w *writer) end(err error) error {
 // close gives the connection back. Unless the statements are closed first, SQLite keeps it open
 // behind our back, with its descriptors, and never folds the -wal file into the log.
 func (w *writer) close() {
-	for _, s := range []**sql.Stmt{&w.lock, &w.done, &w.head, &w.put, &w.putReceipt} {
+	for _, s := range []**sql.Stmt{&w.lock, &w.done, &w.head, &w.put} {
 		if *s != nil {
 			(*s).Close()
 		}

@@ -127,7 +127,7 @@ func (p *program) serve(c *cli.Context) error {
 		return err
 	}
 	defer parts.Pushing(ctx, cfg, log)()
-	defer parts.Sealing(ctx, cfg.Audit.SealAfterDays, log)()
+	defer parts.Rotating(ctx, cfg.Audit, log)()
 	defer wiring.Background(ctx, memory.ReleaseWhenIdle)()
 	memory.BoundGarbage()
 	served := mcp.Config{

@@ -34,7 +34,7 @@ func tree(f func(path string, c *cli.Command)) *cli.App {
 // factless are commands without --json: they hand out a file as it is, speak to a program or a person all the
 // time, or only have others below them.
 var factless = map[string]bool{
-	"serve": true, "vault": true, "token": true, "audit report": true, "audit export": true, "audit merge": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
+	"serve": true, "vault": true, "token": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
 	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true, "man": true,
 	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true, "setup": true, "setup systemd": true, "setup kubernetes": true,
 }

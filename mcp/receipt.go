@@ -116,7 +116,7 @@ func (s *Server) lastRow(ctx context.Context, id string) (last audit.Row, err er
 	if s.cfg.Log == nil {
 		return last, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server can't read an audit log"}
 	}
-	for row, err := range s.cfg.Log.Rows(ctx, audit.Filter{Run: strings.ToUpper(id), Limit: 1, Sealed: true}) {
+	for row, err := range s.cfg.Log.Rows(ctx, audit.Filter{Run: strings.ToUpper(id), Limit: 1}) {
 		if err != nil {
 			return last, err
 		}

@@ -61,10 +61,6 @@ func (s *Server) auditExecution(ctx context.Context, c *call, a *auditArgs) (*an
 		filter.Limit = a.Limit
 	}
 	f, bytes := &auditFacts{}, 0
-	var missing []string
-	filter.Sealed, filter.Missing = true, func(s audit.Segment) { // where the file was is the operator's business
-		missing = append(missing, fmt.Sprintf("rows %d to %d are in a sealed segment that is not here", s.First, s.Last))
-	}
 	for row, err := range s.cfg.Log.Rows(ctx, filter) {
 		if err != nil {
 			return nil, err
@@ -77,7 +73,7 @@ func (s *Server) auditExecution(ctx context.Context, c *call, a *auditArgs) (*an
 		bytes += len(one.Data)
 		f.Rows = append(f.Rows, one)
 	}
-	text := append([]string{count(len(f.Rows), "row")}, missing...)
+	text := []string{count(len(f.Rows), "row")}
 	for _, one := range f.Rows {
 		text = append(text, strings.TrimRight(fmt.Sprintf("%d %s %s %s %s %s", one.Seq, one.Time, one.Kind, one.Namespace, one.Run,
 			readable(clip(compact(json.RawMessage(one.Data)), max(maxRowText, maxRowsText/len(f.Rows))))), " "))

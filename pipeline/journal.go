@@ -291,7 +291,7 @@ type Past struct {
 	Reason        string
 }
 
-// Past returns what the log has of a run or a session of a namespace, as long as its rows are not sealed.
+// Past returns what the log has of a run or a session of a namespace, as far as its rows are here.
 func (p *Pipeline) Past(ctx context.Context, namespace, id string) (Past, bool) {
 	log, can := p.cfg.Audit.(pastRows)
 	if !can {

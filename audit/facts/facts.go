@@ -73,7 +73,7 @@ type Facts struct {
 	Key      string `json:"key"` // under which a value is bridged; of signing keys, the id
 	Replaces string `json:"replaces"`
 
-	// What was sealed: the numbers of its first and last row.
+	// Of a file of the log that was deleted: the numbers of its first and last row.
 	First int64 `json:"first"`
 	Last  int64 `json:"last"`
 

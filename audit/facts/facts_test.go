@@ -41,7 +41,7 @@ func TestSummary(t *testing.T) {
 		{"limits.changed", `{"session":"S","limits":{"ram_bytes":1}}`, `limits {"ram_bytes":1}, session S`},
 		{"key.created", `{"key":"ab"}`, "ab"},
 		{"key.rotated", `{"key":"ab","replaces":"cd"}`, "ab in the place of cd"},
-		{"audit.sealed", `{"first":1,"last":9}`, "rows 1 to 9"},
+		{"audit.deleted", `{"first":1,"last":9}`, "rows 1 to 9"},
 		{"novel", `{"b":"text","a":1,"long":"` + string(slices.Repeat([]byte("x"), 100)) + `"}`, "a 1, b text"},
 		{"execution.completed", `{"name":7,"ended":"ok"}`, "ok"}, // what has the wrong type is passed over
 		{"execution.completed", `not JSON`, ""},

@@ -178,7 +178,7 @@ func TestPage(t *testing.T) {
 	)
 	page := write(t, s, About{Version: "1.2", Organisation: "Example Ltd", Machine: "build-7", Since: day.Add(-time.Hour), Scope: []string{"namespace team"}, Log: Log{Path: "/db", Keys: []string{"beef"}, Checked: true,
 		Report: audit.Report{Rows: 14, Head: "cafe", Checkpoint: &audit.CheckedPoint{Size: 14, Root: "cm9vdA==", Signed: true},
-			Segments: []audit.Segment{{First: 1, Last: 9, File: "1-9.jsonl.gz", Here: true}}}}})
+			Files: []audit.File{{First: 1, Last: 9, Path: "old.db"}, {First: 10, Last: 12, Path: "old.db.2"}}}}})
 	text := textOf(t, page)
 	for _, want := range []string{
 		"15 rows, from row 1 (2026-03-02 09:00:00) to row 15", "Counted were only namespace team", "3 runs", "1 refused",
@@ -190,7 +190,7 @@ func TestPage(t *testing.T) {
 		"Runs refused because a layer could not be had landlock 1", "evil.example 0 1 0 nobody allowed it", "api.example.com 443 1 3 1.5 kB 2.5 MB",
 		"6 decisions are in no row", "approved q.example egress team ann cli session 2026-03-02T10:00:00Z", "TOKEN team 1", "vault.added TOKEN team api.example.com",
 		"numpy 2.1.0 python team 1", "memory team 1", "1 were created and 1 ended", "4 cells", "idle 1", "leak.txt it has TOKEN in it A team",
-		"1 runs left 2 files", "is as it was written", "14 rows, signed by a key that is known here", "beef", "1-9.jsonl.gz",
+		"1 runs left 2 files", "is as it was written", "14 rows, signed by a key that is known here", "beef", "old.db.2",
 		"execution.started 2",
 	} {
 		if !strings.Contains(strings.ToLower(text), strings.ToLower(want)) {
@@ -247,7 +247,7 @@ func TestHostile(t *testing.T) {
 	data["what"] = evil
 	entries = append(entries, audit.Entry{Kind: "approval." + evil, Run: evil, Namespace: evil, Data: data})
 	page := write(t, collect(t, entries...), About{Version: evil, Scope: []string{evil}, Organisation: evil, Machine: evil, Log: Log{Path: evil, Keys: []string{evil}, Report: audit.Report{Bad: &audit.Bad{Why: evil}, Remarks: []string{evil}, Root: evil,
-		Checkpoint: &audit.CheckedPoint{Root: evil}, Segments: []audit.Segment{{File: evil, SHA256: evil}}}}})
+		Checkpoint: &audit.CheckedPoint{Root: evil}, Files: []audit.File{{Path: evil}, {Path: evil}}}}})
 	if n := strings.Count(page, `&lt;script&gt;alert(1)&lt;/script&gt;`); n < 60 {
 		t.Errorf("the name stands in the page %d times: some tables leave it out", n)
 	}

@@ -49,6 +49,9 @@ func raw(t *testing.T, a *archive, h tar.Header, content string) {
 	}
 }
 
+// later is the name of the files that continue the log, without their numbers.
+const later = logName + "-files/" + logName
+
 func TestExtract(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -58,7 +61,7 @@ func TestExtract(t *testing.T) {
 	defer root.Close()
 	const run = "runs/01ARZ3NDEKTSV4RRFFQ69G5FAV/"
 	files := map[string]string{
-		logName: "log", logName + ".2": "log", "vault.key": "key", run + "run.json": "{}",
+		logName: "log", later + ".2": "log", "vault.key": "key", run + "run.json": "{}",
 		run + "files/a b/" + strings.Repeat("n", 200) + "\n\xff\u00fc": strings.Repeat("x", 100_000), run + "files/" + strings.Repeat("d/", 100) + "deep": "",
 	}
 	b := forged(t, header{Format: format, ID: "1"}, func(a *archive) {
@@ -235,9 +238,9 @@ func wantRefused(t *testing.T, b *bytes.Buffer, want string) {
 // TestParts: each name has one row.
 func TestParts(t *testing.T) {
 	for name, want := range map[string]bool{
-		logName: true, logName + ".17": true, logName + "-checkpoint": true, logName + "-owed": true, "keys/signing.key": true, "keys/.spare": true, "vault.db": true,
+		logName: true, logName + "-files": true, later + ".17": true, logName + "-checkpoint": true, logName + "-owed": true, "keys/signing.key": true, "keys/.spare": true, "vault.db": true,
 		"vault.key": true, "tokens.json": true, "runs": true, "history/python": true,
-		logName + "-wal": false, logName + ".2-shm": false, "vault.db-journal": false, "vault.key.next": false, "tmp": false, "keys/.new-key-1": false, ".new-audit-1": false,
+		logName + "-wal": false, later + ".2-shm": false, "vault.db-journal": false, "vault.key.next": false, "tmp": false, "keys/.new-key-1": false, ".new-audit-1": false,
 		logName + "-running": false, "packages": false, "server.log": false, "start.lock": false, "keys/lock": false,
 	} {
 		if p := find(name); p == nil || p.included != want {

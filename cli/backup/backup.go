@@ -94,7 +94,7 @@ func (p commands) backup(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(cfg.SQLitePath); errors.Is(err, fs.ErrNotExist) {
+	if files, err := audit.Files(cfg.SQLitePath); err == nil && len(files) == 0 {
 		return exit.Fail("sandboxmcp config shows where it is looked for", "there is no log at %s, and so nothing to back up", cfg.SQLitePath)
 	}
 	var b made

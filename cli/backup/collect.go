@@ -10,10 +10,10 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
@@ -41,7 +41,6 @@ type moment struct {
 	vault     *statefile.Snapshot // nil where there is none
 	elsewhere int                 // secrets in the keyring of the operating system
 	logs      []logFile           // the newest first
-	segments  []string
 }
 
 // logFile is a database of the log.
@@ -118,39 +117,24 @@ func (m *moment) readAs(file, name string) error {
 // log or there, and no checkpoint covers more rows than are read after it. The newest database comes before the older
 // ones: what is in none when it is opened, was written later.
 func (m *moment) openLog(ctx context.Context, file string) error {
-	dir, base := filepath.Dir(file), filepath.Base(file)
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	var databases []string
-	for _, e := range entries {
-		rest, ours := strings.CutPrefix(e.Name(), base)
-		name := logName + rest
-		switch {
-		case !ours || !isIncluded(name) || e.IsDir():
-		case strings.Contains(rest, "-"):
-			err = errors.Join(err, m.readAs(filepath.Join(dir, e.Name()), name))
-		default:
-			databases = append(databases, rest)
+	for _, beside := range []string{"-checkpoint", "-owed"} {
+		if err := m.readAs(file+beside, logName+beside); err != nil {
+			return err
 		}
 	}
-	slices.SortFunc(databases, func(a, b string) int { return number(b) - number(a) })
-	for _, rest := range databases {
-		s, openErr := statefile.OpenSnapshot(ctx, file+rest, lockWait)
-		if openErr != nil {
-			return errors.Join(err, openErr)
+	paths, err := audit.Files(file)
+	for _, path := range slices.Backward(paths) {
+		name := logName
+		if path != file {
+			name = logName + "-files/" + logName + filepath.Ext(path)
 		}
-		m.logs = append(m.logs, logFile{logName + rest, s})
+		s, err := statefile.OpenSnapshot(ctx, path, lockWait)
+		if err != nil {
+			return err
+		}
+		m.logs = append(m.logs, logFile{name, s})
 	}
-	m.segments, _ = filepath.Glob(file + "-segments/*.jsonl.gz")
 	return err
-}
-
-// number returns the N of the end ".N" of a file of the log.
-func number(rest string) int {
-	n, _ := strconv.Atoi(strings.TrimPrefix(rest, "."))
-	return n
 }
 
 func (m *moment) close() {
@@ -180,11 +164,6 @@ func (m *moment) write(ctx context.Context, a *archive) error {
 	}
 	for _, l := range m.logs {
 		if err := a.add(l.name, l.Size(), 0o600, time.Now(), func(w io.Writer) error { return l.Copy(ctx, w) }); err != nil {
-			return err
-		}
-	}
-	for _, s := range m.segments {
-		if err := addFile(ctx, a, os.DirFS(filepath.Dir(s)), filepath.Base(s), logName+"-segments/"+filepath.Base(s)); err != nil {
 			return err
 		}
 	}

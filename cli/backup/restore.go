@@ -235,7 +235,7 @@ func (r *restored) verify(ctx context.Context, cfg config.Config) error {
 }
 
 func (r *restored) verifyLog(ctx context.Context, path string, keys []audit.Key) error {
-	if _, err := os.Stat(path); err != nil { // Open would make one
+	if files, err := audit.Files(path); err == nil && len(files) == 0 { // Open would make one
 		return errors.New("it has no log")
 	}
 	log, err := audit.Open(ctx, path)

@@ -21,10 +21,10 @@ const logName = "sandboxmcp.db"
 // parts is all that a state directory holds, with the log beside it. A name that is in no row is an error of this
 // table, and said.
 var parts = []part{
-	row(logName, `sandboxmcp\.db(\.[0-9]+)?`, true, "the log: all of its files"),
-	row(logName+"-checkpoint, -head", `sandboxmcp\.db(\.[0-9]+)?-(checkpoint|head)`, true, "what was signed last"),
+	row(logName, `sandboxmcp\.db`, true, "the log: its first file"),
+	row(logName+"-files/", `sandboxmcp\.db-files(/sandboxmcp\.db\.[0-9]+)?`, true, "the log: the files that continue it"),
+	row(logName+"-checkpoint", `sandboxmcp\.db-checkpoint`, true, "what was signed last"),
 	row(logName+"-owed", `sandboxmcp\.db-owed`, true, "rows that could not be written yet"),
-	row(logName+"-segments/", `sandboxmcp\.db-segments(/[^/]+\.jsonl\.gz)?`, true, "sealed rows"),
 	row("keys/", `keys(/[^/]+\.(key|pub|next|revoked)|/\.spare)?`, true, "the key that signs, and what is known of those before it"),
 	row("vault.db", `vault\.db`, true, "the secrets, as they are sealed"),
 	row("vault.key", `vault\.key`, true, "the key that opens them, also where it is in the keyring of the operating system"),
@@ -37,8 +37,8 @@ var parts = []part{
 	row("server.log, server.json", `server\.(log|json)`, false, "of the server that start has started"),
 	row("temporary", `(tmp|work|c|instances|run)(/.*)?|start\.lock|tokens\.lock|keys/lock|(.*/)?\.new-.*`, false,
 		"locks, sockets and directories of what runs"),
-	row(logName+"-...", `(sandboxmcp\.db(\.[0-9]+)?|vault\.db)-(wal|shm|journal)`, false, "of the databases, whose copies are whole without"),
-	row(logName+"-running/", `sandboxmcp\.db(\.[0-9]+)?-(checkpoint\.new|running(/.*)?|reserve)`, false, "of what writes to the log now"),
+	row(logName+"-...", `(sandboxmcp\.db(-files/sandboxmcp\.db\.[0-9]+)?|vault\.db)-(wal|shm|journal)`, false, "of the databases, whose copies are whole without"),
+	row(logName+"-running/", `sandboxmcp\.db-(checkpoint\.new|running(/.*)?|reserve)`, false, "of what writes to the log now"),
 }
 
 func row(name, pattern string, included bool, what string) part {

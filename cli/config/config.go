@@ -66,7 +66,8 @@ type Audit struct {
 	Enabled        on       `key:"enabled" env:"AUDIT" about:"the log is always on: a run without a row has no result"`
 	Capture        []string `key:"capture" oneof:"code output" about:"what rows hold beside hashes, redacted, 64 KiB of each"`
 	CheckpointRows int      `key:"checkpoint_rows" range:"1..1000000" default:"1000" about:"rows after which the state of the log is signed"`
-	SealAfterDays  int      `key:"seal_after_days" range:"0..36500" about:"days after which rows move into a sealed file; 0 is never"`
+	RotateDays     int      `key:"rotate_days" range:"0..36500" about:"days after which servers close the log's file and go on in a new one; 0 is never"`
+	KeepDays       int      `key:"keep_days" range:"0..36500" about:"days after which servers delete closed files of the log; 0 is never"`
 	Push           []string `key:"push" about:"places that checkpoints are pushed to: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY"`
 }
 

@@ -73,7 +73,7 @@ max_concurrent: 3
 max_queue: 0
 network: ask
 vault: [memory, environment]
-audit: {enabled: on, capture: [code, output], checkpoint_rows: 21, seal_after_days: 22, push: [/mnt/kept.note]}
+audit: {enabled: on, capture: [code, output], checkpoint_rows: 21, rotate_days: 22, keep_days: 23, push: [/mnt/kept.note]}
 state_dir: ~/state
 sqlite_path: /var/lib/x.db
 profile: mine
@@ -157,7 +157,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{on{}, []string{"code", "output"}, 21, 22, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
+		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{on{}, []string{"code", "output"}, 21, 22, 23, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
 		Events:   Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}},
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine", Structured: true, Skills: "/srv/skills", Git: Git{"Ada Lovelace", "ada@example.com"},
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},

@@ -29,10 +29,10 @@ func (p commands) auditCommand() *cli.Command {
 sandboxmcp audit tail [-n N] [-f]
 sandboxmcp audit show ID
 sandboxmcp audit verify [flags]
-sandboxmcp audit report [--since TIME] [--out FILE]
-sandboxmcp audit export --format FORMAT [--since TIME] [--out FILE]
+sandboxmcp audit report [--since TIME] [--out FILE] [LOG ...]
+sandboxmcp audit export --format FORMAT [--since TIME] [--out FILE] [LOG ...]
 sandboxmcp audit checkpoint | proof ID | receipt ID
-sandboxmcp audit seal --older-than 90d`,
+sandboxmcp audit rotate [--keep 365d]`,
 		Description: `Examples:
   sandboxmcp audit --since 2h
   sandboxmcp audit --kind execution.refused --since 2026-01-31 --format csv
@@ -45,8 +45,8 @@ sandboxmcp audit seal --older-than 90d`,
 		),
 		Action: p.auditRows("limit", "--limit", "leave it out for all rows"),
 		Subcommands: []*cli.Command{
-			p.auditTailCommand(), p.auditShowCommand(), p.auditVerifyCommand(), p.auditReportCommand(), p.auditExportCommand(), p.auditMergeCommand(),
-			p.auditCheckpointCommand(), p.auditProofCommand(), p.auditReceiptCommand(), p.auditSealCommand(),
+			p.auditTailCommand(), p.auditShowCommand(), p.auditVerifyCommand(), p.auditReportCommand(), p.auditExportCommand(),
+			p.auditCheckpointCommand(), p.auditProofCommand(), p.auditReceiptCommand(), p.auditRotateCommand(),
 		},
 	}
 }
@@ -58,7 +58,6 @@ func choosing() []cli.Flag {
 		&cli.StringFlag{Name: "since", Usage: "only rows from `TIME` on: 2h, 3d, 2026-01-31, or RFC 3339"},
 		&cli.StringFlag{Name: "until", Usage: "only rows before `TIME`"},
 		&cli.StringSliceFlag{Name: "kind", Usage: "only rows of the kind `KIND`, such as execution.refused"},
-		&cli.BoolFlag{Name: "live", Usage: "only rows in the database, and none of the sealed files"},
 	}
 }
 
@@ -105,7 +104,7 @@ Examples:
   sandboxmcp audit export --format jsonl --since 24h --out events.jsonl
   sandboxmcp audit export --format csv --namespace team --kind egress.denied`,
 		Flags:  append(choosing(), &cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")}, command.OutFlag()),
-		Action: command.NoWords(p.auditExport),
+		Action: p.auditExport,
 	}
 }
 
@@ -122,7 +121,7 @@ Example: sandboxmcp audit report --since 30d --organisation 'Example Ltd' --out 
 		Flags: append(choosing(), keyFlag(), command.OutFlag(),
 			&cli.StringFlag{Name: "organisation", Usage: "write `NAME` on the cover, as whose report it is"},
 			&cli.BoolFlag{Name: "no-verify", Usage: "do not check the whole log first, and say so on the page"}),
-		Action: command.NoWords(p.auditReport),
+		Action: p.auditReport,
 	}
 }
 
@@ -181,9 +180,9 @@ func writeRows(out export.Writer, rows iter.Seq2[audit.Row, error]) error {
 	return out.Close()
 }
 
-// auditFilter returns the filter of the flags of choosing. It warns of rows that are not here.
+// auditFilter returns the filter of the flags of choosing.
 func (p commands) auditFilter(c *cli.Context, now time.Time) (audit.Filter, error) {
-	f := audit.Filter{Namespace: c.String("namespace"), Kinds: c.StringSlice("kind"), Sealed: !c.Bool("live"), Missing: p.warnMissing}
+	f := audit.Filter{Namespace: c.String("namespace"), Kinds: c.StringSlice("kind")}
 	if err := event.CheckRows(f.Kinds); err != nil {
 		return f, exit.Usage("--kind execution.refused", "--kind: %v", err)
 	}
@@ -206,8 +205,6 @@ func (p commands) auditFilter(c *cli.Context, now time.Time) (audit.Filter, erro
 	}
 	return f, nil
 }
-
-func (p commands) warnMissing(s audit.Segment) { p.Say("warning: %s", s.Missing()) }
 
 // timeFlag reads the value of a flag that is a point in time.
 func timeFlag(flag, text string, now time.Time) (time.Time, error) {
@@ -233,21 +230,14 @@ func scope(f audit.Filter) []string {
 	if !f.Until.IsZero() {
 		words = append(words, "rows before "+f.Until.UTC().Format(time.RFC3339))
 	}
-	if !f.Sealed {
-		words = append(words, "rows in the database, and none of the sealed files")
-	}
 	return words
 }
 
 func (p commands) auditShow(c *cli.Context) error {
 	id := c.Args().First()
-	missing := false
-	filter := audit.Filter{Run: strings.ToUpper(id), Sealed: true, Missing: func(s audit.Segment) {
-		missing = true
-		p.warnMissing(s)
-	}}
+	filter := audit.Filter{Run: strings.ToUpper(id)}
 	if seq, err := strconv.ParseInt(id, 10, 64); err == nil && seq > 0 && len(id) < 19 {
-		filter = audit.Filter{After: seq - 1, Before: seq + 1, Sealed: true} // a segment that is not here is an error then
+		filter = audit.Filter{After: seq - 1, Before: seq + 1}
 	}
 	return wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
 		var found []audit.Row
@@ -257,8 +247,10 @@ func (p commands) auditShow(c *cli.Context) error {
 			}
 			found = append(found, row)
 		}
-		if len(found) == 0 && missing {
-			return exit.Fail("put the missing files back where they were", "what is here of the log has nothing about %s", id)
+		if first, err := log.First(ctx); err != nil {
+			return err
+		} else if len(found) == 0 && first > 1 {
+			return exit.Fail("sandboxmcp audit export LOG, with the older file of the log", "what is here of the log, from row %d on, has nothing about %s", first, id)
 		}
 		if len(found) == 0 {
 			return exit.Fail("sandboxmcp audit --limit 10", "the log has nothing about %s", id)

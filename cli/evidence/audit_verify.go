@@ -24,47 +24,46 @@ func (p commands) auditVerifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "verify",
 		Usage: "check that nobody has changed the log; the exit code is 1 if somebody has",
-		UsageText: `sandboxmcp audit verify [--checkpoint FILE]... [--key KEY]... [--json]
-sandboxmcp audit verify --proof FILE [--key KEY]... [--json]
-sandboxmcp audit verify --segment FILE [--key KEY]... [--json]`,
-		Description: `The whole log is checked: each row, each receipt beside it, the checkpoints and the sealed segments. With a
+		UsageText: `sandboxmcp audit verify [--checkpoint FILE]... [--key KEY]... [--json] [LOG ...]
+sandboxmcp audit verify --proof FILE [--key KEY]... [--json]`,
+		Description: `The whole log is checked, with all of its files that are here: each row, its receipt and the checkpoints. With a
 checkpoint that was kept elsewhere, it shows, too, when rows were cut off the end, or an older copy was put back.
 Where keys or rows say that the log is signed and no checkpoint is there, it is not in order. Rows that were signed late,
 as after a process that was killed, are said.
 Where the setting audit.push names places, the log must go on from what each has: a log that was put back, or rewritten,
 does not, and a place that can't be asked makes the exit code 1. A witness is asked by pushing to it.
-A proof and a segment are checked alone, without the log, on any machine that has the public key.
+Rows that are not signed a minute after they were written make the exit code 1: they could be cut off without a trace. The next
+server or run signs them, and so does sandboxmcp audit checkpoint.
+Files of a log that were moved away are checked by their names, the oldest first. A proof is checked alone, without the log, on any
+machine that has the public key.
 
 The keys are those of this machine, or of --key. Without any, what is signed is not taken as good: anybody could
-have signed it. The exit code is then 2, as for a file that is no checkpoint, proof or segment at all.
+have signed it. The exit code is then 2, as for a file that is no checkpoint or proof at all.
 
 Example: sandboxmcp audit verify --checkpoint /mnt/kept/monday.note`,
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "checkpoint", Usage: "compare the log with a checkpoint in `FILE` (may be given more than once)"},
 			&cli.StringFlag{Name: "proof", Usage: "check the proof in `FILE` instead of the log"},
-			&cli.StringFlag{Name: "segment", Usage: "check the sealed segment `FILE` instead of the log"},
 			&cli.BoolFlag{Name: "no-push", Usage: "do not compare it with what was pushed to the places of audit.push"},
 			keyFlag(), command.JSONFlag(),
 		},
-		Action: command.NoWords(p.auditVerify),
+		Action: p.auditVerify,
 	}
 }
 
 func (p commands) auditVerify(c *cli.Context) error {
-	if set := setFlags(c, "checkpoint", "proof", "segment"); len(set) > 1 {
+	if set := setFlags(c, "checkpoint", "proof"); len(set) > 1 {
 		return exit.Usage("sandboxmcp audit verify --help", "--%s and --%s are checked one at a time", set[0], set[1])
 	}
 	keys, err := logKeys(c)
 	if err != nil {
 		return p.tellReport(c, nil, err)
 	}
-	switch {
-	case c.IsSet("proof"):
+	if c.IsSet("proof") && c.NArg() == 0 {
 		proven, err := checkProof(c.String("proof"), keys)
 		return p.tellProof(c, proven, err)
-	case c.IsSet("segment"):
-		report, err := checkSegment(c.String("segment"), keys)
-		return p.tellReport(c, report, err)
+	} else if c.IsSet("proof") {
+		return exit.Usage("sandboxmcp audit verify --help", "--proof and files of a log are checked one at a time")
 	}
 	report, err := checkLog(c, keys)
 	return p.tellReport(c, report, err)
@@ -85,7 +84,7 @@ func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error)
 	if err != nil {
 		return nil, err
 	}
-	if c.Bool("no-push") {
+	if c.Bool("no-push") || c.NArg() > 0 {
 		cfg.Audit.Push = nil
 	}
 	ctx, stop := command.UntilSignal(c)
@@ -94,7 +93,7 @@ func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error)
 	if err != nil {
 		return nil, err
 	}
-	err = wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
+	err = withLog(c, func(ctx context.Context, log *audit.Log) error {
 		report, err := log.Verify(ctx, o)
 		if note, ok := errors.AsType[*audit.NoteError](err); ok {
 			if note.Index >= len(files) {
@@ -106,7 +105,7 @@ func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error)
 			return err
 		}
 		found = &report
-		if err := judged(report, "the log"); err != nil {
+		if err := judged(report, time.Now()); err != nil {
 			return err
 		}
 		return finish(log)
@@ -122,31 +121,25 @@ func wrongNote(file string, err error) error {
 	return exit.Fail("it is the wrong file, or another log was put in the place of the one that it is of", "%s cannot be compared with the log: %v", file, err)
 }
 
-// checkSegment checks a sealed segment without the log.
-func checkSegment(file string, keys []audit.Key) (*audit.Report, error) {
-	report, err := audit.VerifySegment(file, keys)
-	switch {
-	case errors.Is(err, audit.ErrNoSegment):
-		return nil, exit.Usage("--segment FILE, with one of the files that sandboxmcp audit seal names", "%v", err)
-	case err != nil:
-		return nil, err
-	}
-	return &report, judged(report, "the segment")
-}
-
 // judged returns the error that a report amounts to.
-func judged(r audit.Report, what string) error {
+func judged(r audit.Report, now time.Time) error {
 	const hint = "keep a copy of it as it is now: it is evidence"
 	switch bad := r.Bad; {
 	case bad != nil && bad.Seq == 0:
-		return exit.Fail(hint, "%s is not in order: %s (the hashes of %s are)", what, bad.Why, terminal.Count(int(r.Rows), "row"))
+		return exit.Fail(hint, "the log is not in order: %s (the hashes of %s are)", bad.Why, terminal.Count(int(r.Rows), "row"))
 	case bad != nil:
 		return exit.Fail(hint, "row %d is not as it was written: %s (%s before it are good)", bad.Seq, bad.Why, terminal.Count(int(r.Rows), "row"))
 	case r.Checkpoint != nil && !r.Checkpoint.Signed:
-		return nobodys(what + " fits the checkpoints in it")
+		return nobodys("the log fits the checkpoints in it")
+	case r.Unsigned > 0 && now.Sub(r.UnsignedSince) > maxUnsigned:
+		return exit.Fail("sandboxmcp audit checkpoint, which signs what is there now", "%s at the end of the log are not signed, the first of %s: since then rows may have been cut off there without a trace",
+			terminal.Count(int(r.Unsigned), "row"), r.UnsignedSince.Local().Format(time.RFC3339))
 	}
 	return nil
 }
+
+// maxUnsigned is the longest time for which rows are not signed where a process lives that writes the log: five seconds, and a slow disk.
+const maxUnsigned = time.Minute
 
 // nobodys is the error for a signature where no key is known.
 func nobodys(what string) error {
@@ -227,7 +220,7 @@ func (p commands) asJSON(found any, err error) error {
 	return exit.Silent(exit.Of(err).Code)
 }
 
-// tellReport prints the report on the log or on a segment. err is what is wrong.
+// tellReport prints the report on the log. err is what is wrong.
 func (p commands) tellReport(c *cli.Context, r *audit.Report, err error) error {
 	if c.Bool("json") {
 		return p.asJSON(struct {
@@ -255,11 +248,11 @@ func (p commands) tellReport(c *cli.Context, r *audit.Report, err error) error {
 	}
 	if r.Checkpoint != nil && r.Unsigned > 0 {
 		are := map[bool]string{true: "is", false: "are"}[r.Unsigned == 1]
-		lines = append(lines, fmt.Sprintf("%s %s after it not signed yet", terminal.Count(int(r.Unsigned), "row"), are))
+		lines = append(lines, fmt.Sprintf("%s %s after it not signed yet, the first of %s", terminal.Count(int(r.Unsigned), "row"), are,
+			r.UnsignedSince.Local().Format(time.RFC3339)))
 	}
-	for _, s := range r.Segments {
-		absent := map[bool]string{false: ", which is not there"}[s.Here]
-		lines = append(lines, fmt.Sprintf("sealed: rows %d to %d in %s%s", s.First, s.Last, s.File, absent))
+	for _, f := range r.Files[:max(0, len(r.Files)-1)] {
+		lines = append(lines, fmt.Sprintf("closed: rows %d to %d in %s", f.First, f.Last, f.Path))
 	}
 	text := ""
 	for _, line := range append(lines, r.Remarks...) {

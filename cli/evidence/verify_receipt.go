@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -255,10 +254,9 @@ const maxApart = time.Minute
 func compareLog(c *cli.Context, own own, text []byte, proof signer.Proof, v *verification) {
 	cfg, _ := wiring.Load(c) // it could be loaded, if a key is ours
 	_, ours := own.Find(proof.Key.ID())
-	_, err := os.Stat(cfg.SQLitePath)
-	there := err == nil
+	files, err := audit.Files(cfg.SQLitePath)
 	switch {
-	case ours && there:
+	case ours && len(files) > 0:
 		err = wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
 			row, logged, err := log.Ended(ctx, proof.Run)
 			compareRow(row, logged, err, text, proof, v)
@@ -267,7 +265,7 @@ func compareLog(c *cli.Context, own own, text []byte, proof signer.Proof, v *ver
 		if err != nil {
 			v.cannot(cfg.SQLitePath, err)
 		}
-	case ours && !errors.Is(err, fs.ErrNotExist):
+	case ours && err != nil:
 		v.cannot(cfg.SQLitePath, err)
 	case ours:
 		v.Receipt.log = "not here: " + cfg.SQLitePath

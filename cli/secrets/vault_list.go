@@ -3,7 +3,6 @@ package secrets
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"strings"
 	"time"
 
@@ -125,10 +124,10 @@ func yesOrNo(b bool) string {
 type called struct{ namespace, name string }
 
 // lastUsed returns when secrets were lent the last time, as far as the log goes back; of a namespace, or of all if it
-// is "". Rows in sealed segments that are not here are beyond that. A log that is not there is not made.
+// is "". Rows in files that were deleted or moved away are beyond that. A log that is not there is not made.
 func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[called]time.Time, error) {
 	used := map[called]time.Time{}
-	if _, err := os.Stat(cfg.SQLitePath); os.IsNotExist(err) {
+	if files, err := audit.Files(cfg.SQLitePath); err == nil && len(files) == 0 {
 		return used, nil
 	}
 	log, err := audit.Open(ctx, cfg.SQLitePath)
@@ -136,7 +135,7 @@ func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[cal
 		return nil, err
 	}
 	defer log.Close()
-	for row, err := range log.Rows(ctx, audit.Filter{Namespace: namespace, Kinds: []string{event.VaultAccessed}, Sealed: true, Missing: func(audit.Segment) {}}) {
+	for row, err := range log.Rows(ctx, audit.Filter{Namespace: namespace, Kinds: []string{event.VaultAccessed}}) {
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -67,10 +68,13 @@ func doctor(ctx context.Context, cfg config.Config) ([]control.Finding, error) {
 // disk measures the space that the state has and takes.
 func disk(cfg config.Config) (d control.Disk, err error) {
 	d.Free, d.Total = space(cfg.StateDir)
-	for _, suffix := range []string{"", "-wal"} {
-		if info, err := os.Stat(cfg.SQLitePath + suffix); err == nil {
-			d.Log += info.Size()
+	files, err := audit.Files(cfg.SQLitePath)
+	for _, file := range files {
+		for _, suffix := range []string{"", "-wal"} {
+			if info, err := os.Stat(file + suffix); err == nil {
+				d.Log += info.Size()
+			}
 		}
 	}
-	return d, nil
+	return d, err
 }

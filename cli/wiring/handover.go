@@ -9,11 +9,11 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
@@ -65,20 +65,31 @@ func affectsRuns(kv string) bool {
 // file may be made while the server starts.
 func (p *Parts) serverFingerprint(ctx context.Context, cfg config.Config) func() string {
 	own := fingerprint(ctx, cfg)
-	return sync.OnceValue(func() string {
-		if _, err := p.Log.opened(ctx); err != nil {
+	return func() string {
+		log, err := p.Log.opened(ctx)
+		if err != nil {
 			return ""
 		}
-		return besideLog(own, cfg)
-	})
+		file, err := log.Active(ctx)
+		return withLog(own, file, err)
+	}
 }
 
-// besideLog adds which file the log is: one that was replaced is not that of a server which has it open.
-func besideLog(own string, cfg config.Config) string {
-	if file := fileID(cfg.SQLitePath); own != "" && file != "" {
-		return own + "-" + file
+func clientFingerprint(ctx context.Context, cfg config.Config) string {
+	files, err := audit.Files(cfg.SQLitePath)
+	if err != nil || len(files) == 0 {
+		return ""
 	}
-	return ""
+	file, err := os.Stat(files[len(files)-1])
+	return withLog(fingerprint(ctx, cfg), file, err)
+}
+
+// withLog adds which file rows are appended to: one that was replaced is not that of a server which has it open.
+func withLog(own string, file os.FileInfo, err error) string {
+	if own == "" || err != nil {
+		return ""
+	}
+	return own + "-" + fileID(file)
 }
 
 // maxHanded is how long a run may take at most that is handed over: a server ends with its agent, and takes what it runs along.
@@ -94,5 +105,5 @@ func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q pipeline
 		slices.Contains(cfg.Vault, "memory"), cmp.Or(q.Limits.Wall, cfg.Limits.Timeout()) > maxHanded:
 		return nil
 	}
-	return control.Offer(ctx, SocketDir(cfg), func() string { return besideLog(fingerprint(ctx, cfg), cfg) }, q)
+	return control.Offer(ctx, SocketDir(cfg), func() string { return clientFingerprint(ctx, cfg) }, q)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,7 +16,11 @@ func kernelState() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := fmt.Appendf(nil, "%s\n%s\n", edition("/proc/self/exe"), fileID("/"))
+	root, err := os.Stat("/")
+	if err != nil {
+		return nil, err
+	}
+	all := fmt.Appendf(nil, "%s\n%s\n", edition("/proc/self/exe"), fileID(root))
 	for line := range strings.Lines(string(status)) {
 		switch key, _, _ := strings.Cut(line, ":"); key {
 		case "Umask", "Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters",
@@ -43,16 +48,13 @@ func kernelState() ([]byte, error) {
 	return fmt.Appendf(all, "%s\n%q\n%d\n", limits, label, nice), err
 }
 
-// fileID returns which file a path leads to, "" for none.
-func fileID(path string) string {
-	var s unix.Stat_t
-	if unix.Stat(path, &s) != nil {
-		return ""
-	}
+// fileID returns which file this is.
+func fileID(info os.FileInfo) string {
+	s := info.Sys().(*syscall.Stat_t)
 	return fmt.Sprintf("%d:%d", s.Dev, s.Ino)
 }
 
-// edition is fileID for a file whose content counts.
+// edition returns which file a path leads to, and with which content; "" for none.
 func edition(path string) string {
 	var s unix.Stat_t
 	if unix.Stat(path, &s) != nil {

@@ -2,11 +2,14 @@
 
 package wiring
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
 // kernelState is not known here, and nothing is handed over.
 func kernelState() ([]byte, error) { return nil, errors.ErrUnsupported }
 
-func fileID(string) string { return "" }
+func fileID(os.FileInfo) string { return "" }
 
 func edition(string) string { return "" }

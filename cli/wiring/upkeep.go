@@ -125,34 +125,44 @@ func PushLast(ctx context.Context, cfg config.Config, to []witness.Place) error 
 	return nil
 }
 
-// sealEvery is how often a server looks for rows that are old enough to be sealed.
-const sealEvery = 24 * time.Hour
+// rotateEvery is how often a server looks whether the log's file is old enough to be closed.
+const rotateEvery = 24 * time.Hour
 
-// Sealing moves rows that are older than some days out of the log into sealed segments: now, and each day
-// from now on. It ends with stop, which waits for what is under way. No days are never.
-func (p *Parts) Sealing(ctx context.Context, days int, log *slog.Logger) (stop func()) {
+// Rotating closes the log's file when it is some days old, and deletes closed files that are too old: now, and each day
+// from now on. Zero days are never. It ends with stop, which waits for what is under way.
+func (p *Parts) Rotating(ctx context.Context, cfg config.Audit, log *slog.Logger) (stop func()) {
 	return Background(ctx, func(ctx context.Context) {
-		for days > 0 {
-			p.seal(ctx, time.Now().AddDate(0, 0, -days), log)
+		for cfg.RotateDays > 0 || cfg.KeepDays > 0 {
+			if err := p.rotate(ctx, cfg, time.Now(), log); err != nil && ctx.Err() == nil {
+				log.Error("the log could not be rotated", "error", err)
+			}
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(sealEvery):
+			case <-time.After(rotateEvery):
 			}
 		}
 	})
 }
 
-func (p *Parts) seal(ctx context.Context, before time.Time, log *slog.Logger) {
+func (p *Parts) rotate(ctx context.Context, cfg config.Audit, now time.Time, log *slog.Logger) error {
 	rows, err := p.Log.opened(ctx)
 	if err != nil {
-		return // whoever wants to run something is told
+		return nil // whoever wants to run something is told
 	}
-	segments, err := rows.Seal(ctx, before)
-	if err != nil && ctx.Err() == nil {
-		log.Error("rows of the log could not be sealed", "before", before, "error", err)
+	oldest, err := rows.Oldest(ctx)
+	if err == nil && cfg.RotateDays > 0 && !oldest.IsZero() && oldest.Before(now.AddDate(0, 0, -cfg.RotateDays)) {
+		var closed audit.File
+		if closed, err = rows.Rotate(ctx); err == nil && closed.Last > 0 {
+			log.Info("a file of the log was closed", "file", closed.Path, "from", closed.First, "to", closed.Last)
+		}
 	}
-	for _, s := range segments {
-		log.Info("rows of the log were sealed", "from", s.First, "to", s.Last, "file", s.File)
+	if err != nil || cfg.KeepDays == 0 {
+		return err
 	}
+	deleted, err := rows.Prune(ctx, now.AddDate(0, 0, -cfg.KeepDays))
+	for _, f := range deleted {
+		log.Info("a file of the log was deleted", "file", f.Path, "from", f.First, "to", f.Last)
+	}
+	return err
 }

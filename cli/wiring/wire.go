@@ -235,7 +235,7 @@ func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
 // command or the environment says otherwise, as it may for this process and not for a server.
 func ownPlaces(cfg config.Config) []string {
 	db := cfg.SQLitePath
-	places := []string{cfg.StateDir, SocketDir(cfg), db, db + "-wal", db + "-shm", db + "-journal", db + "-checkpoint", db + "-checkpoint.new", db + "-segments", journals(cfg),
+	places := []string{cfg.StateDir, SocketDir(cfg), db, db + "-wal", db + "-shm", db + "-journal", db + "-checkpoint", db + "-checkpoint.new", db + "-files", db + "-reserve", db + "-owed", journals(cfg),
 		filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp")}
 	if home, err := os.UserHomeDir(); err == nil {
 		places = append(places, filepath.Join(home, ".local", "state", "sandboxmcp"))

@@ -130,7 +130,7 @@ func (s *figures) catchUp(log Records) (*pass, error) {
 	}
 	p := &pass{over: make(chan struct{})}
 	s.pass = p
-	f := audit.Filter{After: s.after, Kinds: summed, Since: time.Now().AddDate(0, 0, -maxDays), Sealed: true, Missing: func(audit.Segment) {}}
+	f := audit.Filter{After: s.after, Kinds: summed, Since: time.Now().AddDate(0, 0, -maxDays)}
 	s.under.Go(func() {
 		defer close(p.over)
 		p.err = s.read(log.Rows(s.ctx, f))

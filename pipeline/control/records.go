@@ -45,8 +45,6 @@ type LogQuery struct {
 type Found struct {
 	Rows []audit.Row `json:"rows"`
 	Next int64       `json:"next,omitempty"` // Before, for those that are older; 0 is that there are none
-	// Missing counts the files of sealed rows that are not where they were.
-	Missing int `json:"missing,omitempty"`
 }
 
 // searchTime is how long rows are looked for until what was found is shown.
@@ -70,7 +68,6 @@ func (a *API) search(ctx context.Context, q *LogQuery) (found Found, err error) 
 	if !by.seesAll() {
 		f.Namespaces = append([]string{}, by.own.Names()...) // how long it takes, and where it stops, must tell nothing of others' rows
 	}
-	f.Missing = func(audit.Segment) { found.Missing++ }
 	f.Limit = q.Limit // often all that are asked for
 	for until := time.Now().Add(searchTime); ; f.Limit = max(q.Limit, 200) {
 		page, err := collect(a.c.Records.Rows(ctx, f))
@@ -109,7 +106,7 @@ func collect(rows iter.Seq2[audit.Row, error]) (all []audit.Row, err error) {
 
 // filter chooses no fewer rows than the query.
 func (q *LogQuery) filter() (audit.Filter, error) {
-	f := audit.Filter{Namespace: q.Namespace, Kinds: q.Kinds, Run: strings.ToUpper(q.Run), Before: q.Before, Sealed: true}
+	f := audit.Filter{Namespace: q.Namespace, Kinds: q.Kinds, Run: strings.ToUpper(q.Run), Before: q.Before}
 	for _, t := range []struct {
 		name, text string
 		to         *time.Time
@@ -184,8 +181,7 @@ func (a *API) story(ctx context.Context, q *OfRun) (Story, error) {
 	if a.c.Records == nil {
 		return s, errNoLog
 	}
-	missing := func(audit.Segment) {}
-	rows, err := collect(a.c.Records.Rows(ctx, audit.Filter{Run: id, Limit: maxStory, Sealed: true, Missing: missing}))
+	rows, err := collect(a.c.Records.Rows(ctx, audit.Filter{Run: id, Limit: maxStory}))
 	if err != nil {
 		return s, err
 	}

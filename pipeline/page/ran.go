@@ -125,5 +125,5 @@ func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) error {
 		}
 	}
 	return p.show(w, v, "ran", word("ran"), map[string]any{"Asked": asked, "Outcomes": outcomes, "Rows": rows, "Older": older, "Newest": asked.Get("before") == "",
-		"Again": "ran?" + all.Encode(), "CSV": "export?format=csv&" + all.Encode(), "JSON": "export?format=jsonl&" + all.Encode(), "Missing": found.Missing, "All": asked.Get("rows") == "all", "Searching": len(all) > 0})
+		"Again": "ran?" + all.Encode(), "CSV": "export?format=csv&" + all.Encode(), "JSON": "export?format=jsonl&" + all.Encode(), "All": asked.Get("rows") == "all", "Searching": len(all) > 0})
 }

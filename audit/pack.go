@@ -1,0 +1,139 @@
+package audit
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// dictionary is what a new log gets to compress its rows with: examples of rows and receipts without what differs in each, the
+// commonest last. A log keeps its own, so these may change with the rows.
+//
+//go:embed dictionary.txt
+var dictionary []byte
+
+const (
+	maxDictionary = 64 << 10 // bytes
+	// maxContent bounds what a row is unpacked to, whatever it says of itself: data, a receipt, and two line ends.
+	maxContent = maxData + maxReceipt + 2
+)
+
+// packing compresses what rows say, with a log's dictionary: one row alone has little that occurs in it twice. What a row and its
+// receipt have in common is stored once, as both are compressed together. Its encoder and decoder are made when they are needed.
+type packing struct {
+	encoder func() (*zstd.Encoder, error)
+	decoder func() (*zstd.Decoder, error)
+}
+
+// newPacking returns the packing of a dictionary. The frames name none, and have no checksums: a row has a hash.
+func newPacking(dictionary []byte) *packing {
+	return &packing{
+		encoder: sync.OnceValues(func() (*zstd.Encoder, error) {
+			return zstd.NewWriter(nil, zstd.WithEncoderDictRaw(0, dictionary), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
+				zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(maxDictionary))
+		}),
+		decoder: sync.OnceValues(func() (*zstd.Decoder, error) {
+			return zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, dictionary), zstd.WithDecoderMaxMemory(maxContent), zstd.WithDecoderConcurrency(0))
+		}),
+	}
+}
+
+// asIs stands for the signature of a receipt that is packed as it is.
+var asIs = []byte{0}
+
+var errPacked = errors.New("what it says can't be unpacked")
+
+// pack returns what is stored of a row's data and receipt: both together, compressed, and the receipt's signature. Without a receipt
+// that is nil; it is asIs for a receipt that is not written as ours are.
+func (p *packing) pack(data json.RawMessage, receipt []byte) (packed, signature []byte, err error) {
+	content := data
+	if len(receipt) > 0 {
+		key, payload, sig, ours := takeApart(receipt)
+		signature = sig
+		if content = append(bytes.Clone(data), '\n'); ours {
+			content = append(append(append(content, key...), '\n'), payload...)
+		} else {
+			content = append(content, receipt...)
+		}
+	}
+	enc, err := p.encoder()
+	if err != nil {
+		return nil, nil, err
+	}
+	return enc.EncodeAll(content, make([]byte, 0, len(content)/2)), signature, nil
+}
+
+// content is what a row is unpacked to: its data and, behind a line end, the receipt, whose key stands in a line of its own where
+// the signature is stored apart.
+type content []byte
+
+// unpack returns the content of a row, in buf if that is large enough.
+func (p *packing) unpack(packed, buf []byte) (content, error) {
+	dec, err := p.decoder()
+	if err != nil {
+		return nil, err
+	}
+	c, err := dec.DecodeAll(packed, buf)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", errPacked, err)
+	}
+	return c, nil
+}
+
+func (c content) hasReceipt() bool { return bytes.IndexByte(c, '\n') >= 0 }
+
+func (c content) data() []byte {
+	data, _, _ := bytes.Cut(c, []byte("\n"))
+	return data
+}
+
+// appendReceipt appends the receipt to b, byte for byte as it was before pack.
+func (c content) appendReceipt(b, signature []byte) ([]byte, error) {
+	_, text, _ := bytes.Cut(c, []byte("\n"))
+	if bytes.Equal(signature, asIs) {
+		return append(b, text...), nil
+	}
+	key, payload, ok := bytes.Cut(text, []byte("\n"))
+	if !ok {
+		return nil, errPacked
+	}
+	return putTogether(b, key, payload, signature), nil
+}
+
+// The texts between the parts of a receipt, a DSSE envelope with one signature.
+const (
+	envelopeHead = `{"payloadType":"application/vnd.in-toto+json","payload":"`
+	envelopeKey  = `","signatures":[{"keyid":"`
+	envelopeSig  = `","sig":"`
+	envelopeEnd  = `"}]}`
+)
+
+// takeApart returns the parts of a receipt, and whether putTogether makes the same bytes of them.
+func takeApart(receipt []byte) (key, payload, signature []byte, ours bool) {
+	text, head := strings.CutPrefix(string(receipt), envelopeHead)
+	payload64, text, _ := strings.Cut(text, envelopeKey)
+	id, text, _ := strings.Cut(text, envelopeSig)
+	sig64, end := strings.CutSuffix(text, envelopeEnd)
+	payload, err := base64.StdEncoding.DecodeString(payload64)
+	if err == nil {
+		signature, err = base64.StdEncoding.DecodeString(sig64)
+	}
+	if !head || !end || err != nil || len(signature) <= len(asIs) || strings.Contains(id, "\n") || !bytes.Equal(putTogether(nil, []byte(id), payload, signature), receipt) {
+		return nil, nil, asIs, false
+	}
+	return []byte(id), payload, signature, true
+}
+
+// putTogether appends a receipt to b, made of its parts.
+func putTogether(b, key, payload, signature []byte) []byte {
+	b = base64.StdEncoding.AppendEncode(append(b, envelopeHead...), payload)
+	b = append(append(append(b, envelopeKey...), key...), envelopeSig...)
+	return append(base64.StdEncoding.AppendEncode(b, signature), envelopeEnd...)
+}

@@ -1,0 +1,149 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"runtime"
+	"time"
+)
+
+// chunkRows is the number of rows that are verified on a connection at once.
+const chunkRows = 500
+
+// chunk is a part of the log, whose rows are verified beside others: each against the row before it.
+type chunk struct {
+	first, last int64
+	before      []byte // hash that the first row follows on
+	places      []place
+	notes       map[int64][]byte
+	good        bool // else what is wrong must be found one by one
+	done        chan struct{}
+}
+
+// quickly verifies the rows from the first on as far as they are good, in chunks. They are put in order here: the chain between chunks, the
+// tree, and checkpoints.
+func (v *verification) quickly(ctx context.Context) (*Bad, error) {
+	if odd, err := one[bool](ctx, v.l.db, "SELECT EXISTS (SELECT 1 FROM audit WHERE seq < ?)", v.chain.next); err != nil || odd {
+		return nil, nil
+	}
+	p, err := v.l.packing(ctx)
+	if err != nil {
+		return nil, nil
+	}
+	ctx, stop := context.WithCancel(ctx)
+	workers := max(2, runtime.GOMAXPROCS(0))
+	todo, order := make(chan *chunk), make(chan *chunk, 2*workers)
+	ended := make(chan struct{}, workers)
+	defer func() {
+		stop()
+		for range workers {
+			<-ended
+		}
+	}()
+	go v.cut(ctx, v.chain, todo, order)
+	for range workers {
+		go func() {
+			w := chunkReader{log: v.l, packing: p}
+			for c := range todo {
+				w.read(ctx, c)
+				close(c.done)
+			}
+			ended <- struct{}{}
+		}()
+	}
+	for c := range order {
+		<-c.done
+		if !c.good || hex.EncodeToString(c.before) != v.chain.head {
+			return nil, ctx.Err()
+		}
+		for _, r := range c.places {
+			v.chain.next, v.chain.prev = r.seq+1, v.chain.head
+			v.chain.head = hex.EncodeToString(r.hash[:])
+			if bad, err := v.row(ctx, r, c.notes[r.seq]); bad != nil || err != nil {
+				return bad, err
+			}
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// cut hands out chunks, in order.
+func (v *verification) cut(ctx context.Context, from chain, todo, order chan<- *chunk) {
+	defer close(todo)
+	defer close(order)
+	before, _ := hex.DecodeString(from.head)
+	for first := from.next; first <= v.head; first += chunkRows {
+		c := &chunk{first: first, last: min(first+chunkRows-1, v.head), before: before, done: make(chan struct{})}
+		before = nil // the reader finds it
+		select {
+		case order <- c:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case todo <- c:
+		case <-ctx.Done():
+			close(c.done)
+			return
+		}
+	}
+}
+
+// chunkReader reads chunks, one after the other, into the same memory.
+type chunkReader struct {
+	log *logFile
+	*packing
+	content, row, receipt []byte
+}
+
+const selectChunk = "SELECT seq, time, kind, run, namespace, prev, hash, receipt, data FROM audit WHERE seq BETWEEN ? AND ? ORDER BY seq"
+
+// read verifies the rows of c.
+func (w *chunkReader) read(ctx context.Context, c *chunk) {
+	var err error
+	if c.before == nil {
+		if c.before, err = one[[]byte](ctx, w.log.db, "SELECT hash FROM audit WHERE seq = ?", c.first-1); err != nil {
+			return
+		}
+	}
+	if c.notes, err = w.log.blobs(ctx, selectNotes, c.first, c.last); err != nil {
+		return
+	}
+	c.places = make([]place, 0, c.last-c.first+1)
+	head := c.before
+	var seq, nanos int64
+	var kind, run, namespace, prev, hash, signature, packed sql.RawBytes
+	for err := range each(ctx, w.log.db, []any{&seq, &nanos, &kind, &run, &namespace, &prev, &hash, &signature, &packed}, selectChunk, c.first, c.last) {
+		if err != nil || seq != c.first+int64(len(c.places)) || !bytes.Equal(prevOf(prev, head), head) {
+			return
+		}
+		if w.content, err = w.unpack(packed, w.content[:0]); err != nil {
+			return
+		}
+		data := content(w.content).data()
+		w.row = appendRow(w.row[:0], head, seq, nanos, kind, run, namespace, data)
+		if sum := sha256.Sum256(w.row); !bytes.Equal(sum[:], hash) || !w.goodReceipt(data, signature) {
+			return
+		}
+		c.places = append(c.places, place{seq, [hashSize]byte(hash), time.Unix(0, nanos).UTC()})
+		head = c.places[len(c.places)-1].hash[:]
+	}
+	c.good = len(c.places) == cap(c.places)
+}
+
+// goodReceipt reports whether the receipt of the row that was unpacked last, whose data is given, is the one that it speaks of.
+func (w *chunkReader) goodReceipt(data, signature []byte) bool {
+	want, c := receiptHash(data), content(w.content)
+	if has := signature != nil; has != (want != nil) || has != c.hasReceipt() {
+		return false
+	} else if !has {
+		return true
+	}
+	var err error
+	w.receipt, err = c.appendReceipt(w.receipt[:0], signature)
+	sum := sha256.Sum256(w.receipt)
+	return err == nil && bytes.Equal(sum[:], want)
+}

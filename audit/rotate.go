@@ -1,0 +1,345 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+)
+
+// A log is a series of files: PATH, then PATH.2, PATH.3 and so on in the directory PATH-files. The last row of each but the last file is of
+// rotatedKind, and nothing follows it there. The next file begins with a row of continuedKind; numbers, chain and tree go on. No file is
+// renamed, so processes that have one open find its last row, and go on to the next file.
+const (
+	rotatedKind   = "audit.rotated"
+	continuedKind = "audit.continued"
+	deletedKind   = "audit.deleted"
+)
+
+// errRotated is the error of a file that takes no more rows.
+var errRotated = errors.New("it was rotated")
+
+// continuation is the data of the first row of a file that continues another one.
+type continuation struct {
+	File       string `json:"file"` // base name of the file before
+	Origin     string `json:"origin"`
+	Rows       int64  `json:"rows"`       // up to and with the last row before
+	Root       string `json:"root"`       // base64 root of the tree over them
+	Checkpoint string `json:"checkpoint"` // that covers them, signed
+}
+
+// File is a file of a log.
+type File struct {
+	Path  string `json:"path"`
+	First int64  `json:"first"` // Seq of its first row
+	Last  int64  `json:"last"`  // and of its last
+}
+
+func fileName(path string, number int) string {
+	if number == 1 {
+		return path
+	}
+	return filepath.Join(laterFiles(path), filepath.Base(path)+"."+strconv.Itoa(number))
+}
+
+// laterFiles returns the directory of all files of a log but the first.
+func laterFiles(path string) string { return path + "-files" }
+
+// fileNumbers returns the numbers of the files of the log at path that are there, in order.
+func fileNumbers(path string) (numbers []int, err error) {
+	if _, err := os.Lstat(path); err == nil {
+		numbers = []int{1}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	entries, err := os.ReadDir(laterFiles(path))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		if n, err := strconv.Atoi(strings.TrimPrefix(filepath.Ext(e.Name()), ".")); err == nil && n > 1 && fileName(path, n) == filepath.Join(laterFiles(path), e.Name()) {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// Files returns the paths of the files of the log at path that are here, in order.
+func Files(path string) (paths []string, err error) {
+	numbers, err := fileNumbers(path)
+	for _, n := range numbers {
+		paths = append(paths, fileName(path, n))
+	}
+	return paths, err
+}
+
+// Active returns which file rows are appended to.
+func (l *Log) Active(ctx context.Context) (os.FileInfo, error) {
+	f, err := l.current(ctx)
+	if err != nil {
+		return nil, l.readError(err)
+	}
+	return f.file, nil
+}
+
+// Rotate closes the active file: it takes no more rows, and all of its rows are signed. Rows go on in a new file. Neither needs more space on
+// the disk than the reserve beside the log has. A process that is killed in it leaves the rest to the next one that appends. A file without
+// rows stays: closed is zero then.
+func (l *Log) Rotate(ctx context.Context) (closed File, err error) {
+	defer func() { err = l.failed("rotate", err) }()
+	if l.signing == nil {
+		return closed, errNoSigner
+	}
+	f, err := l.usable(ctx)
+	if err != nil {
+		return closed, err
+	}
+	if head, err := lastSeq(ctx, f.db); err != nil || head <= f.first && f.number > 1 || head == 0 {
+		return closed, err
+	}
+	err = l.withReserve(func() error {
+		if err := f.closeRows(ctx); err != nil && !errors.Is(err, errRotated) {
+			return err
+		}
+		_, err := l.advance(ctx, f)
+		return err
+	})
+	if err != nil {
+		return closed, err
+	}
+	f.fold(ctx)
+	last, err := lastSeq(ctx, f.db)
+	return File{f.path, f.first, last}, err
+}
+
+// First returns the number of the first row that is here: rows before it are in files that were deleted or moved away.
+func (l *Log) First(ctx context.Context) (int64, error) {
+	files, err := l.filesFrom(ctx, 1)
+	if err != nil {
+		return 0, l.readError(err)
+	}
+	return files[0].first, nil
+}
+
+// Oldest returns the time of the first row of the active file; zero where it has none.
+func (l *Log) Oldest(ctx context.Context) (time.Time, error) {
+	f, err := l.current(ctx)
+	if err != nil {
+		return time.Time{}, l.readError(err)
+	}
+	nanos, err := one[int64](ctx, f.db, "SELECT time FROM audit ORDER BY seq LIMIT 1")
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, nil
+	}
+	return time.Unix(0, nanos).UTC(), l.readError(err)
+}
+
+// closeRows appends the last row of a file.
+func (l *logFile) closeRows(ctx context.Context) error {
+	r, err := newRequest([]Entry{{Kind: rotatedKind, Data: map[string]string{"next": filepath.Base(fileName(l.base, l.number+1))}}})
+	if err == nil {
+		err = l.pack(ctx, r)
+	}
+	if err != nil {
+		return err
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return errClosed
+	}
+	if err := l.keepWAL(ctx); err != nil {
+		return err
+	}
+	l.writeMu.Lock()
+	last, err := l.put([]*request{r}, l.w.begin(l)) // alone: nothing may follow it
+	if err == nil {
+		l.wakeSigner(1)
+		err = l.disk.flush(l, last)
+	}
+	return err
+}
+
+// advance makes the file after f, which is closed, the active one, and returns it. Unless another process has made that, it is made here.
+func (l *Log) advance(ctx context.Context, f *logFile) (*logFile, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.active.Load(); now != f {
+		return now, nil
+	}
+	if l.closed {
+		return nil, errClosed
+	}
+	number := f.number + 1
+	path := fileName(l.path, number)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := l.createNext(ctx, f, path); err != nil {
+			return nil, err
+		}
+	}
+	next, err := l.openFile(ctx, number, true)
+	if err != nil {
+		return nil, err
+	}
+	l.active.Store(next)
+	return next, nil
+}
+
+// fold puts the rows of a closed file's -wal file into it, so that it is one file, which can be moved; where the disk has room for that.
+func (l *logFile) fold(ctx context.Context) {
+	wal, err := os.Stat(l.path + "-wal")
+	if err == nil && free(filepath.Dir(l.path)) > wal.Size()+2*reserveSize {
+		_, _ = l.db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
+}
+
+// keepWAL has no commit put rows of the -wal file into the file: on a full disk that takes the space of what is to free some.
+func (l *logFile) keepWAL(ctx context.Context) error {
+	if free(filepath.Dir(l.path)) > 2*reserveSize+walSize {
+		return nil
+	}
+	l.writeMu.Lock()
+	defer l.writeMu.Unlock()
+	err := l.w.ready(l)
+	if err == nil {
+		_, err = l.w.conn.ExecContext(ctx, "PRAGMA wal_autocheckpoint = 0")
+	}
+	l.full.Store(true)
+	return err
+}
+
+// createNext makes the file that continues f.
+func (l *Log) createNext(ctx context.Context, f *logFile, path string) error {
+	if l.signing == nil {
+		return fmt.Errorf("its rotation is not finished: %w", errNoSigner)
+	}
+	note, err := f.checkpointNow(ctx)
+	if err != nil {
+		return err
+	}
+	c, err := openNote(note, nil)
+	if err != nil {
+		return err
+	}
+	var before Row
+	for r, err := range f.rows(ctx, Filter{After: c.size - 1}) {
+		if err != nil {
+			return err
+		}
+		before = r
+	}
+	if before.Seq != c.size || before.Kind != rotatedKind {
+		return fmt.Errorf("row %d of %s should be its last, of kind %s: see sandboxmcp audit verify", c.size, f.path, rotatedKind)
+	}
+	t, err := nodes{ctx: ctx, q: f.db}.tree(c.size)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(continuation{filepath.Base(f.path), c.origin, c.size, c.root.String(), string(note)})
+	if err != nil {
+		return err
+	}
+	r := Row{Seq: c.size + 1, Time: time.Unix(0, l.now().UnixNano()).UTC(), Kind: continuedKind, Data: data, Prev: before.Hash}
+	text, err := beginning(r, t, note)
+	if err != nil {
+		return err
+	}
+	return createWith(ctx, path, text)
+}
+
+// beginning returns the statements that insert what a file begins with.
+func beginning(first Row, t tree, note []byte) (string, error) {
+	packed, _, err := newPacking(dictionary).pack(first.Data, nil)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for i, n := range edgeNodes(t.size) {
+		fmt.Fprintf(&b, "INSERT INTO tree (level, position, hash) VALUES (%d, %d, x'%x');\n", n.level, n.position, t.edge[i][:])
+	}
+	hash := sum(first)
+	fmt.Fprintf(&b, "INSERT INTO checkpoints (size, note) VALUES (%d, CAST(x'%x' AS TEXT));\n", t.size, note)
+	fmt.Fprintf(&b, "INSERT INTO audit (seq, time, kind, run, namespace, prev, hash, data) VALUES (%d, %d, '%s', '', '', x'%s', x'%s', x'%x');\n",
+		first.Seq, first.Time.UnixNano(), first.Kind, first.Prev, hex.EncodeToString(hash[:]), packed)
+	return b.String(), nil
+}
+
+// Prune deletes the files before the active one whose rows are all older than before, the oldest first. A row says so for each, before it is
+// deleted. Newer rows stay provable without them.
+func (l *Log) Prune(ctx context.Context, before time.Time) (deleted []File, err error) {
+	defer func() { err = l.failed("delete files of", err) }()
+	err = l.withReserve(func() error {
+		files, err := l.filesFrom(ctx, 1) // to read a file takes a little space, too
+		if err != nil {
+			return err
+		}
+		for _, f := range files[:len(files)-1] {
+			var last, nanos int64
+			err := f.db.QueryRowContext(ctx, "SELECT max(seq), max(time) FROM audit").Scan(&last, &nanos)
+			if err != nil || !time.Unix(0, nanos).Before(before) {
+				return err
+			}
+			d := File{f.path, f.first, last}
+			if err := l.delete(ctx, f, d); err != nil {
+				return err
+			}
+			deleted = append(deleted, d)
+		}
+		return nil
+	})
+	return deleted, err
+}
+
+func (l *Log) delete(ctx context.Context, f *logFile, d File) error {
+	named := d
+	named.Path = filepath.Base(d.Path)
+	if _, err := l.Append(ctx, Entry{Kind: deletedKind, Data: named}); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.files, f.number)
+	err := f.close()
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if e := os.Remove(f.path + suffix); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return errors.Join(err, statefile.SyncDir(filepath.Dir(f.path)))
+}
+
+// reserveSize is the size, in bytes, of the file beside the log whose space a rotation on a full disk uses: a new file has 100 kB, twice while it
+// is made.
+const reserveSize = 1 << 20
+
+func (l *Log) reservePath() string { return l.path + "-reserve" }
+
+// withReserve does what frees space in the end, on a full disk with the space of the reserve.
+func (l *Log) withReserve(do func() error) error {
+	if free(filepath.Dir(l.path)) < reserveSize {
+		_ = os.Remove(l.reservePath())
+	}
+	err := do()
+	l.makeReserve()
+	return err
+}
+
+// makeReserve takes the space of the reserve, where there is room for it and for as much again.
+func (l *Log) makeReserve() {
+	if _, err := os.Lstat(l.reservePath()); err == nil || free(filepath.Dir(l.path)) < 2*reserveSize {
+		return
+	}
+	_ = statefile.CreateFile(l.reservePath(), newKind, make([]byte, reserveSize))
+}

@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// stored is a row as the table has it.
+type stored struct {
+	Row     // its Prev is as far as it is known: shorter than a hash where the row before is not the one that it was chained to
+	receipt []byte
+}
+
+// linkSize is how much of the hash of the row before is stored, in bytes: enough to see whether it is that of the row that is there.
+const linkSize = 4
+
+// link returns what is stored of the hash of the row before: all of it where that row is not in the file.
+func link(prev []byte, first bool) []byte {
+	if first {
+		return prev
+	}
+	return prev[:linkSize]
+}
+
+// prevOf returns the whole hash of the row before, of which the table has a part and the row before it all, or else the part.
+func prevOf(part, before []byte) []byte {
+	if len(part) == linkSize && bytes.HasPrefix(before, part) {
+		return before
+	}
+	return part
+}
+
+// columns are those that scan reads.
+const columns = "seq, time, kind, run, namespace, prev, (SELECT b.hash FROM audit b WHERE b.seq = audit.seq - 1), hash, receipt, data"
+
+// scanner reads rows of the table.
+type scanner struct {
+	*packing
+	receipts bool   // with their receipts
+	buf      []byte // what the last row was unpacked to
+}
+
+func (s *scanner) scan(rows *sql.Rows) (r stored, err error) {
+	var nanos int64
+	var prev, before, hash, signature, packed sql.RawBytes
+	if err := rows.Scan(&r.Seq, &nanos, &r.Kind, &r.Run, &r.Namespace, &prev, &before, &hash, &signature, &packed); err != nil {
+		if rows.Err() == nil { // else it was ctx
+			err = fmt.Errorf("%w: %v", errType, err)
+		}
+		return r, err
+	}
+	content, err := s.unpack(packed, s.buf[:0])
+	if err == nil && content.hasReceipt() != (signature != nil) {
+		err = errPacked
+	}
+	if err == nil && s.receipts && signature != nil {
+		r.receipt, err = content.appendReceipt(nil, signature)
+	}
+	if err != nil {
+		return r, fmt.Errorf("row %d: %w", r.Seq, err)
+	}
+	s.buf = content
+	r.Time = time.Unix(0, nanos).UTC()
+	r.Data = json.RawMessage(bytes.Clone(content.data()))
+	r.Prev, r.Hash = hex.EncodeToString(prevOf(prev, before)), hex.EncodeToString(hash)
+	return r, nil
+}
+
+// packed is what the table has of a row's data and receipt.
+type packed struct{ data, signature []byte }
+
+// pack packs the rows of r. No lock is held meanwhile.
+func (l *logFile) pack(ctx context.Context, r *request) error {
+	p, err := l.packing(ctx)
+	if err != nil {
+		return err
+	}
+	r.packed = make([]packed, len(r.rows))
+	for i := range r.rows {
+		if r.packed[i].data, r.packed[i].signature, err = p.pack(r.rows[i].Data, r.receipts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errDictionary = errors.New("the dictionary that its rows are packed with was removed or changed: see sandboxmcp audit verify")
+
+// packing returns the packing of the log's dictionary, which is read once.
+func (l *logFile) packing(ctx context.Context) (*packing, error) {
+	if p := l.packed.Load(); p != nil {
+		return p, nil
+	}
+	text, err := one[[]byte](ctx, l.db, fmt.Sprintf("SELECT substr(text, 1, %d) FROM dictionary", maxDictionary+1))
+	if errors.Is(err, sql.ErrNoRows) || err == nil && (len(text) == 0 || len(text) > maxDictionary) {
+		err = errDictionary
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.packed.CompareAndSwap(nil, newPacking(text))
+	return l.packed.Load(), nil
+}
