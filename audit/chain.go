@@ -64,7 +64,8 @@ func (v *verification) trace(ctx context.Context, r Row, before chain, bad *Bad)
 func unreadable(err error) bool {
 	if s, ok := errors.AsType[*sqlite.Error](err); ok {
 		code := s.Code() & 0xff
-		return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_ERROR
+		return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_ERROR ||
+			s.Code() == sqlite3.SQLITE_IOERR_SHORT_READ // the file ends before it should
 	}
 	return errors.Is(err, errType) || errors.Is(err, errPacked) || errors.Is(err, errDictionary)
 }

@@ -9,21 +9,20 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // logFile is an open file of a log.
 type logFile struct {
-	base   string      // path of the log
-	path   string      // of this file
-	number int         // 1 for the first
-	first  int64       // number of its first row, also of one that is yet to come
-	file   os.FileInfo // of path when it was opened
-	db     *sql.DB
-	wait   time.Duration // longest wait for a lock
-	now    func() time.Time
-	sync   func(*os.File) error // puts a file on the disk
+	base    string      // path of the log
+	path    string      // of this file
+	number  int         // 1 for the first
+	first   int64       // number of its first row, also of one that is yet to come
+	file    os.FileInfo // of path when it was opened
+	damaged bool        // rows that can't be read are passed over
+	db      *sql.DB
+	wait    time.Duration // longest wait for a lock
+	now     func() time.Time
+	sync    func(*os.File) error // puts a file on the disk
 
 	writeMu    sync.Mutex  // held while rows are written
 	next       atomic.Bool // a waiting request gets writeMu next
@@ -76,12 +75,15 @@ func (l *logFile) connect(ctx context.Context) (err error) {
 	if l.file, err = find(ctx, l.path, l.number == 1); err != nil {
 		return err
 	}
-	if l.db, err = sql.Open("sqlite", statefile.Database(l.path, l.wait)); err != nil {
+	if l.db, err = sql.Open("sqlite", l.address()); err != nil {
 		return err
 	}
 	err = l.check(ctx)
 	if l.first = 1; err == nil && l.number > 1 {
 		l.first, err = one[int64](ctx, l.db, "SELECT coalesce(min(seq), 1) FROM audit")
+		if l.damaged && unreadable(err) {
+			l.first, err = 1, nil
+		}
 	}
 	if err != nil {
 		l.db.Close()

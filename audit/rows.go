@@ -95,6 +95,9 @@ func (l *logFile) rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 
 // each calls do for the rows of the file that f chooses, until it returns false; its Limit does not count.
 func (l *logFile) each(ctx context.Context, f Filter, do func(Row) bool) (more bool, err error) {
+	if l.damaged {
+		return l.eachReadable(ctx, f, do)
+	}
 	for from := f.After + 1; from > f.After; { // it is not once it has run over the largest number
 		page, err := l.page(ctx, f, from, pageRows, false)
 		for _, r := range page {

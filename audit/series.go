@@ -12,6 +12,10 @@ import (
 
 // OpenFiles opens files of a log, in order, to be read: such as were moved to another place. Nothing is created.
 func OpenFiles(ctx context.Context, paths ...string) (*Log, error) {
+	return openFiles(ctx, false, paths)
+}
+
+func openFiles(ctx context.Context, damaged bool, paths []string) (*Log, error) {
 	l := &Log{wait: lockWait, now: time.Now, sync: syncData}
 	for i, path := range paths {
 		path, err := filepath.Abs(path)
@@ -19,6 +23,7 @@ func OpenFiles(ctx context.Context, paths ...string) (*Log, error) {
 			l.path = path
 		}
 		f := l.newFile(path, i+2) // none is created, and each may begin with any row
+		f.damaged = damaged
 		if err == nil {
 			err = f.connect(ctx)
 		}

@@ -101,6 +101,9 @@ func (l *logFile) packing(ctx context.Context) (*packing, error) {
 	if errors.Is(err, sql.ErrNoRows) || err == nil && (len(text) == 0 || len(text) > maxDictionary) {
 		err = errDictionary
 	}
+	if err != nil && l.damaged && unreadable(err) {
+		text, err = []byte(dictionary), nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -102,8 +102,9 @@ func (p commands) auditExportCommand() *cli.Command {
 
 Examples:
   sandboxmcp audit export --format jsonl --since 24h --out events.jsonl
-  sandboxmcp audit export --format csv --namespace team --kind egress.denied`,
-		Flags:  append(choosing(), &cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")}, command.OutFlag()),
+  sandboxmcp audit export --format csv --namespace team --kind egress.denied
+  sandboxmcp audit export --format jsonl --damaged old.db`,
+		Flags:  append(choosing(), &cli.BoolFlag{Name: "damaged", Usage: "of LOG, read what can be read, and say which rows can't be"}, &cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")}, command.OutFlag()),
 		Action: p.auditExport,
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 )
@@ -81,12 +82,19 @@ func prune(ctx context.Context, c *cli.Context, log *audit.Log) ([]audit.File, e
 
 // withLog is [wiring.WithLog] for the log whose files the command names, or else the one of the settings.
 func withLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
+	if c.NArg() == 0 && c.Bool("damaged") {
+		return exit.Usage("sandboxmcp audit export --damaged --format jsonl FILE", "--damaged is for a file of a log that is named")
+	}
 	if c.NArg() == 0 {
 		return wiring.WithLog(c, f)
 	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
-	log, err := audit.OpenFiles(ctx, c.Args().Slice()...)
+	openFiles := audit.OpenFiles
+	if c.Bool("damaged") {
+		openFiles = audit.OpenDamaged
+	}
+	log, err := openFiles(ctx, c.Args().Slice()...)
 	if err != nil {
 		return err
 	}
