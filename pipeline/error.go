@@ -77,8 +77,11 @@ func broke(stage string, err error) *Error {
 	}
 	e := &Error{Stage: stage, err: err}
 	e.Reason, e.Remedy = remedy.Split(err)
-	if errors.Is(err, syscall.EMFILE) {
+	switch {
+	case errors.Is(err, syscall.EMFILE):
 		e.Remedy = Remedy{MoreFiles}
+	case errors.Is(err, syscall.EAGAIN): // of clone and fork, see clone(2)
+		e.Remedy = Remedy{MoreProcesses}
 	}
 	return e
 }
@@ -125,6 +128,10 @@ func noRedaction(text string, err error) *Error {
 // MoreFiles is what to do where sandboxmcp may not open as many files as it has to.
 const MoreFiles = "raise its hard limit and start it again: sudo prlimit --nofile=4096:4096 --pid $$ does so for a shell and what it starts, " +
 	"LimitNOFILE=4096 for a unit of systemd, --ulimit nofile=4096 for a container of Docker"
+
+// MoreProcesses is what to do where sandboxmcp may not start as many processes as it has to.
+const MoreProcesses = "it may start no more processes: end some, or raise the limit of its user (ulimit -u; prlimit --nproc=4096:4096 --pid $$ does so " +
+	"for a shell and what it starts) or of its cgroup (TasksMax for a unit of systemd, --pids-limit for a container of Docker)"
 
 // HidePaths returns a text about an error without the directories of the files that the error names: clients are told of none of the host.
 func HidePaths(text string, err error) string {

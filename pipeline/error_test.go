@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
@@ -23,6 +25,16 @@ func TestPublicText(t *testing.T) {
 	} {
 		if got := PublicText(err); !strings.HasPrefix(got, want) || strings.Contains(got, "/var/lib") {
 			t.Errorf("%v: got %q, want %q", err, got, want)
+		}
+	}
+}
+
+// TestFewLeft: who has reached a limit of the kernel reads which one, and how to raise it.
+func TestFewLeft(t *testing.T) {
+	for errno, want := range map[syscall.Errno]string{syscall.EMFILE: MoreFiles, syscall.EAGAIN: MoreProcesses, syscall.EINVAL: ""} {
+		e := broke(StageBackend, fmt.Errorf("start the launcher: %w", &os.PathError{Op: "fork/exec", Path: "/proc/self/exe", Err: errno}))
+		if got := e.Remedy.String(); got != want {
+			t.Errorf("%v: %q, want %q", errno, got, want)
 		}
 	}
 }

@@ -2,7 +2,13 @@
 
 package wiring
 
-import "syscall"
+import (
+	"math"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
 
 // space returns the space of the file system that has a directory, in bytes.
 func space(dir string) (free, total int64) {
@@ -11,6 +17,15 @@ func space(dir string) (free, total int64) {
 		return 0, 0
 	}
 	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize)
+}
+
+// maxProcesses returns how many processes and threads the user of this process may have; root may have any number.
+func maxProcesses() uint64 {
+	var limit unix.Rlimit
+	if os.Geteuid() == 0 || unix.Getrlimit(unix.RLIMIT_NPROC, &limit) != nil {
+		return math.MaxUint64
+	}
+	return uint64(limit.Cur)
 }
 
 // maxFiles returns how many files this process may open. Go's runtime has raised that to the hard limit.

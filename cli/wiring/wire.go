@@ -34,14 +34,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// minFiles is how many descriptors a single run takes, and a few: the log has ten, each sandbox a dozen.
-const minFiles = 64
+// minFiles is how many descriptors a single run takes, and a few: the log has ten, each sandbox a dozen. minProcesses is how many processes and
+// threads it takes, and a few: with fewer than 20 Go's runtime ends the program.
+const minFiles, minProcesses = 64, 32
 
 // Load returns the configuration as the command line, the environment and the file have it. own are
 // flags of the command that take the place of the setting of that name.
 func Load(c *cli.Context, own ...string) (config.Config, error) {
 	if files := maxFiles(); files < minFiles {
 		return config.Config{}, exit.Usage(pipeline.MoreFiles, "sandboxmcp may open %d files at once, and needs %d", files, minFiles)
+	}
+	if processes := maxProcesses(); processes < minProcesses {
+		return config.Config{}, exit.Usage(pipeline.MoreProcesses, "the user may have %d processes at once, and sandboxmcp needs %d", processes, minProcesses)
 	}
 	flags := map[string]string{}
 	for _, name := range own {
