@@ -126,9 +126,9 @@ func PushLast(ctx context.Context, cfg config.Config, to []witness.Place) error 
 }
 
 // rotateEvery is how often a server looks whether the log's file is old enough to be closed.
-const rotateEvery = 24 * time.Hour
+const rotateEvery = time.Hour
 
-// Rotating closes the log's file when it is some days old, and deletes closed files that are too old: now, and each day
+// Rotating closes the log's file when it is some days old, and deletes closed files that are too old: now, and each hour
 // from now on. Zero days are never. It ends with stop, which waits for what is under way.
 func (p *Parts) Rotating(ctx context.Context, cfg config.Audit, log *slog.Logger) (stop func()) {
 	return Background(ctx, func(ctx context.Context) {
