@@ -2,6 +2,7 @@
 -- value, and where it may go, are in sealed.
 
 PRAGMA page_size = 4096;
+PRAGMA auto_vacuum = FULL; -- what is deleted gives its space back
 PRAGMA application_id = 0x73626d76; -- "sbmv"
 PRAGMA user_version = 1;
 

@@ -258,3 +258,27 @@ func BenchmarkSealedGet(b *testing.B) {
 		}
 	}
 }
+
+// TestDeletedSpace: what is deleted gives its space on the disk back.
+func TestDeletedSpace(t *testing.T) {
+	s := seal(t, "KEPT")
+	size := func() int64 {
+		info, err := os.Stat(s.database())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	before := size()
+	if err := s.Add(t.Context(), Entry{Namespace: "default", Key: "LARGE"}, bytes.Repeat([]byte("0123456789"), 6000), false); err != nil {
+		t.Fatal(err)
+	}
+	grown := size()
+	if err := s.Delete(t.Context(), "default", "LARGE"); err != nil {
+		t.Fatal(err)
+	}
+	if after := size(); grown < before+40_000 || after > before+8192 {
+		t.Errorf("%d bytes, with a large secret %d, and %d without it again", before, grown, after)
+	}
+	wantValue(t, s, "KEPT")
+}
