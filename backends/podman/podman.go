@@ -1,9 +1,11 @@
 // Package podman is a client of Podman's service, 4.0 and later.
 //
 // Library: podman/v5/pkg/bindings is Podman's own client. Only its root package is used, which makes the connection
-// (Unix socket or ssh); the others need C libraries to be built. moby/moby/client speaks Docker's API over that connection,
-// and containerd/errdefs tells errors of both APIs apart. common/pkg/config, which bindings has already, reads
-// containers.conf, and docker/cli the files with credentials.
+// (Unix socket or ssh). Those for containers, images, networks and the system (v5.8.4, built without C) add 8.6 MB to
+// the stripped binary, 50 modules and 3 ms to each start, and need golang.org/x/crypto/openpgp, which x/crypto v0.59
+// has no more. moby/moby/client speaks Docker's API over that connection, and containerd/errdefs tells errors of both
+// APIs apart. common/pkg/config, which bindings has already, reads containers.conf, and docker/cli the files with
+// credentials.
 package podman
 
 import (
