@@ -76,7 +76,7 @@ func (s *signer) checkLatest(ctx context.Context, l *logFile, origin string, hea
 	if err == nil && c.size > head {
 		err = fmt.Errorf("it covers %d rows, and the log has %d: an older copy was put in the log's place", c.size, head)
 	}
-	if err == nil {
+	if err == nil && c.size >= l.first-1 { // one that is older is of a file before this one, and compared by Verify
 		err = s.sameRoot(ctx, c)
 	}
 	if errors.Is(err, errAbsent) { // of the log, and the file has nothing to do with it

@@ -399,3 +399,34 @@ func TestReopenedWithoutRow(t *testing.T) {
 		wantError(t, err, "the disk failed")
 	}
 }
+
+// TestRotateKilledBeforeFile: whoever is killed after the last checkpoint of a file, and before the file beside the log has it, leaves a log
+// that goes on.
+func TestRotateKilledBeforeFile(t *testing.T) {
+	path := logPath(t)
+	l := openSigned(t, path, signing(100))
+	fill(t, l, 237)
+	if _, err := l.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path + "-checkpoint")
+	if err == nil {
+		fill(t, l, 3)
+		_, err = l.Rotate(t.Context())
+	}
+	if err = errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+"-checkpoint", before, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l = openSigned(t, path, signing(100))
+	fill(t, l, 5)
+	_, err = l.Rotate(t.Context())
+	if err = errors.Join(err, l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if r := verify(t, path, VerifyOptions{Keys: keys('a')}); r.Bad != nil || r.Unsigned != 0 || len(r.Files) != 3 {
+		t.Errorf("%+v, bad %v", r, r.Bad)
+	}
+}
