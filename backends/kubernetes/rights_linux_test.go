@@ -25,7 +25,7 @@ func manifests(t *testing.T, namespace, image string) (all []map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	filled := strings.NewReplacer("@NAMESPACE@", namespace, "@IMAGE@", image, "@MEMORY@", "64", "@PODS@", "20").Replace(string(text))
+	filled := strings.NewReplacer("@NAMESPACE@", namespace, "@IMAGE@", image).Replace(string(text))
 	for d := yaml.NewDecoder(strings.NewReader(filled)); ; {
 		var o map[string]any
 		if err := d.Decode(&o); errors.Is(err, io.EOF) {

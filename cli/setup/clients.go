@@ -1,12 +1,10 @@
 package setup
 
 import (
+	_ "embed"
 	"errors"
-	"os"
-	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // Client is a program that starts MCP servers.
@@ -14,40 +12,28 @@ type Client struct {
 	Name, Title string
 	Project     string // of its file in a project's directory, with slashes; "" has none
 	Note        string // further conditions for starting the server; "" is none
-	form        form
-	container   []string // keys that lead to its servers
-	kind        kind
-	user        func(p Place) string
-	traces      []string // directories below the home directory that show that it is installed, beside that of its file
+	servers     string // key of its servers
+	like        entry  // what an entry has beside command and arguments
+	oneList     bool   // of command and arguments
+	snippet     string // entry of a file that is not JSON: inTOML or inYAML
+	user        string // places of its file, of which the first counts that this machine has: see Place.file
+	trace       string // directory below the home directory that shows that it is installed, beside that of its file
+
+	// The client's own commands, by which setup changes its file: "" edits the file. The words in capitals are replaced: see fill.
+	add, remove, get string
 }
 
-// form is a format of files.
-type form int
-
-const (
-	inJSON form = iota // with comments, maybe
-	inTOML
-	inYAML
+// Entries for files that setup does not edit. Goose shows the description.
+var (
+	//go:embed codex.toml
+	inTOML string
+	//go:embed goose.yaml
+	inYAML string
 )
 
-// kind is a format of entries.
-type kind int
-
-const (
-	plain    kind = iota // command, args
-	typed                // with "type": "stdio"
-	opencode             // "type": "local", and one list
-	withEnv              // plain, with an environment
-	listing              // typed, with the tools that may be used
-	patient              // plain, with a time limit for a tool
-)
-
-// Place is a machine, as its paths go.
-type Place struct {
-	OS   string              // as runtime.GOOS has it
-	Home string              // "" is unknown
-	Env  func(string) string // as os.Getenv; nil is an empty environment
-}
+// toolSeconds is the time limit that entries set for a tool, in seconds. The default of Codex and Cline is a minute, which is
+// less than a person may take to answer a question.
+const toolSeconds = 300
 
 // Clients returns all known clients.
 //
@@ -65,49 +51,56 @@ type Place struct {
 //   - Goose 1 (documentation and source, October): YAML; etcetera's places, which are XDG's on macOS, too. A relative
 //     GOOSE_PATH_ROOT or XDG_CONFIG_HOME is not obeyed.
 //   - LM Studio 0.4 (documentation; lmstudio.js for the directory): as Cursor has it.
+//
+// The commands of Claude Code 2.1, Codex 0.171 and Gemini CLI 0.61 were tried in November 2026. Claude Code rewrites its file all the
+// time. Gemini CLI ends with status 0 where it does not trust a project and so finds no entry to remove. Copilot CLI 1.0.102 has
+// commands, too, but they know no projects and put a file in the place of a link.
 func Clients() []Client {
 	return []Client{
-		{Name: "claude-desktop", Title: "Claude Desktop", container: []string{"mcpServers"},
-			user: func(p Place) string { return p.join(p.config(), "Claude", "claude_desktop_config.json") }},
-		{Name: "claude-code", Title: "Claude Code", container: []string{"mcpServers"}, kind: typed, Project: ".mcp.json",
-			user: func(p Place) string { return p.join(p.or("CLAUDE_CONFIG_DIR", p.Home), ".claude.json") }, traces: []string{".claude"}},
-		{Name: "cursor", Title: "Cursor", container: []string{"mcpServers"}, Project: ".cursor/mcp.json",
-			user: func(p Place) string { return p.join(p.Home, ".cursor", "mcp.json") }},
-		{Name: "vscode", Title: "VS Code", container: []string{"servers"}, kind: typed, Project: ".vscode/mcp.json",
-			user: func(p Place) string { return p.join(p.config(), "Code", "User", "mcp.json") }},
-		{Name: "codex", Title: "Codex", form: inTOML, Project: ".codex/config.toml",
-			user: func(p Place) string { return p.join(p.or("CODEX_HOME", p.join(p.Home, ".codex")), "config.toml") }},
-		{Name: "gemini", Title: "Gemini CLI", container: []string{"mcpServers"}, Project: ".gemini/settings.json",
+		{Name: "claude-desktop", Title: "Claude Desktop", servers: "mcpServers", user: "$CONFIG/Claude/claude_desktop_config.json"},
+		{Name: "claude-code", Title: "Claude Code", servers: "mcpServers", like: entry{Type: "stdio"}, Project: ".mcp.json",
+			user: "$CLAUDE_CONFIG_DIR/.claude.json | ~/.claude.json", trace: ".claude",
+			add: "claude mcp add --scope SCOPE NAME -- COMMAND ARGS", remove: "claude mcp remove --scope SCOPE NAME"},
+		{Name: "cursor", Title: "Cursor", servers: "mcpServers", Project: ".cursor/mcp.json", user: "~/.cursor/mcp.json"},
+		{Name: "vscode", Title: "VS Code", servers: "servers", like: entry{Type: "stdio"}, Project: ".vscode/mcp.json", user: "$CONFIG/Code/User/mcp.json"},
+		{Name: "codex", Title: "Codex", snippet: inTOML, servers: "mcp_servers", Project: ".codex/config.toml",
+			Note: "Codex gives a tool a minute, which may be less than a person takes to answer a question: tool_timeout_sec = 300 in the server's table gives more",
+			user: "$CODEX_HOME/config.toml | ~/.codex/config.toml",
+			add:  "codex mcp add NAME -- COMMAND ARGS", remove: "codex mcp remove NAME", get: "codex mcp get NAME --json"},
+		{Name: "gemini", Title: "Gemini CLI", servers: "mcpServers", Project: ".gemini/settings.json", user: "~/.gemini/settings.json",
 			Note: "Gemini CLI starts no servers in a directory that it does not trust, these of the user included: it asks when it is started there, " +
 				"and /permissions changes the answer; without a terminal, --skip-trust or GEMINI_TRUST_WORKSPACE=true trusts it",
-			user: func(p Place) string { return p.join(p.Home, ".gemini", "settings.json") }},
-		{Name: "opencode", Title: "opencode", container: []string{"mcp"}, kind: opencode, Project: "opencode.json",
-			user: func(p Place) string { return p.join(p.xdg(), "opencode", "opencode.json") }},
-		{Name: "zed", Title: "Zed", container: []string{"context_servers"}, kind: withEnv, Project: ".zed/settings.json",
-			user: Place.zed},
-		{Name: "windsurf", Title: "Windsurf", container: []string{"mcpServers"},
-			user: func(p Place) string { return p.join(p.Home, ".codeium", "windsurf", "mcp_config.json") }},
-		{Name: "cline", Title: "Cline", container: []string{"mcpServers"}, kind: patient,
-			user: Place.cline, traces: []string{".cline"}},
-		{Name: "copilot", Title: "GitHub Copilot CLI", container: []string{"mcpServers"}, kind: listing, Project: ".github/mcp.json",
+			add: "gemini mcp add --scope SCOPE NAME COMMAND -- ARGS", remove: "gemini mcp remove --scope SCOPE NAME"},
+		{Name: "opencode", Title: "opencode", servers: "mcp", like: entry{Type: "local"}, oneList: true, Project: "opencode.json", user: "$XDG/opencode/opencode.json"},
+		{Name: "zed", Title: "Zed", servers: "context_servers", like: entry{Env: &struct{}{}}, Project: ".zed/settings.json",
+			user: "windows:$CONFIG/Zed/settings.json | darwin:~/.config/zed/settings.json | $XDG/zed/settings.json"},
+		{Name: "windsurf", Title: "Windsurf", servers: "mcpServers", user: "~/.codeium/windsurf/mcp_config.json"},
+		{Name: "cline", Title: "Cline", servers: "mcpServers", like: entry{Timeout: toolSeconds}, trace: ".cline",
+			user: "$CLINE_MCP_SETTINGS_PATH | $CLINE_DATA_DIR/settings/cline_mcp_settings.json | $CLINE_DIR/data/settings/cline_mcp_settings.json | " +
+				"~/.cline/data/settings/cline_mcp_settings.json"},
+		{Name: "copilot", Title: "GitHub Copilot CLI", servers: "mcpServers", like: entry{Type: "stdio", Tools: []string{"*"}}, Project: ".github/mcp.json",
 			Note: "Copilot CLI starts a project's servers only in a directory that it trusts, and for copilot -p only with GITHUB_COPILOT_PROMPT_MODE_WORKSPACE_MCP=true",
-			user: func(p Place) string {
-				return p.join(p.or("COPILOT_HOME", p.join(p.Home, ".copilot")), "mcp-config.json")
-			}},
-		{Name: "goose", Title: "Goose", form: inYAML, user: Place.goose},
-		{Name: "lmstudio", Title: "LM Studio", container: []string{"mcpServers"},
-			user: func(p Place) string { return p.join(p.lmstudio(), "mcp.json") }},
+			user: "$COPILOT_HOME/mcp-config.json | ~/.copilot/mcp-config.json"},
+		{Name: "goose", Title: "Goose", snippet: inYAML, servers: "extensions",
+			user: "$GOOSE_PATH_ROOT/config/config.yaml | windows:$CONFIG/Block/goose/config/config.yaml | $XDG/goose/config.yaml"},
+		{Name: "lmstudio", Title: "LM Studio", servers: "mcpServers", user: "$LM_STUDIO/mcp.json | ~/.lmstudio/mcp.json"},
 	}
 }
 
-// Find returns the client of this name.
-func Find(name string) (Client, bool) {
-	all := Clients()
-	i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name })
-	if i < 0 {
-		return Client{}, false
+func clientNames() (all []string) {
+	for _, c := range Clients() {
+		all = append(all, c.Name)
 	}
-	return all[i], true
+	return all
+}
+
+// Find returns the client of this name.
+func Find(name string) (c Client, ok bool) {
+	all := Clients()
+	if i := slices.Index(clientNames(), name); i >= 0 {
+		return all[i], true
+	}
+	return c, false
 }
 
 // UserFile returns the path of the client's file for all projects of a user.
@@ -115,7 +108,7 @@ func (c Client) UserFile(p Place) (string, error) {
 	if p.Home == "" {
 		return "", errors.New("the home directory is not known")
 	}
-	return c.variant(c.user(p)), nil
+	return c.variant(p.file(c.user)), nil
 }
 
 // ProjectFile returns the path of the client's file in a project's directory.
@@ -126,21 +119,29 @@ func (c Client) ProjectFile(dir string) (string, error) {
 	return c.variant(filepath.Join(dir, filepath.FromSlash(c.Project))), nil
 }
 
+// variant returns the other name that opencode's file may have, with .jsonc, if only that exists, and else name.
+func (c Client) variant(name string) string {
+	if other := name + "c"; c.oneList && !exists(name) && exists(other) {
+		return other
+	}
+	return name
+}
+
 // Files returns the files that clients obey, for callers that let others write files: the directories, or files, of a user, by
 // their absolute paths, and the files of a project by their names. It is nil if the home directory is not known.
 func Files(p Place) (all []string) {
 	if p.Home == "" {
 		return nil
 	}
-	all = append(all, filepath.Clean(p.xdg()))
+	all = append(all, p.file("$XDG"))
 	for _, c := range Clients() {
-		file := c.user(p)
+		file := p.file(c.user)
 		if dir := filepath.Dir(file); dir != filepath.Clean(p.Home) {
 			file = dir // it has hooks, commands and the like, too
 		}
 		all = append(all, file)
-		for _, t := range c.traces {
-			all = append(all, filepath.Join(p.Home, t))
+		if c.trace != "" {
+			all = append(all, filepath.Join(p.Home, c.trace))
 		}
 		if c.Project != "" {
 			all = append(all, c.Project, c.Project+"c") // as variant knows
@@ -149,15 +150,7 @@ func Files(p Place) (all []string) {
 	return all
 }
 
-// variant returns the other name that opencode's file may have, with .jsonc, if only that exists, and else name.
-func (c Client) variant(name string) string {
-	if other := name + "c"; c.kind == opencode && !exists(name) && exists(other) {
-		return other
-	}
-	return name
-}
-
-// Installed reports whether the client's file, its directory, or one of its traces exists.
+// Installed reports whether the client's file, its directory, or its trace exists.
 func (c Client) Installed(p Place) bool {
 	file, err := c.UserFile(p)
 	if err != nil {
@@ -167,98 +160,5 @@ func (c Client) Installed(p Place) bool {
 	if c.Name == "vscode" {
 		dir = filepath.Dir(dir)
 	}
-	if exists(file) || dir != filepath.Clean(p.Home) && exists(dir) {
-		return true
-	}
-	return slices.ContainsFunc(c.traces, func(t string) bool { return exists(filepath.Join(p.Home, t)) })
-}
-
-// PathOn returns where the client's file is on a system, for people to read: with ~ for the home directory.
-func (c Client) PathOn(system string) string {
-	p := Place{OS: system, Home: "~", Env: func(name string) string {
-		if system == "windows" && name == "APPDATA" {
-			return "%APPDATA%"
-		}
-		return ""
-	}}
-	name := c.user(p)
-	if system == "windows" {
-		name = strings.ReplaceAll(name, "/", `\`)
-	}
-	return name
-}
-
-// config returns the directory in which programs with a window keep their settings.
-func (p Place) config() string {
-	switch p.OS {
-	case "darwin":
-		return p.join(p.Home, "Library", "Application Support")
-	case "windows":
-		return p.or("APPDATA", p.join(p.Home, "AppData", "Roaming"))
-	}
-	return p.xdg()
-}
-
-func (p Place) xdg() string { return p.or("XDG_CONFIG_HOME", p.join(p.Home, ".config")) }
-
-// zed returns the path of Zed's settings.
-func (p Place) zed() string {
-	if p.OS == "windows" {
-		return p.join(p.config(), "Zed", "settings.json")
-	}
-	if p.OS == "darwin" { // which does not look at XDG_CONFIG_HOME there
-		return p.join(p.Home, ".config", "zed", "settings.json")
-	}
-	return p.join(p.xdg(), "zed", "settings.json")
-}
-
-// cline returns the path of Cline's file, which three variables move: see Clients.
-func (p Place) cline() string {
-	dir := p.or("CLINE_DATA_DIR", p.join(p.or("CLINE_DIR", p.join(p.Home, ".cline")), "data"))
-	return p.or("CLINE_MCP_SETTINGS_PATH", p.join(dir, "settings", "cline_mcp_settings.json"))
-}
-
-// goose returns the path of Goose's file. Variables with relative paths do not count: see Clients.
-func (p Place) goose() string {
-	if root := p.or("GOOSE_PATH_ROOT", ""); filepath.IsAbs(root) {
-		return p.join(root, "config", "config.yaml")
-	}
-	if p.OS == "windows" {
-		return p.join(p.config(), "Block", "goose", "config", "config.yaml")
-	}
-	if dir := p.xdg(); filepath.IsAbs(dir) {
-		return p.join(dir, "goose", "config.yaml")
-	}
-	return p.join(p.Home, ".config", "goose", "config.yaml")
-}
-
-// lmstudio returns LM Studio's directory, found as its findLMStudioHome does; for display, the default.
-func (p Place) lmstudio() string {
-	if p.Home != "~" {
-		if name, err := os.ReadFile(filepath.Join(p.Home, ".lmstudio-home-pointer")); err == nil && filepath.IsAbs(strings.TrimSpace(string(name))) {
-			return filepath.Clean(strings.TrimSpace(string(name)))
-		}
-		if old := filepath.Join(p.Home, ".cache", "lm-studio"); exists(old) {
-			return old
-		}
-	}
-	return p.join(p.Home, ".lmstudio")
-}
-
-// or returns the value of an environment variable, or other if it is empty.
-func (p Place) or(name, other string) string {
-	if p.Env != nil {
-		if dir := p.Env(name); dir != "" {
-			return dir
-		}
-	}
-	return other
-}
-
-// join joins the parts of a path with the separators of this system; for display, with Home "~", with slashes.
-func (p Place) join(parts ...string) string {
-	if p.Home == "~" {
-		return path.Join(parts...)
-	}
-	return filepath.Join(parts...)
+	return exists(file) || dir != filepath.Clean(p.Home) && exists(dir) || c.trace != "" && exists(filepath.Join(p.Home, c.trace))
 }

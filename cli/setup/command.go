@@ -1,21 +1,18 @@
 package setup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
-	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
@@ -25,268 +22,195 @@ type commands struct{ *command.Streams }
 // Command returns the command setup.
 func Command(s *command.Streams) *cli.Command {
 	p := commands{s}
-	flags := []cli.Flag{
-		&cli.BoolFlag{Name: "write", Usage: "merge it into the client's file"},
-		&cli.BoolFlag{Name: "remove", Usage: "take it out of the client's file"},
-		&cli.BoolFlag{Name: "dry-run", Usage: "with --write or --remove: only show what the file would be"},
-		&cli.StringFlag{Name: "project", Usage: "the file of the project in the directory `DIR`, and not the user's"},
-		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the client works in; '*' is any that it names"},
-		command.ToolsFlag("which tools the client lists, as `WHICH`: all or on (those that the configuration has on)", ""),
-		&cli.StringFlag{Name: "name", Usage: "call the server `NAME` there", Value: "sandboxmcp"},
-		command.JSONFlag(),
-	}
 	return &cli.Command{
 		Name:      "setup",
 		Usage:     "make an agent's program start this server",
 		UsageText: "sandboxmcp setup [CLIENT] [--write|--remove] [flags]",
 		Description: "CLIENT is " + strings.Join(clientNames(), ", ") + `.
 Without one, all are listed: which are installed here, and which start this server already. With one it
-shows what belongs into which file. --write merges that in and keeps what was there beside it, in a file that ends
-with .sandboxmcp.bak, until --remove has taken it out again; comments and all other settings stay as they are.
+shows what belongs into which file. --write enters that: by the client's own command where it is installed (claude mcp add), and
+otherwise in its JSON file, where comments and all other settings stay; what neither can do is printed, to be pasted. The file
+as it was is kept beside it, in one that ends with .sandboxmcp.bak.
 
 Example: sandboxmcp setup cursor --write`,
-		Flags:       flags,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "write", Usage: "enter it in the client's file"},
+			&cli.BoolFlag{Name: "remove", Usage: "take it out of the client's file"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "with --write or --remove: only show what the file would be, or which commands would run"},
+			&cli.StringFlag{Name: "project", Usage: "the file of the project in the directory `DIR`, and not the user's"},
+			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the client works in; '*' is any that it names"},
+			command.ToolsFlag("which tools the client lists, as `WHICH`: all or on (those that the configuration has on)", ""),
+			&cli.StringFlag{Name: "name", Usage: "call the server `NAME` there", Value: "sandboxmcp"},
+			command.JSONFlag(),
+		},
 		Subcommands: []*cli.Command{p.systemdCommand(), p.kubernetesCommand()},
 		Action:      p.setup,
 	}
 }
 
-func clientNames() (all []string) {
-	for _, c := range Clients() {
-		all = append(all, c.Name)
-	}
-	return all
-}
+// serverName matches what all clients take as the name of a server.
+var serverName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
 
 // setup lists the clients, shows one's entry, or changes its file, as the arguments ask.
 func (p commands) setup(c *cli.Context) error {
+	write, remove := c.Bool("write"), c.Bool("remove")
+	_, err := command.ToolsOn(c)
 	switch {
-	case c.NArg() == 0 && (c.Bool("write") || c.Bool("remove")):
+	case c.NArg() == 0 && (write || remove):
 		return exit.Usage("sandboxmcp setup", "say which client is meant")
-	case c.NArg() == 0:
-		return p.setupList(c)
 	case c.NArg() > 1:
 		return exit.Usage("sandboxmcp setup --help", "setup has no use for %q", c.Args().Get(1))
-	case c.Bool("write") && c.Bool("remove"):
+	case write && remove:
 		return exit.Usage("sandboxmcp setup --help", "--write and --remove can't be both")
-	case strings.TrimSpace(c.String("name")) == "" || terminal.Visible(c.String("name")) != c.String("name"):
-		return exit.Usage("--name sandboxmcp", "%s is no name of a server", terminal.Visible(fmt.Sprintf("%q", c.String("name"))))
+	case !serverName().MatchString(c.String("name")):
+		return exit.Usage("--name sandboxmcp", "%s is not a name of a server: use letters, digits, - and _", terminal.Visible(fmt.Sprintf("%q", c.String("name"))))
+	case err != nil:
+		return err
+	case c.NArg() == 0:
+		return p.listClients(c)
 	}
 	client, ok := Find(c.Args().First())
 	if !ok {
-		return exit.Usage("sandboxmcp setup", "%s is no client that is known: use one of %s", terminal.Visible(c.Args().First()), strings.Join(clientNames(), " "))
+		return exit.Usage("sandboxmcp setup", "%s is not a known client: use one of %s", terminal.Visible(c.Args().First()), strings.Join(clientNames(), " "))
 	}
-	path, err := clientFile(c, client)
-	if err != nil {
-		return err
-	}
-	if _, err := command.ToolsOn(c); err != nil {
-		return err
-	}
-	server, err := thisServer(c, client, path)
-	if err != nil {
-		return err
-	}
-	if c.Bool("remove") {
-		change, err := client.Remove(path, server.Name)
-		return p.setupDo(c, client, change, server, err)
-	}
-	change, err := client.Add(path, server)
-	if passing(server.Command) {
-		err = errors.New("go run has made this program, and removes it")
-		if c.Bool("write") {
-			return exit.Fail("go install ./cli/sandboxmcp, and use the program that it makes", "%v", err)
-		}
-	}
-	if !c.Bool("write") {
-		return p.setupShow(c, client, path, change, server, err)
-	}
-	return p.setupDo(c, client, change, server, err)
-}
-
-// clientFile returns the path of the client's file that the command line means.
-func clientFile(c *cli.Context, client Client) (string, error) {
-	dir := c.String("project")
-	if dir == "" {
-		path, err := client.UserFile(Here())
-		if err != nil {
-			return "", exit.Fail("set HOME, or use --project DIR", "%v", err)
-		}
-		return filepath.Abs(path)
-	}
-	dir, err := hostfs.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return "", exit.Fail("--project .", "%s is no directory", terminal.Visible(dir))
-	}
-	path, err := client.ProjectFile(dir)
-	if err != nil {
-		return "", exit.Fail("sandboxmcp setup "+client.Name, "%v", err)
-	}
-	if _, err := hostfs.Resolve(path); errors.As(err, new(*hostfs.Link)) { // programs work in projects
-		return "", exit.Usage("put the file itself there, or remove the link", "%v", err)
-	}
-	return path, nil
-}
-
-// passing reports whether go run has made the program, by the go-build directory in its path, and will remove it.
-func passing(program string) bool {
-	return slices.ContainsFunc(strings.Split(filepath.ToSlash(program), "/"), func(dir string) bool { return strings.HasPrefix(dir, "go-build") })
-}
-
-// thisProgram returns the path by which this program was started, if that leads to it: the resolved path may hold a version,
-// as package managers have it, and goes away with the next one. A path that is not UTF-8 is an error.
-func thisProgram() (string, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find this program: %w", err)
-	}
-	if !utf8.ValidString(program) {
-		return "", fmt.Errorf("the path of this program, %q, is no text, as clients' files are", program)
-	}
-	typed, err := exec.LookPath(os.Args[0])
-	if err == nil {
-		typed, err = filepath.Abs(typed)
-	}
-	if err != nil || !utf8.ValidString(typed) {
-		return program, nil
-	}
-	is, err := os.Stat(program)
-	if at, err2 := os.Stat(typed); err == nil && err2 == nil && os.SameFile(is, at) {
-		return typed, nil
-	}
-	return program, nil
-}
-
-// anyNamespace is --namespace of a server whose clients name the namespace themselves.
-const anyNamespace = "*"
-
-// setupFlags are the flags that setup hands on: those of the program, and those of serve after it.
-var setupFlags = [2][]string{{"config", "db"}, {"namespace", "tools"}}
-
-// thisServer returns how clients start this program. The paths in its flags are absolute, since clients start it in any
-// directory. A flag that was not typed is taken from the entry that setup wrote there before, so that writing the entry
-// anew removes no namespace.
-func thisServer(c *cli.Context, client Client, path string) (s Server, err error) {
-	s.Name = c.String("name")
-	if s.Command, err = thisProgram(); err != nil {
-		return s, err
-	}
-	there, _, _ := client.Entry(path, s.Name) // what can't be read is said when it is written
-	before := writtenFlags(there.Args)
-	for i, flags := range setupFlags {
-		if i > 0 {
-			s.Args = append(s.Args, "serve")
-		}
-		for _, flag := range flags {
-			value := c.String(flag)
-			switch {
-			case !c.IsSet(flag):
-				value = before[flag]
-			case flag == "namespace" && value == anyNamespace:
-				value = ""
-			case i == 0 && value != "":
-				if value, err = filepath.Abs(value); err != nil {
-					return s, err
-				}
-			}
-			if value != "" {
-				s.Args = append(s.Args, "--"+flag, value)
-			}
-		}
-	}
-	return s, nil
-}
-
-// writtenFlags returns the flags in a server's arguments, by name, or nil if setup can't have written the arguments.
-func writtenFlags(args []string) map[string]string {
-	found := map[string]string{}
-	for i, flags := range setupFlags {
-		if i > 0 {
-			if len(args) == 0 || args[0] != "serve" {
-				return nil
-			}
-			args = args[1:]
-		}
-		for len(args) > 1 && strings.HasPrefix(args[0], "--") && slices.Contains(flags, args[0][2:]) {
-			found[args[0][2:]] = args[1]
-			args = args[2:]
-		}
-	}
-	if len(args) > 0 {
-		return nil
-	}
-	return found
-}
-
-// setupDo applies the change, or with --dry-run shows the file as it would be.
-func (p commands) setupDo(c *cli.Context, client Client, change Change, server Server, err error) error {
-	if err != nil {
-		return exit.Fail("sandboxmcp setup "+client.Name+" shows what belongs there", "%v", err)
-	}
-	dry := c.Bool("dry-run")
-	if !dry {
-		if err := change.Apply(); err != nil {
-			return err
-		}
-	}
-	o := setupOutcome{Client: client.Name, Path: change.Path, Changed: change.Changes(), DryRun: dry, Server: server.Name}
-	if !c.Bool("remove") {
-		o.Note = client.Note
-	}
-	if change.HasBackup() {
-		o.Backup = change.Backup()
-	}
-	if dry && change.Changes() {
-		o.Would = string(change.After)
-	}
-	text := o.text(c.Bool("remove"), change.Remove, client)
-	if client.Note != "" && !c.Bool("remove") && !dry {
-		text += "\n" + client.Note
-	}
-	return p.Printf(c, o, "%s\n", text)
-}
-
-// setupOutcome is the change to a client's file, as JSON shows it.
-type setupOutcome struct {
-	Client  string `json:"client"`
-	Server  string `json:"server"`
-	Path    string `json:"path"`
-	Changed bool   `json:"changed"`          // or would be
-	Backup  string `json:"backup,omitempty"` // where what was before is kept
-	Note    string `json:"note,omitempty"`   // further conditions of the client for starting the server
-	DryRun  bool   `json:"dry_run,omitempty"`
-	Would   string `json:"would_be,omitempty"` // the whole file, as it would be
-}
-
-// text describes the outcome for people. gone means that the whole file is removed.
-func (o setupOutcome) text(remove, gone bool, client Client) string {
-	file, name := terminal.Visible(o.Path), terminal.Visible(o.Server)
+	o, change, err := inspect(c, client, remove)
 	switch {
-	case !o.Changed && remove:
-		return fmt.Sprintf("%s: there is no %s, nothing to do", file, name)
-	case !o.Changed:
-		return fmt.Sprintf("%s: %s is there already, nothing to do", file, name)
-	case o.DryRun && gone:
-		return file + " would be removed: nothing else is in it"
-	case o.DryRun:
-		return file + " would be:\n" + asLines(o.Would)
-	case gone:
-		return file + ": removed, since nothing else was in it"
-	case remove:
-		return fmt.Sprintf("%s: %s is taken out; restart %s", file, name, client.Title)
+	case o.Path == "":
+		return err
+	case !write && !remove:
+		return p.show(c, client, o)
+	case err != nil:
+		return exit.Fail("sandboxmcp setup "+typedAgain(c)+" shows what belongs there", "%v", err)
 	}
+	return p.apply(c, client, o, change)
+}
+
+// state is a client with the state of its file, and what was done to that.
+type state struct {
+	Client     string   `json:"client"`
+	Path       string   `json:"path,omitempty"` // the file, on this machine
+	Installed  bool     `json:"installed"`
+	Configured bool     `json:"configured"`         // the file has a server of that name
+	Current    bool     `json:"current"`            // it starts this program: --write would change nothing
+	Flags      []string `json:"flags,omitempty"`    // arguments after serve
+	Note       string   `json:"note,omitempty"`     // further conditions of the client for starting it
+	Problem    string   `json:"problem,omitempty"`  // why setup can't change the file
+	Snippet    string   `json:"snippet,omitempty"`  // what belongs there
+	Changed    bool     `json:"changed"`            // by --write or --remove
+	Runs       []string `json:"runs,omitempty"`     // the client's own commands for that
+	Backup     string   `json:"backup,omitempty"`   // where what was before is kept
+	Would      string   `json:"would_be,omitempty"` // the file after it
+}
+
+// inspect returns the state of a client's file, and the change that enters the server there, or removes it. Its error is the state's
+// problem, too.
+func inspect(c *cli.Context, client Client, remove bool) (o state, change Change, err error) {
+	o = state{Client: client.Name, Installed: client.Installed(Here()), Note: client.Note}
+	t, err := targetOf(c, client)
+	if err != nil {
+		o.Problem = err.Error()
+		return o, change, err
+	}
+	server, err := thisServer(c, t)
+	if err == nil {
+		change, err = t.plan(server, remove)
+	}
+	if err == nil && passing(server.Command) && !remove {
+		err = errors.New("go run has made this program, and removes it: use the one that go install ./cli/sandboxmcp makes")
+	}
+	o.Path, o.Snippet, o.Configured = t.path, t.Snippet(server), change.had
+	for _, words := range change.Runs {
+		o.Runs = append(o.Runs, shellLine(words))
+	}
+	if err != nil {
+		o.Problem = err.Error()
+	} else if o.Current = o.Configured && !change.changes(); o.Current {
+		o.Flags = server.Args[slices.Index(server.Args, "serve")+1:]
+	}
+	return o, change, err
+}
+
+// listClients prints all clients, with the states of their files.
+func (p commands) listClients(c *cli.Context) error {
+	var all []state
+	for _, client := range Clients() {
+		o, _, _ := inspect(c, client, false)
+		all = append(all, o)
+	}
+	yes := map[bool]string{true: "yes", false: "no"}
+	return command.Table(p.Streams, c, all, "", terminal.Columns("CLIENT", "INSTALLED", "CONFIGURED", "FILE"), func(o state) []string {
+		configured := yes[o.Configured]
+		switch {
+		case o.Configured && !o.Current:
+			configured = "differently"
+		case strings.HasSuffix(o.Problem, errByHand.Error()):
+			configured = "by hand"
+		case o.Problem != "":
+			configured = "?"
+		case len(o.Flags) > 0:
+			configured += ", " + shellLine(o.Flags)
+		}
+		return []string{o.Client, yes[o.Installed], configured, cmp.Or(o.Path, o.Problem)}
+	})
+}
+
+// show prints the entry that a client's file needs, also if the file can't be read.
+func (p commands) show(c *cli.Context, client Client, o state) error {
+	next := "put it there with: sandboxmcp setup " + typedAgain(c) + " --write"
+	switch {
+	case o.Problem != "":
+		next = terminal.Visible(o.Problem) + "\nput it in by hand"
+	case o.Current:
+		next = "it is there already"
+	}
+	if o.Note != "" {
+		next += "\n\n" + o.Note
+	}
+	return p.Printf(c, o, "%s reads its servers from %s\n\nIt needs\n\n%s\n%s\n", client.Title, terminal.Visible(o.Path), safetext.Text(o.Snippet), next)
+}
+
+// typedAgain returns the client and the flags of this invocation, to be typed again.
+func typedAgain(c *cli.Context) string {
+	words := []string{c.Args().First()}
+	for _, flag := range []string{"project", "namespace", "tools", "name"} {
+		if c.IsSet(flag) {
+			words = append(words, "--"+flag, c.String(flag))
+		}
+	}
+	return shellLine(words)
+}
+
+// apply makes the change, or with --dry-run shows what it would be.
+func (p commands) apply(c *cli.Context, client Client, o state, change Change) error {
+	file, name := terminal.Visible(o.Path), c.String("name")
 	text := fmt.Sprintf("%s: %s is in it; restart %s", file, name, client.Title)
-	if o.Backup != "" {
+	if o.Snippet = ""; change.remove {
+		o.Note, text = "", fmt.Sprintf("%s: %s is taken out; restart %s", file, name, client.Title)
+	}
+	switch {
+	case !change.changes() && change.remove:
+		return p.Printf(c, o, "%s: there is no %s, nothing to do\n", file, name)
+	case !change.changes():
+		return p.Printf(c, o, "%s: %s is there already, nothing to do\n", file, name)
+	case c.Bool("dry-run") && len(o.Runs) > 0:
+		return p.Printf(c, o, "would run: %s\n", strings.Join(o.Runs, "\n           "))
+	case c.Bool("dry-run"):
+		o.Would = string(change.after)
+		return p.Printf(c, o, "%s would be:\n%s\n", file, safetext.Text(o.Would))
+	}
+	if err := change.apply(c.Context); err != nil {
+		return exit.Fail("sandboxmcp setup "+typedAgain(c)+" shows what belongs there", "%v", err)
+	}
+	o.Changed, o.Configured, o.Current = true, !change.remove, !change.remove
+	for _, command := range o.Runs {
+		text += "\nby " + command
+	}
+	if change.there {
+		o.Backup = change.path + backupSuffix
 		text += "\nwhat was there is kept in " + terminal.Visible(o.Backup)
 	}
-	return text
-}
-
-// asLines returns a file's text for display: without byte order mark and carriage returns, made safe by safetext.Text.
-func asLines(text string) string {
-	text = strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n")
-	return strings.TrimRight(safetext.Text(text), "\n")
+	if o.Note != "" {
+		text += "\n" + o.Note
+	}
+	return p.Printf(c, o, "%s\n", text)
 }

@@ -18,32 +18,24 @@ func TestPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, _ := Find("zed")
-	if _, err := c.Add(path, ours); err == nil {
+	if _, err := open(path); err == nil {
 		t.Error("it was taken for a file")
 	}
 }
 
-// TestLastLook: what a client writes while we write ours stays.
+// TestLastCheck: what a client writes while we write ours stays.
 func TestLastCheck(t *testing.T) {
 	c, _ := Find("zed")
 	dir := t.TempDir()
 	path := filepath.Join(dir, "settings.json")
 	os.WriteFile(path, []byte("{}\n"), 0o600)
-	change, err := c.Add(path, ours)
-	if err != nil {
-		t.Fatal(err)
-	}
-	like, err := open(path)
+	change, err := targetAt(t, c, path).plan(ours, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	theirs := []byte("{\"theme\": \"dark\"}\n")
-	err = replace(path, change.After, like, func() error {
-		os.WriteFile(path, theirs, 0o600)
-		return change.current()
-	})
-	if err == nil || !bytes.Equal(read(t, path), theirs) {
+	os.WriteFile(path, theirs, 0o600) // after apply has looked: write looks once more
+	if err := change.write(change.path, change.after); err == nil || !bytes.Equal(read(t, path), theirs) {
 		t.Errorf("%v, and there is %s", err, read(t, path))
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
@@ -70,11 +62,11 @@ func TestFullDisk(t *testing.T) {
 	path := filepath.Join(dir, "settings.json")
 	before := []byte("{\n  \"x\": \"" + string(bytes.Repeat([]byte("a"), 40<<10)) + "\"\n}\n")
 	os.WriteFile(path, before, 0o600)
-	change, err := c.Add(path, ours)
+	change, err := targetAt(t, c, path).plan(ours, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := change.Apply(); !errors.Is(err, syscall.ENOSPC) || !bytes.Equal(read(t, path), before) {
+	if err := change.apply(t.Context()); !errors.Is(err, syscall.ENOSPC) || !bytes.Equal(read(t, path), before) {
 		t.Errorf("got %v, and %d bytes", err, len(read(t, path)))
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {

@@ -1,16 +1,26 @@
 // Package setup puts sandboxmcp into the configuration of programs that start MCP servers, and takes it out again.
 //
-// Guarantees: only our own entry changes. All other bytes of the file stay, comments and line ends too; a file that
-// can't be read with certainty is refused and not touched; a file is replaced in one step, and what it was before the
-// entry came is kept beside it. Taking the entry out gives back those bytes if nothing else has changed.
+// A client with a command of its own for that, which is installed, is asked to do it. The files of others are changed where they are JSON, and for the rest
+// setup prints what a person pastes. Guarantees: only our own entry changes, and comments stay; what was there before is kept beside
+// the file; a file that can't be read with certainty is refused and not touched; a file is replaced in one step. After a client's own
+// command the entry is read again: it is an error if that is not what it should be.
 //
-// tailscale/hujson finds the places in JSON with comments, and writes what was changed; go-toml finds those in TOML, yaml.v3 those in YAML.
+// Order of the files: command, target, setup, json, clients, place, file; and systemd and kubernetes, for what others start.
 package setup
 
 import (
 	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
 // Server is the program that a client starts.
@@ -20,155 +30,180 @@ type Server struct {
 	Args    []string // after it
 }
 
+// equals reports whether both start the same program with the same arguments.
+func (s Server) equals(t Server) bool { return s.Command == t.Command && slices.Equal(s.Args, t.Args) }
+
 // Change is a planned change to a client's file.
 type Change struct {
-	Path   string // with links followed
-	There  bool   // the file is
-	Before []byte // what is in it
-	After  []byte // what is to be in it
-	Remove bool   // the file is removed: nothing but our entry was ever in it
-	backup []byte // content to write to the backup; nil writes none
-	same   bool   // After equals the backup, which is removed then
+	target
+	after  []byte     // what is to be in it
+	Runs   [][]string // the client's own commands, which write that; empty where setup does
+	server Server
+	had    bool // the file has an entry of its name
+	remove bool
 }
 
-// Changes reports whether there is something to do.
-func (c Change) Changes() bool { return c.Remove || !bytes.Equal(c.Before, c.After) }
+// changes reports whether there is something to do.
+func (c Change) changes() bool { return len(c.Runs) > 0 || !bytes.Equal(c.data, c.after) }
 
-// Has reports whether the client's file at path has an entry of this name, whatever its content.
-func (c Client) Has(path, name string) (bool, error) {
-	_, there, err := c.Entry(path, name)
-	return there, err
+var (
+	errByHand = errors.New("setup does not edit files of its kind")
+	errForm   = errors.New("that is no form that can be edited safely")
+)
+
+// entry returns how the client's file starts the server of this name, and whether it has one. An entry of another form counts as
+// there, without a command.
+func (t target) entry(name string) (s Server, there bool, err error) {
+	switch {
+	case !t.there || t.snippet == inTOML && (t.dir != "" || !t.commands()):
+		return s, false, nil
+	case t.get != "":
+		return t.askEntry(name)
+	}
+	all, err := t.decode(t.data)
+	s, there = t.read(all, name)
+	return s, there, err
 }
 
-// Entry returns how the client's file at path starts the server of this name, and whether it has one.
-func (c Client) Entry(path, name string) (Server, bool, error) {
-	f, err := open(path)
-	if err != nil || !f.there {
-		return Server{}, false, err
-	}
-	s, there, err := c.find(f.data, name)
-	return s, there, f.in(err)
-}
-
-// Add plans the change of the file at path by which the client starts s. A read-only file, or one that can't be edited
-// safely, is an error.
-func (c Client) Add(path string, s Server) (Change, error) {
-	f, err := open(path)
-	if err != nil {
-		return Change{}, err
-	}
-	if f.locked {
-		return Change{}, fmt.Errorf("%q is read-only: make it writable first", f.path)
-	}
-	_, had, err := c.find(f.data, s.Name)
-	if err != nil {
-		return Change{}, f.in(err)
-	}
-	after, err := c.added(f.data, s)
-	if err != nil {
-		return Change{}, f.in(err)
-	}
-	change := Change{Path: f.path, There: f.there, Before: f.data, After: after}
-	if f.there && !had {
-		change.backup = append([]byte{}, f.data...)
-	}
-	return change, nil
-}
-
-// Remove plans the removal of the entry of this name. It restores the content before Add if nothing else has changed since.
-func (c Client) Remove(path, name string) (Change, error) {
-	f, err := open(path)
-	if err != nil {
-		return Change{}, err
-	}
-	change := Change{Path: f.path, There: f.there, Before: f.data, After: f.data}
-	s, there, err := c.find(f.data, name)
-	if err != nil {
-		return Change{}, f.in(err)
-	}
-	if !f.there || !there {
-		return change, nil
-	}
-	if f.locked {
-		return Change{}, fmt.Errorf("%q is read-only: make it writable first", f.path)
-	}
-	before, original, err := c.original(f, s)
-	if err != nil {
-		return Change{}, err
-	}
-	if original {
-		change.After, change.Remove, change.same = before, before == nil, before != nil
-		return change, nil
-	}
-	change.After, err = c.removed(f.data, name, before)
-	return change, f.in(err)
-}
-
-// original returns the backup, nil if there is none, and whether adding s to it gives exactly the present file. If so, before
-// is the content before the entry came, nil meaning no file; if not, it only shows which containers were there.
-func (c Client) original(f file, s Server) (before []byte, same bool, err error) {
-	before, err = f.original()
-	if err != nil {
-		return nil, false, err
-	}
-	after, err := c.added(before, s)
-	if err != nil {
-		return nil, false, nil // what is kept is from another time
-	}
-	return before, bytes.Equal(after, f.data), nil
-}
-
-// errForm is the error of a file that may hold the entry in a form that can't be edited with certainty.
-var errForm = errors.New("that is no form that can be edited safely")
-
-// added returns data with the entry of s.
-func (c Client) added(data []byte, s Server) (out []byte, err error) {
-	text, had := bytes.CutPrefix(data, bom)
-	switch c.form {
-	case inTOML:
-		out, err = tomlAdded(text, s)
-	case inYAML:
-		out, err = yamlAdded(text, s)
+// plan returns the change by which the client starts s, or does not start the server of its name any more. A read-only file, or one
+// that can't be edited safely, is an error.
+func (t target) plan(s Server, remove bool) (change Change, err error) {
+	now, had, err := t.entry(s.Name)
+	change = Change{target: t, after: t.data, server: s, had: had, remove: remove}
+	switch {
+	case err != nil:
+	case t.snippet == inTOML && (t.dir != "" || !t.commands()):
+		err = errByHand
+	case remove && !had, !remove && now.equals(s):
+	case t.snippet == inYAML:
+		err = errByHand
+	case !remove && had && now.Command == "":
+		err = fmt.Errorf("the server %q there starts no program, it may be one behind a URL: %w", s.Name, errForm)
+	case t.there && t.info.Mode().Perm()&0o200 == 0:
+		err = errors.New("it is read-only: make it writable first")
+	case t.commands():
+		change.Runs = t.runs(s, remove, had)
 	default:
-		out, err = jsonAdded(text, c.place(text, s.Name), c.entry(text, s))
+		change.after, err = t.edit(t.data, s, remove)
 	}
-	return restore(out, had), err
+	if err != nil {
+		err = fmt.Errorf("%q stays as it is: %w", t.path, err)
+	}
+	return change, err
 }
 
-// find returns the entry of a name, with its command as far as it has one, and whether it is there.
-func (c Client) find(data []byte, name string) (Server, bool, error) {
-	text := bytes.TrimPrefix(data, bom)
-	switch c.form {
-	case inTOML:
-		return asTOML().find(text, name)
-	case inYAML:
-		return asYAML().find(text, name)
-	}
-	return jsonFind(text, c.place(text, name))
+// commands reports whether the client has commands of its own, which are installed here.
+func (c Client) commands() bool {
+	name, _, _ := strings.Cut(c.add, " ")
+	_, err := exec.LookPath(name)
+	return err == nil
 }
 
-// removed returns data without the entry of a name. original, the backup, shows which empty containers are ours.
-func (c Client) removed(data []byte, name string, original []byte) (out []byte, err error) {
-	text, had := bytes.CutPrefix(data, bom)
-	original = bytes.TrimPrefix(original, bom)
-	switch c.form {
-	case inTOML:
-		out, err = tomlRemoved(text, name)
-	case inYAML:
-		out, err = yamlRemoved(text, name, original)
-	default:
-		out, err = jsonRemoved(text, c.place(text, name), original)
+// apply makes the change. A file that has changed since the change was planned is refused, and what it was is kept.
+func (c Change) apply(ctx context.Context) error {
+	if !c.changes() {
+		return nil
 	}
-	return restore(out, had), err
+	err := c.check()
+	if err == nil && c.there {
+		err = c.write(c.path+backupSuffix, c.data)
+	}
+	if err == nil && len(c.Runs) == 0 {
+		return c.write(c.path, c.after)
+	}
+	for _, words := range c.Runs {
+		if err == nil {
+			_, err = run(ctx, c.dir, words)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if c.file, err = open(c.path); err != nil {
+		return err
+	}
+	now, there, err := c.entry(c.server.Name)
+	if err == nil && (there == c.remove || there && !now.equals(c.server)) {
+		err = fmt.Errorf("%s ended without an error, but did not do it: look at %q", c.Runs[0][0], c.path)
+	}
+	return err
 }
 
-// bom is the byte order mark of UTF-8, with which programs on Windows begin a file.
-var bom = []byte("\ufeff")
+// commandTimeout bounds one command of a client, of which some start in seconds.
+const commandTimeout = time.Minute
 
-// restore returns text with the byte order mark that was cut from the file, if it had one.
-func restore(text []byte, had bool) []byte {
-	if had && text != nil {
-		return append(bytes.Clone(bom), text...)
+// runs returns the client's own commands that make it start s, or no longer start the server of that name. An entry that is there is
+// removed first: some clients refuse to replace one.
+func (t target) runs(s Server, remove, there bool) (all [][]string) {
+	scope := "user"
+	if t.dir != "" {
+		scope = "project"
 	}
-	return text
+	if there {
+		all = append(all, fill(t.remove, scope, s))
+	}
+	if !remove {
+		all = append(all, fill(t.add, scope, s))
+	}
+	return all
+}
+
+// fill returns the words of a command, with those in capitals replaced.
+func fill(command, scope string, s Server) (words []string) {
+	for _, word := range strings.Fields(command) {
+		switch word {
+		case "SCOPE":
+			word = scope
+		case "NAME":
+			word = s.Name
+		case "COMMAND":
+			word = s.Command
+		case "ARGS":
+			words = append(words, s.Args...)
+			continue
+		}
+		words = append(words, word)
+	}
+	return words
+}
+
+// run runs a client's command in dir and returns its standard output. Its error has the reason that the command gave.
+func run(ctx context.Context, dir string, words []string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
+	defer cancel()
+	var out, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, &out, &stderr, time.Second
+	if err := cmd.Run(); err != nil {
+		output, why := strings.TrimSpace(cmp.Or(stderr.String(), out.String())), ""
+		for line := range strings.Lines(output) {
+			if why = line; strings.HasPrefix(line, "Error") { // a trace may follow
+				break
+			}
+		}
+		return nil, fmt.Errorf("%s: %w %s", shellLine(words), err, terminal.Visible(strings.TrimSpace(why)))
+	}
+	return out.Bytes(), nil
+}
+
+// shellLine returns a command to be typed.
+func shellLine(words []string) string {
+	words = slices.Clone(words)
+	for i, word := range words {
+		words[i] = terminal.ShellWord(word)
+	}
+	return strings.Join(words, " ")
+}
+
+// askEntry asks the client itself for the entry of a name, as entry does.
+func (c Client) askEntry(name string) (s Server, there bool, err error) {
+	out, err := run(context.Background(), "", fill(c.get, "", Server{Name: name}))
+	if err != nil && strings.Contains(err.Error(), "No MCP server named") {
+		return s, false, nil
+	}
+	var e struct{ Transport Server }
+	if err == nil {
+		err = json.Unmarshal(out, &e)
+	}
+	return e.Transport, err == nil, err
 }

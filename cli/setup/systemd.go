@@ -1,7 +1,7 @@
 package setup
 
 import (
-	"fmt"
+	_ "embed"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +11,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 )
+
+//go:embed systemd.units
+var units string
 
 // systemdCommand returns the command that prints units. Delegate gives runs cgroups of their own; more of systemd's hardening would
 // take away the namespaces that sandboxes are made of.
@@ -61,35 +64,8 @@ func (p commands) systemd(c *cli.Context) error {
 	if listen == "" || strings.ContainsAny(listen, " \t\n") {
 		return exit.Usage("--listen 127.0.0.1:8750", "%q is no address", listen)
 	}
-	_, err = fmt.Fprintf(p.Out, `# %[1]s/sandboxmcp.socket
-[Unit]
-Description=Address of sandboxmcp
-
-[Socket]
-ListenStream=%[2]s
-SocketMode=0660
-DirectoryMode=0755
-
-[Install]
-WantedBy=sockets.target
-
-# %[1]s/sandboxmcp.service
-[Unit]
-Description=sandboxmcp, which runs the code of agents in sandboxes
-Requires=sandboxmcp.socket
-After=sandboxmcp.socket
-
-[Service]
-Type=notify
-ExecStart=%[3]s serve --listen systemd
-Restart=on-failure
-Delegate=yes
-KillMode=mixed
-TimeoutStopSec=60
-
-[Install]
-WantedBy=%[4]s
-`, dir, strings.ReplaceAll(listen, "%", "%%"), strings.Join(words, " "), target)
+	_, err = strings.NewReplacer("@DIR@", dir, "@LISTEN@", strings.ReplaceAll(listen, "%", "%%"), "@PROGRAM@", strings.Join(words, " "), "@TARGET@", target).
+		WriteString(p.Out, units)
 	return err
 }
 
