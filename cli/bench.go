@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +11,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/bench"
-	"github.com/sandboxmcp/sandboxmcp/cli/bench/peers"
-	"github.com/sandboxmcp/sandboxmcp/cli/bench/plot"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
@@ -33,20 +30,18 @@ func (p *program) benchCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "bench",
 		Usage:     "measure what isolation costs on this machine, beside what else is installed",
-		UsageText: "sandboxmcp bench [--quick] [--json] [--svg FILE] [--language NAME ...] [--runs N]",
+		UsageText: "sandboxmcp bench [--quick] [--json] [--language NAME ...] [--runs N]",
 		Description: `Runs a small file bare, under bubblewrap, runsc, Docker and Podman where they are installed and have an image
 (none is fetched), and in sandboxes of its own, also in containers of these engines, all in turn: read the ratios
-to the bare command, and to the engine's own run, not the milliseconds. Figures that we aim at come first, each
-with its target and with bubblewrap's. The servers that are measured have the default settings and a state
-directory of their own, so that nothing is left in yours. It takes three to four minutes,
---quick less than one; the machine should have nothing else to do.
+to the bare command, and to the engine's own run, not the milliseconds. The servers that are measured have the
+default settings and a state directory of their own, so that nothing is left in yours. It takes two to four
+minutes, --quick less than one; the machine should have nothing else to do.
 
-Example: sandboxmcp bench --quick --svg bench.svg`,
+Example: sandboxmcp bench --quick`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "quick", Usage: fmt.Sprintf("take less time: %d runs of each instead of %d, and shorter load", quickRuns, fullRuns)},
 			&cli.IntFlag{Name: "runs", Usage: "run each `N` times when one runs at a time", DefaultText: fmt.Sprint(fullRuns)},
 			&cli.StringSliceFlag{Name: "language", Usage: "measure only `NAME`: " + strings.Join(bench.Languages(), ", ") + " (may be given more than once)"},
-			&cli.StringFlag{Name: "svg", Usage: "draw it, too, into the new file `FILE`"},
 			command.JSONFlag(),
 		},
 		Action: command.NoWords(p.bench),
@@ -60,16 +55,12 @@ func (p *program) bench(c *cli.Context) error {
 	}
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
-	var r bench.Report
-	if drawn := c.String("svg"); drawn == "" {
-		r, err = p.measure(ctx, what)
-	} else {
-		err = p.WriteOutAs(drawn, 0o644, func(w io.Writer) (err error) { // what can't be written shows at once
-			if r, err = p.measure(ctx, what); err != nil {
-				return err
-			}
-			return plot.SVG(w, r)
-		})
+	r, err := bench.Run(ctx, what)
+	if what.Progress != nil {
+		what.Progress("")
+	}
+	if signal, ok := errors.AsType[command.Interruption](err); ok {
+		err = &exit.Error{Code: exit.Signalled + int(signal.Signal), Text: "ended by " + signal.Error() + ": nothing was measured, and nothing is left"}
 	}
 	if err != nil {
 		return err
@@ -117,7 +108,7 @@ func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
 	}
 	environ := vault.WithoutSecrets(os.Environ())
 	return bench.Config{
-		Program: self, Version: version.Current().Version, Environ: environ, Peers: peers.Config{Environ: environ, Image: cfg.Images.Of}.Find,
+		Program: self, Version: version.Current().Version, Environ: environ, Image: cfg.Images.Of,
 		Languages: languages, Runs: runs, Quick: c.Bool("quick"), Progress: p.benchProgress(),
 	}, nil
 }
@@ -133,15 +124,4 @@ func (p *program) benchProgress() func(string) {
 		}
 		fmt.Fprintf(p.Err, "\r\x1b[K%s", text)
 	}
-}
-
-func (p *program) measure(ctx context.Context, what bench.Config) (bench.Report, error) {
-	r, err := bench.Run(ctx, what)
-	if what.Progress != nil {
-		what.Progress("")
-	}
-	if signal, ok := errors.AsType[command.Interruption](err); ok {
-		err = &exit.Error{Code: exit.Signalled + int(signal.Signal), Text: "ended by " + signal.Error() + ": nothing was measured, and nothing is left"}
-	}
-	return r, err
 }

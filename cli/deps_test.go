@@ -72,8 +72,7 @@ var mayImport = []struct {
 	{"pipeline/control", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "pipeline", "pipeline/...", "signer", "validate"}},
 	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "backends/guest", "signer", "audit", "pipeline/..."}},
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel", "backends/guest", "signer", "audit"}},
-	{"cli/bench", []string{"backends", "backends/process", "backends/process/launch", "backends/process/runtimes"}},
-	{"cli/bench/...", []string{"cli/bench"}}, // what draws, and what knows other sandboxes
+	{"cli/bench", []string{"backends/process/runtimes"}},
 	{"cli/role", nil},
 	{"cli/complete", nil},
 	{"cli/lazy", nil},

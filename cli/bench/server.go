@@ -1,89 +1,201 @@
 package bench
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
-// server is a child that serves, with a state directory of its own and the default settings: what its user configured may
-// send events to others, or keep what is measured here in a log that is there to stay.
-type server struct {
-	*client
-	cmd   *exec.Cmd
-	stdin io.Closer
-	log   string  // the file that it writes its errors to
-	idle  float64 // MB that it held before it was asked for anything; 0 is unknown
+// findServers starts servers and adds the ways to have them run the programs: with sandboxes that stand ready, and in a session.
+// One more is there for run to ask: what it has ready is for other kinds of programs.
+func (b *bench) findServers(ctx context.Context, programs []program) {
+	warm, err := b.serve(ctx, Warm)
+	if err != nil {
+		b.leaveOut(Warm, err)
+		return
+	}
+	if _, err := b.serve(ctx, Served); err != nil {
+		b.leaveOut(Served, err)
+	}
+	for _, p := range programs {
+		var made struct {
+			ID string `json:"session_id"`
+		}
+		err := warm.call(ctx, "create_session", map[string]any{"language": p.language}, &made)
+		b.ways = append(b.ways,
+			&way{language: p.language, name: Warm, what: p.code, loaded: true, pooled: true, once: warm.execute(map[string]any{"language": p.language, "code": p.code})},
+			&way{language: p.language, name: Session, what: p.cell, silent: true, once: warm.execute(map[string]any{"session_id": made.ID, "code": p.cell}), broken: err})
+	}
 }
 
-// serve starts a server, which is ended by close.
-func (b *bench) serve(ctx context.Context, name string, more ...string) (*server, error) {
-	s := &server{log: filepath.Join(b.dir, name+".log")}
+// server is a child that serves, with a state directory of its own and the default settings: what its user configured may
+// send events to others, or keep what is measured here in a log that is there to stay. It is asked over its standard streams, as an
+// agent's program does; calls may be made concurrently.
+type server struct {
+	log     string // the file that it writes its errors to
+	mu      sync.Mutex
+	in      io.Writer
+	calls   int
+	waiting map[int]chan message
+	ended   chan struct{} // closed when nothing more comes
+}
+
+// message is an answer.
+type message struct {
+	ID     *int   `json:"id"`
+	Method string `json:"method"` // it is none: the server asks or tells
+	Error  *struct {
+		Message string `json:"message"`
+	} `json:"error"`
+	Result struct {
+		IsError    bool            `json:"isError"`
+		Structured json.RawMessage `json:"structuredContent"`
+		Content    []struct {
+			Text string `json:"text"`
+		} `json:"content"`
+	} `json:"result"`
+}
+
+// serve starts a server, which ends with the measurement.
+func (b *bench) serve(ctx context.Context, name string) (*server, error) {
+	s := &server{log: filepath.Join(b.dir, name+".log"), waiting: map[int]chan message{}, ended: make(chan struct{})}
 	stderr, err := os.Create(s.log)
 	if err != nil {
 		return nil, err
 	}
 	defer stderr.Close()
-	s.cmd = exec.Command(b.Program, "--config", b.settings(), "serve")
-	s.cmd.Args[0] = "sandboxmcp"
-	s.cmd.Env = append(b.environ(name), more...)
-	s.cmd.Stderr = stderr
-	in, err := s.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.cmd.Start(); err != nil {
+	cmd := exec.Command(b.Program, "--config", b.settings(), "serve")
+	cmd.Args[0], cmd.Env, cmd.Stderr = "sandboxmcp", b.environ(name), stderr
+	in, err := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err, err2, cmd.Start()); err != nil {
 		return nil, fmt.Errorf("start a server: %w", err)
 	}
-	s.client, s.stdin = connect(in, out), in
-	b.servers = append(b.servers, s)
+	s.in = in
+	go s.read(bufio.NewReaderSize(out, 64<<10))
+	b.closers = append(b.closers, func() {
+		in.Close()
+		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
+		defer timer.Stop()
+		<-s.ended // Wait closes what is read from
+		_ = cmd.Wait()
+	})
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	if err := s.initialize(ctx); err != nil {
-		return nil, s.lastWords(err)
+	_, err = s.ask(ctx, "initialize", map[string]any{
+		"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]string{"name": "sandboxmcp bench", "version": "1"}})
+	if err == nil {
+		_, err = io.WriteString(in, `{"jsonrpc": "2.0", "method": "notifications/initialized"}`+"\n")
 	}
 	pause(ctx, 500*time.Millisecond) // what it does at its start is done then
-	s.idle = resident(s.cmd.Process.Pid)
-	return s, nil
+	return s, err
 }
 
-// settings is the file that keeps the user's own settings out.
-func (b *bench) settings() string { return filepath.Join(b.dir, "default.yaml") }
+// engines is the state of runs in containers.
+const engines = "engines"
 
 // environ is the caller's environment without our settings and secrets, and with another place for state and for what
-// other processes of this user find a server by.
-func (b *bench) environ(name string) []string {
-	var env []string
+// other processes of this user find a server by, which may be where an ordinary user's engines listen.
+func (b *bench) environ(state string) (env []string) {
 	for _, kv := range b.Environ {
-		if !strings.HasPrefix(kv, "SANDBOXMCP_") && !strings.HasPrefix(kv, "XDG_RUNTIME_DIR=") {
+		if !strings.HasPrefix(kv, "SANDBOXMCP_") && (state == engines || !strings.HasPrefix(kv, "XDG_RUNTIME_DIR=")) {
 			env = append(env, kv)
 		}
 	}
-	return append(env, "XDG_STATE_HOME="+filepath.Join(b.dir, name))
+	return append(env, "XDG_STATE_HOME="+filepath.Join(b.dir, state))
 }
 
-// untilEnd is how long a server may take to end once its input has.
-const untilEnd = 10 * time.Second
-
-func (s *server) close() {
-	s.stdin.Close()
-	timer := time.AfterFunc(untilEnd, func() { _ = s.cmd.Process.Kill() })
-	defer timer.Stop()
-	<-s.ended // Wait closes what is read from
-	_ = s.cmd.Wait()
+func (s *server) read(out *bufio.Reader) {
+	defer close(s.ended)
+	for {
+		line, err := out.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var m message
+		if json.Unmarshal(line, &m) != nil || m.ID == nil || m.Method != "" {
+			continue
+		}
+		s.mu.Lock()
+		answer := s.waiting[*m.ID]
+		delete(s.waiting, *m.ID)
+		s.mu.Unlock()
+		if answer != nil {
+			answer <- m
+		}
+	}
 }
 
-// lastWords adds what a server said before it ended.
-func (s *server) lastWords(err error) error {
+// lastWords is the error of a server that has ended.
+func (s *server) lastWords() error {
 	text, _ := os.ReadFile(s.log)
-	return fmt.Errorf("%w: %s", err, lastLine(string(text)))
+	return errors.New("the server has ended: " + lastLine(string(text)))
+}
+
+// ask sends a request and returns its answer. An error of the server's is an error.
+func (s *server) ask(ctx context.Context, method string, params any) (m message, err error) {
+	answer := make(chan message, 1)
+	s.mu.Lock()
+	s.calls++
+	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": s.calls, "method": method, "params": params})
+	s.waiting[s.calls] = answer
+	if err == nil {
+		_, err = s.in.Write(append(line, '\n'))
+	}
+	s.mu.Unlock()
+	if err != nil {
+		return m, s.lastWords()
+	}
+	select {
+	case m = <-answer:
+		if m.Error != nil {
+			err = errors.New(m.Error.Message)
+		}
+		return m, err
+	case <-ctx.Done():
+		return m, ctx.Err()
+	case <-s.ended:
+		return m, s.lastWords()
+	}
+}
+
+// call calls a tool and reads its structured answer into result. A tool that refuses is an error.
+func (s *server) call(ctx context.Context, tool string, arguments map[string]any, result any) error {
+	m, err := s.ask(ctx, "tools/call", map[string]any{"name": tool, "arguments": arguments})
+	if err == nil && m.Result.IsError && len(m.Result.Content) > 0 {
+		err = errors.New(m.Result.Content[0].Text)
+	}
+	if err == nil {
+		err = json.Unmarshal(m.Result.Structured, result)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", tool, err)
+	}
+	return nil
+}
+
+// execute returns what a way does that has the server run code.
+func (s *server) execute(arguments map[string]any) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		var e struct {
+			Stdout, Stderr, Ended string
+			Refused               *struct{ Reason string }
+		}
+		err := s.call(ctx, "execute_code", arguments, &e)
+		if err == nil && e.Refused != nil {
+			err = errors.New(e.Refused.Reason)
+		} else if err == nil && e.Ended != "ok" {
+			err = fmt.Errorf("it ended with %s: %s", e.Ended, lastLine(e.Stderr))
+		}
+		return e.Stdout, err
+	}
 }

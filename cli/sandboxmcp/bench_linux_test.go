@@ -35,8 +35,7 @@ func benchCommand(t *testing.T, home string, args ...string) *exec.Cmd {
 // TestBench measures for real, and reads what is reported.
 func TestBench(t *testing.T) {
 	home := t.TempDir()
-	drawn := filepath.Join(home, "new.svg")
-	cmd := benchCommand(t, home, "--runs", "3", "--json", "--svg", drawn)
+	cmd := benchCommand(t, home, "--runs", "3", "--json")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -54,14 +53,10 @@ func TestBench(t *testing.T) {
 	if r.Machine.Cores < 1 || r.Machine.CPU == "" || r.Machine.Versions["shell"] == "" || !r.Quick || r.Seconds <= 0 {
 		t.Errorf("the machine: %+v", r.Machine)
 	}
-	checkRows(t, r)
-	for _, tool := range []string{"bubblewrap", "runsc", "docker", "podman"} {
-		if !slices.Contains(r.LeftOut, bench.LeftOut{What: tool, Why: "not installed"}) {
+	for _, tool := range []string{"bwrap", "runsc", "docker", "podman"} {
+		if r.LeftOut[tool] != "not installed" {
 			t.Errorf("nothing says why %s is left out: %+v", tool, r.LeftOut)
 		}
-	}
-	if svg, err := os.ReadFile(drawn); err != nil || !bytes.HasPrefix(svg, []byte("<svg ")) || !bytes.HasSuffix(svg, []byte("</svg>\n")) {
-		t.Errorf("it drew %.100s, %v", svg, err)
 	}
 	if left := leftovers(t, home); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
@@ -71,55 +66,22 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// checkRows looks for what has a target and needs no other tool.
-func checkRows(t *testing.T, r bench.Report) {
-	t.Helper()
-	rows := map[string]bench.Row{}
-	for _, row := range r.Rows {
-		if rows[row.What] = row; row.Measured <= 0 {
-			t.Errorf("%+v", row)
-		}
-	}
-	for what, target := range map[string]float64{
-		"execute_code, shell: time x bare": 1, "cell of a session, shell: time x bare bash": 0.2, "sandboxmcp version: time x the least Go program": 2,
-		"server, idle: RSS in MB": 40, "server, after the load: RSS in MB": 0,
-	} {
-		if row, ok := rows[what]; !ok || row.Target != target {
-			t.Errorf("%s: got %+v, want a target of %v; all: %+v", what, row, target, r.Rows)
-		}
-	}
-	_, measured := rows["server's CPU time for a shell run x bare bash's"]
-	if why := slices.IndexFunc(r.LeftOut, func(l bench.LeftOut) bool { return l.What == "CPU time of the server" }); measured == (why >= 0) {
-		t.Errorf("the server's CPU time: measured %v, left out %v", measured, r.LeftOut)
-	}
-	for _, l := range r.Latency {
-		if (l.Variant == bench.Warm) != (l.Ready != nil) || l.Ready != nil && (l.Ready.Runs != l.Runs || l.Ready.Found > l.Runs) {
-			t.Errorf("%s: %+v found a sandbox ready", l.Variant, l.Ready)
-		}
-	}
-}
-
 func checkLatency(t *testing.T, r bench.Report) {
 	t.Helper()
 	var ways []string
-	for _, l := range r.Latency {
-		ways = append(ways, l.Variant)
-		if l.Error != "" || l.Runs != 3 || l.What == "" || l.Language != "shell" && l.Language != bench.Start {
-			t.Errorf("%s: %+v", l.Variant, l)
+	for _, f := range r.Latency {
+		ways = append(ways, f.Variant)
+		if f.Error != "" || f.Runs != 3 || f.What == "" || f.Language != "shell" {
+			t.Errorf("%s: %+v", f.Variant, f)
 		}
-		if !slices.IsSorted([]float64{l.Min, l.P10, l.P50, l.P90, l.P99, l.Max}) || l.Min <= 0 {
-			t.Errorf("%s: %+v", l.Variant, l.Spread)
+		if !slices.IsSorted([]float64{f.Min, f.P50, f.P90, f.P99}) || f.Min <= 0 {
+			t.Errorf("%s: %+v", f.Variant, f.Spread)
 		}
-		bare := r.Latency[0].P50
-		if l.Language == bench.Start {
-			bare = r.Latency[len(r.Latency)-2].P50
+		if bare := r.Latency[0].P50; !near(f.Ratio, f.P50/bare) {
+			t.Errorf("%s: ratio %v of %v ms and bare's %v", f.Variant, f.Ratio, f.P50, bare)
 		}
-		if near(l.Ratio, l.P50/bare) && near(l.Added, l.P50-bare) {
-			continue
-		}
-		t.Errorf("%s: ratio %v and %v more, of %v ms and bare's %v", l.Variant, l.Ratio, l.Added, l.P50, bare)
 	}
-	if want := []string{bench.Bare, bench.Warm, bench.PoolOff, bench.Session, bench.Cold, bench.FromBash, bench.Served, bench.Bare, bench.Version}; !slices.Equal(ways, want) {
+	if want := []string{bench.Bare, bench.FromBash, bench.Served, bench.Warm, bench.Session}; !slices.Equal(ways, want) {
 		t.Errorf("ways: got %q, want %q", ways, want)
 	}
 }
@@ -129,15 +91,12 @@ func checkLoad(t *testing.T, r bench.Report) {
 	if len(r.Load) != 2 {
 		t.Fatalf("load: %+v", r.Load)
 	}
-	for _, l := range r.Load {
-		if l.Error != "" || l.Concurrency != r.Machine.Cores || !near(l.PerSecond, float64(l.Runs)/l.Seconds) {
-			t.Errorf("%s: %+v", l.Variant, l)
+	for _, f := range r.Load {
+		if f.Error != "" || f.Concurrency != r.Machine.Cores || !near(f.PerSecond, float64(f.Runs)/0.5) {
+			t.Errorf("%s: %+v", f.Variant, f)
 		}
-		if l.Runs == 0 || r.Load[0].Runs == 0 { // a slow machine
-			continue
-		}
-		if !near(l.Ratio, l.PerSecond/r.Load[0].PerSecond) || !near(l.Tail, l.P99/l.P50) {
-			t.Errorf("%s: ratios %v and %v of %+v", l.Variant, l.Ratio, l.Tail, l)
+		if r.Load[0].Runs > 0 && !near(f.Ratio, f.PerSecond/r.Load[0].PerSecond) {
+			t.Errorf("%s: ratio %v of %+v", f.Variant, f.Ratio, f)
 		}
 	}
 }
@@ -155,7 +114,7 @@ func TestBenchEnds(t *testing.T) {
 		{syscall.SIGINT, "trying ", 130}, {syscall.SIGHUP, "one at a time: ", 129},
 	} {
 		home := t.TempDir()
-		d := sit(t, benchCommand(t, home, "--runs", "100000", "--svg", filepath.Join(home, "plot.svg")))
+		d := sit(t, benchCommand(t, home, "--runs", "100000"))
 		d.sees(0, tt.at)
 		_ = d.cmd.Process.Signal(tt.signal)
 		d.leaves(tt.code)

@@ -1,0 +1,173 @@
+package bench
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+)
+
+// engineScript stands in for a container engine, which not every machine has: it writes down what it is asked, has one image,
+// and runs what is to run in a container on the host.
+const engineScript = `#!/bin/bash
+echo "$@" >> "$ASKED"
+case "$1" in
+version) [ -z "$DOWN" ] || { echo "warning: old" >&2; echo "Cannot connect to the daemon" >&2; exit 1; }; echo 9.9.9 ;;
+image) [ "$3" = here ] || { echo "no such image" >&2; exit 1; } ;;
+run) [[ " $* " != *" --detach "* ]] || { echo id-of-running; exit; }; while [ "$1" != here ]; do shift; done; shift; "$@" ;;
+exec) shift 2; "$@" ;;
+ps) echo "one"; echo "two" ;;
+rm) ;;
+*) exit 1 ;;
+esac
+`
+
+// fakeEngine puts a stand-in for Docker on PATH, and returns a measurement that finds it, and what it was asked.
+func fakeEngine(t *testing.T, environ ...string) (b *bench, asked func() string) {
+	t.Helper()
+	hosttest.Program(t, "bash")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(engineScript), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	log := filepath.Join(dir, "asked")
+	b = &bench{dir: dir, report: Report{Machine: Machine{Versions: map[string]string{}}, LeftOut: map[string]string{}}}
+	b.Environ = append([]string{"ASKED=" + log, "PATH=/usr/bin:/bin", "XDG_RUNTIME_DIR=/run/me", "SANDBOXMCP_BACKEND=none"}, environ...)
+	b.Image = func(language string) string {
+		return map[string]string{"shell": "here", "python": "elsewhere"}[language]
+	}
+	b.Program = filepath.Join(dir, "sandboxmcp")
+	return b, func() string {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
+
+// dockers returns the commands that are about Docker.
+func dockers() []command {
+	return slices.DeleteFunc(commands(), func(c command) bool { return !strings.HasPrefix(c.detect, "docker ") })
+}
+
+// TestContainers measures the ways by an engine: none fetches an image, reaches a network or is forgotten. Ours is asked for the same
+// engine and image, with no setting of the user's.
+func TestContainers(t *testing.T) {
+	b, asked := fakeEngine(t)
+	script := `#!/bin/bash
+[ "$1 ${*:3}" = "--config run --backend docker /main.sh" ] && [ "$SANDBOXMCP_IMAGE_SHELL$SANDBOXMCP_BACKEND" = here ] && [ "$XDG_RUNTIME_DIR" = /run/me ] && echo 1
+`
+	if err := os.WriteFile(b.Program, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	python, shell := program{language: "python"}, program{language: "shell", script: "/main.sh", inside: []string{"bash", "-c", "echo 1"}}
+	var names []string
+	for _, c := range dockers() {
+		if !b.works(t.Context(), c) {
+			t.Fatalf("%s is left out: %v", c.name, b.report.LeftOut)
+		}
+		if w := b.wayOf(t.Context(), c, python); w != nil {
+			t.Errorf("%s has no image for Python", w.name)
+		}
+		w := b.wayOf(t.Context(), c, shell)
+		names = append(names, w.name)
+		if printed, err := w.once(t.Context()); err != nil || w.broken != nil || printed != "1\n" {
+			t.Errorf("%s: %q, %v, %v", w.name, printed, err, w.broken)
+		}
+	}
+	if got, want := strings.Join(names, "; "), "docker run; docker exec; sandboxmcp run, docker"; got != want {
+		t.Errorf("ways: got %s, want %s", got, want)
+	}
+	for _, end := range b.closers {
+		end()
+	}
+	for line := range strings.Lines(asked()) {
+		if strings.HasPrefix(line, "run ") && (!strings.Contains(line, " --pull never ") || !strings.Contains(line, " --network none ") || !strings.Contains(line, " --label sandboxmcp.bench=")) {
+			t.Errorf("a container may fetch, reach or be forgotten: %s", line)
+		}
+		if strings.HasPrefix(line, "pull") || strings.Contains(line, "elsewhere") && !strings.HasPrefix(line, "image inspect ") {
+			t.Errorf("asked: %s", line)
+		}
+	}
+	if !strings.HasSuffix(asked(), "rm --force one two\n") {
+		t.Errorf("its containers were not removed; it was asked:\n%s", asked())
+	}
+	want := map[string]string{"docker for python": "it has no image elsewhere here, and none is fetched"}
+	if diff := cmp.Diff(want, b.report.LeftOut); diff != "" {
+		t.Error(diff)
+	}
+	if env := strings.Join(b.environ(Warm), " "); strings.Contains(env, "SANDBOXMCP_") || strings.Contains(env, "/run/me") {
+		t.Errorf("a server of the user's would be asked, or its settings count: %s", env)
+	}
+}
+
+// TestLeftOut: a tool that does not answer, or is not there, is left out, once and with the reason.
+func TestLeftOut(t *testing.T) {
+	b, _ := fakeEngine(t, "DOWN=1")
+	for _, c := range append(dockers(), command{tool: "nothing", detect: "podman-that-is-nowhere version"}) {
+		if b.works(t.Context(), c) {
+			t.Errorf("%s works", c.name)
+		}
+	}
+	want := map[string]string{"docker": "it does not answer: docker: Cannot connect to the daemon", "nothing": "not installed"}
+	if diff := cmp.Diff(want, b.report.LeftOut); diff != "" {
+		t.Error(diff)
+	}
+	if len(b.closers) > 0 {
+		t.Error("it is asked to remove containers")
+	}
+}
+
+// TestWords: the words of a command line are those of the table, with the program's paths in one word each.
+func TestWords(t *testing.T) {
+	b := &bench{dir: "/tmp/a b", Config: Config{Program: "/opt/sand box", Image: func(string) string { return "image:1" }}}
+	p := program{language: "shell", file: "main.sh", script: "/tmp/a b/main.sh", inside: []string{"bash", "-c", "echo 1"}, Runtime: runtimes.Runtime{Path: "/usr/bin/bash"}}
+	for line, want := range map[string][]string{
+		"INTERPRETER SCRIPT":                    {"/usr/bin/bash", "/tmp/a b/main.sh"},
+		"x --ro-bind SCRIPT /workspace/FILE":    {"x", "--ro-bind", "/tmp/a b/main.sh", "/workspace/main.sh"},
+		"OURS run SCRIPT":                       {"/opt/sand box", "--config", "/tmp/a b/default.yaml", "run", "/tmp/a b/main.sh"},
+		"docker run --label LABEL IMAGE INSIDE": {"docker", "run", "--label", "sandboxmcp.bench=a b", "image:1", "bash", "-c", "echo 1"},
+	} {
+		if got := b.words(line, p); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+}
+
+// TestBroken runs what fails, or does something else than it should: neither counts.
+func TestBroken(t *testing.T) {
+	hosttest.Program(t, "bash")
+	bash := func(script string) *way {
+		return &way{once: func(ctx context.Context) (string, error) { return output(ctx, cleanEnviron(), "bash", "-c", script) }}
+	}
+	tests := []struct{ name, script, want string }{
+		{"fails", "echo working >&2; echo no such thing >&2; exit 3", "bash: no such thing"},
+		{"fails with a hint", "echo sandboxmcp: no such thing >&2; echo sandboxmcp: hint: more >&2; exit 3", "bash: sandboxmcp: no such thing"},
+		{"fails silently", "exit 3", "bash: exit status 3"},
+		{"prints something else", "echo 2", `it printed "2\n" instead of 1`},
+		{"prints nothing", "", `it printed "" instead of 1`},
+	}
+	for _, tt := range tests {
+		w := bash(tt.script)
+		if taken := w.series(t.Context(), 3); len(taken) > 0 || w.figures(taken).Error != tt.want {
+			t.Errorf("%s: %d runs count, and it broke with %v, want %q", tt.name, len(taken), w.broken, tt.want)
+		}
+	}
+	w := bash("echo 1")
+	if taken := w.series(t.Context(), 3); len(taken) != 3 || w.broken != nil {
+		t.Errorf("%d runs count, want 3; %v", len(taken), w.broken)
+	}
+	if taken := w.load(t.Context(), 0, 100*time.Millisecond); w.broken != nil || slices.Max(append(taken, 0)) > 100*time.Millisecond {
+		t.Errorf("a run counts that ended later: %v, %v", taken, w.broken)
+	}
+}

@@ -1,0 +1,221 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+)
+
+// The ways that others are compared with, or that tests look for.
+const (
+	Bare     = "bare"
+	Warm     = "execute_code"
+	Session  = "execute_code, session"
+	FromBash = "sandboxmcp run"
+	Served   = "sandboxmcp run, served"
+)
+
+// program is the small program of one language, a file that prints 1.
+type program struct {
+	language, typed, file, code string
+	inside                      []string // the same without the file and this machine's interpreter: in containers
+	cell                        string   // as little as can be sent to a session
+	script                      string   // the path of the file
+
+	runtimes.Runtime // the real interpreter: a shim would be measured, too
+}
+
+func programs() []program {
+	return []program{
+		{language: "python", typed: "python3 main.py", file: "main.py", code: "print(1)", inside: []string{"python3", "-c", "print(1)"}, cell: "1"},
+		{language: "node", typed: "node main.js", file: "main.js", code: "console.log(1)", inside: []string{"node", "-e", "console.log(1)"}, cell: "1"},
+		{language: "shell", typed: "bash main.sh", file: "main.sh", code: "echo 1", inside: []string{"bash", "-c", "echo 1"}, cell: ":"},
+	}
+}
+
+// command is a way that is a command line. Words in capitals are replaced: see words.
+type command struct {
+	name   string
+	tool   string // of which the version is reported; "" is none
+	detect string // command that prints a version, or at least something, where the tool works
+	needs  string // command that succeeds where the tool has what a language needs
+	start  string // command that is run once before
+	run    string
+	seldom bool // it takes long
+	loaded bool // it is also measured with all cores busy
+}
+
+// commands are all command lines that are measured. Bubblewrap gives a program about what our sandboxes give it, less Landlock, system
+// call filter, limits, and the reading back; runsc do shows the program the host's files, behind a kernel of its own. Engines fetch no
+// image, and are used by their own command lines, as people do.
+func commands() []command {
+	all := []command{
+		{name: Bare, run: "INTERPRETER SCRIPT", loaded: true},
+		{name: "bubblewrap", tool: "bwrap", detect: "bwrap --version", loaded: true, run: "bwrap --unshare-all --die-with-parent --new-session ROOT --proc /proc --dev /dev " +
+			"--tmpfs /tmp --tmpfs /workspace --ro-bind SCRIPT /workspace/FILE --chdir /workspace -- INTERPRETER /workspace/FILE"},
+		{name: "runsc do", tool: "runsc", detect: "runsc --version", run: "runsc --network=none --ignore-cgroups ROOTLESS do INTERPRETER SCRIPT", seldom: true},
+	}
+	for _, engine := range []string{"docker", "podman"} {
+		version := engine + " version --format {{." + map[string]string{"docker": "Server", "podman": "Client"}[engine] + ".Version}}"
+		create, has := engine+" run --rm --network none --pull never --label LABEL ", engine+" image inspect IMAGE"
+		all = append(all,
+			command{name: engine + " run", tool: engine, detect: version, needs: has, run: create + "IMAGE INSIDE", seldom: true},
+			command{name: engine + " exec", detect: version, needs: has, start: create + "--detach --name NAME --stop-signal KILL --entrypoint sleep IMAGE 3600",
+				run: engine + " exec NAME INSIDE", seldom: true},
+			command{name: FromBash + ", " + engine, detect: version, needs: has, run: "OURS run --backend " + engine + " SCRIPT", seldom: true})
+	}
+	return append(all, command{name: FromBash, run: "OURS run --here SCRIPT"}, command{name: Served, run: "OURS run SCRIPT"})
+}
+
+// words returns the words of a command line for a program.
+func (b *bench) words(line string, p program) (all []string) {
+	label := "sandboxmcp.bench=" + filepath.Base(b.dir)
+	for _, word := range strings.Fields(line) {
+		switch word {
+		case "ROOT":
+			all = append(all, root(p.Runtime)...)
+		case "ROOTLESS":
+			if os.Geteuid() != 0 {
+				all = append(all, "--rootless")
+			}
+		case "INSIDE":
+			all = append(all, p.inside...)
+		case "OURS":
+			all = append(all, b.Program, "--config", b.settings())
+		default:
+			all = append(all, strings.NewReplacer("INTERPRETER", p.Path, "SCRIPT", p.script, "FILE", p.file, "LABEL", label, "IMAGE", b.Image(p.language),
+				"NAME", filepath.Base(b.dir)+"-"+p.language).Replace(word))
+		}
+	}
+	return all
+}
+
+// root returns the options by which bubblewrap shows a program its system's directories and its interpreter's.
+func root(r runtimes.Runtime) []string {
+	args := []string{"--ro-bind", "/usr", "/usr"}
+	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64"} {
+		if target, err := os.Readlink(dir); err == nil {
+			args = append(args, "--symlink", target, dir)
+		} else if _, err := os.Stat(dir); err == nil {
+			args = append(args, "--ro-bind", dir, dir)
+		}
+	}
+	for _, dir := range r.Prefixes {
+		args = append(args, "--ro-bind", dir, dir)
+	}
+	for link, target := range r.Links {
+		args = append(args, "--symlink", target, filepath.Clean(link))
+	}
+	return args
+}
+
+// findWays finds the programs, and the ways to run each.
+func (b *bench) findWays(ctx context.Context) {
+	var found []program
+	for _, p := range programs() {
+		if !slices.Contains(b.Languages, p.language) {
+			continue
+		}
+		var err error
+		if p.Runtime, err = runtimes.Find(ctx, p.language, runtimes.FromOS()); err == nil {
+			p.script = filepath.Join(b.dir, p.file)
+			err = os.WriteFile(p.script, []byte(p.code+"\n"), 0o644)
+		}
+		if err != nil {
+			b.leaveOut(p.language, err)
+			continue
+		}
+		version, _ := runtimes.Version(ctx, p.Runtime)
+		b.report.Machine.Versions[p.language] = strings.TrimSpace(version + " at " + p.Path)
+		found = append(found, p)
+	}
+	for _, c := range commands() {
+		if !b.works(ctx, c) {
+			continue
+		}
+		for _, p := range found {
+			if w := b.wayOf(ctx, c, p); w != nil {
+				b.ways = append(b.ways, w)
+			}
+		}
+	}
+	b.say(ctx, "starting servers")
+	b.findServers(ctx, found)
+}
+
+// answerTime is how long a tool may take to answer a question: one that hangs must not hold up the others.
+const answerTime = 10 * time.Second
+
+// works reports whether a command's tool is there and answers.
+func (b *bench) works(ctx context.Context, c command) bool {
+	if c.detect == "" {
+		return true
+	}
+	words := strings.Fields(c.detect)
+	out, err := "", errors.New("not installed")
+	if _, missing := exec.LookPath(words[0]); missing == nil {
+		if out, err = b.ask(ctx, words); err != nil {
+			err = fmt.Errorf("it does not answer: %w", err)
+		}
+	}
+	switch {
+	case c.tool == "": // is known already
+	case err != nil:
+		b.leaveOut(c.tool, err)
+	default:
+		b.report.Machine.Versions[c.tool] = lastLine(out)
+	}
+	return err == nil
+}
+
+// wayOf returns the way to run a program by a command, or nil if that lacks what it needs.
+func (b *bench) wayOf(ctx context.Context, c command, p program) *way {
+	if c.needs != "" {
+		if _, err := b.ask(ctx, b.words(c.needs, p)); err != nil {
+			if c.tool != "" { // once
+				b.leaveOut(c.tool+" for "+p.language, fmt.Errorf("it has no image %s here, and none is fetched", b.Image(p.language)))
+			}
+			return nil
+		}
+	}
+	environ := b.Environ
+	switch {
+	case c.name == FromBash, c.name == Served:
+		environ = b.environ(c.name)
+	case strings.HasPrefix(c.name, FromBash):
+		environ = append(b.environ(engines), "SANDBOXMCP_IMAGE_"+strings.ToUpper(p.language)+"="+b.Image(p.language))
+	case c.needs == "":
+		environ = cleanEnviron()
+	}
+	words := b.words(c.run, p)
+	w := &way{language: p.language, name: c.name, what: p.code, seldom: c.seldom, loaded: c.loaded,
+		once: func(ctx context.Context) (string, error) { return output(ctx, environ, words...) }}
+	if c.start != "" {
+		_, w.broken = b.ask(ctx, b.words(c.start, p))
+		b.closers = append(b.closers, func() { b.removeContainers(words[0]) })
+	}
+	return w
+}
+
+func (b *bench) ask(ctx context.Context, words []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	return output(ctx, b.Environ, words...)
+}
+
+// removeContainers removes what containers of ours an engine has, also those whose command was interrupted.
+func (b *bench) removeContainers(engine string) {
+	ctx := context.Background() // the one that we had may have ended, which is no reason to leave them
+	ids, err := b.ask(ctx, b.words(engine+" ps --all --quiet --filter label=LABEL", program{}))
+	if err == nil && strings.TrimSpace(ids) != "" {
+		_, _ = b.ask(ctx, append([]string{engine, "rm", "--force"}, strings.Fields(ids)...)) // there is nobody to tell
+	}
+}
