@@ -23,7 +23,7 @@ func (l Limits) Timeout() time.Duration {
 type Approvals struct {
 	TimeoutSeconds int    `key:"timeout_seconds" range:"1..86400" default:"600" about:"seconds after which a question without an answer is denied"`
 	Confirm        string `key:"confirm" oneof:"user root" default:"user" about:"who may approve what agents ask for: the user of the server, or root alone"`
-	Notify         bool   `key:"notify" default:"true" about:"questions are shown on the desktop, too"`
+	Notify         bool   `key:"notify" default:"true" about:"questions are shown on the desktop, too, by notify-send"`
 }
 
 // Web is the access of callers to the web. The zero value allows none.

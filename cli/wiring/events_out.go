@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"strings"
 	"sync"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval/notify"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event/webhook"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // sink tells somebody outside of events, until it is closed.
@@ -81,14 +83,10 @@ func (p *Parts) secretUsed(namespace, key, use string) error {
 
 // desktop returns what shows a server's questions on its user's desktop, or nil if nothing does. Who runs a single
 // script is asked where they typed it.
-func (p *Parts) desktop(cfg config.Config, why Purpose) func(approval.Question, <-chan struct{}) {
-	if !cfg.Approvals.Notify || !why.Serve {
+func desktop(cfg config.Config, why Purpose) func(approval.Question) {
+	program, err := exec.LookPath("notify-send")
+	if err != nil || !cfg.Approvals.Notify || !why.Serve {
 		return nil
 	}
-	address := notify.Address(os.Getenv)
-	if address == "" {
-		return nil
-	}
-	p.notifier = notify.New(notify.Config{Address: address, Log: why.Log})
-	return p.notifier.Watch
+	return notify.Send(program, vault.WithoutSecrets(os.Environ()))
 }

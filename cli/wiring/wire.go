@@ -25,7 +25,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/approval/notify"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
@@ -90,7 +89,6 @@ type Parts struct {
 	Results   *results.Store   // of a server
 	cage      *host.Cage       // of commands on the host
 	Approvals *approval.Broker // of a server, or where people are asked
-	notifier  *notify.Notifier // of a server, if it shows questions on a desktop
 	bus       *event.Bus       // likewise
 	sinks     []sink           // of a server: who is told outside
 	Places    []witness.Place  // where checkpoints of the log are taken
@@ -225,7 +223,7 @@ func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
 	}
 	if err == nil && (why.Serve || why.Ask) {
 		p.bus = event.NewBus()
-		p.Approvals = approval.New(approval.Config{Audit: p.Log, Bus: p.bus, Root: why.Serve && cfg.Approvals.Confirm == "root", Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: p.desktop(cfg, why)})
+		p.Approvals = approval.New(approval.Config{Audit: p.Log, Bus: p.bus, Root: why.Serve && cfg.Approvals.Confirm == "root", Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: desktop(cfg, why)})
 	}
 	if err != nil || !why.Serve && !why.Results {
 		return err
@@ -258,9 +256,6 @@ func ownPlaces(cfg config.Config) []string {
 func (p *Parts) Close() error {
 	if p.Approvals != nil {
 		p.Approvals.Close()
-	}
-	if p.notifier != nil {
-		p.notifier.Close()
 	}
 	for _, each := range []*pipeline.Pipeline{p.Pipeline, p.runs} {
 		if each != nil {

@@ -56,9 +56,8 @@ type Config struct {
 	Audit   Recorder      // without one nothing can be asked
 	Bus     *event.Bus    // may be nil
 	Now     func() time.Time
-	// Watch is told of each question that begins to wait for people, and that it is over when the channel is closed.
-	// It must return at once. May be nil.
-	Watch func(Question, <-chan struct{})
+	// Watch is told of each question that begins to wait for people. It must return at once. nil is nobody.
+	Watch func(Question)
 }
 
 // Broker holds the questions that wait and the answers that hold. Its methods may be called

@@ -164,7 +164,7 @@ func (b *Broker) publish(ctx context.Context, w *asked) {
 	if b.admit(w); w.err == nil {
 		b.tell(w.q, h)
 		if b.c.Watch != nil {
-			b.c.Watch(w.q, w.done)
+			b.c.Watch(w.q)
 		}
 	}
 }
