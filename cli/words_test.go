@@ -42,8 +42,7 @@ var privateNames = map[string]string{
 
 // theirs are names of others that private words happen to be, by the file that knows them.
 var theirs = map[string]string{
-	"patience":    "pipeline/host/grammars.go", // an option of git diff
-	"folderTrust": "cli/setup/clients.go",      // a setting of Gemini CLI
+	"folderTrust": "cli/setup/clients.go", // a setting of Gemini CLI
 	"lookUp":      "backends/backendtest/network.go",
 }
 

@@ -46,7 +46,6 @@ var toolWords = sync.OnceValue(func() map[remedy.Name]string {
 		remedy.AskEgress:        "ask a person for it with request_egress, or do without it",
 		remedy.AskCommand:       "ask a person for it: request_host_access with kind command and pattern %s",
 		remedy.AskDirectory:     "ask a person with request_host_access, kind %s, for the directory that it is in",
-		remedy.AllowedForms:     "the forms that can be allowed are shown by list_host_access",
 		remedy.AllowedDirectory: "name one below a directory that is allowed, as list_host_access shows them",
 		remedy.Replace:          "choose mode overwrite or append, or for a copy overwrite,",
 	}

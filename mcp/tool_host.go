@@ -27,7 +27,7 @@ type hostExecArgs struct {
 
 type hostAccessArgs struct {
 	Kind     string `json:"kind" about:"What is asked for: to run a command, or to read or write below a directory." oneof:"command read write" required:"true"`
-	Pattern  string `json:"pattern" about:"The command, in which * stands for one word and a last ** for any more, or the directory's absolute path." range:"1..4096" required:"true"`
+	Pattern  string `json:"pattern" about:"The command, in which * stands for one word that is no option and a last ** for any more, or the directory's absolute path." range:"1..4096" required:"true"`
 	Reason   string `json:"reason" about:"Why it is needed, in a sentence for the person who decides." range:"..1000"`
 	Duration int    `json:"duration_seconds" about:"How long the approval is to hold." range:"60..86400" default:"3600"`
 	inNamespace

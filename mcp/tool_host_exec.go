@@ -75,6 +75,6 @@ func (s *Server) listHostAccess(_ context.Context, c *call, _ *inNamespace) (*an
 	if len(lines) == 0 {
 		lines = []string{"nothing is allowed on the host yet"}
 	}
-	lines = append(lines, "what to do: request_host_access asks a person for more: a command's exact words, or with a * those of a program whose options are known, such as git, docker, find and ls")
+	lines = append(lines, "what to do: request_host_access asks a person for more: a command's exact words, or with a * for a word that is no option, such as docker restart *")
 	return &answer{text: strings.Join(lines, "\n"), facts: f}, nil
 }

@@ -40,7 +40,7 @@ type Web struct {
 // Host is the access of agents to the host, outside of any sandbox.
 type Host struct {
 	Enabled        bool     `key:"enabled" about:"agents may use commands and files of this machine, as far as they are allowed"`
-	Allowed        []string `key:"allowed" about:"commands that agents may run; a * is for programs whose options are known; @safe is a list of commands that change nothing"`
+	Allowed        []string `key:"allowed" about:"commands that agents may run; a * is one word that is no option; @safe is a list of commands that change nothing"`
 	Blocked        []string `key:"blocked" about:"patterns of commands that nobody may allow"`
 	TimeoutSeconds int      `key:"timeout_seconds" range:"1..3600" default:"60" about:"seconds of one command"`
 	OutputBytes    int64    `key:"output_bytes" range:"1024..67108864" default:"1048576" about:"bytes of stdout, and as many of stderr, that are kept of a command"`

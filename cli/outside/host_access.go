@@ -28,14 +28,14 @@ func (p commands) hostAccessCommand() *cli.Command {
 		Name:      "access",
 		Usage:     "list, ask for, give and take back what is allowed on this machine",
 		UsageText: "sandboxmcp host access list|request|allow|revoke ...",
-		Description: `A pattern is compared with a command word by word: * is one word that is no option, a last ** is any more, and a
-* in a word is any characters but a slash. Stars are for programs whose options are known, as list shows them; any other
-command is allowed by its exact words. What is allowed for good is in the configuration, as host.allowed,
-host.read and host.write; approvals are a running server's, and end.
+		Description: `A pattern is compared with a command word by word: * is one word that does not begin with - or @ and holds no =, and a
+last ** is any more of these. Shells, interpreters and what starts other programs are allowed by exact words alone.
+What is allowed for good is in the configuration, as host.allowed, host.read and host.write; approvals are a running
+server's, and end.
 
 Example: sandboxmcp host access request "docker restart *"`,
 		Subcommands: []*cli.Command{{
-			Name: "list", Usage: "list what is allowed, and what patterns with a star can be of",
+			Name: "list", Usage: "list what is allowed",
 			UsageText:   "sandboxmcp host access list [--json] [--server PID]",
 			Description: "Example: sandboxmcp host access list --json",
 			Flags:       []cli.Flag{command.JSONFlag(), client.ServerFlag()},
@@ -155,14 +155,7 @@ type hostAccess struct {
 	Allowed []pipeline.HostAccess `json:"allowed"` // by the configuration
 	Held    []control.Grant       `json:"held"`    // approvals of the servers that run
 	Servers int                   `json:"servers"`
-	Blocked []ruleOnHost          `json:"blocked"` // patterns of the configuration, which nobody can allow
-	Starred []ruleOnHost          `json:"starred"` // programs for which a pattern may have a star
-}
-
-type ruleOnHost struct {
-	Programs []string `json:"programs"`
-	Forms    []string `json:"forms,omitempty"`
-	Why      string   `json:"why,omitempty"`
+	Blocked []string              `json:"blocked"` // patterns of the configuration, which nobody can allow
 }
 
 func (p commands) hostAccessList(_ context.Context, c *cli.Context, cfg config.Config) error {
@@ -170,12 +163,9 @@ func (p commands) hostAccessList(_ context.Context, c *cli.Context, cfg config.C
 	if err != nil {
 		return err
 	}
-	all := hostAccess{Enabled: onHost.Enabled, Allowed: onHost.Access(), Held: []control.Grant{}, Blocked: []ruleOnHost{}}
+	all := hostAccess{Enabled: onHost.Enabled, Allowed: onHost.Access(), Held: []control.Grant{}, Blocked: []string{}}
 	for _, one := range onHost.Policy.Blocked() {
-		all.Blocked = append(all.Blocked, ruleOnHost{Programs: []string{one.String()}, Why: "the configuration says so"})
-	}
-	for _, g := range host.Grammars() {
-		all.Starred = append(all.Starred, ruleOnHost{Programs: g.Programs, Forms: g.Forms})
+		all.Blocked = append(all.Blocked, one.String())
 	}
 	err = client.WithKnown(c, approval.Host, func(_ context.Context, known client.Known) error {
 		all.Servers = known.Servers
@@ -209,27 +199,10 @@ func (all *hostAccess) show(w io.Writer) error {
 	if all.Servers == 0 {
 		fmt.Fprintln(w, "no server runs, so nothing is approved")
 	}
-	var b strings.Builder
 	for _, one := range all.Blocked {
-		fmt.Fprintf(&b, "nobody can allow %s: %s\n", terminal.Visible(one.Programs[0]), one.Why)
+		fmt.Fprintf(w, "nobody can allow %s: the configuration says so\n", terminal.Visible(one))
 	}
-	b.WriteString("\na pattern with a star can be of these programs, with the options that --json lists; any other command is allowed by its exact words:\n\n")
-	var plain []string
-	for _, one := range all.Starred {
-		if strings.HasPrefix(one.Forms[0], ".") {
-			plain = append(plain, one.Programs[0])
-			continue
-		}
-		fmt.Fprintf(&b, "  %s", one.Programs[0])
-		for _, form := range one.Forms {
-			name, _, _ := strings.Cut(form, " ")
-			b.WriteString(" " + name)
-		}
-		b.WriteString("\n")
-	}
-	fmt.Fprintf(&b, "  %s\n", strings.Join(plain, " "))
-	_, err := fmt.Fprint(w, terminal.Fold(b.String(), terminal.Width(w)))
-	return err
+	return nil
 }
 
 // meantOnHost reports whether a word is the id of an approval, or what it allows.

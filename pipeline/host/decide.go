@@ -35,49 +35,47 @@ func (p *Policy) Decide(c Command, approved []Pattern) (Decision, error) {
 		return Decision{}, err
 	}
 	prog, err := p.Find(c.Words[0])
+	if err == nil {
+		err = p.forbidden(prog, c.Words[1:])
+	}
 	if err != nil {
 		return Decision{}, err
 	}
-	args := c.Words[1:]
-	if err := p.forbidden(prog, args); err != nil {
-		return Decision{}, err
-	}
-	grammar := p.grammarOf(prog)
-	word, lacks := c.Words[0], true
-	if grammar != nil {
-		word, lacks = grammar.lacks(args, true, false)
+	one, by := p.allowedBy(prog, c, approved)
+	switch {
+	case by == "":
+		text := c.Words.String()
+		return Decision{}, &Refusal{Ask: true, Reason: "nobody has allowed " + text, Remedy: remedy.Text{remedy.AskCommand.With(text)}}
+	case by == Approval && c.Unseen:
+		const remedy = "leave the input out; a command that the operator has in host.allowed may have one"
+		return Decision{}, refuse(remedy, "a person has approved the words %s, and no input", one)
 	}
 	if git, err := p.Find("git"); slices.Contains(prog.Names, "git") || err == nil && os.SameFile(git.file, prog.file) {
-		named := args
-		if !lacks { // then they are paths in the repository, or names
-			named = nil
-		}
-		if why := gitDoubt(c.Directory, named); why != "" {
+		if why := p.gitDoubt(prog, c.Directory, c.Words[1:]); why != "" {
 			return Decision{}, refuse("have a person look at the repository's configuration", "git is not run here: %s", why)
 		}
 	}
-	but := ""
-	for i, one := range slices.Concat(p.allowed, approved) {
-		if own, err := p.Find(one.Program()); err != nil || own.Entry != prog.Entry || own.Path != prog.Path || !one.fits(args) {
+	return Decision{prog, one, by}, nil
+}
+
+// allowedBy returns the pattern that allows a command, and whose it is: "" if none does.
+func (p *Policy) allowedBy(prog Program, c Command, approved []Pattern) (Pattern, string) {
+	safe := p.Harmless()
+	for i, one := range slices.Concat(p.allowed, safe, approved) {
+		own, err := p.Find(one.Program())
+		if err != nil || own.Entry != prog.Entry || own.Path != prog.Path || !one.fits(c.Words[1:]) || one.starDoubt(prog) != "" {
 			continue
 		}
-		by := Configuration
-		if i >= len(p.allowed) {
-			by = Approval
-		}
-		switch _, exact := one.fixed(); {
-		case lacks && !exact:
-			but = ", and " + one.String() + " does not cover " + quote(word, false)
-		case lacks && by == Approval && c.Unseen:
-			return Decision{}, refuse("leave the input out; a command that the operator has in host.allowed may have one", "a person has approved the words %s, and no input", one)
-		default:
-			return Decision{prog, one, by}, nil
+		switch {
+		case i < len(p.allowed):
+			return one, Configuration
+		case i >= len(p.allowed)+len(safe):
+			return one, Approval
+		case !slices.Contains(aroundThem, one.Program()) || p.holds(c.Directory):
+			return one, Safe
 		}
 	}
-	if p.safe && grammar != nil && p.harmless(grammar, args, c.Directory) {
-		return Decision{prog, grammar.pattern(), Safe}, nil
-	}
-	return Decision{}, &Refusal{Ask: true, Reason: "nobody has allowed " + c.Words.String() + but, Remedy: remedy.Text{remedy.AskCommand.With(c.Words.String())}}
+	return Pattern{}, ""
 }
 
 // forbidden is the refusal of what nobody can allow. A star in the operator's patterns matches anything: what they block stays
@@ -91,7 +89,7 @@ func (p *Policy) forbidden(prog Program, args []string) error {
 	for _, one := range p.blocked {
 		named, err := p.Find(one.Program())
 		hardLink := err == nil && named.Path != prog.Path && os.SameFile(named.file, prog.file)
-		if (hardLink || slices.Contains(prog.Names, filepath.Base(one.Program()))) && one.each(args, blocks) {
+		if (hardLink || slices.Contains(prog.Names, filepath.Base(one.Program()))) && one.blocks(args) {
 			return refuse("nobody can allow this: the operator has blocked it", "the configuration blocks %s", one)
 		}
 	}
@@ -105,33 +103,28 @@ func (p *Policy) Askable(one Pattern) error {
 	if err != nil {
 		return err
 	}
-	return p.useful(one, prog, p.grammarOf(prog))
+	return p.useful(one, prog)
 }
 
 // configured is Askable for the configuration. A program that is not installed may be some day.
 func (p *Policy) configured(one Pattern) error {
 	name := one.Program()
 	prog, err := p.Find(name)
-	if err == nil {
-		return p.useful(one, prog, p.grammarOf(prog))
+	if err != nil {
+		if strings.Contains(name, "/") && !filepath.IsAbs(name) {
+			return err
+		}
+		prog = Program{Entry: name, Names: []string{filepath.Base(name)}}
 	}
-	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
-		return err
-	}
-	name = filepath.Base(name)
-	return p.useful(one, Program{Names: []string{name}}, grammarNamed(name))
+	return p.useful(one, prog)
 }
 
-func (p *Policy) useful(one Pattern, prog Program, g *Grammar) error {
-	args, exact := one.fixed()
-	if exact {
+func (p *Policy) useful(one Pattern, prog Program) error {
+	if args, exact := one.fixed(); exact {
 		return p.forbidden(prog, args)
 	}
-	if g == nil {
-		return refuse("leave out the star, and name the exact words", "%s has a star, and it is not known what words of %s do", one, one.Program())
-	}
-	if word, lacks := g.lacks(args, false, false); lacks {
-		return refuse(remedy.AllowedForms, "%s has a star, and no pattern covers %q of %s: it can be allowed by its exact words", one, word, one.Program())
+	if why := one.starDoubt(prog); why != "" {
+		return refuse("leave out the star, and name the exact words", "%s has a star, and %s", one, why)
 	}
 	return nil
 }

@@ -1,30 +1,66 @@
 package host
 
 import (
-	"errors"
+	"context"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
+)
+
+// Bounds of what a look into a repository takes.
+const (
+	maxGitOutput      = 32 << 20 // bytes
+	maxGitDirectories = 20
+	gitTimeout        = 5 * time.Second
 )
 
 // gitDoubt describes why git must not run in a directory: a repository's own configuration can name programs for git to run
 // (core.fsmonitor, filters, diff drivers, ssh commands), and who may write into the repository may write that, too.
-// Keys that are not known to be harmless are refused. "" is no doubt, also where there is no repository. What is
-// written after we have looked is not seen.
-//
-// Each directory above is looked at: from a .git that is no repository to it, git goes on upwards.
+// Git itself says what it takes, and keys that are not known to be harmless are refused. "" is no doubt, also where there
+// is no repository. What is written after we have looked is not seen.
 //
 // The words of a command may name other repositories, as those of -C and --git-dir do: each directory among them is looked at, too.
-func gitDoubt(dir string, args []string) string {
-	var places []gitPlace
+func (p *Policy) gitDoubt(git Program, dir string, args []string) string {
+	dirs := gitDirectories(dir, args)
+	if len(dirs) > maxGitDirectories {
+		return fmt.Sprintf("its words name more than %d directories", maxGitDirectories)
+	}
+	for _, at := range dirs {
+		why := p.doubtAt(git, at)
+		if _, err := os.Lstat(filepath.Join(at, "HEAD")); err == nil && why == "" { // it may be a repository without a .git
+			why = p.doubtAt(git, at, "--git-dir=.")
+		}
+		if why != "" {
+			return "the repository around " + at + " has " + why
+		}
+	}
+	return ""
+}
+
+func (p *Policy) doubtAt(git Program, dir string, options ...string) string {
+	settings, err := p.askGit(git, dir, append(options, "config", "--list", "--show-scope", "-z"))
+	entries := ""
+	if err == nil {
+		entries, err = p.askGit(git, dir, append(options, "ls-files", "--stage", "-z", ":/"))
+	}
+	switch {
+	case err != nil:
+		return "what can't be looked at: " + err.Error()
+	case strings.Contains("\x00"+entries, "\x00160000 "):
+		return "submodules, whose configurations are their own"
+	}
+	return doubtful(settings)
+}
+
+// gitDirectories are the real directories that git may look for repositories in: its own, and those that words name.
+func gitDirectories(dir string, args []string) (all []string) {
 	for i, word := range append([]string{"."}, args...) {
 		for _, name := range []string{word, word[strings.Index(word, "=")+1:]} {
 			if !filepath.IsAbs(name) {
@@ -34,169 +70,61 @@ func gitDoubt(dir string, args []string) string {
 			if info, errStat := os.Stat(real); err != nil || errStat != nil || !info.IsDir() {
 				continue
 			}
-			more, err := gitPlaces(real)
-			if _, none := os.Lstat(filepath.Join(real, "HEAD")); i > 0 && none == nil && err == nil { // it is one without a .git
-				var own []gitPlace
-				own, err = placesOf(real, real)
-				more = append(more, own...)
+			if !slices.Contains(all, real) {
+				all = append(all, real)
 			}
-			if err != nil {
-				return err.Error()
-			}
-			places = append(places, more...)
 			if i > 1 && args[i-2] == "-C" { // which the next is relative to
 				dir = real
 			}
 		}
 	}
-	for _, place := range places {
-		if _, err := os.Lstat(filepath.Join(place.tree, ".gitmodules")); err == nil {
-			return "it has submodules, whose configurations are their own"
-		}
-		for _, name := range []string{"config", "config.worktree"} {
-			text, err := readSmall(filepath.Join(place.real, name))
-			switch why := doubtful(string(text)); {
-			case err != nil && !os.IsNotExist(err):
-				return err.Error()
-			case why != "":
-				return filepath.Join(place.real, name) + " has " + why
-			}
-		}
-	}
-	return ""
+	return all
 }
 
-// gitPlace is a real directory that git takes a repository from, and the directory whose .git has led there.
-type gitPlace struct{ real, tree string }
+// nothingHere begins what git says where it finds no repository, or one that the command is not for. It says that in all other commands, too.
+var nothingHere = lazy.Regexp(`^fatal: (not a git repository|cannot use bare repository|this operation must be run in a work tree)`)
 
-// gitPlaces are those of a directory and of its parents: the one that a .git leads to, which may be a file, as in a worktree.
-func gitPlaces(dir string) (all []gitPlace, err error) {
-	for above := ""; above != dir; above, dir = dir, filepath.Dir(dir) {
-		at := filepath.Join(dir, ".git")
-		if _, err := os.Lstat(at); err != nil {
-			continue
-		}
-		info, err := os.Stat(at)
-		if err == nil && !info.IsDir() {
-			at, err = named(at, "gitdir: ")
-		}
-		var own []gitPlace
-		if err == nil {
-			own, err = placesOf(at, dir)
-		}
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, own...)
-	}
-	return all, nil
-}
-
-// placesOf are a repository's own directory, and the one that a file commondir in it names, which any can have.
-func placesOf(at, tree string) ([]gitPlace, error) {
-	real, err := filepath.EvalSymlinks(at)
-	if err != nil {
-		return nil, err
-	}
-	common := filepath.Join(real, "commondir")
-	if _, err := os.Lstat(common); os.IsNotExist(err) {
-		return []gitPlace{{real, tree}}, nil
-	}
-	common, err = named(common, "")
-	return []gitPlace{{real, tree}, {common, tree}}, err
-}
-
-// named is the path in a file of git's, which takes off the ends of lines, and no blanks. It is not made plain: what ..
-// means depends on where links lead.
-func named(file, prefix string) (string, error) {
-	text, err := readSmall(file)
-	to, ok := strings.CutPrefix(strings.TrimRight(string(text), "\r\n"), prefix)
-	if err == nil && !ok {
-		err = fmt.Errorf("%s can't be read", file)
-	}
-	if err != nil {
+// askGit returns what git says in a directory, within bounds: its files may be others', and without an end.
+func (p *Policy) askGit(git Program, dir string, args []string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
+	defer cancel()
+	var out, why capped
+	end, err := Run{Program: git, Words: append(Words{"git"}, args...), Directory: dir, Env: p.Environment(nil, os.LookupEnv),
+		Stdout: &out, Stderr: &why, Bounds: launch.Bounds{RAM: 512 << 20, Processes: 16}}.Do(ctx)
+	switch {
+	case err != nil:
 		return "", err
+	case end.Exit == 0 && out.Len() < maxGitOutput:
+		return out.String(), nil
+	case nothingHere().MatchString(why.String()):
+		return "", nil
 	}
-	if !filepath.IsAbs(to) {
-		to = filepath.Dir(file) + "/" + to
-	}
-	return filepath.EvalSymlinks(to)
+	line, _, _ := strings.Cut(why.String(), "\n")
+	return "", fmt.Errorf("git ended with %d after %d bytes: %.200s", end.Exit, out.Len(), line)
 }
 
-// holdsRepository reports whether all that git would show of the repository around dir is in directories that agents may reach:
-// neither its files nor links in it may have another repository's objects shown.
-func (p *Policy) holdsRepository(dir string) bool {
-	places, err := gitPlaces(dir)
-	return err == nil && !slices.ContainsFunc(places, func(place gitPlace) bool {
-		looked := p.holds(place.tree) // git does not look further up: GIT_CEILING_DIRECTORIES
-		return looked && (!p.holds(place.real) || !ownObjects(place.real))
-	})
+// capped keeps the first maxGitOutput bytes.
+type capped struct{ strings.Builder }
+
+func (c *capped) Write(b []byte) (int, error) {
+	c.Builder.Write(b[:min(len(b), maxGitOutput-c.Len())])
+	return len(b), nil
 }
 
-func ownObjects(place string) bool {
-	if _, err := os.Lstat(filepath.Join(place, "objects", "info", "alternates")); err == nil {
-		return false
-	}
-	return filepath.WalkDir(place, func(name string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case e.IsDir() && name == filepath.Join(place, "hooks"): // which do not run
-			return fs.SkipDir
-		case e.Type()&fs.ModeSymlink != 0:
-			return fs.ErrInvalid
+// doubtful names a setting of the repository's own that is not known to be harmless, "" if there is none. Those of the machine, of
+// the user and of the command are not the repository's.
+func doubtful(settings string) string {
+	fields := strings.Split(settings, "\x00")
+	for i := 1; i < len(fields); i += 2 {
+		key, _, _ := strings.Cut(fields[i], "\n")
+		words := strings.Split(key, ".")
+		section, name := words[0], words[len(words)-1]
+		if len(words) > 2 {
+			section += ".*"
 		}
-		return nil
-	}) == nil
-}
-
-// maxGitFile is the longest file of a repository that is looked into, in bytes.
-const maxGitFile = 1 << 20
-
-// readSmall reads a file that others may have made: one that would hold us up, as a fifo does, or fill our memory, is
-// an error.
-func readSmall(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|statefile.NoWait, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s is no regular file", name))
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxGitFile+1))
-	if err == nil && len(text) > maxGitFile {
-		err = fmt.Errorf("%s has more than %d bytes", name, maxGitFile)
-	}
-	return text, err
-}
-
-var (
-	section = lazy.Regexp(`^\[([A-Za-z0-9.-]+)(?:[ \t]+"([^"\\]*)")?\]$`)
-	setting = lazy.Regexp(`^([A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[ \t]*([^\\]*))?$`)
-)
-
-// doubtful reads a configuration strictly: git takes more than these lines, and we refuse it.
-func doubtful(text string) string {
-	in := ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' || line[0] == ';' {
-			continue
-		}
-		if m := section().FindStringSubmatch(line); m != nil {
-			in = strings.ToLower(m[1])
-			if m[2] != "" {
-				in += ".*"
-			}
-			continue
-		}
-		m := setting().FindStringSubmatch(line)
-		if m == nil {
-			return "a line that is not understood"
-		}
-		if key := strings.ToLower(m[1]); !slices.Contains(strings.Fields(harmlessKeys[in]), key) {
-			return in + "." + key + ", which may run programs"
+		own := !slices.Contains([]string{"system", "global", "command"}, fields[i-1])
+		if own && !slices.Contains(strings.Fields(harmlessKeys[section]), name) {
+			return key + ", which may run programs"
 		}
 	}
 	return ""
@@ -240,14 +168,13 @@ func gitEnvironment(roots []files.Root) []string {
 		"GIT_NO_LAZY_FETCH=1", // a look at a partial clone would reach whatever it names as its remote
 		"GIT_ALLOW_PROTOCOL=https:ssh", "GIT_CEILING_DIRECTORIES=" + strings.Join(ceilings, ":")}
 	for i, kv := range gitSettings {
-		n := string(rune('0' + i))
-		env = append(env, "GIT_CONFIG_KEY_"+n+"="+kv[0], "GIT_CONFIG_VALUE_"+n+"="+kv[1])
+		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, kv[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, kv[1]))
 	}
-	return append(env, "GIT_CONFIG_COUNT="+string(rune('0'+len(gitSettings))))
+	return append(env, fmt.Sprint("GIT_CONFIG_COUNT=", len(gitSettings)))
 }
 
-// gitSettings are ten at most.
 var gitSettings = [][2]string{
 	{"core.fsmonitor", "false"}, {"core.hooksPath", "/dev/null"}, {"core.pager", "cat"}, {"safe.bareRepository", "explicit"},
-	{"protocol.ext.allow", "never"}, {"diff.ignoreSubmodules", "all"}, {"submodule.recurse", "false"}, {"gc.auto", "0"}, {"maintenance.auto", "false"},
+	{"protocol.ext.allow", "never"}, {"diff.ignoreSubmodules", "all"}, {"submodule.recurse", "false"}, {"fetch.recurseSubmodules", "false"},
+	{"gc.auto", "0"}, {"maintenance.auto", "false"},
 }

@@ -2,8 +2,8 @@
 //
 // What holds:
 //   - A command is words. There is no shell, and what a shell would make of a line is refused, not guessed.
-//   - It runs if the operator's configuration or an approval has its exact words, which a person has seen. A pattern with a
-//     star allows only what the grammar of a program has whose options we know: see Grammar. What the operator blocks stays blocked.
+//   - It runs if the operator's configuration or an approval has its exact words, or a pattern in which a star stands for a word that
+//     is no option: see Pattern. A person has read exactly that rule. What the operator blocks stays blocked.
 //   - The program is a file that only root and the server's own user can change, found in directories that no agent
 //     chooses, and looked at under each name that it has.
 //   - It gets a small environment of ours, no terminal, its time and room for its output, and leaves no process. It and
@@ -105,15 +105,12 @@ func (p *Policy) With(roots []files.Root) *Policy {
 // Allowed are the patterns of the configuration.
 func (p *Policy) Allowed() []Pattern { return p.allowed }
 
-// Harmless are the patterns of the safe list, if the configuration allows it. They match less than they show: see
-// the list.
-func (p *Policy) Harmless() (all []Pattern) {
-	for _, g := range Grammars() {
-		if p.safe && g.safe != "" {
-			all = append(all, g.pattern())
-		}
+// Harmless are the patterns of the safe list, if the configuration allows it.
+func (p *Policy) Harmless() []Pattern {
+	if !p.safe {
+		return nil
 	}
-	return all
+	return safeCommands()
 }
 
 // Blocked are the patterns that nobody may allow.

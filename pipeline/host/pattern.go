@@ -1,7 +1,6 @@
 package host
 
 import (
-	"path"
 	"slices"
 	"strings"
 )
@@ -9,13 +8,12 @@ import (
 // Pattern is what commands are compared with, word by word:
 //
 //   - A word matches itself. The program's must be a name, or an absolute path.
-//   - A word that is * matches any one word but an empty one and an option, which begins with a dash.
-//   - A * in a word matches any characters but a slash, also none. Such a word matches no path with .. in it, and
-//     no option unless it begins with a dash itself.
-//   - A last ** matches any further words, options among them, also none.
+//   - A * stands for one word that is not empty, begins with neither a dash nor an @, and holds no =: so it is no option, no file
+//     of options and no setting.
+//   - A last ** stands for any further such words, also none.
 //   - What is quoted matches only itself: '*' is a star.
 //
-// One with a star allows no more than the grammar of its program has, and is of use only where there is one.
+// In a pattern that blocks, a star stands for any word.
 type Pattern struct {
 	words []string // the program first, without the last **
 	rest  bool     // a last ** was there
@@ -35,8 +33,8 @@ func ParsePattern(text string) (Pattern, error) {
 	if p.words[0] == "" || strings.Contains(p.words[0], star) {
 		return Pattern{}, refuse(remedy, "the pattern %q does not say which program", text)
 	}
-	if strings.Contains(strings.Join(p.words, " "), star+star) {
-		return Pattern{}, refuse(remedy, "in the pattern %q, ** stands somewhere else than at the end", text)
+	if slices.ContainsFunc(p.words, func(word string) bool { return word != star && strings.Contains(word, star) }) {
+		return Pattern{}, refuse(remedy, "in the pattern %q, a star is a part of a word, or ** stands somewhere else than at the end", text)
 	}
 	return p, nil
 }
@@ -52,13 +50,9 @@ func (p Pattern) Program() string { return p.words[0] }
 func (p Pattern) String() string {
 	all := make([]string, len(p.words))
 	for i, word := range p.words {
-		parts := strings.Split(word, star)
-		for j, text := range parts {
-			if text != "" || word == "" {
-				parts[j] = quote(text, i == 0)
-			}
+		if all[i] = "*"; word != star {
+			all[i] = quote(word, i == 0)
 		}
-		all[i] = strings.Join(parts, "*")
 	}
 	if p.rest {
 		all = append(all, "**")
@@ -66,53 +60,36 @@ func (p Pattern) String() string {
 	return strings.Join(all, " ")
 }
 
-// fixed are the words after the program up to the first with a star, and whether these are all.
+// fixed are the words after the program up to the first star, and whether these are all.
 func (p Pattern) fixed() (args []string, exact bool) {
 	args = p.words[1:]
-	if i := slices.IndexFunc(args, func(word string) bool { return strings.Contains(word, star) }); i >= 0 {
+	if i := slices.Index(args, star); i >= 0 {
 		return args[:i], false
 	}
 	return args, !p.rest
 }
 
 // fits reports whether the words after the program match. The program itself is compared by its file.
-func (p Pattern) fits(args []string) bool { return p.each(args, allows) }
+func (p Pattern) fits(args []string) bool { return p.each(args, plain) }
 
-// each reports whether there are as many args as words after the program, or more where ** allows that, and match
-// holds for each word.
-func (p Pattern) each(args []string, match func(pattern, word string) bool) bool {
+// blocks reports whether the words after the program are among those that a pattern blocks.
+func (p Pattern) blocks(args []string) bool { return p.each(args, func(string) bool { return true }) }
+
+// each reports whether args are the words after the program, and each that a star stands for is such as it may be.
+func (p Pattern) each(args []string, may func(word string) bool) bool {
 	own := p.words[1:]
 	if len(args) < len(own) || len(args) > len(own) && !p.rest {
 		return false
 	}
-	for i, one := range own {
-		if !match(one, args[i]) {
+	for i, word := range args {
+		if starred := i >= len(own) || own[i] == star; starred && !may(word) || !starred && own[i] != word {
 			return false
 		}
 	}
 	return true
 }
 
-// allows is how a word matches that a pattern allows.
-func allows(pattern, word string) bool {
-	switch {
-	case !strings.Contains(pattern, star):
-		return word == pattern
-	case strings.HasPrefix(pattern, star) && strings.HasPrefix(word, "-"): // or whoever allows names would allow options
-		return false
-	case pattern == star:
-		return word != ""
-	}
-	ok, _ := path.Match(glob.Replace(pattern), word)
-	return ok && !slices.Contains(strings.Split(word, "/"), "..")
+// plain reports whether a star of an allowed pattern may stand for a word.
+func plain(word string) bool {
+	return word != "" && !strings.ContainsAny(word[:1], "-@") && !strings.Contains(word, "=")
 }
-
-// blocks is how a word matches that a pattern blocks: a star is any characters.
-func blocks(pattern, word string) bool {
-	flat := func(text string) string { return strings.ReplaceAll(text, "/", "\n") }
-	ok, _ := path.Match(flat(glob.Replace(pattern)), flat(word))
-	return ok
-}
-
-// glob makes of a word what path.Match takes.
-var glob = strings.NewReplacer(star, "*", "*", `\*`, "?", `\?`, "[", `\[`, `\`, `\\`)

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"slices"
 	"strings"
 	"testing"
 )
@@ -20,24 +19,21 @@ func TestPattern(t *testing.T) {
 		{"docker restart *", "docker stop web", false},
 		{"docker restart *", "docker 'restart web'", false},
 		{"docker restart **", "docker restart", true},
-		{"docker restart **", "docker restart -t 5 web", true},
+		{"docker restart **", "docker restart web db", true},
+		{"docker restart **", "docker restart web -t5", false},
+		{"docker restart **", "docker restart ''", false},
 		{"git log -n *", "git log -n 5", true},
 		{"git log -n *", "git log -n --output=x", false},
-		{"cat /var/log/*.log", "cat /var/log/a.log", true},
-		{"cat /var/log/*.log", "cat /var/log/a/b.log", false},
-		{"cat /var/log/*.log", "cat /var/log/../../etc/x.log", false},
-		{"cat /var/log/*", "cat /var/log/..", false},
-		{"cat ../*", "cat ../..", false},
-		{"x *.txt", "x a.txt", true},
-		{"x *.txt", "x -rf.txt", false},
-		{"x ''*", "x -rf", false},
-		{"x --since=*", "x --since=1", true},
-		{"x --since=*", "x --since=/etc/passwd", false},
+		{"cat *", "cat /var/log/a.log", true},
+		{"cat *", "cat -", false},
+		{"cat *", "cat @x", false},
+		{"cat *", "cat x@y", true},
+		{"cat *", "cat a=b", false},
+		{"cat *", "cat '='", false},
+		{"cat * x", "cat -n x", false},
+		{"cat @x * -n", "cat @x y -n", true},
 		{"x '*'", "x '*'", true},
 		{"x '*'", "x a", false},
-		{"x a*b*c", "x abbbc", true},
-		{"x a*b*c", "x ac", false},
-		{"x aba*aba", "x ababa", false},
 		{"x", "x", true},
 		{"x", "x y", false},
 		{"x a ** ", "x a", true},
@@ -59,33 +55,16 @@ func TestPattern(t *testing.T) {
 }
 
 func TestPatternRefuses(t *testing.T) {
-	for _, text := range []string{"*", "**", "* x", "** x", "d* x", "'' x", "x ** y", "x a**", "x **b", "x ***", "x | y", "x; y", "x $y", "x ?", "x [a]", "x {a}"} {
+	for _, text := range []string{"*", "**", "* x", "** x", "d* x", "'' x", "x ** y", "x a**", "x **b", "x ***", "x a*", "x *.txt", "x --since=*", "x | y", "x; y", "x $y", "x ?", "x [a]", "x {a}"} {
 		if p, err := ParsePattern(text); err == nil {
 			t.Errorf("%q is the pattern %s", text, p)
 		}
 	}
 }
 
-// slow is what allows does, by trying all that a star can be.
-func slow(pattern, word string) bool {
-	before, after, found := strings.Cut(pattern, star)
-	rest, ok := strings.CutPrefix(word, before)
-	if !found || !ok {
-		return word == pattern
-	}
-	for i := 0; i <= len(rest); i++ {
-		if !strings.Contains(rest[:i], "/") && slow(after, rest[i:]) {
-			return true
-		}
-	}
-	return false
-}
-
 func FuzzMatch(f *testing.F) {
-	f.Add("x a*b*c/d*", "x aabbc/d")
-	f.Add("x /var/*/log **", "x /var/a/log -n 5")
+	f.Add("x * y **", "x a y b")
 	f.Add("git log *", "git log --output=x")
-	f.Add("x '[a]'*", "x '[a]b'")
 	f.Fuzz(func(t *testing.T, pattern, command string) {
 		p, err := ParsePattern(pattern)
 		if err != nil {
@@ -99,7 +78,7 @@ func FuzzMatch(f *testing.F) {
 			return
 		}
 		args := words[1:]
-		if p.fits(args) && !p.each(args, blocks) {
+		if p.fits(args) && !p.blocks(args) {
 			t.Errorf("%s allows %q, and would not block it", p, args)
 		}
 		if _, exact := p.fixed(); exact && p.Program() == words[0] && p.fits(args) && p.String() != words.String() {
@@ -111,20 +90,11 @@ func FuzzMatch(f *testing.F) {
 			}
 			return
 		}
-		want := true
-		for i, one := range p.words[1:] {
-			starred, up := strings.Contains(one, star), slices.Contains(strings.Split(args[i], "/"), "..")
-			switch {
-			case starred && one[:1] == star && strings.HasPrefix(args[i], "-"):
-				want = false
-			case one == star:
-				want = want && args[i] != ""
-			default:
-				want = want && slow(one, args[i]) && !(starred && up)
+		for i, word := range args {
+			starred := i >= len(p.words)-1 || p.words[i+1] == star
+			if p.fits(args) && (!starred && word != p.words[i+1] || starred && (word == "" || word[0] == '-' || word[0] == '@' || strings.Contains(word, "="))) {
+				t.Errorf("%s allows %q", p, args)
 			}
-		}
-		if got := p.fits(args); got != want {
-			t.Errorf("%s matches %q: %v, want %v", p, args, got, want)
 		}
 	})
 }

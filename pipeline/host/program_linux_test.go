@@ -151,15 +151,22 @@ func TestSafeList(t *testing.T) {
 	p, err := NewPolicy(Rules{Allowed: []string{Safe}, Read: []string{in}})
 	must(t, err)
 	for command, want := range map[string]bool{
-		"ls": true, "ls -la sub": true, "ls " + in: true, "ls /etc": false, "ls ..": false, "ls link": false, "ls link/ssh": false, "ls -l --hyperlink": false, "ls -- /etc": false,
-		"stat sub": true, "stat /etc/shadow": false, "du -sh": true, "du --files0-from=x": false, "du -X /etc/shadow": false,
-		"uname -a": true, "id": true, "id root": false, "date": true, "date +%s": true, "date -s x": false, "date -f x": false, "df -h": true, "df /etc": false, "whoami": true, "ps aux": true,
-		"ps auxe": false, "ps eww": false, "hostname": true, "hostname x": false, "cat sub": false, "head sub": false, "wc --files0-from=x": false, "env": false, "git commit -m x": false, "git branch x": false,
+		"ls": true, "ls -la": true, "ls sub": false, "ls /etc": false, "ls -L": false, "du -sh": true, "du --files0-from=x": false, "stat x": false, "git log": false,
+		"uname -a": true, "id": true, "id root": false, "date": true, "date -s x": false, "date -f x": false, "df -h": true, "df /etc": false, "whoami": true, "ps aux": true,
+		"ps auxe": false, "hostname": true, "hostname x": false, "cat sub": false, "env": false, "git commit -m x": false, "git branch x": false,
 	} {
 		words, err := Parse(command)
 		must(t, err)
 		if _, err := p.Decide(Command{Words: words, Directory: in}, nil); (err == nil) != want {
 			t.Errorf("%s: %v, want it allowed: %v", command, err, want)
+		}
+	}
+	nowhere, err := NewPolicy(Rules{Allowed: []string{Safe}})
+	must(t, err)
+	for command, want := range map[string]bool{"uname": true, "ls": false, "du -sh": false} {
+		words, _ := Parse(command)
+		if _, err := nowhere.Decide(Command{Words: words, Directory: "/"}, nil); (err == nil) != want {
+			t.Errorf("%s where no directory is allowed: %v, want it allowed: %v", command, err, want)
 		}
 	}
 	none, err := NewPolicy(Rules{})

@@ -55,7 +55,6 @@ const (
 	AskEgress        Name = "sandboxmcp egress DOMAIN --namespace NS"
 	AskCommand       Name = `add "%s" to host.allowed in the configuration, or type this at a terminal, where you are asked`
 	AskDirectory     Name = "add the directory to host.%s in the configuration"
-	AllowedForms     Name = "the forms that can be allowed are shown by sandboxmcp host access list"
 	AllowedDirectory Name = "name one below a directory that is allowed, as sandboxmcp host access list shows them"
 	Replace          Name = "--mode overwrite or append, or for a copy --overwrite,"
 )
