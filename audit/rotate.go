@@ -76,6 +76,12 @@ func fileNumbers(path string) (numbers []int, err error) {
 	return numbers, nil
 }
 
+// continued reports whether the log has a file after l.
+func (l *logFile) continued() bool {
+	numbers, err := fileNumbers(l.base)
+	return err == nil && len(numbers) > 0 && numbers[len(numbers)-1] > l.number
+}
+
 // Files returns the paths of the files of the log at path that are here, in order.
 func Files(path string) (paths []string, err error) {
 	numbers, err := fileNumbers(path)

@@ -430,3 +430,55 @@ func TestRotateKilledBeforeFile(t *testing.T) {
 		t.Errorf("%+v, bad %v", r, r.Bad)
 	}
 }
+
+// A process that signs a closed file, when others have gone on and signed in the next one, takes that for no older copy, and what it signs
+// does not replace the newer checkpoint.
+func TestSignsClosedFileLate(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		path := logPath(t)
+		other := openSigned(t, path, signing(1000))
+		fill(t, other, 3)
+		late := openLog(t, path).active.Load()
+		s := &signer{Signing: signing(1000)}
+		if known {
+			if _, err := s.checkpoint(late); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := other.Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		fill(t, other, 3)
+		want, err := other.Checkpoint(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.checkpoint(late); err != nil {
+			t.Errorf("a closed file can't be signed: %v", err)
+		}
+		c := checkpoint{origin: s.origin, size: s.tree.size, root: s.tree.root()}
+		note, err := c.sign(seeded('a'))
+		if err == nil {
+			err = s.store(t.Context(), late, c, note) // made before the other process went on
+		}
+		got, readErr := ReadCheckpoint(path + "-checkpoint")
+		if err != nil || readErr != nil || string(got) != string(want) {
+			t.Errorf("the newest checkpoint is %s, want %s: %v, %v", got, want, err, readErr)
+		}
+		s.close()
+	}
+}
+
+// A file in the place of another one shows, and is not passed over.
+func TestVerifySwappedFiles(t *testing.T) {
+	path, _ := rotated(t)
+	second := fileName(path, 2)
+	for _, move := range [][2]string{{path, path + ".x"}, {second, path}, {path + ".x", second}} {
+		if err := os.Rename(move[0], move[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := verify(t, path, VerifyOptions{Keys: keys('a')}); r.Bad == nil {
+		t.Errorf("the log is taken as good: %+v", r)
+	}
+}

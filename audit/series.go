@@ -76,7 +76,7 @@ func (l *Log) filesFrom(ctx context.Context, from int64) ([]*logFile, error) {
 	}
 	start := 0
 	for i, f := range all {
-		if f.first <= from {
+		if f.first <= from && f.first > all[start].first {
 			start = i
 		}
 	}

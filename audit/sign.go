@@ -206,11 +206,16 @@ func (s *signer) store(ctx context.Context, l *logFile, c checkpoint, note []byt
 	if err := s.begin(l); err != nil {
 		return err
 	}
-	err := putNodes(ctx, s.conn, s.nodes)
+	signed, err := one[int64](ctx, s.conn, "SELECT coalesce(max(size), 0) FROM checkpoints")
+	if err == nil {
+		err = putNodes(ctx, s.conn, s.nodes)
+	}
 	if err == nil {
 		err = putCheckpoint(ctx, s.conn, c.size, note)
 	}
-	if err == nil { // under the lock, so that of two processes the older note never comes last
+	// Under the lock, so that of two processes the older note never comes last. Where rows were signed meanwhile, the log may be in its next
+	// file by now, whose lock is another one.
+	if err == nil && c.size > signed {
 		err = writeLatest(l.latestPath(), note)
 	}
 	if err = s.end(err); err == nil {
