@@ -61,7 +61,7 @@ func (l *Log) append(ctx context.Context, r *request) error {
 		if err == nil {
 			err = f.append(ctx, r)
 		}
-		if !errors.Is(err, errRotated) {
+		if !errors.Is(err, errRotated) && !(errors.Is(err, errMoved) && f.continued()) {
 			if err == nil && !r.soon {
 				l.recovery.written.Store(&r.rows[len(r.rows)-1])
 			}

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -80,6 +81,20 @@ func fileNumbers(path string) (numbers []int, err error) {
 func (l *logFile) continued() bool {
 	numbers, err := fileNumbers(l.base)
 	return err == nil && len(numbers) > 0 && numbers[len(numbers)-1] > l.number
+}
+
+// nextNumber returns the number of the file after l. Others may have deleted that, and l, as old: then it is that of the first one that is here.
+func (l *logFile) nextNumber() (int, error) {
+	if _, err := os.Lstat(l.path); !errors.Is(err, fs.ErrNotExist) {
+		return l.number + 1, nil
+	}
+	numbers, err := fileNumbers(l.base)
+	for _, n := range numbers {
+		if n > l.number {
+			return n, err
+		}
+	}
+	return l.number + 1, cmp.Or(err, errMoved)
 }
 
 // Files returns the paths of the files of the log at path that are here, in order.
@@ -188,7 +203,10 @@ func (l *Log) advance(ctx context.Context, f *logFile) (*logFile, error) {
 	if l.closed {
 		return nil, errClosed
 	}
-	number := f.number + 1
+	number, err := f.nextNumber()
+	if err != nil {
+		return nil, err
+	}
 	path := fileName(l.path, number)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if err := l.createNext(ctx, f, path); err != nil {

@@ -482,3 +482,32 @@ func TestVerifySwappedFiles(t *testing.T) {
 		t.Errorf("the log is taken as good: %+v", r)
 	}
 }
+
+// A process that was idle, while others rotated the log and deleted its file and the next ones, goes on in the first file that is left.
+func TestGoesOnAfterOthersPruned(t *testing.T) {
+	path := logPath(t)
+	idle := openSigned(t, path, signing(1000))
+	fill(t, idle, 3)
+	reader := openLog(t, path)
+	other := openSigned(t, path, signing(1000))
+	for range 3 {
+		fill(t, other, 3)
+		if _, err := other.Rotate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if deleted, err := other.Prune(t.Context(), time.Now().Add(time.Hour)); err != nil || len(deleted) != 3 {
+		t.Fatal(deleted, err)
+	}
+	rows, err := idle.Append(t.Context(), Entry{Kind: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := collect(t, reader, Filter{})
+	if last := all[len(all)-1]; last.Seq != rows[0].Seq || last.Hash != rows[0].Hash {
+		t.Errorf("the last row is %+v, want %+v", last, rows[0])
+	}
+	if r := verify(t, path, VerifyOptions{Keys: keys('a')}); r.Bad != nil {
+		t.Errorf("%+v", r.Bad)
+	}
+}

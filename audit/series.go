@@ -51,7 +51,9 @@ func (l *Log) current(ctx context.Context) (*logFile, error) {
 		if l.named != nil {
 			return f, nil
 		}
-		if _, err := os.Lstat(fileName(l.path, f.number+1)); err != nil {
+		if number, err := f.nextNumber(); err != nil {
+			return nil, err
+		} else if _, err := os.Lstat(fileName(l.path, number)); err != nil {
 			return f, nil
 		}
 		next, err := l.advance(ctx, f)
