@@ -95,11 +95,17 @@ func TestRotateFullDisk(t *testing.T) {
 	if _, err := l.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	fillDisk(t, l)
-	if _, err := l.Rotate(t.Context()); err != nil {
-		t.Error("on a full disk:", err)
+	for range 2 { // what frees nothing does not use the reserve up
+		fillDisk(t, l)
+		if _, err := l.Rotate(t.Context()); err != nil {
+			t.Error("on a full disk:", err)
+		}
+		if deleted, err := l.Prune(t.Context(), time.Now().Add(-time.Hour)); err != nil || len(deleted) != 0 {
+			t.Errorf("%v was deleted: %v", deleted, err)
+		}
 	}
-	if deleted, err := l.Prune(t.Context(), time.Now()); err != nil || len(deleted) != 2 {
+	fillDisk(t, l)
+	if deleted, err := l.Prune(t.Context(), time.Now()); err != nil || len(deleted) < 2 {
 		t.Errorf("%v was deleted: %v", deleted, err)
 	}
 	fill(t, l, 100)

@@ -33,7 +33,7 @@ var (
 )
 
 const (
-	restore = "move it, its -wal and its -checkpoint file away as evidence; a new log starts in its place, or put a backup there; " +
+	restore = "move it, its -wal and the log's -checkpoint file away as evidence; a log of one file starts anew in its place, or put a backup there; " +
 		"what is whole of it is read by sandboxmcp audit export --damaged --format jsonl FILE"
 	elsewhere = "make the file and its directory writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
 )

@@ -131,7 +131,7 @@ func (l *Log) settleDebts(ctx context.Context) {
 	if _, err := os.Lstat(l.owedPath()); err != nil { // on a full disk it would be of no use any more
 		_ = statefile.CreateFile(l.owedPath(), newKind, make([]byte, owedSize))
 	}
-	l.makeReserve()
+	l.makeReserve(reserveSize)
 	again := time.NewTicker(settleEvery)
 	defer again.Stop()
 	for {

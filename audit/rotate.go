@@ -352,18 +352,20 @@ func (l *Log) reservePath() string { return l.path + "-reserve" }
 
 // withReserve does what frees space in the end, on a full disk with the space of the reserve.
 func (l *Log) withReserve(do func() error) error {
-	if free(filepath.Dir(l.path)) < reserveSize {
-		_ = os.Remove(l.reservePath())
+	spare := int64(reserveSize)
+	if room := free(filepath.Dir(l.path)); room >= 0 && room < reserveSize && os.Remove(l.reservePath()) == nil {
+		spare = 64 << 10 // what freed no space leaves the rest of the reserve to what does
 	}
 	err := do()
-	l.makeReserve()
+	l.makeReserve(spare)
 	return err
 }
 
-// makeReserve takes the space of the reserve, where there is room for it and for as much again.
-func (l *Log) makeReserve() {
-	if _, err := os.Lstat(l.reservePath()); err == nil || free(filepath.Dir(l.path)) < 2*reserveSize {
+// makeReserve takes the space of the reserve, or as much as leaves a spare one.
+func (l *Log) makeReserve(spare int64) {
+	size := min(reserveSize, free(filepath.Dir(l.path))-spare)
+	if _, err := os.Lstat(l.reservePath()); err == nil || size < 128<<10 {
 		return
 	}
-	_ = statefile.CreateFile(l.reservePath(), newKind, make([]byte, reserveSize))
+	_ = statefile.CreateFile(l.reservePath(), newKind, make([]byte, size))
 }
