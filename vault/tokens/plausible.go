@@ -2,69 +2,104 @@ package tokens
 
 import (
 	"bytes"
+	"encoding/base64"
 	"math"
 	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // plausible reports whether a secret looks as if it had been drawn at random. The examples of manuals do not: they
 // repeat one character, count up, or have a word of placeholders.
-func plausible(t token) bool { return drawn(t.secret, 2.7) }
+func plausible(t *token) bool { return isDrawn(t.secret, 2.7) }
 
-// drawn is plausible for secrets with so many bits per byte at least.
-func drawn(s []byte, bits float64) bool {
-	if entropy(s) < bits || regular(s) {
-		return false
-	}
-	low := bytes.ToLower(s)
-	return !slices.ContainsFunc(placeholders, func(word string) bool { return bytes.Contains(low, []byte(word)) })
+// isDrawn is plausible for secrets with so many bits per byte at least. Random text of this length has one of the words
+// once in some thousands.
+func isDrawn(s []byte, bits float64) bool {
+	return entropy(s) >= bits && !containsAny(s, "example", "xxxx", "....", "****", "placeholder", "redacted", "dummy", "changeme",
+		"your-", "your_", "yourtoken", "sandboxmcp_", "000000", "12345678", "abcdefgh")
 }
 
-// placeholders stand in no random text of this length, but once in some thousands.
-var placeholders = []string{"example", "xxxx", "....", "****", "placeholder", "redacted", "dummy", "changeme", "your-", "your_", "yourtoken", "sandboxmcp_"}
+func containsAny(text []byte, words ...string) bool {
+	text = bytes.ToLower(text)
+	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(text, []byte(w)) })
+}
 
 // entropy returns the bits per byte that the frequencies of the bytes in s tell.
 func entropy(s []byte) float64 {
-	var counts [256]int
+	var counts [256]float64
 	for _, b := range s {
 		counts[b]++
 	}
 	var bits float64
 	for _, n := range counts {
 		if n > 0 {
-			p := float64(n) / float64(len(s))
-			bits -= p * math.Log2(p)
+			bits -= n / float64(len(s)) * math.Log2(n/float64(len(s)))
 		}
 	}
 	return bits
 }
 
-// regular reports whether six bytes of s are the same, or eight follow each other as in 12345678.
-func regular(s []byte) bool {
-	same, up := 1, 1
-	for i := 1; i < len(s); i++ {
-		if same++; s[i] != s[i-1] {
-			same = 1
-		}
-		if up++; s[i] != s[i-1]+1 {
-			up = 1
-		}
-		if same >= 6 || up >= 8 {
-			return true
-		}
-	}
-	return false
+// isNamedSecret reports whether t is plausible, and its name that of a secret, not of an id or a sum.
+func isNamedSecret(t *token) bool {
+	name := t.whole[:len(t.whole)-len(t.secret)]
+	return !containsAny(name, "public") && containsAny(name, "secret", "key", "token", "pass", "auth") && plausible(t)
 }
 
-// secretly reports whether t is plausible, and its name that of a secret, not of an id or a sum.
-func secretly(t token) bool {
-	name := bytes.ToLower(t.whole[:len(t.whole)-len(t.secret)])
-	if bytes.Contains(name, []byte("public")) {
-		return false
-	}
-	for _, word := range []string{"secret", "key", "token", "pass", "auth"} {
-		if bytes.Contains(name, []byte(word)) {
-			return plausible(t)
-		}
-	}
-	return false
+// isNumbered: Slack's tokens begin with numbers, which say little each, and words with hyphens do not.
+func isNumbered(t *token) bool {
+	return bytes.ContainsAny(t.secret, "0123456789") && isDrawn(t.secret, 1.5)
 }
+
+// isMixed: random letters of both cases, where a name in a program could be as long.
+func isMixed(t *token) bool {
+	return plausible(t) && !bytes.Equal(t.secret, bytes.ToUpper(t.secret)) && !bytes.Equal(t.secret, bytes.ToLower(t.secret))
+}
+
+// isOldVault: the name of a method may be as long, but its letters change their case less often.
+func isOldVault(t *token) bool {
+	words := runs().FindAll(t.secret, -1)
+	return len(words) > 10 && isNumbered(t) && entropy(t.secret) >= 3.5
+}
+
+var (
+	runs   = lazy.Regexp("[0-9]+|[A-Z]+|[a-z]+")
+	folded = lazy.Regexp(`[a-zA-Z0-9+/_-]{32}\r*\n$`)
+	header = lazy.Regexp(`^\{(?s:.*)"alg"\s*:\s*"[^"](?s:.*)\}\s*$`)
+)
+
+// isUnfolded: a line of folded base64 looks like Square's tokens, but lines like it stand before it.
+func isUnfolded(t *token) bool {
+	return plausible(t) && !folded().Match(t.behind)
+}
+
+// hasHeader: the first part of a JWT or a JWE is JSON that names an algorithm.
+func hasHeader(t *token) bool {
+	part, _, _ := bytes.Cut(t.whole, []byte("."))
+	text, err := base64.RawURLEncoding.DecodeString(string(part))
+	return err == nil && header().Match(text)
+}
+
+// isKeyBody: the first 32 characters of a key's body are no pattern.
+func isKeyBody(t *token) bool { return isDrawn(t.secret[len(t.secret)-32:], 3) }
+
+// isPassword: what stands in a URL is neither the user's name, nor a variable or a word of a manual.
+func isPassword(t *token) bool {
+	user, low := t.whole[len("://"):len(t.whole)-len(t.secret)-1], bytes.ToLower(t.secret)
+	return entropy(t.secret) >= 1.5 && !containsAny(low, "xxxx", "sandboxmcp_", "12345678") &&
+		!bytes.EqualFold(user, low) && !variable().Match(t.secret) &&
+		!slices.Contains(strings.Fields(words), strings.Trim(string(low), "_-"))
+}
+
+// variable is where a program or a manual would put a password: ${NAME}, %s, [PASSWORD].
+var variable = lazy.Regexp(`^(?:[{[(*]|%.?[^0-9a-fA-F]|\$(?:[{(]|[A-Z_0-9]*$|[^A-Z]*$))|\$\{|\*\*\*`)
+
+// words stand in manuals where a password would.
+const words = `password passwd passw0rd mypassword my-password my_password mypass yourpassword your-password your_password
+	dbpassword db_password userpassword secret mysecret mysecretpassword changeme change-me change_me changeit
+	example admin postgres mysql mariadb mongo mongodb redis rabbitmq guest token access_token access-token
+	your_token your-token yourtoken api_key apikey api-key x-oauth-basic redacted hidden dummy placeholder username`
+
+// escape is the end of an escape in JSON, a URL or a string, or of a colour, as bytes or as a program writes it in JSON.
+var escape = lazy.Regexp(`(?:\\[abefnrtv]|(?:%|\\x|\\u00)[0-9a-fA-F]{2}|(?:\x1b|1b|1B|033|\\e)\[[0-9;:]*m)$`)

@@ -1,140 +1,157 @@
 package tokens
 
-import "encoding/binary"
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"unicode"
+)
 
-// scan finds tokens in text that comes in pieces, in one pass. Where a token may begin, it reads on until that is
-// decided, at most some hundred bytes, and of the formats without a bound, no two walks begin in one run of bytes.
+const (
+	before = 64   // bytes in front of a token that are inspected
+	reach  = 4000 // bytes from its beginning on within which it must be decided
+)
+
+// scan finds tokens in text that comes in pieces. Where a token may begin, it holds text back until that is decided,
+// which depends on the text alone, not on how it was cut.
 type scan struct {
-	known *windows
-	found func(kind string)
-	text  []byte // the last text that was passed on, as context of a token, then the text that was not
-	done  int    // the text before it was passed on, or replaced by Mark
-	at    int    // from here on a token may begin
-	busy  bool   // the walk waits for text, or grows
-	walk  walk
-	tried int // formats at this place that did not fit
-	clean []byte
+	known  *index
+	found  func(kind string)
+	text   []byte         // some of the text that was passed on, as context of a token, then the text that was not
+	done   int            // the text before it was passed on, or replaced by Mark
+	at     int            // from here on a token may begin
+	rest   *regexp.Regexp // the token that ends at at goes on as far as this matches; nil: there is none
+	clean  []byte
+	reader reader // of a match
 }
-
-// before is the number of bytes in front of a token that are inspected.
-const before = 64
 
 // add takes the next piece of text, and returns the text that can be passed on, which is valid until the next call.
 // After the last piece, nothing is held back.
 func (s *scan) add(p []byte, last bool) []byte {
 	s.clean = s.clean[:0]
-	s.trim()
+	if n := s.done - before; n > 0 {
+		s.text = s.text[:copy(s.text, s.text[n:])]
+		s.done, s.at = s.done-n, s.at-n
+	}
 	s.text = append(s.text, p...)
 	for s.step(last) {
 	}
-	if !s.busy {
-		hold := 0
-		if !last {
-			hold = s.known.begins(s.text)
-		}
-		s.pass(len(s.text) - hold)
-	} else if !s.walk.sure {
-		s.pass(s.walk.from)
+	if last {
+		s.at = len(s.text)
 	}
+	s.pass(s.at)
 	return s.clean
 }
 
 // pass lets the text go up to a position.
 func (s *scan) pass(to int) {
-	if to > s.done {
-		s.clean = append(s.clean, s.text[s.done:to]...)
-		s.done = to
-	}
-}
-
-// trim drops text that is too far back to matter.
-func (s *scan) trim() {
-	n := min(s.done, s.at) - before - window
-	if n <= 0 {
-		return
-	}
-	s.text = s.text[:copy(s.text, s.text[n:])]
-	s.done -= n
-	s.at -= n
-	s.walk.moved(n)
+	s.clean = append(s.clean, s.text[s.done:to]...)
+	s.done = to
 }
 
 // step goes on to the next place where something is decided. It reports whether there is more text to go through.
 func (s *scan) step(last bool) bool {
-	if s.busy && s.walk.sure {
-		return s.grow(last)
-	}
-	var entries []entry
-	if s.busy {
-		entries = s.known.at(binary.BigEndian.Uint32(s.text[s.at:]))
-	} else {
-		s.at, entries = s.known.skip(s.text, s.at)
-		s.tried = 0
-	}
-	if entries == nil {
-		return false
-	}
-	for ; s.tried < len(entries); s.tried++ {
-		if !s.busy && !s.begin(&entries[s.tried]) {
-			continue
-		}
-		switch s.walk.follow(s.text, last) {
-		case waits:
-			s.busy = true
+	if s.rest != nil {
+		s.at += len(s.rest.Find(s.text[s.at-16:])) - 16
+		if s.done = s.at; s.at == len(s.text) {
 			return false
-		case fits:
-			if s.accept() {
-				return true
-			}
 		}
-		s.busy = false
+		s.rest = nil
+	}
+	var heads []head
+	s.at, heads = s.known.skip(s.text, s.at)
+	for _, h := range heads {
+		found, waits := s.match(h, last)
+		if waits {
+			return false
+		} else if found != nil && h.format.check(found) {
+			s.mask(h.format, found)
+			return true
+		}
+	}
+	if heads == nil {
+		return false
 	}
 	s.at++
 	return true
 }
 
-// begin starts a walk if the text before it allows one.
-func (s *scan) begin(e *entry) bool {
-	from, begin := s.at+int(e.behind), e.format.begins[e.begin]
-	if from < s.done || !e.format.apart.stands(s.behind(from)) {
-		return false
+// match returns the token that a format makes of the text at the scan's place, nil if there is none, and whether that
+// depends on text that is yet to come.
+func (s *scan) match(h head, last bool) (found *token, waits bool) {
+	f, text, behind := h.format, s.text[s.at:], s.text[max(0, s.at-before):s.at]
+	n := min(len(h.text), len(text))
+	if string(text[:n]) != h.text[:n] || !f.mayStandBehind(behind) {
+		return nil, false
+	} else if n < len(h.text) {
+		return nil, !last
 	}
-	s.walk = walk{format: e.format, begin: begin, beginLen: len(begin), from: from, secret: from, at: from}
-	return true
+	if i := bytes.IndexAny(text[n:min(n+f.within, len(text))], f.stops); i >= 0 && text[n+i] != '@' {
+		return nil, false
+	}
+	r := &s.reader
+	*r = reader{text: text[n:min(reach, len(text))], more: !last && len(text) < reach}
+	f.compile.Do(f.compilePatterns)
+	place := f.body.FindReaderSubmatchIndex(r)
+	if r.more && r.ended {
+		return nil, true
+	} else if place == nil || !f.before.Match(behind) {
+		return nil, false
+	}
+	return &token{behind, text[:n+place[3]], text[n+place[2] : n+place[3]]}, false
 }
 
-// behind returns some of the text before a position.
-func (s *scan) behind(from int) []byte { return s.text[max(0, from-before):from] }
-
-// accept reports whether a matching walk is a token, by the format's check, and masks it.
-func (s *scan) accept() bool {
-	w := &s.walk
-	random := max(w.secret, w.from+w.beginLen)
-	if !w.format.check(token{s.behind(w.from), s.text[w.from:w.at], s.text[random:w.at]}) {
-		return false
+// mayStandBehind reports whether a token may stand behind this text: it does not end in a byte of the format's class,
+// or an escape ends there, as in JSON, a URL or coloured text.
+func (f *format) mayStandBehind(text []byte) bool {
+	if f.apart == "" {
+		return true
 	}
-	s.found(w.format.kind)
-	s.pass(w.secret)
+	text = text[max(0, len(text)-16):]
+	b := text[len(text)-1]
+	switch {
+	case '0' <= b && b <= '9' || 'A' <= b && b <= 'Z' || 'a' <= b && b <= 'z':
+		return (b == 'm' || bytes.ContainsAny(text[max(0, len(text)-6):], `\%`)) && escape().Match(text)
+	}
+	return f.apart != base64URL || b != '_' && b != '-'
+}
+
+// mask replaces a token by Mark.
+func (s *scan) mask(f *format, t *token) {
+	s.found(f.kind)
+	end := s.at + len(t.whole)
+	if f.bare {
+		s.at = end - len(t.secret)
+	}
+	s.pass(s.at)
 	s.clean = append(s.clean, Mark...)
-	w.sure, w.end, w.n = true, w.at, 0
-	s.done, s.at, s.busy = w.end, w.end, true
-	return true
-}
-
-// grow masks the continuation of a token.
-func (s *scan) grow(last bool) bool {
-	verdict := s.walk.follow(s.text, last)
-	s.done, s.at = s.walk.end, s.walk.end
-	if verdict == waits {
-		return false
-	}
-	s.busy = false
-	return true
+	s.done, s.at, s.rest = end, end, f.after
 }
 
 // wipe clears the text in memory.
 func (s *scan) wipe() {
 	clear(s.text[:cap(s.text)])
 	clear(s.clean[:cap(s.clean)])
-	s.text, s.clean, s.done, s.at, s.busy = nil, nil, 0, 0, false
+	s.text, s.clean, s.done, s.at, s.rest = nil, nil, 0, 0, nil
+}
+
+// reader reads bytes as runes for a regular expression, which reads one rune ahead. Where more text is to come, it
+// therefore has one more rune: only a match that needs this one, too, reads the end.
+type reader struct {
+	text  []byte
+	at    int
+	more  bool
+	ended bool // the end was read: what follows decides
+}
+
+func (r *reader) ReadRune() (rune, int, error) {
+	r.at++
+	switch {
+	case r.at <= len(r.text):
+		return rune(r.text[r.at-1]), 1, nil
+	case r.more && r.at == len(r.text)+1:
+		return unicode.MaxRune, 1, nil
+	}
+	r.ended = true
+	return 0, 0, io.EOF
 }

@@ -6,7 +6,10 @@
 // no tokens.
 package tokens
 
-import "io"
+import (
+	"io"
+	"slices"
+)
 
 // Mark replaces a token in text.
 const Mark = "***REDACTED***"
@@ -17,34 +20,20 @@ const Mark = "***REDACTED***"
 // With mask it holds back a possible beginning of a token until that is decided, at most 4 KB, and Close releases it;
 // without mask it holds nothing back. It is not safe for concurrent use.
 func NewWriter(w io.Writer, mask bool, found func(kind string)) io.WriteCloser {
-	return &writer{w: w, mask: mask, scan: &scan{known: known(), found: found, text: []byte{'\n'}, done: 1}}
-}
-
-// May reports whether a token may begin in text, which a writer would then have to scan. It rejects most short texts,
-// hashes and names, at a fraction of the cost of a writer.
-func May(text string) bool {
-	var room [512]byte                             // on the stack
-	all := append(append(room[:0], '\n'), text...) // behind a line's end, as in NewWriter
-	_, entries := known().skip(all, 0)
-	return entries != nil
+	return &writer{w: w, mask: mask, scan: scan{known: known(), found: found, text: []byte{'\n'}, done: 1, at: 1}}
 }
 
 // writer is the writer of NewWriter.
 type writer struct {
 	w    io.Writer
 	mask bool
-	scan *scan
+	scan scan
 	err  error // of the first call that failed; io.ErrClosedPipe after Close
 }
 
-// scanSize is the number of bytes that are scanned at once, so that their copy stays in the processor's cache.
-const scanSize = 32 << 10
-
 // Write fails with the error of the underlying writer, and afterwards always returns that error.
 func (w *writer) Write(p []byte) (int, error) {
-	for rest := p; len(rest) > 0 && w.err == nil; {
-		piece := rest[:min(scanSize, len(rest))]
-		rest = rest[len(piece):]
+	for piece := range slices.Chunk(p, 32<<10) { // so that a copy stays in the processor's cache
 		w.pass(piece, false)
 	}
 	if w.err != nil {
@@ -58,9 +47,7 @@ func (w *writer) Close() error {
 	if w.err == io.ErrClosedPipe {
 		return nil
 	}
-	if w.err == nil {
-		w.pass(nil, true)
-	}
+	w.pass(nil, true)
 	err := w.err
 	w.err = io.ErrClosedPipe
 	w.scan.wipe()
@@ -68,6 +55,9 @@ func (w *writer) Close() error {
 }
 
 func (w *writer) pass(p []byte, last bool) {
+	if w.err != nil {
+		return
+	}
 	clean := w.scan.add(p, last)
 	if !w.mask {
 		clean = p

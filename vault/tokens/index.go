@@ -1,0 +1,67 @@
+package tokens
+
+import (
+	"strings"
+	"sync"
+)
+
+// index finds the heads of all formats. Ordinary text is skipped with one lookup in a table of 8 KB for each byte.
+type index struct {
+	may    [1 << 16 / 64]uint64 // a bit for the hash of each window
+	heads  map[string][]head    // by their first three bytes; behind a shorter head stands a letter or a digit
+	begins map[string]bool      // one and two bytes with which heads begin
+}
+
+// window is the number of bytes that decide whether a token may begin at a place.
+const window = 3
+
+// head is a text with which a format begins.
+type head struct {
+	text   string
+	format *format
+}
+
+// known is the index of all formats, made on first use.
+var known = sync.OnceValue(func() *index {
+	x := &index{heads: map[string][]head{}, begins: map[string]bool{}}
+	for _, f := range formats() {
+		for text := range strings.FieldsSeq(f.heads) {
+			x.add(text, head{text, f})
+		}
+	}
+	return x
+})
+
+// add adds a head that begins with a text.
+func (x *index) add(text string, h head) {
+	if len(text) < window {
+		for _, b := range "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" {
+			x.add(text+string(b), h)
+		}
+		return
+	}
+	text = text[:window]
+	x.begins[text[:1]], x.begins[text[:2]] = true, true
+	x.heads[text] = append(x.heads[text], h)
+	i := hash([]byte(text))
+	x.may[i/64] |= 1 << (i % 64)
+}
+
+func hash(b []byte) uint32 {
+	return (uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])) * 0x9e3779b1 >> 16
+}
+
+// skip returns the first place in text, from i on, where a token may begin, if only with its first byte, or else the
+// end, and the heads that may be there.
+func (x *index) skip(text []byte, i int) (int, []head) {
+	for ; i+window <= len(text); i++ {
+		if h := hash(text[i : i+window]); x.may[h/64]>>(h%64)&1 != 0 {
+			if heads := x.heads[string(text[i:i+window])]; heads != nil {
+				return i, heads
+			}
+		}
+	}
+	for ; i < len(text) && !x.begins[string(text[i:])]; i++ {
+	}
+	return i, nil
+}
