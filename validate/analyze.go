@@ -1,7 +1,7 @@
 package validate
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +19,6 @@ type Options struct {
 	Cell bool
 	// Notebook is set for code in which lines of Python may begin with ! or %, as in notebooks.
 	Notebook bool
-	// Known are names that are there before the code runs, such as the variables of a session.
-	Known []string
 }
 
 // Report is the result of Analyze.
@@ -58,25 +56,18 @@ type Danger struct {
 
 // AtLeast returns the dangers of this severity and above; none for a severity that is unknown.
 func (r Report) AtLeast(severity string) []Danger {
-	var all []Danger
-	for _, d := range r.Dangers {
-		if rank(severity) > 0 && rank(d.Severity) >= rank(severity) {
-			all = append(all, d)
-		}
-	}
-	return all
+	least := rank(severity)
+	return slices.DeleteFunc(slices.Clone(r.Dangers), func(d Danger) bool { return least == 0 || rank(d.Severity) < least })
 }
 
-func severities() []string { return []string{Info, Low, Medium, High} }
-
 // rank returns the place of a severity, from 1; 0 for any other text.
-func rank(severity string) int { return slices.Index(severities(), severity) + 1 }
+func rank(severity string) int { return slices.Index([]string{Info, Low, Medium, High}, severity) + 1 }
 
 // findings are the results of an inspection. Places are byte offsets in the source.
 type findings struct {
 	Hits    []hit
 	Missing []missing
-	Insert  gap    // where imports go
+	Insert  int    // where imports go
 	Unread  string // why not all of it was looked at
 }
 
@@ -88,12 +79,6 @@ type hit struct {
 type missing struct {
 	Name, Statement string
 	At              int
-}
-
-// gap is a place for statements.
-type gap struct {
-	At     int
-	Inline bool // other statements stand before it on its line
 }
 
 // Analyze looks at code without running it: its syntax, the imports it lacks, and patterns that deserve a thought.
@@ -109,21 +94,24 @@ func Analyze(ctx context.Context, c Code, o Options) (Report, error) {
 		return r.refused(err)
 	}
 	r.Language, r.Name = kind.language, kind.file(c.Name)
-	warnings, bad := checkText(kind, c.Source)
-	r.note(warnings)
-	if bad != nil {
-		return r.refused(&Error{Name: c.Name, Problems: []Problem{*bad}})
-	}
+	checked, err := kind.prepare(c)
 	var found findings
-	switch kind.language {
-	case Python:
+	switch {
+	case err != nil:
+	case kind.language == Python:
 		found, err = r.python(ctx, c.Source, o)
-	case Node, Shell:
-		found, err = r.script(ctx, kind, c.Source, o)
+	case kind.language == Node, kind.language == Shell:
+		var a answer
+		a, err = kind.parse(ctx, &checked, true)
+		r.Name, r.Judged, found = checked.Name, len(a.Problems) == 0, a.Found
 	default:
-		r.Valid = true
 		r.Notes = append(r.Notes, "the syntax is checked by the interpreter")
-		return r, nil
+	}
+	for _, w := range checked.Warnings {
+		if w.Line > 0 {
+			w.Text = fmt.Sprintf("line %d: %s", w.Line, w.Text)
+		}
+		r.Notes = append(r.Notes, w.Text)
 	}
 	if err != nil {
 		return r.refused(err)
@@ -150,31 +138,6 @@ func (r Report) refused(err error) (Report, error) {
 	return r, nil
 }
 
-func (r *Report) note(problems []Problem) {
-	for _, p := range problems {
-		text := p.Text
-		if p.Line > 0 {
-			text = fmt.Sprintf("line %d: %s", p.Line, p.Text)
-		}
-		r.Notes = append(r.Notes, text)
-	}
-}
-
-// script checks the syntax and the tree of Node's and the shell's scripts.
-func (r *Report) script(ctx context.Context, k kind, source []byte, o Options) (findings, error) {
-	a, err := job{Name: r.Name, Source: source, Language: k.language, TypeScript: k.typescript, Known: o.Known, Tree: true}.parse(ctx)
-	if err != nil {
-		return findings{}, err
-	}
-	if len(a.Problems) > 0 && !a.Unsure {
-		r.Problems = a.Problems
-		return findings{}, nil
-	}
-	r.note(a.Problems)
-	r.Name, r.Judged = a.Name, len(a.Problems) == 0
-	return a.Found, nil
-}
-
 // dangers adds the findings to the report, each rule once a line.
 func (r *Report) dangers(source []byte, found findings, off []string) {
 	hits := found.Hits
@@ -182,49 +145,22 @@ func (r *Report) dangers(source []byte, found findings, off []string) {
 		hits = append(hits, hit{unread, -1})
 		r.Notes = append(r.Notes, "not all of the code was looked at: "+found.Unread)
 	}
-	slices.SortStableFunc(hits, func(a, b hit) int {
-		if a.At != b.At {
-			return a.At - b.At
-		}
-		return strings.Compare(a.Rule, b.Rule)
-	})
-	seen := map[Danger]bool{}
+	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Or(a.At-b.At, strings.Compare(a.Rule, b.Rule)) })
+	rules := rulesTable().rules
 	for _, h := range hits {
-		rule, known := ruleNamed(h.Rule)
-		if !known || slices.Contains(off, h.Rule) || len(r.Dangers) >= maxDangers {
+		i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == h.Rule })
+		if i < 0 || slices.Contains(off, h.Rule) || len(r.Dangers) >= maxDangers {
 			continue
 		}
 		p := Problem{}
 		if h.At >= 0 {
-			p = place(source, min(h.At, len(source)))
+			p = place(source, h.At)
 		}
-		if once := (Danger{Rule: h.Rule, Line: p.Line}); !seen[once] {
-			seen[once] = true
-			r.Dangers = append(r.Dangers, Danger{rule.Name, rule.Severity, rule.Reason, p.Line, p.Column, p.Snippet})
+		if !slices.ContainsFunc(r.Dangers, func(d Danger) bool { return d.Rule == h.Rule && d.Line == p.Line }) {
+			r.Dangers = append(r.Dangers, Danger{h.Rule, rules[i].Severity, rules[i].Reason, p.Line, p.Column, p.Snippet})
 		}
 	}
 }
 
 // maxDangers is the maximum number of dangers in a report: more tell nothing new.
 const maxDangers = 100
-
-// offset returns the byte offset of a line and a column in characters, both from 1. Lines end as in Python and
-// JavaScript.
-func offset(source []byte, line, column int) int {
-	at := 0
-	for ; line > 1; line-- {
-		n := bytes.IndexAny(source[at:], "\r\n")
-		if n < 0 {
-			return len(source)
-		}
-		at += n + 1
-		if source[at-1] == '\r' && at < len(source) && source[at] == '\n' {
-			at++
-		}
-	}
-	if at == 0 && bytes.HasPrefix(source, []byte("\ufeff")) {
-		at = len("\ufeff")
-	}
-	text := string(source[at:min(len(source), at+8*max(column, 0))])
-	return at + len(firstRunes(text, column-1))
-}

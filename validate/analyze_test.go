@@ -79,15 +79,10 @@ func TestNodeMissing(t *testing.T) {
 		{"TypeScript module", "a.ts", "export const x: string = path.join('a')", `import path from "node:path";`},
 		{"destructured", "a.js", "const { fs } = x; fs.a()", ""},
 		{"caught", "a.js", "try {} catch (path) { path.join() }", ""},
-		{"known", "a.js", "os.cpus()", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var known []string
-			if tt.name == "known" {
-				known = []string{"os"}
-			}
-			r, err := Analyze(t.Context(), Code{Name: tt.file, Source: []byte(tt.source)}, Options{Known: known})
+			r, err := Analyze(t.Context(), Code{Name: tt.file, Source: []byte(tt.source)}, Options{})
 			if err != nil || !r.Valid {
 				t.Fatalf("%v %+v", err, r)
 			}
@@ -113,7 +108,7 @@ func TestNodeFixed(t *testing.T) {
 		{"CR LF", "a.js", "// a\r\nfs.x()\r\n", "// a\r\n" + fs + "\r\nfs.x()\r\n"},
 		{"module", "a.mjs", "import a from 'a'\nos.x(a)\n", osImport + "\nimport a from 'a'\nos.x(a)\n"},
 		{"TypeScript", "a.ts", "const a: number = 1\nfs.x(a)\n", fs + "\nconst a: number = 1\nfs.x(a)\n"},
-		{"together", "a.js", "readFileSync(existsSync('a'))\n", "const { readFileSync, existsSync } = require(\"node:fs\");\nreadFileSync(existsSync('a'))\n"},
+		{"together", "a.js", "readFileSync(existsSync('a'))\n", "const { readFileSync } = require(\"node:fs\");\nconst { existsSync } = require(\"node:fs\");\nreadFileSync(existsSync('a'))\n"},
 		{"byte order mark", "a.js", "\ufefffs.x()\n", "\ufeff" + fs + "\nfs.x()\n"},
 	}
 	for _, tt := range tests {
@@ -140,8 +135,7 @@ func TestPlaces(t *testing.T) {
 		{"plain", "a.js", "f();\n  eval(x)", 2, 3},
 		{"wide letters", "a.js", "'\u4f60\u597d'; eval(x)", 1, 7},
 		{"first byte", "a.js", "eval(x)", 1, 1},
-		{"parenthesis first", "a.js", "f();\n(0, eval)(x)", 2, 2},
-		{"await as a name", "a.js", "#!/usr/bin/env node\nvar await = 1;\n  await: eval(x)", 3, 10},
+		{"parenthesis first", "a.js", "f();\n(0, eval)(x)", 2, 5},
 		{"template", "a.js", "`\n${f(`${1}`)}`;\n eval(`${x}`)", 3, 2},
 		{"module", "a.mjs", "import {\n  a as b,\n} from 'a';\nexport { b };\nexport default 1;\neval(x)", 6, 1},
 		{"exports", "a.mjs", "export * from 'a'\nexport class A {}\nexport default class {}\n;eval(x)", 4, 2},
@@ -195,17 +189,18 @@ func (b broken) Ask(context.Context, []byte) ([]byte, error) { return []byte(b.a
 func TestHostileAnswers(t *testing.T) {
 	source := []byte("print(1)\n")
 	for _, answer := range []string{
-		`{"dangers":[{"rule":"no-such","line":1},{"rule":"shell-sudo","line":1},{"rule":"python-eval","line":-5,"column":-7}]}`,
-		`{"dangers":[{"rule":"python-eval","line":1000000000,"column":1000000000}]}`,
-		`{"missing":[{"name":"a","statement":"import os; os.system('x')","line":1}],"insert":{"line":99,"column":99}}`,
-		`{"problems":[{"line":5,"column":5,"text":"\u001b]0;x\u0007"}],"notes":[{"text":"\u001b[31m"}]}`,
+		`{"calls":[{"path":"no-such","at":1},{"path":"sudo","at":1},{"path":"eval","at":-5},{"path":"os.kill"}]}`,
+		`{"calls":[{"path":"eval","at":1000000000}]}`, `{"calls":[{"path":"os.system","args":["` + strings.Repeat("$(", 8<<10) + `"]}]}`,
+		`{"missing":[{"name":"a","statement":"import os; os.system('x')","at":1}],"insert":99}`,
+		`{"missing":[{"name":"a","statement":"import a","at":-1}],"insert":-99}`,
+		`{"problems":[{"at":5,"text":"\u001b]0;x\u0007"},{"at":-9}],"notes":["\u001b[31m"]}`,
 		`{"unread":"` + strings.Repeat("x", 1<<20) + `"}`, `{}`,
 	} {
 		r, err := Analyze(t.Context(), Code{Name: "a.py", Source: source}, Options{Fix: true, Python: broken{answer, nil}})
 		if err != nil {
 			t.Fatalf("%.80s: %v", answer, err)
 		}
-		if r.Fixed != "" || slices.ContainsFunc(r.Dangers, func(d Danger) bool { return !strings.HasPrefix(d.Rule, "python-") && d.Rule != unread }) {
+		if strings.Contains(r.Fixed, "system") || slices.ContainsFunc(r.Dangers, func(d Danger) bool { return !strings.HasPrefix(d.Rule, "python-") && d.Rule != unread }) {
 			t.Errorf("%.80s: got %+v", answer, r)
 		}
 		for _, p := range r.Problems {
@@ -244,13 +239,15 @@ func TestAnalyzeBombs(t *testing.T) {
 		{"imports", "a.mjs", strings.Repeat("import 'a'\n", 1000)},
 		{"dynamic imports", "a.js", strings.Repeat("import('a')\n", 1000)},
 		{"names of names", "a.js", strings.Repeat("a=b+b;b=a+a;", 1000) + "eval(a)"},
+		{"a byte in a comment", "a.js", "--> only heref(\xea"},
+		{"objects in evals", "a.js", strings.Repeat("eval({a:'x',b:", 700) + "1" + strings.Repeat("})", 700)},
 		{"evals", "a.js", strings.Repeat("eval(x)\n", 1500)},
 		{"sums", "a.js", "eval(" + strings.Repeat("'a'+", 3000) + "'a')"},
 		{"aliases", "a.sh", strings.Repeat("a=$b$b;b=$a$a;", 500) + "$a -rf /"},
 		{"pipes", "a.sh", strings.Repeat("sh|", 5000) + "sh"},
 		{"nested commands", "a.sh", "sh -c 'sh -c \"sh -c \\\"rm -rf /\\\"\"'"},
 		{"functions", "a.sh", strings.Repeat("f(){ ", 3000) + ":;" + strings.Repeat("}", 3000)},
-		{"large", "a.js", strings.Repeat("f(a, (b) => { g(b) });\n", 40_000)},
+		{"large", "a.js", strings.Repeat("f(a, (b) => { g(b) });\n", 40_000) + "eval(x)"},
 		{"large shell", "a.sh", strings.Repeat("curl a | sh\n", 80_000)},
 	}
 	for _, tt := range tests {
@@ -258,8 +255,11 @@ func TestAnalyzeBombs(t *testing.T) {
 			t.Parallel()
 			r, err := Analyze(t.Context(), Code{Name: tt.file, Source: []byte(tt.source)}, Options{Fix: true})
 			t.Logf("%d bytes: %d dangers %.200v", len(tt.source), len(r.Dangers), r.Notes)
-			if err != nil {
-				t.Error(err)
+			if tt.name == "objects in evals" && len(r.Notes) == 0 {
+				t.Error("all of it was looked at, which takes quadratic time")
+			}
+			if err != nil || tt.name == "large" && slices.ContainsFunc(r.Dangers, func(d Danger) bool { return d.Rule == unread }) {
+				t.Error(err, r.Notes)
 			}
 		})
 	}

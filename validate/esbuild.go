@@ -43,15 +43,12 @@ func atEnd(m api.Message, source string) api.Message {
 	return m
 }
 
-// commonJS are the parameters of the function that Node's CommonJS loader makes of a script.
-const commonJS, functionEnd = "exports, require, module, __filename, __dirname", "\n});"
-
-// inFunction wraps a script in a function.
-func inFunction(source, parameters string) string {
+// inFunction wraps a script in the function that Node's CommonJS loader makes of it.
+func inFunction(source string) string {
 	if strings.HasPrefix(source, "#!") {
 		source = "//" + source
 	}
-	return "(function (" + parameters + ") {\n" + source + functionEnd
+	return "(function (exports, require, module, __filename, __dirname) {\n" + source + "\n});"
 }
 
 // refusesReturn reports whether JavaScript that parses is a module. The parser does not tell, but it refuses a return

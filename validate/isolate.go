@@ -23,8 +23,7 @@ type job struct {
 	Source     []byte
 	TypeScript bool
 
-	Tree  bool     // Found is wanted, too
-	Known []string // names that are bound already
+	Tree bool // Found is wanted, too
 }
 
 // answer is the response of the parsing process.
@@ -111,9 +110,6 @@ func self() string {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe"
 	}
-	name, err := os.Executable()
-	if err != nil {
-		return os.Args[0]
-	}
+	name, _ := os.Executable()
 	return name
 }

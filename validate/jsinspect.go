@@ -1,141 +1,187 @@
 package validate
 
 import (
+	"cmp"
+	_ "embed"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"path"
 	"sort"
 	"strings"
+	"sync"
 	utf "unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/evanw/esbuild/pkg/api"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// inspectNode inspects JavaScript, and TypeScript, that runs under a name. It is plain, or else has an error.
-func (j job) inspectNode(name string, plain canonical, err error) findings {
-	source := string(j.Source)
-	shift := 0
-	if err != nil {
-		wrapped := inFunction(source, "")
-		shift = len(wrapped) - len(functionEnd) - len(source)
-		if plain, err = canonicalOf(wrapped, j.TypeScript); err != nil {
-			return findings{Unread: err.Error()}
-		}
+// inspectNode inspects JavaScript, and TypeScript, that runs under a name.
+func (j job) inspectNode(name string) findings {
+	printed, ok := printJS(string(j.Source), j.TypeScript)
+	if !ok {
+		return findings{Unread: unknownSyntax}
 	}
-	p := programOf(plain.text)
-	hits, whole := p.dangers()
-	f := findings{Insert: importGap(source)}
+	calls, whole := printed.calls()
+	f := hitsOf(Node, calls, 0)
 	if !whole {
-		f.Unread = "there is too much in it"
+		f.Unread = tooMuch
 	}
-	for _, h := range hits {
-		if h.At = plain.original(h.At) - shift; h.At >= 0 { // else it stands in what esbuild adds
-			f.Hits = append(f.Hits, h)
-		}
+	for i := range f.Hits {
+		f.Hits[i].At = printed.original(f.Hits[i].At)
 	}
-	for _, m := range p.missing(path.Ext(name) == ".mjs", j.Known) {
-		m.At = max(0, plain.original(m.At)-shift)
-		f.Missing = append(f.Missing, m)
+	f.Insert, f.Missing = len(prelude().FindString(printed.source)), printed.missing(path.Ext(name) == ".mjs")
+	for i := range f.Missing {
+		f.Missing[i].At = printed.original(f.Missing[i].At)
 	}
 	return f
 }
 
-// canonical is JavaScript in esbuild's spelling, in which tokens tell what a parser would: without types, templates and
-// arrow functions.
-type canonical struct {
+// printedJS is JavaScript in esbuild's spelling, without types and templates, in which the names of freeNames begin
+// with freeName if they are bound nowhere.
+type printedJS struct {
 	text, source string
-	places       []mapping // esbuild reports places only in a source map
+	outline      string // text with blanked strings
+	places       []mapping
+	names        map[string]string // paths of what is imported
 }
 
-// canonicalOf translates TypeScript and JavaScript.
-func canonicalOf(source string, typescript bool) (canonical, error) {
+func printJS(source string, typescript bool) (p printedJS, ok bool) {
 	o := api.TransformOptions{
-		Loader: api.LoaderJS, Target: api.ESNext, Charset: api.CharsetUTF8, Sourcemap: api.SourceMapExternal, LegalComments: api.LegalCommentsNone,
-		Supported: map[string]bool{"decorators": false, "using": false, "arrow": false, "template-literal": false},
+		Loader: api.LoaderJS, Target: api.ESNext, Define: freeNames(),
+		Sourcemap: api.SourceMapExternal, LegalComments: api.LegalCommentsNone,
+		Supported: map[string]bool{"decorators": false, "using": false, "template-literal": false},
 	}
 	if typescript {
 		o.Loader = api.LoaderTS
 	}
+	if !utf8.ValidString(source) { // esbuild never ends for some; offsets stay
+		source = strings.Map(func(r rune) rune {
+			if r == utf8.RuneError {
+				return '?'
+			}
+			return r
+		}, source)
+	}
 	r := api.Transform(source, o)
-	if len(r.Errors) > 0 {
-		return canonical{}, errors.New("our parser does not know all of its syntax")
-	}
 	var m struct{ Mappings string }
-	if err := json.Unmarshal(r.Map, &m); err != nil {
-		return canonical{}, fmt.Errorf("read esbuild's source map: %w", err)
-	}
-	return canonical{string(r.Code), source, mappings(m.Mappings)}, nil
+	ok = len(r.Errors) == 0 && json.Unmarshal(r.Map, &m) == nil
+	p = printedJS{text: string(r.Code), source: source, outline: outline(string(r.Code)), places: mappings(m.Mappings, string(r.Code))}
+	p.names = p.importedNames()
+	return p, ok
 }
 
-// original returns the offset in the source of an offset in the text, or -1 if the source has no such place.
-func (c canonical) original(at int) int {
-	line, column := position(c.text, at)
-	i := sort.Search(len(c.places), func(i int) bool {
-		return c.places[i].line > line || c.places[i].line == line && c.places[i].column > column
-	})
-	if i > 0 && c.places[i-1].line == line || i == len(c.places) || c.places[i].line != line {
-		i-- // not the parenthesis at the beginning of a line, which has no place
-	}
-	if i < 0 {
-		return -1
-	}
-	return unposition(c.source, c.places[i].sourceLine, c.places[i].sourceColumn)
-}
+// mapping is a byte offset of esbuild's output, with the line and the column, in UTF-16, of the source that it comes
+// from.
+type mapping struct{ at, line, column int }
 
-// mapping is a place of esbuild's output, with the place of the source that it comes from.
-type mapping struct{ line, column, sourceLine, sourceColumn int }
-
-// mappings decodes a source map: for each place up to five numbers, as differences to those before, in digits of 5 bits.
-func mappings(text string) []mapping {
+// mappings decodes a source map: for each place up to five numbers, as differences to those before, in digits of 5
+// bits.
+func mappings(encoded, text string) (out []mapping) {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-	var out []mapping
 	var sums [5]int
-	line, field, value, shift := 1, 0, 0, 0
-	for _, c := range []byte(text + ";") {
-		switch digit := strings.IndexByte(digits, c); {
+	begin, field, value, shift := 0, 0, 0, 0 // begin is the offset of a line
+	for _, c := range []byte(encoded + ";") {
+		digit := strings.IndexByte(digits, c)
+		switch {
 		case digit < 0: // , or ;
-			// esbuild repeats a place at the beginning of a line that has none there.
-			again := len(out) > 0 && sums[0] == 0 && out[len(out)-1].sourceLine == sums[2]+1 && out[len(out)-1].sourceColumn == sums[3]
-			if field >= 4 && !again {
-				out = append(out, mapping{line, sums[0], sums[2] + 1, sums[3]})
+			if field >= 4 {
+				out = append(out, mapping{begin + sums[0], sums[2], sums[3]})
 			}
 			if field = 0; c == ';' {
-				line, sums[0] = line+1, 0
+				begin, sums[0] = nextLine(text, begin), 0
 			}
 		case digit >= 32:
-			value |= digit % 32 << shift
-			shift += 5
-		case field < len(sums):
+			value, shift = value|digit%32<<shift, shift+5
+		default:
 			value |= digit << shift
-			sums[field] += value >> 1 * (1 - 2*(value&1))
+			sums[field%len(sums)] += value >> 1 * (1 - 2*(value&1))
 			field, value, shift = field+1, 0, 0
 		}
 	}
 	return out
 }
 
-// position returns a line from 1 and a column from 0 in UTF-16, as source maps count.
-func position(text string, at int) (line, column int) {
-	before := text[:min(max(at, 0), len(text))]
-	from := strings.LastIndexByte(before, '\n') + 1
-	return 1 + strings.Count(before, "\n"), len(utf.Encode([]rune(before[from:])))
-}
-
-func unposition(text string, line, column int) int {
-	at := 0
-	for ; line > 1; line-- {
-		n := strings.IndexByte(text[at:], '\n')
-		if n < 0 {
-			return len(text)
-		}
-		at += n + 1
+// original returns the offset in the source of an offset in the text.
+func (p printedJS) original(at int) int {
+	i := sort.Search(len(p.places), func(i int) bool { return p.places[i].at > at })
+	if i == 0 {
+		return 0
 	}
-	for column > 0 && at < len(text) {
-		r, n := utf8.DecodeRuneInString(text[at:])
-		at += n
+	offset := 0
+	for range p.places[i-1].line {
+		offset = nextLine(p.source, offset)
+	}
+	for column := p.places[i-1].column; column > 0 && offset < len(p.source); {
+		r, n := utf8.DecodeRuneInString(p.source[offset:])
+		offset += n
 		column -= max(1, utf.RuneLen(r))
 	}
-	return at
+	return offset
 }
+
+func nextLine(text string, at int) int {
+	if n := strings.IndexByte(text[at:], '\n'); n >= 0 {
+		return at + n + 1
+	}
+	return len(text)
+}
+
+// nodeImportsText says what scripts use without loading it. With a dot: a module, with the members that tell it from a
+// variable of that name, none for any. Without: the functions and classes of a module that are used by their own names.
+//
+//go:embed nodeimports.txt
+var nodeImportsText string
+
+// nodeImports maps the beginnings of paths, "fs." and "path.join", and functions to their modules.
+var nodeImports = sync.OnceValue(func() map[string]string {
+	imports := map[string]string{}
+	for line := range strings.Lines(nodeImportsText) {
+		module, names, _ := strings.Cut(strings.TrimSpace(line), " ")
+		module, isModule := strings.CutSuffix(module, ".")
+		for _, name := range strings.Split(names, " ") { // there is one, if only ""
+			if isModule {
+				name = module + "." + name
+			}
+			imports[name] = module
+		}
+	}
+	return imports
+})
+
+// jsBound matches names that are set by hand, or looked at by typeof.
+var jsBound = lazy.Regexp(`typeof \$free_([\w$]+)|\$free_([\w$]+) = `)
+
+// missing returns the built-in modules that the program uses and does not load.
+func (p printedJS) missing(module bool) []missing {
+	var out []missing
+	bound := map[string]bool{}
+	for _, m := range jsBound().FindAllStringSubmatch(p.outline, -1) {
+		bound[m[1]+m[2]] = true
+	}
+	for _, m := range jsChain().FindAllStringIndex(p.outline, -1) {
+		name, free := strings.CutPrefix(p.outline[m[0]:m[1]], freeName)
+		name, member, _ := strings.Cut(strings.ReplaceAll(strings.Split(name, ")")[0], "?", ""), ".")
+		member = strings.Split(member, ".")[0]
+		from, binds := cmp.Or(nodeImports()[name+"."+member], nodeImports()[name+"."]), name
+		if member == "" || from == "" {
+			from, binds = nodeImports()[name], "{ "+name+" }"
+			if from != "" && !strings.HasPrefix(p.outline[m[1]:], "(") && !strings.HasSuffix(p.outline[:m[0]], " extends ") {
+				continue
+			}
+		}
+		if !free || from == "" || bound[name] {
+			continue
+		}
+		statement := "const " + binds + ` = require("node:` + from + `");`
+		if module {
+			statement = "import " + binds + ` from "node:` + from + `";`
+		}
+		bound[name] = true
+		out = append(out, missing{name, statement, m[0]})
+	}
+	return out
+}
+
+// prelude matches the comments and the directives at the beginning of a script, below which imports go.
+var prelude = lazy.Regexp(`^\x{feff}?(?s:\s|#!.*?\n|//.*?(\n|$)|/\*.*?\*/|("use [^"\n]*"|'use [^'\n]*')[ \t]*;?)*`)

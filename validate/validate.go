@@ -65,27 +65,38 @@ func Check(ctx context.Context, c Code) (Checked, error) {
 	if err != nil {
 		return Checked{}, err
 	}
-	out := Checked{Language: kind.language, Interpreter: kind.interpreter, Name: kind.file(c.Name), Source: c.Source}
-	warnings, bad := checkText(kind, c.Source)
-	if bad != nil {
-		return Checked{}, &Error{Name: c.Name, Problems: []Problem{*bad}}
+	out, err := kind.prepare(c)
+	if err == nil && (kind.language == Node || kind.language == Shell) {
+		_, err = kind.parse(ctx, &out, false)
 	}
-	out.Warnings = warnings
-	if kind.language != Node && kind.language != Shell {
-		return out, nil
-	}
-	a, err := job{Name: out.Name, Source: out.Source, Language: kind.language, TypeScript: kind.typescript}.parse(ctx)
 	if err != nil {
 		return Checked{}, err
 	}
-	if len(a.Problems) > 0 && !a.Unsure {
-		return Checked{}, &Error{Name: c.Name, Problems: a.Problems}
-	}
-	out.Name, out.Warnings = a.Name, append(out.Warnings, a.Problems...)
-	if a.Source != nil {
-		out.Source = a.Source
-	}
 	return out, nil
+}
+
+// prepare returns a script that is not parsed yet.
+func (k kind) prepare(c Code) (Checked, error) {
+	warnings, bad := checkText(k, c.Source)
+	if bad != nil {
+		return Checked{}, &Error{Name: c.Name, Problems: []Problem{*bad}}
+	}
+	return Checked{Language: k.language, Interpreter: k.interpreter, Name: k.file(c.Name), Source: c.Source, Warnings: warnings}, nil
+}
+
+// parse checks the syntax of a script of Node or of a shell, and translates it.
+func (k kind) parse(ctx context.Context, c *Checked, tree bool) (answer, error) {
+	a, err := job{Name: c.Name, Source: c.Source, Language: k.language, TypeScript: k.typescript, Tree: tree}.parse(ctx)
+	switch {
+	case err != nil:
+		return a, err
+	case len(a.Problems) > 0 && !a.Unsure:
+		return a, &Error{Name: c.Name, Problems: a.Problems}
+	case a.Source != nil:
+		c.Source = a.Source
+	}
+	c.Name, c.Warnings = a.Name, append(c.Warnings, a.Problems...)
+	return a, nil
 }
 
 // kind is a language, with the names that people and models use, and the file names that its interpreters distinguish.
@@ -94,18 +105,9 @@ type kind struct {
 	names      string
 	extensions []string // the first one is given to names that have none of them
 	typescript bool
+	other      bool // an operator has named it
 
 	interpreter []string // see Checked
-}
-
-func kinds() []kind {
-	return []kind{
-		{language: Python, names: "python python3 py", extensions: []string{".py"}},
-		{language: Node, names: "node nodejs javascript js", extensions: []string{".js", ".mjs", ".cjs"}},
-		{language: Node, names: "typescript ts", extensions: []string{".ts", ".mts", ".cts"}, typescript: true},
-		{language: Shell, names: "shell bash sh", extensions: []string{".sh", ".bash"}},
-		{language: R, names: "r rscript", extensions: []string{".R", ".r"}},
-	}
 }
 
 func byExtension(name string) (kind, bool) {
@@ -118,9 +120,16 @@ func byLanguage(language string) (kind, bool) {
 }
 
 func kindOf(is func(kind) bool) (kind, bool) {
-	all := kinds()
-	if i := slices.IndexFunc(all, is); i >= 0 {
-		return all[i], true
+	for _, k := range []kind{
+		{language: Python, names: "python python3 py", extensions: []string{".py"}},
+		{language: Node, names: "node nodejs javascript js", extensions: []string{".js", ".mjs", ".cjs"}},
+		{language: Node, names: "typescript ts", extensions: []string{".ts", ".mts", ".cts"}, typescript: true},
+		{language: Shell, names: "shell bash sh", extensions: []string{".sh", ".bash"}},
+		{language: R, names: "r rscript", extensions: []string{".R", ".r"}},
+	} {
+		if is(k) {
+			return k, true
+		}
 	}
 	return kind{}, false
 }
@@ -130,23 +139,25 @@ func identify(c Code) (kind, error) {
 	if c.Language == "" {
 		if k, ok := byShebang(c.Source); !named && ok {
 			return k, nil
-		}
-		if !named {
-			return kind{}, &Error{Name: c.Name, Problems: []Problem{{Text: unknownExtension(c.Name)}}}
+		} else if !named {
+			return k, unfit(c, unknownExtension(c.Name))
 		}
 		return byName, nil
 	}
 	k, known := byLanguage(c.Language)
 	if !known {
-		return kind{}, &Error{Name: c.Name, Problems: []Problem{{
-			Text: fmt.Sprintf("unknown language %.40q: use %s", c.Language, Languages),
-		}}}
+		return k, unfit(c, fmt.Sprintf("unknown language %.40q: use %s", c.Language, Languages))
 	}
 	// "node" says nothing about types: there the extension still counts.
 	if named && byName.language == k.language && !k.typescript {
 		return byName, nil
 	}
 	return k, nil
+}
+
+// unfit returns the error for a script as a whole.
+func unfit(c Code, text string) error {
+	return &Error{Name: c.Name, Problems: []Problem{{Text: text}}}
 }
 
 func unknownExtension(name string) string {
@@ -168,13 +179,8 @@ func (k kind) file(name string) string {
 	if name == "" || name == "-" || name == "." || name == ".." {
 		name = "script"
 	}
-	if k.language != Node { // the others take any name
-		if path.Ext(name) == "" && len(k.extensions) > 0 {
-			name += k.extensions[0]
-		}
-		return name
-	}
-	if !slices.Contains(k.extensions, strings.ToLower(path.Ext(name))) {
+	strict := k.language == Node || k.other // the others take any name
+	if len(k.extensions) > 0 && (path.Ext(name) == "" || strict && !slices.Contains(k.extensions, strings.ToLower(path.Ext(name)))) {
 		name += k.extensions[0]
 	}
 	return name
@@ -200,4 +206,10 @@ func checkText(k kind, source []byte) (warnings []Problem, bad *Problem) {
 		warnings = append(warnings, lineEnds(source)...)
 	}
 	return warnings, bad
+}
+
+// Other prepares a script of a language that an operator has named, which has these extensions. An interpreter that
+// begins a command line gets the script's name after it.
+func Other(language string, extensions, interpreter []string, c Code) (Checked, error) {
+	return kind{language: language, extensions: extensions, interpreter: interpreter, other: true}.prepare(c)
 }

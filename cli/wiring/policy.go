@@ -61,11 +61,11 @@ func review(cfg config.Config) (pipeline.Review, error) {
 	if r.Reject == "never" {
 		r.Reject = ""
 	}
-	var known []string
-	for _, rule := range validate.Rules() {
-		known = append(known, rule.Name)
-	}
 	for _, name := range r.Off {
+		var known []string
+		for _, rule := range validate.Rules() {
+			known = append(known, rule.Name)
+		}
 		if !slices.Contains(known, name) {
 			return r, exit.Usage("rules are: "+strings.Join(known, " "), "validate.rules_off: there is no rule %q", name)
 		}
