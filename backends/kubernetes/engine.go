@@ -22,13 +22,6 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 	if len(of.GPUs) > 0 {
 		return "", backends.Refuse("pods get no graphics processors from here", "use ", remedy.Backend.With("docker"), " or ", remedy.Backend.With("podman"))
 	}
-	if of.Idle && c.claimed {
-		pool, err := c.warmPool(ctx, of)
-		if err != nil {
-			return "", err
-		}
-		return c.adopt(ctx, of, pool)
-	}
 	spec, err := c.spec(of)
 	if err != nil {
 		return "", err
@@ -144,11 +137,7 @@ func (c *cluster) Place(id string) string {
 		digest = p.Status.container(programName).ImageID
 	}
 	name, _, _ := strings.Cut(image, "@")
-	how := ""
-	if by := c.noted(id, nil).adoption; by != "" {
-		how = ", by claim " + by
-	}
-	return fmt.Sprintf("%s@%s, pod %s/%s on node %s%s", name, digest, c.namespace, id, p.Spec.NodeName, how)
+	return fmt.Sprintf("%s@%s, pod %s/%s on node %s", name, digest, c.namespace, id, p.Spec.NodeName)
 }
 
 // Wait implements [container.Engine], as do the next.
@@ -237,9 +226,6 @@ func (c *cluster) versionOf(id string) (version string) {
 func (c *cluster) delete(ctx context.Context, id, version string) error {
 	soon, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	if by := c.noted(id, nil).adoption; by != "" { // or its controller makes the pod anew
-		return c.release(soon, id, by)
-	}
 	options := object{"gracePeriodSeconds": 1}
 	if version != "" {
 		options["preconditions"] = map[string]string{"resourceVersion": version}
@@ -255,7 +241,6 @@ func (c *cluster) List(ctx context.Context, label string) ([]container.Entry, er
 	var all []container.Entry
 	for _, p := range list.Items {
 		c.noted(p.Meta.Name, func(n *note) { n.version = p.Meta.ResourceVersion })
-		c.knowClaimed(p)
 		all = append(all, container.Entry{ID: p.Meta.Name, Labels: p.Meta.Labels})
 	}
 	return all, nil

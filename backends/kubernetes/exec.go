@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -14,9 +13,7 @@ import (
 	"time"
 
 	gorilla "github.com/gorilla/websocket"
-	"k8s.io/client-go/transport/spdy"
 	"k8s.io/client-go/transport/websocket"
-	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
@@ -34,23 +31,13 @@ const (
 // The versions of its protocol, the newest first.
 var protocols = []string{"v5.channel.k8s.io", "v4.channel.k8s.io"}
 
-// attach connects with the init of a pod, by the standard streams of an attach that it executes in the relay. Clusters before
-// 1.29 take SPDY only.
+// attach connects with the init of a pod, by the standard streams of an attach that it executes in the relay.
 func (c *client) attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
 	params := url.Values{"container": {relayName}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"},
 		"command": {container.InitPath, role.PodAttach}}
 	at := *c.base
 	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+c.in("v1", "pods", id)+"/exec", params.Encode()
-	stderr = cmp.Or(stderr, io.Discard)
-	conn, err := c.webSocket(ctx, at.String(), stderr)
-	if httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err) {
-		var old error
-		if conn, old = c.spdy(ctx, at.String(), stderr); old == nil {
-			return conn, nil
-		}
-		err = fmt.Errorf("%w; and by SPDY: %w", err, old)
-	}
-	return conn, err
+	return c.webSocket(ctx, at.String(), cmp.Or(stderr, io.Discard))
 }
 
 // webSocket is an exec by WebSocket.
@@ -126,52 +113,3 @@ func (w *webSocket) Write(b []byte) (int, error) {
 
 // SetWriteDeadline bounds a Write: who reads may not.
 func (w *webSocket) SetWriteDeadline(t time.Time) error { return w.NetConn().SetWriteDeadline(t) }
-
-// spdyConn is an exec by SPDY.
-type spdyConn struct {
-	httpstream.Connection
-	stdin, stdout httpstream.Stream
-}
-
-func (c *client) spdy(ctx context.Context, at string, stderr io.Writer) (io.ReadWriteCloser, error) {
-	trip, upgrader, err := spdy.RoundTripperFor(c.rest)
-	if err != nil {
-		return nil, err
-	}
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, at, nil)
-	if err != nil {
-		return nil, err
-	}
-	conn, _, err := spdy.NegotiateStreaming(upgrader, &http.Client{Transport: trip}, q, "v4.channel.k8s.io")
-	if err != nil {
-		return nil, err
-	}
-	s := spdyConn{Connection: conn}
-	for _, kind := range []string{"error", "stdin", "stdout", "stderr"} { // the order in which the server counts them
-		one, err := conn.CreateStream(http.Header{"Streamtype": {kind}})
-		if err != nil {
-			conn.Close()
-			return nil, err
-		}
-		switch kind {
-		case "stdin":
-			s.stdin = one
-		case "stdout":
-			s.stdout = one
-		case "stderr":
-			go func() { _, _ = io.Copy(stderr, one) }()
-		case "error":
-			one.Close() // we write nothing to it
-		}
-	}
-	return s, nil
-}
-
-// Read implements [io.ReadWriteCloser], as do the next.
-func (s spdyConn) Read(b []byte) (int, error)  { return s.stdout.Read(b) }
-func (s spdyConn) Write(b []byte) (int, error) { return s.stdin.Write(b) }
-func (s spdyConn) Close() error {
-	_ = s.stdin.Reset()
-	_ = s.stdout.Reset() // or a Read would wait on
-	return s.Connection.Close()
-}

@@ -22,8 +22,6 @@ type fakeAPI struct {
 	fail    func(q *http.Request) error // refuses a request that has an error, if not nil
 	start   func(p map[string]any)      // has the cluster start a pod, if not nil; called once for each, by a goroutine
 
-	review map[string]any // answer to who asks for its rights
-
 	mu       sync.Mutex
 	version  int
 	objects  map[string]map[string]any // by path
@@ -105,8 +103,6 @@ func (f *fakeAPI) serve(q *http.Request, in map[string]any) (code int, out any) 
 	switch {
 	case path == "/version":
 		return 200, map[string]any{"gitVersion": "v1.34.1", "minor": "34"}
-	case strings.HasSuffix(path, "/selfsubjectrulesreviews"):
-		return 201, f.review
 	case q.Method == http.MethodPost:
 		at := path + "/" + metaOf(in)["name"].(string)
 		if f.objects[at] != nil {

@@ -37,11 +37,6 @@ type Config struct {
 	Overcommit int
 	// Settle is how long a network policy may take to come into force for a new pod.
 	Settle time.Duration
-	// AgentSandbox says whether idle pods are had by claims of agents.x-k8s.io: AgentAuto is where it is installed and nodes map
-	// users; AgentAlways is that or an error, and takes the runtime class, if there is one, for one with a kernel for each pod;
-	// AgentNever if "".
-	AgentSandbox string
-	Ahead        int // idle pods of each kind that agents.x-k8s.io is asked for
 	// Lease is how long this server may be silent before others take it for dead; 30 s if zero.
 	Lease time.Duration
 }
@@ -87,19 +82,16 @@ type cluster struct {
 	targets []string // of probes, as package inside takes them
 	lease   *lease
 	pods    *watcher
-	claimed bool // idle pods are had by claims
 
 	mu    sync.Mutex
-	notes map[string]note // by pod, and by a claim's name while that has none
-	kinds []string        // warm pools that this server asks for, the last one it asked for last
+	notes map[string]note // by pod
 }
 
 // note is what this server knows of a pod beside its state.
 type note struct {
-	stream   io.Closer // the connection
-	version  string    // in which List has found it
-	offered  bool      // it is idle, and another server may claim it
-	adoption string    // name of the claim that it was had by
+	stream  io.Closer // the connection
+	version string    // in which List has found it
+	offered bool      // it is idle, and another server may claim it
 }
 
 // noted returns the note of a pod, and changes it if change is not nil.
@@ -150,9 +142,6 @@ func (e *kubernetes) Info(ctx context.Context) (container.Info, error) {
 func join(ctx context.Context, api *client, config Config) (_ *cluster, err error) {
 	c := &cluster{client: api, config: config, notes: map[string]note{}}
 	if c.info, err = c.describe(ctx); err != nil {
-		return nil, err
-	}
-	if c.claimed, c.info.Hint, err = c.useClaims(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.denyAll(ctx); err != nil {

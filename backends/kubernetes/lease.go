@@ -195,7 +195,6 @@ func (l *lease) reap(ctx context.Context, dead leaseObject) {
 		return
 	}
 	for _, p := range left.Items {
-		l.client.knowClaimed(p)
 		err := l.client.delete(ctx, p.Meta.Name, p.Meta.ResourceVersion) // an idle one may be another server's by now
 		if err != nil && !isStatus(err, http.StatusNotFound) && !isStatus(err, http.StatusConflict) {
 			return

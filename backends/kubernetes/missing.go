@@ -22,16 +22,9 @@ var rights = []right{
 	{"coordination.k8s.io", "leases", []string{"create", "get", "list", "patch", "delete"}},
 }
 
-// agentRights are those that it needs in addition to have idle pods by claims.
-var agentRights = []right{
-	{agentGroup, "sandboxtemplates", []string{"create", "get", "patch", "delete"}},
-	{agentGroup, "sandboxwarmpools", []string{"create", "get", "patch", "delete"}},
-	{agentGroup, "sandboxclaims", []string{"create", "get", "watch", "delete"}},
-}
-
 // Missing implements [container.Advised]: what an administrator has not applied, as far as this account may know.
 func (c *cluster) Missing(ctx context.Context) (all []string) {
-	all = c.missingRights(ctx, rights)
+	all = c.missingRights(ctx)
 	lacks := func(path string) bool { return isStatus(c.get(ctx, path, nil, nil), http.StatusNotFound) }
 	if lacks(c.in("networking.k8s.io/v1", "networkpolicies", policyName)) {
 		all = append(all, "network policy "+policyName)
@@ -56,7 +49,7 @@ func (c *cluster) Missing(ctx context.Context) (all []string) {
 const enforceLabel = "pod-security.kubernetes.io/enforce"
 
 // missingRights asks the API server what this account may do.
-func (c *cluster) missingRights(ctx context.Context, needed []right) (all []string) {
+func (c *cluster) missingRights(ctx context.Context) (all []string) {
 	var review struct {
 		Status struct {
 			Incomplete    bool
@@ -69,7 +62,7 @@ func (c *cluster) missingRights(ctx context.Context, needed []right) (all []stri
 		return nil
 	}
 	has := func(list []string, one string) bool { return slices.Contains(list, "*") || slices.Contains(list, one) }
-	for _, r := range needed {
+	for _, r := range rights {
 		for _, verb := range r.verbs {
 			granted := false
 			for _, rule := range review.Status.ResourceRules {

@@ -308,7 +308,7 @@ func proxied(t *testing.T, c Config, handle func(http.Handler, http.ResponseWrit
 	api := apiOf(t, c)
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: api.base.Scheme, Host: api.base.Host})
 	old := rest.CopyConfig(api.rest)
-	old.NextProtos = []string{"http/1.1"} // or Go would have SPDY upgrade a stream of HTTP/2
+	old.NextProtos = []string{"http/1.1"} // or Go would upgrade a stream of HTTP/2
 	transport, err := rest.TransportFor(old)
 	if err != nil {
 		t.Fatal(err)
@@ -364,36 +364,6 @@ func (l *trackedListener) closeAll() {
 	defer l.mu.Unlock()
 	for _, c := range l.conns {
 		c.Close()
-	}
-}
-
-// TestSPDY has a cluster that knows no WebSocket.
-func TestSPDY(t *testing.T) {
-	c := testConfig(t)
-	var mu sync.Mutex
-	var kinds []string
-	through, _ := proxied(t, c, func(next http.Handler, w http.ResponseWriter, r *http.Request) {
-		if up := r.Header.Get("Upgrade"); up != "" {
-			mu.Lock()
-			kinds = append(kinds, up)
-			mu.Unlock()
-			if strings.EqualFold(up, "websocket") {
-				http.Error(w, "unable to upgrade: no such thing", http.StatusBadRequest)
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-	b := newBackend(t, through, 0)
-	closeLater(t, b)
-	s := start(t, b, backends.Spec{Language: "shell"})
-	if o := execute(t, s, "bash", "-c", "head -c 3000000 /dev/zero"); len(o.stdout) != 3_000_000 || o.Ended != backends.EndedOK {
-		t.Errorf("%d bytes, ended %s", len(o.stdout), o.Ended)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if !slices.ContainsFunc(kinds, func(k string) bool { return strings.HasPrefix(k, "SPDY/") }) {
-		t.Errorf("upgrades: %q", kinds)
 	}
 }
 

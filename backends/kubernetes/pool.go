@@ -23,7 +23,7 @@ import (
 func (c *cluster) kind(of container.Container) string {
 	of.Name, of.User, of.Etc, of.Labels, of.Idle = "", "", nil, nil, false
 	shared := c.config
-	shared.Kubeconfig, shared.Context, shared.Lease, shared.AgentSandbox, shared.Ahead = "", "", 0, "", 0
+	shared.Kubeconfig, shared.Context, shared.Lease = "", "", 0
 	text, err := json.Marshal([]any{of, shared, c.info.UserNS})
 	if err != nil { // plain values can be written
 		panic(err)
@@ -41,9 +41,6 @@ func (c *cluster) hangUp(id string) {
 
 // Offer implements [container.Shared].
 func (c *cluster) Offer(ctx context.Context, id string) error {
-	if c.noted(id, nil).adoption != "" { // others claim another one
-		return nil
-	}
 	c.noted(id, func(n *note) { n.offered = true })
 	if err := c.own(ctx, id, object{labelIdle: "yes"}); err != nil {
 		return fmt.Errorf("offer pod %s: %w", id, err)
@@ -96,19 +93,14 @@ func (c *cluster) own(ctx context.Context, id string, labels object) error {
 // label makes a pod ours and sets labels, if it is as it was seen.
 func (c *cluster) label(ctx context.Context, seen pod, labels object, annotations map[string]string) (now pod, err error) {
 	labels[labelLease] = c.lease.name
-	change := object{"resourceVersion": seen.Meta.ResourceVersion, "labels": labels, "annotations": annotations}
-	if seen.Meta.Labels[labelClaimed] == "" { // others depend on their claim
-		change["ownerReferences"] = []owner{c.lease.owner()}
-	}
+	change := object{"resourceVersion": seen.Meta.ResourceVersion, "labels": labels, "annotations": annotations,
+		"ownerReferences": []owner{c.lease.owner()}}
 	err = c.do(ctx, http.MethodPatch, c.in("v1", "pods", seen.Meta.Name), nil, object{"metadata": change}, &now)
 	return now, err
 }
 
 // Take implements [container.Shared]. Servers that take at the same time begin at different pods.
 func (c *cluster) Take(ctx context.Context, of container.Container) (string, error) {
-	if c.claimed {
-		return c.takeClaimed(ctx, of)
-	}
 	var list struct{ Items []pod }
 	if err := c.get(ctx, c.in("v1", "pods", ""), query("labelSelector", labelKind+"="+c.kind(of)+","+labelIdle+"=yes,"+labelLease+"!="+c.lease.name), &list); err != nil {
 		return "", fmt.Errorf("list idle pods: %w", err)

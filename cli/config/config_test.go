@@ -46,7 +46,7 @@ func TestDefaults(t *testing.T) {
 		Sessions:  Sessions{64, 256, 1024, 4096, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048, CacheMB: 2048}, Approvals: Approvals{600, "user", true}, Validate: Validate{Reject: "never"}, Web: Web{Allow: []string{"*"}, TimeoutSeconds: 60, MaxMB: 10}, Keep: Keep{1024, 24}, Pool: Pool{true, max(8, min(2*max(cores, 4), 64)), 128, 300},
 		Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
 		Containers: Containers{Pull: "missing", Ahead: 2},
-		Kubernetes: Kubernetes{Overcommit: 1, PolicySeconds: 3, AgentSandbox: "auto"},
+		Kubernetes: Kubernetes{Overcommit: 1, PolicySeconds: 3},
 		Host:       Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, CPUCores: cores, MaxFileMB: 16},
 		HTTP:       HTTP{Page: true, DrainSeconds: 10, Requests: 1000, OAuth: OAuth{Namespaces: "namespaces"}},
 		Profiles: map[string]Profile{
@@ -142,7 +142,6 @@ kubernetes:
   service_account: nobody
   overcommit: 33
   policy_seconds: 34
-  agent_sandbox: never
 profiles:
   mine:
     require: [landlock, cgroup]
@@ -169,7 +168,7 @@ func TestFile(t *testing.T) {
 		Images: Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
 		Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", Ahead: 17,
 			Labels: []string{"team=a", "note=b c=d"}, GPUs: []string{"0", "1"}},
-		Kubernetes: Kubernetes{"/etc/cluster", "prod", "agents", "registry.example.com/sandboxmcp:1", "gvisor", []string{"pool=sandboxes"}, "low", "nobody", 33, 34, "never"},
+		Kubernetes: Kubernetes{"/etc/cluster", "prod", "agents", "registry.example.com/sandboxmcp:1", "gvisor", []string{"pool=sandboxes"}, "low", "nobody", 33, 34},
 		Profiles:   builtin(),
 	}
 	want.Profiles["mine"] = Profile{[]string{"landlock", "cgroup"}, "landlock"}

@@ -159,5 +159,4 @@ type Kubernetes struct {
 	Account       string   `key:"service_account" about:"account of the pods, of which they get no token; none is the namespace's default"`
 	Overcommit    int      `key:"overcommit" range:"1..100" default:"1" about:"sandboxes that share what each may use of the CPUs: pods request that part"`
 	PolicySeconds int      `key:"policy_seconds" range:"0..60" default:"3" about:"seconds that a network policy may take to come into force for a new pod"`
-	AgentSandbox  string   `key:"agent_sandbox" oneof:"auto always never" default:"auto" about:"idle pods are had by claims of agents.x-k8s.io where it is installed: auto if nodes map users; always, too, where runtime_class gives each pod a kernel"`
 }

@@ -92,7 +92,7 @@ func Cluster(cfg config.Config) kubernetes.Config {
 	return kubernetes.Config{
 		Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Image: k.Image, RuntimeClass: k.RuntimeClass,
 		NodeSelector: pairs(k.NodeSelector), PriorityClass: k.PriorityClass, Account: k.Account, Never: cfg.Containers.Pull == "never", Overcommit: k.Overcommit,
-		Settle: time.Duration(k.PolicySeconds) * time.Second, AgentSandbox: k.AgentSandbox, Ahead: cfg.Containers.Ahead,
+		Settle: time.Duration(k.PolicySeconds) * time.Second,
 	}
 }
 
