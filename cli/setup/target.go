@@ -66,7 +66,9 @@ func thisProgram() (string, error) {
 	is, err := os.Stat(program)
 	if typed, err2 := exec.LookPath(os.Args[0]); err == nil && err2 == nil {
 		if at, err := os.Stat(typed); err == nil && os.SameFile(is, at) {
-			program, err = filepath.Abs(typed)
+			if program, err = filepath.Abs(typed); err != nil {
+				return "", err
+			}
 		}
 	}
 	if err == nil && !utf8.ValidString(program) {
