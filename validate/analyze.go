@@ -102,7 +102,7 @@ func Analyze(ctx context.Context, c Code, o Options) (Report, error) {
 		found, err = r.python(ctx, c.Source, o)
 	case kind.language == Node, kind.language == Shell:
 		var a answer
-		a, err = kind.parse(ctx, &checked, true)
+		a, err = kind.parse(ctx, c.Name, &checked, true)
 		r.Name, r.Judged, found = checked.Name, len(a.Problems) == 0, a.Found
 	default:
 		r.Notes = append(r.Notes, "the syntax is checked by the interpreter")

@@ -67,7 +67,7 @@ func Check(ctx context.Context, c Code) (Checked, error) {
 	}
 	out, err := kind.prepare(c)
 	if err == nil && (kind.language == Node || kind.language == Shell) {
-		_, err = kind.parse(ctx, &out, false)
+		_, err = kind.parse(ctx, c.Name, &out, false)
 	}
 	if err != nil {
 		return Checked{}, err
@@ -84,14 +84,14 @@ func (k kind) prepare(c Code) (Checked, error) {
 	return Checked{Language: k.language, Interpreter: k.interpreter, Name: k.file(c.Name), Source: c.Source, Warnings: warnings}, nil
 }
 
-// parse checks the syntax of a script of Node or of a shell, and translates it.
-func (k kind) parse(ctx context.Context, c *Checked, tree bool) (answer, error) {
+// parse checks the syntax of a script of Node or of a shell, and translates it. Errors have the name that it was given.
+func (k kind) parse(ctx context.Context, given string, c *Checked, tree bool) (answer, error) {
 	a, err := job{Name: c.Name, Source: c.Source, Language: k.language, TypeScript: k.typescript, Tree: tree}.parse(ctx)
 	switch {
 	case err != nil:
 		return a, err
 	case len(a.Problems) > 0 && !a.Unsure:
-		return a, &Error{Name: c.Name, Problems: a.Problems}
+		return a, &Error{Name: given, Problems: a.Problems}
 	case a.Source != nil:
 		c.Source = a.Source
 	}

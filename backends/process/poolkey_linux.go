@@ -37,6 +37,8 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 		return r, r.language + " is not kept ready"
 	case len(args) == 0 || args[0] != r.language:
 		return r, "another program than " + r.language
+	case r.language == "node" && !canRewrite:
+		return r, errNoRewrite.Error()
 	}
 	args = args[1:]
 	if r.language == "node" && len(args) > 0 && args[0] == sourceMaps {
@@ -51,8 +53,6 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 		return r, "the program's name does not end in .js"
 	case r.language == "node" && len(args) > 1:
 		return r, "node reads its arguments when it starts"
-	case r.language == "node" && len(spec.Program.Env) > 0:
-		return r, "node reads its variables when it starts"
 	}
 	return r, ""
 }
@@ -84,8 +84,8 @@ func onlyCold(spec backends.Spec) string {
 	for _, s := range slices.Concat(spec.Program.Args, spec.Program.Env) {
 		size += len(s) + 1
 	}
-	if size > maxAssignment {
-		return "arguments and environment are too large"
+	if size > spareBytes-4096 || len(spec.Program.Env) > spareVariables {
+		return errRoom.Error()
 	}
 	for _, kv := range spec.Program.Env {
 		if name, _, _ := strings.Cut(kv, "="); readAtStart(name) {
@@ -120,3 +120,6 @@ func (r poolKey) args() []string {
 
 // Kind implements [pool.Key].
 func (r poolKey) Kind() (language string, ram int64) { return r.language, r.limits.RAM }
+
+// needsRewrite reports whether the interpreter's arguments and variables have to be changed from outside.
+func (r poolKey) needsRewrite() bool { return r.script != "" && r.language != "shell" }
