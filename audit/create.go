@@ -28,7 +28,7 @@ func find(ctx context.Context, path string, make bool) (os.FileInfo, error) {
 	statefile.Tidy(filepath.Dir(path), newKind, statefile.Abandoned)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && make {
-		if err := create(ctx, path); err != nil {
+		if err := create(ctx, path, ""); err != nil {
 			return nil, err
 		}
 		info, err = os.Stat(path)
@@ -44,13 +44,8 @@ func find(ctx context.Context, path string, make bool) (os.FileInfo, error) {
 	return info, nil
 }
 
-// create makes a new log at path, whole, unless there is one.
-func create(ctx context.Context, path string) error {
-	return createWith(ctx, path, "")
-}
-
-// createWith is create for a log that begins with what statements insert.
-func createWith(ctx context.Context, path, statements string) error {
+// create makes a new log at path, whole, unless there is one. It begins with what statements insert.
+func create(ctx context.Context, path, statements string) error {
 	text := schema + fmt.Sprintf("\nINSERT INTO dictionary (id, text) VALUES (1, x'%x');\n", dictionary) + statements
 	return statefile.CreateDatabase(ctx, path, newKind, text, func(path string) string { return statefile.Database(path, lockWait) })
 }

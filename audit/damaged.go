@@ -11,15 +11,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// OpenDamaged is OpenFiles for files that SQLite takes for damaged. Nothing is written to them. [Log.Rows] yields the rows that can be read, and
-// an error that says which can't.
+// OpenDamaged is OpenFiles for files that SQLite takes for damaged. Nothing is written to them. [Log.Rows] yields the
+// rows that can be read, and an error that says which can't.
 func OpenDamaged(ctx context.Context, paths ...string) (*Log, error) {
 	return openFiles(ctx, true, paths)
 }
 
 // address names the database for the driver. By writable_schema SQLite opens a file that is shorter than it says
-// (https://sqlite.org/pragma.html#pragma_writable_schema), and by mode=ro it leaves the file and its -wal file as they are. Without a -wal file
-// immutable keeps it from making one.
+// (https://sqlite.org/pragma.html#pragma_writable_schema), and by mode=ro it leaves the file and its -wal file as they
+// are. Without a -wal file immutable keeps it from making one.
 func (l *logFile) address() string {
 	address := statefile.Database(l.path, l.wait)
 	if l.damaged {

@@ -46,7 +46,8 @@ type logFile struct {
 	condition condition
 }
 
-// openFile opens the file of a number, which is made where it is the first and none is there, and keeps it in files. An active one can be signed.
+// openFile opens the file of a number, which is made where it is the first and none is there, and keeps it in files. An
+// active one can be signed.
 func (l *Log) openFile(ctx context.Context, number int, active bool) (*logFile, error) {
 	f := l.newFile(fileName(l.path, number), number)
 	if active && l.signing != nil {

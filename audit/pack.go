@@ -125,7 +125,8 @@ func takeApart(receipt []byte) (key, payload, signature []byte, ours bool) {
 	if err == nil {
 		signature, err = base64.StdEncoding.DecodeString(sig64)
 	}
-	if !head || !end || err != nil || len(signature) <= len(asIs) || strings.Contains(id, "\n") || !bytes.Equal(putTogether(nil, []byte(id), payload, signature), receipt) {
+	whole := head && end && err == nil && len(signature) > len(asIs) && !strings.Contains(id, "\n")
+	if !whole || !bytes.Equal(putTogether(nil, []byte(id), payload, signature), receipt) {
 		return nil, nil, asIs, false
 	}
 	return []byte(id), payload, signature, true

@@ -69,7 +69,8 @@ func fileNumbers(path string) (numbers []int, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if n, err := strconv.Atoi(strings.TrimPrefix(filepath.Ext(e.Name()), ".")); err == nil && n > 1 && fileName(path, n) == filepath.Join(laterFiles(path), e.Name()) {
+		n, err := strconv.Atoi(strings.TrimPrefix(filepath.Ext(e.Name()), "."))
+		if err == nil && n > 1 && fileName(path, n) == filepath.Join(laterFiles(path), e.Name()) {
 			numbers = append(numbers, n)
 		}
 	}
@@ -83,7 +84,8 @@ func (l *logFile) continued() bool {
 	return err == nil && len(numbers) > 0 && numbers[len(numbers)-1] > l.number
 }
 
-// nextNumber returns the number of the file after l. Others may have deleted that, and l, as old: then it is that of the first one that is here.
+// nextNumber returns the number of the file after l. Others may have deleted that, and l, as old: then it is that of
+// the first one that is here.
 func (l *logFile) nextNumber() (int, error) {
 	if _, err := os.Lstat(l.path); !errors.Is(err, fs.ErrNotExist) {
 		return l.number + 1, nil
@@ -115,9 +117,9 @@ func (l *Log) Active(ctx context.Context) (os.FileInfo, error) {
 	return f.file, nil
 }
 
-// Rotate closes the active file: it takes no more rows, and all of its rows are signed. Rows go on in a new file. Neither needs more space on
-// the disk than the reserve beside the log has. A process that is killed in it leaves the rest to the next one that appends. A file without
-// rows stays: closed is zero then.
+// Rotate closes the active file: it takes no more rows, and all of its rows are signed. Rows go on in a new file.
+// Neither needs more space on the disk than the reserve beside the log has. A process that is killed in it leaves the
+// rest to the next one that appends. A file without rows stays: closed is zero then.
 func (l *Log) Rotate(ctx context.Context) (closed File, err error) {
 	defer func() { err = l.failed("rotate", err) }()
 	if l.signing == nil {
@@ -280,7 +282,7 @@ func (l *Log) createNext(ctx context.Context, f *logFile, path string) error {
 	if err != nil {
 		return err
 	}
-	return createWith(ctx, path, text)
+	return create(ctx, path, text)
 }
 
 // beginning returns the statements that insert what a file begins with.
@@ -300,8 +302,8 @@ func beginning(first Row, t tree, note []byte) (string, error) {
 	return b.String(), nil
 }
 
-// Prune deletes the files before the active one whose rows are all older than before, the oldest first. A row says so for each, before it is
-// deleted. Newer rows stay provable without them.
+// Prune deletes the files before the active one whose rows are all older than before, the oldest first. A row says so
+// for each, before it is deleted. Newer rows stay provable without them.
 func (l *Log) Prune(ctx context.Context, before time.Time) (deleted []File, err error) {
 	defer func() { err = l.failed("delete files of", err) }()
 	err = l.withReserve(func() error {
@@ -344,8 +346,8 @@ func (l *Log) delete(ctx context.Context, f *logFile, d File) error {
 	return errors.Join(err, statefile.SyncDir(filepath.Dir(f.path)))
 }
 
-// reserveSize is the size, in bytes, of the file beside the log whose space a rotation on a full disk uses: a new file has 100 kB, twice while it
-// is made.
+// reserveSize is the size, in bytes, of the file beside the log whose space a rotation on a full disk uses: a new file
+// has 100 kB, twice while it is made.
 const reserveSize = 1 << 20
 
 func (l *Log) reservePath() string { return l.path + "-reserve" }

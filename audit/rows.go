@@ -163,8 +163,8 @@ const (
 	pageBytes = 4 << 20 // of data
 )
 
-// page reads up to limit of the rows that f chooses, from row number from on, with their receipts if these are wanted. It looks at no row's data. What it could read
-// before an error is returned beside it.
+// page reads up to limit of the rows that f chooses, from row number from on, with their receipts if these are wanted.
+// It looks at no row's data. What it could read before an error is returned beside it.
 func (l *logFile) page(ctx context.Context, f Filter, from int64, limit int, receipts bool) (page []stored, err error) {
 	p, err := l.packing(ctx)
 	if err != nil {

@@ -27,8 +27,8 @@ func openFiles(ctx context.Context, damaged bool, paths []string) (*Log, error) 
 		if err == nil {
 			err = f.connect(ctx)
 		}
-		if err == nil && len(l.named) > 0 && f.first <= l.named[len(l.named)-1].first {
-			err = fmt.Errorf("it begins with row %d, and the file before it with row %d: name the older file first", f.first, l.named[len(l.named)-1].first)
+		if n := len(l.named); err == nil && n > 0 && f.first <= l.named[n-1].first {
+			err = fmt.Errorf("it begins with row %d, and the file before it with row %d: name the older file first", f.first, l.named[n-1].first)
 			f.db.Close()
 		}
 		if err != nil {
@@ -157,7 +157,8 @@ func (l *Log) usable(ctx context.Context) (*logFile, error) {
 	fresh, err := l.reopen(ctx, f)
 	l.recovery.last = time.Now()
 	if err != nil {
-		err = fmt.Errorf("the disk failed (%v), and the log can't be used since: %w; it is tried again each second: see the system's log, and start again once the disk is sound", why, explain(err, l.wait))
+		err = fmt.Errorf("the disk failed (%v), and the log can't be used since: %w; it is tried again each second: "+
+			"see the system's log, and start again once the disk is sound", why, explain(err, l.wait))
 		l.recovery.err.Store(&err)
 		return nil, err
 	}

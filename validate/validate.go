@@ -85,13 +85,13 @@ func (k kind) prepare(c Code) (Checked, error) {
 }
 
 // parse checks the syntax of a script of Node or of a shell, and translates it. Errors have the name that it was given.
-func (k kind) parse(ctx context.Context, given string, c *Checked, tree bool) (answer, error) {
+func (k kind) parse(ctx context.Context, name string, c *Checked, tree bool) (answer, error) {
 	a, err := job{Name: c.Name, Source: c.Source, Language: k.language, TypeScript: k.typescript, Tree: tree}.parse(ctx)
 	switch {
 	case err != nil:
 		return a, err
 	case len(a.Problems) > 0 && !a.Unsure:
-		return a, &Error{Name: given, Problems: a.Problems}
+		return a, &Error{Name: name, Problems: a.Problems}
 	case a.Source != nil:
 		c.Source = a.Source
 	}

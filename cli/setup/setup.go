@@ -1,9 +1,10 @@
 // Package setup puts sandboxmcp into the configuration of programs that start MCP servers, and takes it out again.
 //
-// A client with a command of its own for that, which is installed, is asked to do it. The files of others are changed where they are JSON, and for the rest
-// setup prints what a person pastes. Guarantees: only our own entry changes, and comments stay; what was there before is kept beside
-// the file; a file that can't be read with certainty is refused and not touched; a file is replaced in one step. After a client's own
-// command the entry is read again: it is an error if that is not what it should be.
+// A client with a command of its own for that, which is installed, is asked to do it. The files of others are changed
+// where they are JSON, and for the rest setup prints what a person pastes. Guarantees: only our own entry changes, and
+// comments stay; what was there before is kept beside the file; a file that can't be read with certainty is refused and
+// not touched; a file is replaced in one step. After a client's own command the entry is read again: it is an error if
+// that is not what it should be.
 //
 // Order of the files: command, target, setup, json, clients, place, file; and systemd and kubernetes, for what others start.
 package setup
@@ -48,7 +49,7 @@ func (c Change) changes() bool { return len(c.Runs) > 0 || !bytes.Equal(c.data, 
 
 var (
 	errByHand = errors.New("setup does not edit files of its kind")
-	errForm   = errors.New("that is no form that can be edited safely")
+	errForm   = errors.New("its form is not one that can be edited safely")
 )
 
 // entry returns how the client's file starts the server of this name, and whether it has one. An entry of another form counts as

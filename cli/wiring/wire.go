@@ -33,8 +33,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// minFiles is how many descriptors a single run takes, and a few: the log has ten, each sandbox a dozen. minProcesses is how many processes and
-// threads it takes, and a few: with fewer than 20 Go's runtime ends the program.
+// minFiles is how many descriptors a single run takes, and a few: the log has ten, each sandbox a dozen. minProcesses
+// is how many processes and threads it takes, and a few: with fewer than 20 Go's runtime ends the program.
 const minFiles, minProcesses = 64, 32
 
 // Load returns the configuration as the command line, the environment and the file have it. own are
@@ -237,8 +237,10 @@ func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
 // command or the environment says otherwise, as it may for this process and not for a server.
 func ownPlaces(cfg config.Config) []string {
 	db := cfg.SQLitePath
-	places := []string{cfg.StateDir, SocketDir(cfg), db, db + "-wal", db + "-shm", db + "-journal", db + "-checkpoint", db + "-checkpoint.new", db + "-files", db + "-reserve", db + "-owed", journals(cfg),
-		filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp")}
+	places := []string{cfg.StateDir, SocketDir(cfg), db, filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp"), journals(cfg)}
+	for _, suffix := range []string{"-wal", "-shm", "-journal", "-checkpoint", "-checkpoint.new", "-files", "-reserve", "-owed"} {
+		places = append(places, db+suffix)
+	}
 	if home, err := os.UserHomeDir(); err == nil {
 		places = append(places, filepath.Join(home, ".local", "state", "sandboxmcp"))
 	}
@@ -310,8 +312,8 @@ func removeLeft(cfg config.Config) {
 	control.RemoveLeft(SocketDir(cfg))
 }
 
-// recordCrashes writes to the log what killed processes owe it, and removes what they left: a run that a server takes over starts no process
-// that would.
+// recordCrashes writes to the log what killed processes owe it, and removes what they left: a run that a server takes
+// over starts no process that would.
 func (p *Parts) recordCrashes(cfg config.Config) func(context.Context) {
 	return func(ctx context.Context) {
 		removeLeft(cfg)

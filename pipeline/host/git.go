@@ -81,7 +81,8 @@ func gitDirectories(dir string, args []string) (all []string) {
 	return all
 }
 
-// nothingHere begins what git says where it finds no repository, or one that the command is not for. It says that in all other commands, too.
+// nothingHere begins what git says where it finds no repository, or one that the command is not for. It says that in
+// all other commands, too.
 var nothingHere = lazy.Regexp(`^fatal: (not a git repository|cannot use bare repository|this operation must be run in a work tree)`)
 
 // askGit returns what git says in a directory, within bounds: its files may be others', and without an end.
