@@ -5,8 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 // installed returns the directory name in dir that a version stands for: itself, else the newest
@@ -36,46 +37,18 @@ func installed(dir, want string) (string, bool) {
 	return best, best != ""
 }
 
-// compareVersions orders "3.9.1" before "3.12.0", and "3.13.0rc1" or "3.13-dev" before any
-// finished version.
-func compareVersions(a, b string) int {
-	na, pa := numbers(a)
-	nb, pb := numbers(b)
-	if pa != pb {
-		if pa {
-			return -1
-		}
-		return 1
-	}
-	if c := slices.Compare(na, nb); c != 0 {
-		return c
-	}
-	return cmp.Compare(a, b)
-}
+var (
+	number  = lazy.Regexp(`\d+`)
+	preview = lazy.Regexp(`\d(a|b|rc|t|-dev|-nightly)(\d|-|$)`) // 3.13.0rc1, 3.13.0t
+)
 
-// numbers returns a version's numbers, and whether it is a preview.
-func numbers(version string) (n []int, preview bool) {
-	version = strings.TrimPrefix(version, "v")
-	if i := strings.IndexAny(version, "0123456789"); i > 0 {
-		version = version[i:] // cpython-3.12.5-linux-x86_64-gnu
+// compareVersions orders "3.9.1" before "3.12.0", and "3.13.0rc1" or "3.13-dev" before any finished version.
+func compareVersions(a, b string) int {
+	if early := preview().MatchString(a); early != preview().MatchString(b) {
+		return map[bool]int{true: -1, false: 1}[early]
 	}
-	for _, part := range strings.FieldsFunc(version, func(r rune) bool { return r == '.' || r == '-' || r == '+' }) {
-		digits := part
-		if i := strings.IndexFunc(part, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
-			digits = part[:i]
-		}
-		x, err := strconv.Atoi(digits)
-		if err != nil {
-			preview = preview || part == "dev" || part == "nightly"
-			break
-		}
-		n = append(n, x)
-		if rest := part[len(digits):]; rest != "" {
-			preview = true // 0rc1, 0b3, 13t
-			break
-		}
-	}
-	return n, preview
+	byNumber := func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
+	return cmp.Or(slices.CompareFunc(number().FindAllString(a, -1), number().FindAllString(b, -1), byNumber), cmp.Compare(a, b))
 }
 
 func isDir(path string) bool {

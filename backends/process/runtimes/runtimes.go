@@ -1,9 +1,9 @@
 // Package runtimes finds the interpreter that a user means by "python", "node", "shell" or "r", and the directories of the
 // host that it needs.
 //
-// Every command line run pays for it, so it reads files instead of starting programs: a system interpreter costs some
-// stat(2) calls, a pyenv shim (70 ms when executed) the reading of pyenv's version files. Only a wrapper script of unknown
-// make is executed, once, and the result is cached.
+// Every command line run pays for it: a system interpreter costs some stat(2) calls. A version manager is asked what is behind
+// its shim, which takes some 70 ms for pyenv, and a wrapper script of unknown make is executed, once: the answer is cached until
+// a file or a variable changes that it may have come from.
 package runtimes
 
 import (
@@ -86,7 +86,6 @@ func (m *Missing) Error() string {
 type language struct {
 	name     string
 	programs []string // in order of preference
-	plugin   string   // what asdf calls it; mise calls it by name
 	remedy   string
 }
 
@@ -94,17 +93,17 @@ type language struct {
 func languageOf(name string) (language, bool) {
 	switch name {
 	case "python":
-		return language{name, []string{"python3", "python"}, "python",
+		return language{name, []string{"python3", "python"},
 			"install it: apt install python3, dnf install python3, apk add python3"}, true
 	case "node":
-		return language{name, []string{"node", "nodejs"}, "nodejs",
+		return language{name, []string{"node", "nodejs"},
 			"install it: apt install nodejs, dnf install nodejs, apk add nodejs"}, true
 	case "shell":
-		return language{name, []string{"bash", "sh"}, "",
+		return language{name, []string{"bash", "sh"},
 			"install it: apt install bash, dnf install bash, apk add bash"}, true
 	case "r":
 		// R itself is a script, with a command line for people; Rscript starts it.
-		return language{name, []string{"Rscript"}, "R",
+		return language{name, []string{"Rscript"},
 			"install it: apt install r-base-core, dnf install R-core, apk add R"}, true
 	}
 	return language{}, false

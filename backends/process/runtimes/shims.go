@@ -2,107 +2,224 @@ package runtimes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// behind returns the program that a version manager's shim would start, and the reason. A program that is no shim is
-// returned itself, with an empty reason.
+// answerTime bounds the execution of a program that reports its path or version.
+const answerTime = 5 * time.Second
+
+// startsManager finds the version manager in a shim: exec "/home/u/.pyenv/libexec/pyenv" exec "$program" "$@"
+var startsManager = lazy.Regexp(`(?m)^\s*exec "?([^"\s]+)"? exec `)
+
+// behind returns the program that a version manager's shim, or another script, would start, and the reason. A program that is
+// no script is returned itself, with an empty reason.
 func (f *finder) behind(ctx context.Context, path string) (target, how string, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", "", err
 	}
-	// These managers' shims are links to one program that reads argv[0].
-	switch filepath.Base(real) {
-	case "mise", "rtx":
-		return f.choose(path, f.mise())
-	case "volta-shim", "volta":
-		return f.choose(path, f.volta())
-	case "snap":
+	start := head(real)
+	manager := startsManager().FindStringSubmatch(start)
+	switch name := filepath.Base(real); {
+	case name == "snap":
 		return "", "", fmt.Errorf("%s is a snap, and snapd, which starts it, can't be reached from inside", path)
-	}
-	start, err := readStart(real)
-	if err != nil {
-		return "", "", err
-	}
-	if !bytes.HasPrefix(start, []byte("#!")) {
+	case name == "mise" || name == "rtx": // which reads argv[0]
+		return f.which(ctx, path, real)
+	case name == "volta-shim":
+		return f.which(ctx, path, filepath.Join(filepath.Dir(real), "volta"))
+	case !strings.HasPrefix(start, "#!"):
+		return path, "", nil
+	case manager != nil:
+		return f.which(ctx, path, manager[1])
+	case f.name == "python":
+		target, err = f.ask(ctx, path, path, "-I", "-S", "-c", "import sys; print(sys.executable)")
+	case f.name == "node":
+		target, err = f.ask(ctx, path, path, "-p", "process.execPath")
+	default:
 		return path, "", nil
 	}
-	switch text := string(start); {
-	case strings.Contains(text, "pyenv"):
-		return f.choose(path, f.versions(path, "pyenv", "PYENV", ".python-version"))
-	case strings.Contains(text, "nodenv"):
-		return f.choose(path, f.versions(path, "nodenv", "NODENV", ".node-version"))
-	case strings.Contains(text, "asdf exec"):
-		return f.choose(path, f.asdf())
-	}
-	return f.ask(ctx, path)
+	return target, "behind the script " + path, err
 }
 
-// readStart returns the first bytes of a script, or two bytes of another program.
-func readStart(path string) ([]byte, error) {
-	file, err := os.Open(path)
+// which asks a version manager which program its shim would start here. A project chooses versions, and some managers take a path
+// for one: what is not among the manager's own is not heeded, since we start it outside of any sandbox to ask for its version.
+func (f *finder) which(ctx context.Context, shim, manager string) (target, how string, err error) {
+	root := filepath.Dir(filepath.Dir(shim))
+	for _, dir := range f.searched() {
+		if path := filepath.Join(dir, manager); !filepath.IsAbs(manager) && executable(path) {
+			manager = path
+		}
+	}
+	target, err = f.ask(ctx, shim, manager, "which", filepath.Base(shim))
+	if err == nil && (!paths.Within(filepath.Clean(target), root) || paths.Within(f.env.Dir, root)) {
+		err = fmt.Errorf("%s chooses %s for %s, which is none of its own", filepath.Base(manager), target, shim)
+	}
+	return target, "chosen by " + filepath.Base(manager), err
+}
+
+// managerVariables are those by which managers find their files, and people choose versions.
+const managerVariables = "PYENV_ROOT PYENV_VERSION NODENV_ROOT NODENV_VERSION ASDF_DIR ASDF_DATA_DIR ASDF_PYTHON_VERSION ASDF_NODEJS_VERSION " +
+	"ASDF_R_VERSION ASDF_DEFAULT_TOOL_VERSIONS_FILENAME MISE_DATA_DIR MISE_PYTHON_VERSION MISE_NODE_VERSION XDG_DATA_HOME XDG_CONFIG_HOME VOLTA_HOME"
+
+// choosers are files by which projects and people choose versions, and chosen what managers have, below their root.
+const (
+	choosers = ".python-version .node-version .tool-versions mise.toml .mise.toml mise.local.toml .config/mise.toml .config/mise/config.toml package.json"
+	chosen   = "version versions installs/python installs/node installs/nodejs tools/user/platform.json"
+)
+
+// ask has a program say which one a shim starts, once for as long as nothing changes that it may go by.
+func (f *finder) ask(ctx context.Context, shim, program string, args ...string) (string, error) {
+	env := []string{"PATH=" + strings.Join(f.searched(), ":"), "HOME=" + f.env.Home}
+	for name := range strings.FieldsSeq(managerVariables) {
+		if value := f.env.Get(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	state, err := f.state(shim, env)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	defer file.Close()
-	buf := make([]byte, 2)
-	if _, err := io.ReadFull(file, buf); err != nil || string(buf) != "#!" {
-		return buf, nil
+	file := filepath.Join(f.env.Cache, state)
+	if known := head(file); f.env.Cache != "" && executable(known) {
+		return known, nil
 	}
-	rest, err := io.ReadAll(io.LimitReader(file, 4096))
-	return append(buf, rest...), err
+	target, err := answer(ctx, f.env.Dir, program, program, env, args...)
+	switch {
+	case err != nil:
+		return "", err
+	case !filepath.IsAbs(target) || !executable(target) || strings.HasPrefix(head(target), "#!"):
+		return "", fmt.Errorf("%s says that its program is %q, which is none", shim, target)
+	case f.env.Cache == "" || os.MkdirAll(f.env.Cache, 0o700) != nil:
+		return target, nil
+	}
+	if fi, err := os.Stat(f.env.Cache); err == nil && fi.Mode().Perm()&0o022 == 0 { // what is remembered will be executed
+		_ = statefile.Replace(file, "answer", []byte(target), 0o600) // a failure only costs the next run time
+	}
+	return target, nil
 }
 
-// above yields dir and its parents, up to the root.
-func above(dir string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		if !filepath.IsAbs(dir) {
-			return
-		}
-		for dir = filepath.Clean(dir); yield(dir) && dir != "/"; {
-			dir = filepath.Dir(dir)
-		}
-	}
+// searched are the directories of PATH in which not everybody could have put programs.
+func (f *finder) searched() []string {
+	return slices.DeleteFunc(filepath.SplitList(f.env.Path), func(dir string) bool { return !filepath.IsAbs(dir) || safe(dir) != nil })
 }
 
-// readSmall reads a version or configuration file. Those are small; another file of that name is not read whole, and a fifo
-// is not opened at all.
-func readSmall(path string) (string, bool) {
-	fi, err := os.Stat(path)
-	if err != nil || !fi.Mode().IsRegular() {
-		return "", false
+// state is a hash of all that an answer about a shim may come from: variables, and of files the size, time and inode, as ccache does.
+// A manager would read a fifo or a device that a project has for a file, and never end.
+func (f *finder) state(shim string, env []string) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q", env)
+	add := func(file string) fs.FileMode {
+		fi, err := os.Stat(file)
+		if err != nil {
+			return 0
+		}
+		fmt.Fprintf(h, "%q %d %d %d", file, fi.Size(), fi.ModTime().UnixNano(), inode(fi))
+		return fi.Mode().Type()
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return "", false
+	add(shim)
+	for name := range strings.FieldsSeq(chosen) {
+		add(filepath.Join(filepath.Dir(filepath.Dir(shim)), name))
 	}
-	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, 4<<20))
-	return string(b), err == nil
+	dirs := []string{f.env.Home}
+	for dir, last := f.env.Dir, ""; dir != last; dir, last = filepath.Dir(dir), dir {
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range dirs {
+		for name := range strings.FieldsSeq(choosers) {
+			if file := filepath.Join(dir, name); add(file) != 0 {
+				return "", fmt.Errorf("%s is no regular file, and %s would read it", file, shim)
+			}
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// words returns the words of each line, without comments.
-func words(text string) [][]string {
-	var out [][]string
-	for line := range strings.Lines(text) {
-		line, _, _ = strings.Cut(line, "#")
-		if w := strings.Fields(line); len(w) > 0 {
-			out = append(out, w)
+// answer runs a program without variables that influence which code it loads.
+func answer(ctx context.Context, dir, path, argv0 string, env []string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Args = append([]string{argv0}, args...)
+	cmd.Dir, cmd.Env = dir, append(env, "LANG=C.UTF-8")
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		text, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
+		return "", fmt.Errorf("%s %s: %v: %s", path, args[0], err, text)
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// managed returns interpreters that version managers installed without putting them on PATH: nvm
+// and fnm do that in interactive shells alone, uv and mise only when asked.
+func (f *finder) managed() (out []candidate) {
+	if f.env.Home == "" {
+		return nil
+	}
+	in := func(variable, dir string) string { return cmp.Or(f.env.Get(variable), dir) }
+	data, nvm := in("XDG_DATA_HOME", f.env.Home+"/.local/share"), in("NVM_DIR", f.env.Home+"/.nvm")
+	want := "default"
+	for range 5 { // an alias may be another's
+		want = cmp.Or(head(filepath.Join(nvm, "alias", filepath.Clean("/"+strings.TrimSpace(want)))), want)
+	}
+	mise := in("MISE_DATA_DIR", data+"/mise") + "/installs/" + f.name
+	places := map[string][][3]string{
+		"node": {{"nvm", nvm + "/versions/node", strings.TrimSpace(want)}, {"fnm", in("FNM_DIR", data+"/fnm") + "/aliases", "default"}, {"mise", mise, ""}},
+		"python": {{"uv", in("UV_PYTHON_INSTALL_DIR", data+"/uv/python"), ""}, {"mise", mise, ""},
+			{"pyenv", in("PYENV_ROOT", f.env.Home+"/.pyenv") + "/versions", ""}},
+	}
+	for _, place := range places[f.name] {
+		version, ok := installed(place[1], place[2])
+		if !ok {
+			version, _ = installed(place[1], "latest")
 		}
+		out = append(out, candidate{filepath.Join(place[1], version, "bin"), f.programs[0], fmt.Sprintf("%s %s, which is not on PATH", place[0], version)})
 	}
 	return out
 }
 
-// home returns a path below the home directory, "" if that is not known.
-func (f *finder) home(elem ...string) string {
-	if f.env.Home == "" {
+// head returns the beginning of a file, "" if there is none. A fifo is not opened.
+func head(path string) string {
+	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() {
 		return ""
 	}
-	return filepath.Join(append([]string{f.env.Home}, elem...)...)
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	b, _ := io.ReadAll(io.LimitReader(file, 4096))
+	return string(b)
 }
+
+// Version asks the interpreter for its version, if it is not known yet: "3.11.7". A shell without --version has none.
+func Version(ctx context.Context, r Runtime) (string, error) {
+	if r.Version != "" || r.Path == "" {
+		return r.Version, nil
+	}
+	out, err := answer(ctx, "", r.Path, r.Argv0, []string{"PATH=" + SystemPath}, "--version")
+	if err != nil && r.Name == "shell" {
+		return "", nil // dash has no --version
+	}
+	return versionIn().FindString(out), err
+}
+
+// versionIn matches a version in an interpreter's own words: two numbers at least.
+var versionIn = lazy.Regexp(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)

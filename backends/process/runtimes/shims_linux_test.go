@@ -1,46 +1,50 @@
 package runtimes
 
 import (
-	"context"
-	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// pyenvShim is a script that would give a wrong answer if it were executed.
-const pyenvShim = "exec pyenv exec \"${0##*/}\" \"$@\"\n"
-
+// TestPyenv asks the pyenv of this machine about versions of a root of its own.
 func TestPyenv(t *testing.T) {
+	pyenv, err := exec.LookPath("pyenv")
+	if err == nil {
+		pyenv, err = filepath.EvalSymlinks(pyenv)
+	}
+	if err != nil {
+		hosttest.Missing(t, "pyenv", err.Error())
+	}
 	cases := []struct {
 		name string
 		variable,
 		project, local, global string // PYENV_VERSION and version files; "" is no file
 		want string // version, or "system"
-		why  string
 	}{
-		{"global", "", "", "", "3.11.7\n", "3.11.7", ".pyenv/version"},
-		{"local wins", "", "", "3.12.1\n", "3.11.7\n", "3.12.1", "sub/.python-version"},
-		{"directory above", "", "3.12.1\n", "", "3.11.7\n", "3.12.1", "project/.python-version"},
-		{"variable wins", "3.9.18", "", "3.12.1", "3.11.7", "3.9.18", "PYENV_VERSION"},
-		{"prefix means newest", "3", "", "", "", "3.12.1", "PYENV_VERSION"},
-		{"minor", "3.9", "", "", "", "3.9.18", "PYENV_VERSION"},
-		{"explicit python-", "python-3.9.18", "", "", "", "3.9.18", "PYENV_VERSION"},
-		{"several", "", "", "", "# ours\n2.7.18\n3.9.18 3.11.7\n", "3.9.18", ".pyenv/version"},
-		{"system", "system", "", "", "3.11.7", "system", "chooses no version"},
-		{"no file at all", "", "", "", "", "system", "chooses no version"},
-		{"not installed", "3.99", "", "", "3.11.7", "system", "no version 3.99"},
-		{"a path out", "", "", "../../../../evil\n", "", "system", "no version ../../../../evil"},
-		{"an absolute path", "/evil", "", "", "", "system", "no version /evil"},
-		{"carriage return", "", "", "3.12.1\r\n", "", "3.12.1", ""},
+		{"global", "", "", "", "3.11.7\n", "3.11.7"},
+		{"local wins", "", "", "3.12.1\n", "3.11.7\n", "3.12.1"},
+		{"directory above", "", "3.12.1\n", "", "3.11.7\n", "3.12.1"},
+		{"variable wins", "3.9.18", "", "3.12.1", "3.11.7", "3.9.18"},
+		{"minor", "3.9", "", "", "", "3.9.18"},
+		{"several", "", "", "", "# ours\n2.7.18\n3.9.18\n3.11.7\n", "3.9.18"},
+		{"system", "system", "", "", "3.11.7", "system"},
+		{"no file at all", "", "", "", "", "system"},
+		{"not installed", "3.99", "", "", "3.11.7", "system"},
+		{"a path out", "", "", "../../../../evil\n", "", "system"},
+		{"an absolute path", "/evil", "", "", "", "system"},
+		{"a link's name", "", "", "app\n", "", "app"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHost(t)
 			root := "home/u/.pyenv/"
-			h.script(root+"shims/python3", pyenvShim)
-			for _, v := range []string{"3.9.18", "3.11.7", "3.12.1", "3.13.0rc1"} {
+			h.script(root+"shims/python3", "exec \""+pyenv+"\" exec \"${0##*/}\" \"$@\"\n")
+			for _, v := range []string{"3.9.18", "3.11.7", "3.12.1"} {
 				h.program(root + "versions/" + v + "/bin/python3")
 			}
 			h.program(root + "versions/2.7.18/bin/python2")
@@ -52,56 +56,124 @@ func TestPyenv(t *testing.T) {
 					h.file(file, text, 0o644)
 				}
 			}
-			h.vars["PYENV_VERSION"] = c.variable
-			h.onPath(root+"shims", "system/bin")
-			prefix := root + "versions/" + c.want
-			if c.want == "system" {
-				prefix = "system"
+			h.vars["PYENV_VERSION"], h.vars["PYENV_ROOT"] = c.variable, h.path(root)
+			h.onPath(root+"shims", "system/bin", "/usr/bin", "/bin")
+			prefix, prefixes := root+"versions/"+c.want, []string(nil)
+			path := prefix
+			switch c.want {
+			case "system":
+				prefix, path = "system", "system"
+			case "app": // pyenv-virtualenv makes such links
+				path = root + "versions/3.12.1"
+				h.link(prefix, h.path(path))
+				prefixes = []string{path, prefix}
 			}
-			h.want(t, "python", found{Path: prefix + "/bin/python3", Argv0: prefix + "/bin/python3", Why: c.why,
-				Prefixes: []string{prefix}, PathDirs: []string{prefix + "/bin"}})
+			if prefixes == nil {
+				prefixes = []string{prefix}
+			}
+			why := "chosen by pyenv"
+			if c.want == "system" {
+				why = "pyenv"
+			}
+			h.want(t, "python", found{Path: path + "/bin/python3", Argv0: prefix + "/bin/python3", Why: why, Prefixes: prefixes, PathDirs: []string{prefix + "/bin"}})
 		})
 	}
 }
 
-// TestManyVersions has a project choose more versions than anybody has, none of which is installed.
-func TestManyVersions(t *testing.T) {
-	h := newHost(t)
-	root := "home/u/.pyenv/"
-	h.script(root+"shims/python3", pyenvShim)
-	h.program(root + "versions/3.12.1/bin/python3")
-	h.program("system/bin/python3")
-	var many strings.Builder
-	for i := range 20_000 {
-		fmt.Fprintf(&many, "4.%d\n", i)
-	}
-	h.file("home/u/project/.python-version", many.String(), 0o644)
-	h.onPath(root+"shims", "system/bin")
-	r, err := Find(t.Context(), "python", h.env)
-	if err != nil || !strings.HasSuffix(r.Path, "system/bin/python3") {
-		t.Fatalf("found %+v, %v; want the system's", r, err)
-	}
-	if size := len(r.Why); size > 64<<10 {
-		t.Errorf("the reason has %d bytes", size)
+// asks is what stands for a version manager: it says what the file answer has, and counts how often it was asked.
+func (h *host) asks(manager string) {
+	h.script(manager, "[ \"$1\" = which ] || exit 3\necho x >>"+h.path("asked")+"\ncat "+h.path("answer")+"\n")
+}
+
+func (h *host) asked(t *testing.T, want int) {
+	t.Helper()
+	b, _ := os.ReadFile(h.path("asked"))
+	if n := strings.Count(string(b), "x"); n != want {
+		t.Errorf("it was asked %d times, want %d", n, want)
 	}
 }
 
-// pyenv-virtualenv makes versions/NAME a link to versions/3.11.7/envs/NAME.
-func TestPyenvVirtualenv(t *testing.T) {
+// TestManagers has shims of each make, asked once for as long as nothing changes that they may go by.
+func TestManagers(t *testing.T) {
+	for _, tt := range []struct{ name, root, shims, version, file string }{
+		{"mise", "home/u/.local/share/mise", "shims", "installs/node/22.4.0", ".config/mise/config.toml"},
+		{"volta", "home/u/.volta", "bin", "tools/image/node/20.11.0", "project/package.json"},
+		{"nodenv", "home/u/.nodenv", "shims", "versions/20.1.0", "project/sub/.node-version"},
+		{"asdf", "home/u/.asdf", "shims", "installs/nodejs/20.1.0", ".tool-versions"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHost(t)
+			manager, shim := "home/u/tools/"+tt.name, filepath.Join(tt.root, tt.shims, "node")
+			h.asks(manager)
+			switch tt.name {
+			case "mise":
+				h.link(shim, h.path(manager))
+			case "volta":
+				h.program("home/u/tools/volta-shim")
+				h.link(shim, h.path("home/u/tools/volta-shim"))
+			case "nodenv":
+				h.script(shim, "exec \""+h.path(manager)+"\" exec \"node\" \"$@\"\n")
+			case "asdf":
+				h.script(shim, "# asdf-plugin: nodejs 20.1.0\nexec asdf exec \"node\" \"$@\"\n")
+			}
+			prefix := filepath.Join(tt.root, tt.version)
+			h.file("answer", h.program(prefix+"/bin/node"), 0o644)
+			h.program("next/bin/node")
+			h.onPath(filepath.Dir(shim), "home/u/tools", "next/bin", "/usr/bin", "/bin")
+			want := found{Path: prefix + "/bin/node", Argv0: prefix + "/bin/node", Why: "chosen by " + tt.name, Prefixes: []string{prefix}, PathDirs: []string{prefix + "/bin"}}
+			h.want(t, "node", want)
+			h.want(t, "node", want)
+			h.asked(t, 1)
+			h.file("home/u/"+tt.file, "something else", 0o644)
+			h.want(t, "node", want)
+			h.asked(t, 2)
+			h.program(filepath.Join(filepath.Dir(prefix), "99/bin/node")) // "20" may be that one now
+			h.vars["VOLTA_HOME"] = h.path(tt.root)
+			h.want(t, "node", want)
+			h.asked(t, 3)
+			next := found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "none of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}}
+			evil := h.program("home/u/project/evil/bin/node")
+			up, err := filepath.Rel(h.path(tt.root), evil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, answer := range []string{evil, h.path(tt.root) + "/" + up} {
+				h.file("answer", answer, 0o644)
+				h.file("home/u/project/.tool-versions", answer, 0o644)
+				h.want(t, "node", next)
+			}
+		})
+	}
+}
+
+// TestShimAbove has a shim whose manager's root holds the project: what that chooses may be its own file.
+func TestShimAbove(t *testing.T) {
 	h := newHost(t)
-	root := "home/u/.pyenv/"
-	h.script(root+"shims/python3", pyenvShim)
-	h.program(root + "versions/3.11.7/bin/python3.11")
-	h.link(root+"versions/3.11.7/bin/python3", "python3.11")
-	h.link(root+"versions/3.11.7/envs/app/bin/python", h.path(root+"versions/3.11.7/bin/python3.11"))
-	h.link(root+"versions/3.11.7/envs/app/bin/python3", "python")
-	h.file(root+"versions/3.11.7/envs/app/pyvenv.cfg", "home = "+h.path(root+"versions/3.11.7/bin")+"\n", 0o644)
-	h.link(root+"versions/app", h.path(root+"versions/3.11.7/envs/app"))
-	h.file(root+"version", "app\n", 0o644)
-	h.onPath(root + "shims")
-	h.want(t, "python", found{Path: root + "versions/3.11.7/bin/python3.11", Argv0: root + "versions/app/bin/python3",
-		Why: "pyenv app", Prefixes: []string{root + "versions/3.11.7", root + "versions/app"},
-		PathDirs: []string{root + "versions/app/bin"}})
+	h.asks("home/u/tools/mise")
+	h.link("home/u/bin/node", h.path("home/u/tools/mise"))
+	h.file("answer", h.program("home/u/project/evil/bin/node"), 0o644)
+	h.program("next/bin/node")
+	h.onPath("home/u/bin", "next/bin", "/usr/bin", "/bin")
+	h.want(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "none of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
+}
+
+// TestSearchedDirectories has a PATH with the project in it, where a manager's script would take its tools from.
+func TestSearchedDirectories(t *testing.T) {
+	h := newHost(t)
+	h.asks("home/u/tools/mise")
+	h.link("home/u/.local/share/mise/shims/node", h.path("home/u/tools/mise"))
+	prefix := "home/u/.local/share/mise/installs/node/22"
+	h.file("answer", h.program(prefix+"/bin/node"), 0o644)
+	h.script("home/u/project/sub/cat", "echo /evil >"+h.path("evil"))
+	h.script("open/cat", "echo /evil >"+h.path("evil"))
+	if err := os.Chmod(h.path("open"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	h.env.Path = strings.Join([]string{".", "", h.path("open"), h.path("home/u/.local/share/mise/shims"), "/usr/bin", "/bin"}, ":")
+	h.want(t, "node", found{Path: prefix + "/bin/node", Argv0: prefix + "/bin/node", Why: "chosen by mise", Prefixes: []string{prefix}, PathDirs: []string{prefix + "/bin"}})
+	if _, err := os.Stat(h.path("evil")); err == nil {
+		t.Error("a program of the project was run")
+	}
 }
 
 func TestNodeManagers(t *testing.T) {
@@ -140,53 +212,6 @@ func TestNodeManagers(t *testing.T) {
 		h.want(t, "node", found{Path: real + "/bin/node", Argv0: "run/fnm_multishells/1_2/bin/node",
 			Prefixes: []string{real, "run/fnm_multishells/1_2"}, PathDirs: []string{"run/fnm_multishells/1_2/bin"}})
 	})
-	t.Run("volta", func(t *testing.T) {
-		h := newHost(t)
-		h.program("home/u/.volta/bin/volta-shim")
-		h.link("home/u/.volta/bin/node", "volta-shim")
-		h.program("home/u/.volta/tools/image/node/20.11.0/bin/node")
-		h.program("home/u/.volta/tools/image/node/18.2.0/bin/node")
-		h.file("home/u/.volta/tools/user/platform.json", `{"node":{"runtime":"20.11.0","npm":null}}`, 0o644)
-		h.onPath("home/u/.volta/bin")
-		h.want(t, "node", node("home/u/.volta/tools/image/node/20.11.0"))
-		h.file("home/u/project/package.json", `{"name":"x","volta":{"node":"18.2.0"}}`, 0o644)
-		h.want(t, "node", node("home/u/.volta/tools/image/node/18.2.0"))
-	})
-	t.Run("nodenv", func(t *testing.T) {
-		h := newHost(t)
-		h.script("home/u/.nodenv/shims/node", "exec \"/home/u/.nodenv/libexec/nodenv\" exec node\n")
-		h.program("home/u/.nodenv/versions/20.1.0/bin/node")
-		h.file("home/u/.nodenv/version", "20.1.0", 0o644)
-		h.onPath("home/u/.nodenv/shims")
-		h.want(t, "node", node("home/u/.nodenv/versions/20.1.0"))
-	})
-	t.Run("asdf", func(t *testing.T) {
-		h := newHost(t)
-		h.script("home/u/.asdf/shims/node", "# asdf-plugin: nodejs 20.1.0\nexec asdf exec \"node\" \"$@\"\n")
-		h.program("home/u/.asdf/installs/nodejs/20.1.0/bin/node")
-		h.program("home/u/.asdf/installs/nodejs/18.0.0/bin/node")
-		h.file("home/u/.tool-versions", "python 3.1\nnodejs 20.1.0 # ours\n", 0o644)
-		h.onPath("home/u/.asdf/shims")
-		h.want(t, "node", node("home/u/.asdf/installs/nodejs/20.1.0"))
-		h.file("home/u/project/.tool-versions", "nodejs 99.0 18.0.0\n", 0o644)
-		h.want(t, "node", node("home/u/.asdf/installs/nodejs/18.0.0"))
-		h.vars["ASDF_NODEJS_VERSION"] = "20.1.0"
-		h.want(t, "node", node("home/u/.asdf/installs/nodejs/20.1.0"))
-	})
-	t.Run("mise", func(t *testing.T) {
-		h := newHost(t)
-		h.program("home/u/.local/bin/mise")
-		h.link("home/u/.local/share/mise/shims/node", h.path("home/u/.local/bin/mise"))
-		h.program("home/u/.local/share/mise/installs/node/20.1.0/bin/node")
-		h.program("home/u/.local/share/mise/installs/node/22.4.0/bin/node")
-		h.file("home/u/.config/mise/config.toml", "[env]\nnode = \"1\"\n[tools]\nnode = \"22\"\n", 0o644)
-		h.onPath("home/u/.local/share/mise/shims")
-		h.want(t, "node", node("home/u/.local/share/mise/installs/node/22.4.0"))
-		h.file("home/u/project/mise.toml", "[tools]\n\"node\" = {version='20.1.0', x=1}\n", 0o644)
-		h.want(t, "node", node("home/u/.local/share/mise/installs/node/20.1.0"))
-		h.file("home/u/project/mise.toml", "[tools]\nnode = [\"22.4.0\", \"20\"]\n", 0o644)
-		h.want(t, "node", node("home/u/.local/share/mise/installs/node/22.4.0"))
-	})
 	t.Run("a link in /usr/local/bin's place", func(t *testing.T) {
 		h := newHost(t)
 		h.program("opt/node-v20/bin/node")
@@ -209,26 +234,20 @@ func TestSnapIsExplained(t *testing.T) {
 // Version files come with projects, that is from anybody.
 func TestStrangeVersionFiles(t *testing.T) {
 	for name, make := range map[string]func(h *host, path string){
-		"huge":       func(h *host, p string) { h.file(p, strings.Repeat("x", 10<<20), 0o644) },
-		"directory":  func(h *host, p string) { h.mkdir(p) },
-		"unreadable": func(h *host, p string) { h.file(p, "3.9", 0) },
-		"binary":     func(h *host, p string) { h.file(p, "\x00\xff\xfe\n\x00", 0o644) },
-		"fifo":       func(h *host, p string) { fifo(h.t, h.path(p)) },
-		"loop":       func(h *host, p string) { h.link(p, ".python-version") },
-		"endless":    func(h *host, p string) { h.link(p, "/dev/zero") },
+		"directory": func(h *host, p string) { h.mkdir(p) },
+		"fifo":      func(h *host, p string) { fifo(h.t, h.path(p)) },
+		"endless":   func(h *host, p string) { h.link(p, "/dev/zero") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
-			root := "home/u/.pyenv/"
-			h.script(root+"shims/python3", pyenvShim)
-			h.program(root + "versions/3.11.7/bin/python3")
-			h.file(root+"version", "3.11.7", 0o644)
-			make(h, "home/u/project/sub/.python-version")
-			h.program("next/bin/python3")
-			h.onPath(root+"shims", "next/bin")
-			if _, err := Find(context.Background(), "python", h.env); err != nil {
-				t.Error(err)
-			}
+			h.asks("home/u/tools/mise")
+			h.link("home/u/.local/share/mise/shims/node", h.path("home/u/tools/mise"))
+			h.file("answer", h.program("home/u/.local/share/mise/installs/node/22/bin/node"), 0o644)
+			make(h, "home/u/project/.tool-versions")
+			h.program("next/bin/node")
+			h.onPath("home/u/.local/share/mise/shims", "next/bin", "/usr/bin", "/bin")
+			h.want(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "no regular file", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
+			h.asked(t, 0)
 		})
 	}
 }
@@ -242,21 +261,6 @@ func TestCompareVersions(t *testing.T) {
 			t.Errorf("%s must come before %s", c[0], c[1])
 		}
 	}
-}
-
-func FuzzVersionFiles(f *testing.F) {
-	f.Add("[tools]\nnode = \"1\"")
-	f.Add("nodejs 1 2 # 3")
-	f.Add("version = ''")
-	f.Fuzz(func(t *testing.T, text string) {
-		tomlTool(text, "node")
-		for _, w := range words(text) {
-			numbers(w[0])
-			if name, ok := installed(os.TempDir(), w[0]); ok && strings.Contains(name, "..") && strings.HasPrefix(name, "..") {
-				t.Errorf("%q leads to %q", w[0], name)
-			}
-		}
-	})
 }
 
 func fifo(t *testing.T, path string) {
