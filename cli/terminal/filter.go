@@ -1,13 +1,11 @@
 package terminal
 
 import (
-	"bytes"
-	"cmp"
 	"io"
 	"slices"
-	"unicode/utf8"
+	"strings"
 
-	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // Filter copies a program's output to a person's terminal. Text, colours and the controls of progress
@@ -18,23 +16,17 @@ import (
 // sequences only, so that two filters on one terminal can't be played against each other.
 type Filter struct {
 	W        io.Writer
-	Open     bool   // everything passes unchanged: W is no terminal, or the caller asked for it
-	held     []byte // at most longestSequence bytes
-	coloured bool   // the program has not put the colours back
+	Open     bool // everything passes unchanged: W is no terminal, or the caller asked for it
+	tokens   safetext.Tokens
+	coloured bool // the program has not put the colours back
 }
 
 // Write implements io.Writer.
 func (f *Filter) Write(p []byte) (int, error) {
-	if f.Open || len(f.held) == 0 && !slices.ContainsFunc(p, func(b byte) bool { return !passes(b) }) {
+	if f.Open {
 		return f.W.Write(p)
 	}
-	text := p
-	if len(f.held) > 0 {
-		text = append(f.held, p...)
-	}
-	out, rest := f.clean(make([]byte, 0, len(text)+len(text)/8), text, false)
-	f.held = bytes.Clone(rest)
-	if err := f.put(out); err != nil {
+	if err := f.put(f.clean(p, false)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -42,8 +34,7 @@ func (f *Filter) Write(p []byte) (int, error) {
 
 // Close writes what was held back, and puts the colours back if the program has not.
 func (f *Filter) Close() error {
-	out, _ := f.clean(nil, f.held, true)
-	f.held = nil
+	out := f.clean(nil, true)
 	if f.coloured {
 		out = append(out, "\x1b[0m"...)
 		f.coloured = false
@@ -63,51 +54,25 @@ func (f *Filter) put(out []byte) error {
 	return err
 }
 
-// passes reports whether a byte passes by itself: the printable characters of ASCII, and those that move to another
-// column of the line or to the next line.
-func passes(b byte) bool {
-	return b >= ' ' && b < 0x7f || b == '\n' || b == '\r' || b == '\t' || b == '\b'
-}
-
-// clean appends text to out with all that must not pass written out. rest is an unfinished character or
-// sequence; at the end there is none, since it is written out, too.
-func (f *Filter) clean(out, text []byte, end bool) (clean, rest []byte) {
-	for i := 0; i < len(text); {
-		n := 1
-		switch {
-		case passes(text[i]):
-			for i+n < len(text) && passes(text[i+n]) {
-				n++
-			}
-			out = append(out, text[i:i+n]...)
-		case text[i] == 0x1b:
-			if n = token(text[i:]); n == 0 && !end {
-				return out, text[i:]
-			}
-			n = cmp.Or(n, len(text)-i)
-			if one := text[i : i+n]; harmless().Match(one) {
-				out = append(out, one...)
-				f.note(one)
-			} else {
-				out = append(out, Visible(string(one))...)
-			}
-		case !utf8.FullRune(text[i:]) && !end:
-			return out, text[i:]
-		default:
-			_, n = utf8.DecodeRune(text[i:])
-			out = append(out, Visible(string(text[i:i+n]))...)
+// clean returns text with all that must not pass written out. These escape sequences may: ESC [ numbers m, for colours, and ESC [ K, which
+// clears the line, or a part of it.
+func (f *Filter) clean(text []byte, end bool) []byte {
+	out := make([]byte, 0, len(text)+len(text)/8)
+	for t := range f.tokens.Split(text, end) {
+		if t[0] >= ' ' && t[0] < 0x7f || strings.IndexByte("\n\r\t\b", t[0]) >= 0 {
+			out = append(out, t...)
+			continue
 		}
-		i += n
+		private, numbers, final, ok := safetext.Control(t)
+		switch colour := private+final == "m"; {
+		case ok && colour, ok && private+final == "K" && slices.Contains([]string{"", "0", "1", "2"}, numbers):
+			out = append(out, t...)
+			if colour {
+				f.coloured = strings.Trim(numbers, "0;") != ""
+			}
+		default:
+			out = append(out, Visible(string(t))...)
+		}
 	}
-	return out, nil
-}
-
-// harmless are the escape sequences that may pass: ESC [ numbers m for colours, and ESC [ K, which clears the line, or a part of it.
-var harmless = lazy.Regexp(`^\x1b\[([0-9;:]*m|[0-2]?K)$`)
-
-// note records whether the colours have to be reset after this sequence.
-func (f *Filter) note(sequence []byte) {
-	if numbers, ok := bytes.CutSuffix(sequence[2:], []byte("m")); ok {
-		f.coloured = len(bytes.Trim(numbers, "0;")) > 0
-	}
+	return out
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // ScreenFilter passes on what a program shows that has a person's terminal for itself. It may colour, move, clear and switch modes, as editors
@@ -18,35 +18,23 @@ import (
 // It holds back an unfinished sequence or character, and nothing else.
 type ScreenFilter struct {
 	W      io.Writer
-	held   []byte // of a sequence, or of a character; at most longestSequence
-	within bool   // a string, which ends with BEL, ST, CAN or SUB
+	tokens safetext.Tokens
 	wrote  bool
 	modes  map[string]bool // that were switched, and whether on; private ones with a question mark
 	styled bool            // the cursor was
 	keyed  bool            // it was told how to send keys
 }
 
-// longestSequence bounds a sequence, in bytes; a longer one counts as broken off. No terminal has one as long.
-const longestSequence = 256
-
 // maxModes bounds the modes that are remembered for Close; sequences beyond it do not pass. No terminal has as many.
 const maxModes = 512
 
 // Write implements io.Writer.
 func (s *ScreenFilter) Write(p []byte) (int, error) {
-	text := append(s.held, p...)
-	s.held = nil
-	out := make([]byte, 0, len(text))
-	for i := 0; i < len(text); {
-		n := token(text[i:])
-		if n == 0 {
-			s.held = append(s.held, text[i:]...)
-			break
+	out := make([]byte, 0, len(p))
+	for t, inString := range s.tokens.Split(p, false) {
+		if !inString && s.passes(t) {
+			out = append(out, t...)
 		}
-		if s.passes(text[i : i+n]) {
-			out = append(out, text[i:i+n]...)
-		}
-		i += n
 	}
 	if len(out) > 0 {
 		s.wrote = true
@@ -89,55 +77,20 @@ func usuallyOn(mode string) bool {
 	return slices.Contains([]string{"12", "?7", "?8", "?25", "?1007", "?1034", "?1035", "?1036"}, mode)
 }
 
-// token returns the length of the sequence, control or character that text begins with, 0 if that is unfinished.
-func token(text []byte) int {
-	if text[0] != 0x1b {
-		if !utf8.FullRune(text) {
-			return 0
-		}
-		_, n := utf8.DecodeRune(text)
-		return n
-	}
-	for i := 1; i < len(text); i++ {
-		switch b := text[i]; {
-		case b < ' ' || b >= 0x7f || i == longestSequence: // it is broken off
-			return i
-		case i == 1 && b == '[', b < '0':
-		case text[1] == '[' && b < '@':
-		default:
-			return i + 1
-		}
-	}
-	return 0
-}
-
-// passes reports whether the terminal gets a token.
+// passes reports whether the terminal gets a token that is outside of strings.
 func (s *ScreenFilter) passes(t []byte) bool {
 	r, _ := utf8.DecodeRune(t)
 	switch {
-	case s.within:
-		ends := r == '\a' || r == 0x18 || r == 0x1a || r == 0x9c || r == 0x1b
-		s.within = !ends || r == 0x1b && len(t) == 2 && opens(t[1])
-		return false
-	case r == utf8.RuneError && len(t) == 1:
-		return false // terminals that do not know UTF-8 take some for controls
-	case r >= 0x80 && r < 0xa0: // ESC and a letter, in one
-		s.within = opens(byte(r - 0x40))
-		return false
+	case r == utf8.RuneError && len(t) == 1, r >= 0x80 && r < 0xa0:
+		return false // terminals that do not know UTF-8 take some for controls; these are ESC and a letter, in one
 	case r != 0x1b:
 		return r >= ' ' && r != 0x7f || strings.ContainsRune("\a\b\t\n\v\f\r\x0e\x0f", r)
-	case len(t) < 2:
-		return false
-	case t[1] != '[':
-		s.within = opens(t[1])
-		return !s.within && escapes(t[1:])
+	case len(t) < 2 || t[1] != '[':
+		return escapes(t[1:])
 	}
-	parts := csi().FindSubmatch(t)
-	return parts != nil && s.note(string(parts[1]), string(parts[2]), string(parts[3]))
+	private, numbers, final, ok := safetext.Control(t)
+	return ok && s.note(private, numbers, final)
 }
-
-// opens reports whether ESC and this byte begin a string: DCS, SOS, OSC, PM, APC, and the title of screen(1).
-func opens(b byte) bool { return strings.IndexByte("PX]^_k", b) >= 0 }
 
 // escapes reports whether the bytes behind ESC may pass: character sets of one byte, sizes of lines, and those that move,
 // save, restore and reset. Not: other encodings (%), in which text has controls; answers with controls of one byte
@@ -148,9 +101,6 @@ func escapes(t []byte) bool {
 	}
 	return len(t) == 2 && strings.IndexByte("()*+-./#", t[0]) >= 0
 }
-
-// csi is the grammar of control sequences, which begin with CSI: ECMA-48, 5.4.
-var csi = lazy.Regexp(`^\x1b\[([<=>?]?)([0-9;:]*)([ -/]*[@-~])$`)
 
 // note records the changes of a control sequence that Close has to undo, and reports whether it may pass.
 func (s *ScreenFilter) note(private, numbers, final string) bool {

@@ -29,7 +29,7 @@ func TestScreen(t *testing.T) {
 		"what is shown, told":      {"a\x1b[1;1;1;1;1;1*yb", "ab", end},
 		"an answer of its choice":  {"a\x05b", "ab", end},
 		"not UTF-8":                {"a\x9d0;x\xff\x1b", "a0;x", end},
-		"too long":                 {"a\x1b[" + strings.Repeat("1", 300) + "mb", "a" + strings.Repeat("1", 300-longestSequence+2) + "mb", end},
+		"too long":                 {"a\x1b[" + strings.Repeat("1", 300) + "mb", "a" + strings.Repeat("1", 300-256+2) + "mb", end},
 		"left switched":            {"\x1b[?1049h\x1b[?25l\x1b[?1000;1006h\x1b[?7h", "\x1b[?1049h\x1b[?25l\x1b[?1000;1006h\x1b[?7h", "\x1b[?1000l\x1b[?1006l\x1b[?1049l\x1b[?25h" + end},
 		"nothing":                  {"", "", ""},
 

@@ -18,9 +18,7 @@ type span struct {
 
 // screen reads the output of one stream, piece by piece. Of escape sequences it obeys those that set colours and faces, and drops the others.
 type screen struct {
-	state  int
-	params []byte
-	rest   []byte // the beginning of a character
+	tokens safetext.Tokens
 	style  style
 }
 
@@ -28,19 +26,6 @@ type style struct {
 	fore, back                        int // 1 to 16; 0 is the usual one
 	bold, dim, italic, under, inverse bool
 }
-
-// States of a screen.
-const (
-	inText    = iota
-	inEscape  // after ESC
-	inControl // after ESC [
-	inString  // after ESC ] P ^ _ X, until BEL or ESC \
-	inEnd     // after ESC in a string
-	inCharset // one more character
-)
-
-// maxParams bounds the parameters of a sequence: what has more is dropped as a whole.
-const maxParams = 64
 
 // write returns what a piece of output adds.
 func (s *screen) write(b []byte) (all []span) {
@@ -57,63 +42,20 @@ func (s *screen) write(b []byte) (all []span) {
 		}
 		text = text[:0]
 	}
-	b = append(s.rest, b...)
-	s.rest = nil
-	if n := partial(b); n > 0 {
-		s.rest, b = append([]byte{}, b[len(b)-n:]...), b[:len(b)-n]
-	}
-	for _, c := range b {
-		switch s.state {
-		case inText:
-			if c == 0x1b {
-				s.state = inEscape
-			} else if c == 7 || c == 0 || c == 0x0e || c == 0x0f { // a bell, and what selects sets of characters
-			} else if c == 8 { // a backspace, as of overstruck text
-				if _, size := utf8.DecodeLastRune(text); size > 0 && text[len(text)-1] != '\n' {
-					text = text[:len(text)-size]
-				}
-			} else {
-				text = append(text, c)
+	for t, inString := range s.tokens.Split(b, false) {
+		private, numbers, final, control := safetext.Control(t)
+		switch {
+		case inString, strings.IndexByte("\a\x00\x0e\x0f", t[0]) >= 0: // a bell, and what selects sets of characters
+		case control && private+final == "m":
+			flush()
+			s.style.set(numbers)
+		case t[0] == 0x1b:
+		case t[0] == '\b': // as of overstruck text
+			if _, size := utf8.DecodeLastRune(text); size > 0 && text[len(text)-1] != '\n' {
+				text = text[:len(text)-size]
 			}
-		case inEscape:
-			s.params = s.params[:0]
-			switch {
-			case c == '[':
-				s.state = inControl
-			case strings.IndexByte("]P^_X", c) >= 0:
-				s.state = inString
-			case strings.IndexByte("()*+#% ", c) >= 0:
-				s.state = inCharset
-			case c == 0x1b:
-			default:
-				s.state = inText
-			}
-		case inControl:
-			switch {
-			case c == 0x1b:
-				s.state = inEscape
-			case c >= 0x40 && c <= 0x7e:
-				if c == 'm' && len(s.params) <= maxParams {
-					flush()
-					s.style.set(string(s.params))
-				}
-				s.state = inText
-			case len(s.params) <= maxParams:
-				s.params = append(s.params, c)
-			}
-		case inString:
-			if c == 7 {
-				s.state = inText
-			} else if c == 0x1b {
-				s.state = inEnd
-			}
-		case inEnd:
-			s.state = inString
-			if c == '\\' {
-				s.state = inText
-			}
-		case inCharset:
-			s.state = inText
+		default:
+			text = append(text, t...)
 		}
 	}
 	flush()
@@ -130,24 +72,8 @@ func visible(text string) string {
 	return strings.Join(parts, "\r")
 }
 
-// partial is the length of the unfinished character at the end of b.
-func partial(b []byte) int {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		if tail := b[len(b)-n:]; utf8.RuneStart(tail[0]) {
-			if !utf8.FullRune(tail) {
-				return n
-			}
-			return 0
-		}
-	}
-	return 0
-}
-
 // set changes the look as the parameters of SGR say (ECMA-48, 8.3.117).
 func (l *style) set(params string) {
-	if strings.Trim(params, "0123456789;:") != "" {
-		return
-	}
 	codes := strings.FieldsFunc(params, func(r rune) bool { return r == ';' || r == ':' })
 	if len(codes) == 0 {
 		codes = []string{"0"}
