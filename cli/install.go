@@ -91,7 +91,7 @@ func (p *program) install(c *cli.Context) error {
 	}
 	why := wiring.Purpose{Backend: q.Backend, Install: true, Progress: func(line string) { p.Say("%s", line) }}
 	return wiring.With(p.Streams, c, cfg, why, func(ctx context.Context, parts *wiring.Parts) error {
-		res, err := parts.Pipeline.Do(ctx, q)
+		_, res, err := pipeline.Do(ctx, parts.Pipeline, q)
 		if err != nil {
 			return exit.NotDone(err)
 		}

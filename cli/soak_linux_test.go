@@ -48,7 +48,7 @@ func soak() {
 	for i := range 16 {
 		go func() {
 			for {
-				r, err := parts.Pipeline.Do(context.Background(), programs[i%2])
+				_, r, err := pipeline.Do(context.Background(), parts.Pipeline, programs[i%2])
 				if err != nil || r.Ended != "ok" {
 					fmt.Println("failed", r.ID, r.Ended, err)
 					continue

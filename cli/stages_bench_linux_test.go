@@ -16,7 +16,7 @@ func BenchmarkDo(b *testing.B) {
 		code := []byte(map[string]string{"python": "1+1", "node": "1+1", "shell": ":"}[language])
 		b.Run("cell/"+language, func(b *testing.B) {
 			p := wired(b)
-			opened, err := p.Do(b.Context(), pipeline.NewSession{Language: language})
+			_, opened, err := pipeline.Do(b.Context(), p, pipeline.NewSession{Language: language})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -52,7 +52,7 @@ func wired(b *testing.B) *pipeline.Pipeline {
 func stages(b *testing.B, p *pipeline.Pipeline, q pipeline.Request) {
 	took := map[string][]int64{}
 	for b.Loop() {
-		res, err := p.Do(b.Context(), q)
+		_, res, err := pipeline.Do(b.Context(), p, q)
 		if err != nil || res.Ended != "ok" {
 			b.Fatalf("%+v %v", res, err)
 		}

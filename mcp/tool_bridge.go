@@ -70,7 +70,7 @@ func (s *Server) bridgeData(ctx context.Context, c *call, a *bridgeArgs) (*answe
 		f.Kind, f.Bytes = jsonKind(b.Value), len(b.Value)
 		what = fmt.Sprintf("%s, %s of JSON", f.Kind, size(int64(f.Bytes)))
 	}
-	res, err := s.cfg.Pipeline.Do(ctx, b)
+	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, b)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (s *Server) bridgeData(ctx context.Context, c *call, a *bridgeArgs) (*answe
 
 // bridgeFiles copies what a session has exported into another one, keeps it, or writes the files of a tar.
 func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answer, error) {
-	var effect pipeline.Effect
+	var put pipeline.Effect[guest.Unpacked]
 	switch {
 	case a.Path != "" && a.Tar != "":
 		return nil, operation.Wrong("tar", "there is path, too: send one of them")
@@ -95,31 +95,36 @@ func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answ
 		if err != nil {
 			return nil, operation.Wrong("tar", "%v", err)
 		}
-		effect = pipeline.WriteDirectory{Namespace: c.namespace, Session: a.Session, Path: cmp.Or(a.To, "~"), Content: bytes.NewReader(content)}
+		put = pipeline.WriteDirectory{Namespace: c.namespace, Session: a.Session, Path: cmp.Or(a.To, "~"), Content: bytes.NewReader(content)}
 	case a.From == "":
 		return nil, operation.Wrong("from_session_id", "is missing: name the session that has exported it")
 	case a.Session == "":
-		effect = pipeline.KeepFiles{Namespace: c.namespace, Session: a.From, Path: a.Path}
+		return s.keepExport(ctx, pipeline.KeepFiles{Namespace: c.namespace, Session: a.From, Path: a.Path})
 	default:
-		effect = pipeline.CopyFiles{Namespace: c.namespace, From: a.From, Path: a.Path, Session: a.Session, To: a.To}
+		put = pipeline.CopyFiles{Namespace: c.namespace, From: a.From, Path: a.Path, Session: a.Session, To: a.To}
 	}
-	res, err := s.cfg.Pipeline.Do(ctx, effect)
+	u, res, err := pipeline.Do(ctx, s.cfg.Pipeline, put)
 	if err != nil {
 		return nil, err
 	}
-	f := &bridgeFacts{RequestID: res.ID, SessionID: a.Session}
-	u, moved := res.Answer.(guest.Unpacked)
-	if moved {
-		f.Files, f.Bytes = u.Files, int(u.Bytes)
-		return &answer{text: fmt.Sprintf("%s, %s, are in %s of session %s\nrequest_id: %s", count(u.Files, "file"), size(u.Bytes), readable(cmp.Or(a.To, "/workspace")), a.Session, res.ID), facts: f}, nil
+	text := fmt.Sprintf("%s, %s, are in %s of session %s\nrequest_id: %s", count(u.Files, "file"), size(u.Bytes), readable(cmp.Or(a.To, "/workspace")), a.Session, res.ID)
+	return &answer{text: text, facts: &bridgeFacts{RequestID: res.ID, SessionID: a.Session, Files: u.Files, Bytes: int(u.Bytes)}}, nil
+}
+
+// keepExport keeps what a session has exported like what a run leaves.
+func (s *Server) keepExport(ctx context.Context, q pipeline.KeepFiles) (*answer, error) {
+	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, q)
+	if err != nil {
+		return nil, err
 	}
+	f := &bridgeFacts{RequestID: res.ID}
 	s.runs.note(res.ID)
 	cached := runList([]results.Record{{ID: res.ID, Ended: res.Ended, Artifacts: res.Artifacts}})
 	f.Artifacts = cached.facts.(*artifactsFacts).Runs[0].Artifacts
 	made := &answer{text: fmt.Sprintf("kept as request_id: %s\n%s\nwhat to do: get_artifacts with this request_id and the name returns it; execute_code takes it with \"files\"", res.ID, cached.text), facts: f}
 	for _, one := range f.Artifacts {
 		if one.Withheld == "" {
-			made.extra = append(made.extra, mcp.NewResourceLink(one.URI, one.Name, "exported by session "+a.From, one.MIME))
+			made.extra = append(made.extra, mcp.NewResourceLink(one.URI, one.Name, "exported by session "+q.Session, one.MIME))
 		}
 	}
 	return made, nil

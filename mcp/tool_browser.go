@@ -35,15 +35,14 @@ type browserFacts struct {
 }
 
 func (s *Server) browserFetch(ctx context.Context, c *call, a *browserArgs) (*answer, error) {
-	return s.do(ctx, pipeline.Browse{
+	return do(ctx, s, pipeline.Browse{
 		Namespace: c.namespace, URL: a.URL, Format: a.Format, WaitFor: a.WaitFor, Screenshot: a.Screenshot,
 		MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout),
 	}, browsed)
 }
 
 // browsed returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func browsed(res pipeline.Result) *answer {
-	b := res.Answer.(pipeline.Browsed)
+func browsed(b pipeline.Browsed, res pipeline.Result) *answer {
 	f := &browserFacts{
 		RequestID: res.ID, URL: address(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, res.Stdout), Total: int64(b.Total),
 		Ended: res.Ended, Late: b.Late, Notes: b.Notes, Layers: res.LayersInForce(), PeakMemory: res.PeakMemory, TotalMS: float64(res.Timings.Total) / 1000,

@@ -163,7 +163,7 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 		q.Stdout, q.Stderr = w, c.progress.lines()
 	}
 	q.Ask = s.asker(ctx, c)
-	res, err := s.cfg.Pipeline.Do(ctx, q)
+	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, q)
 	for _, w := range res.Warnings {
 		c.warn(w.In(wordsOf(c.called.Name)))
 	}

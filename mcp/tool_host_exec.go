@@ -15,14 +15,13 @@ func (s *Server) hostExec(ctx context.Context, c *call, a *hostExecArgs) (*answe
 	if a.Stdin != "" {
 		q.Stdin = strings.NewReader(a.Stdin)
 	}
-	return s.do(ctx, q, ranOnHost)
+	return do(ctx, s, q, ranOnHost)
 }
 
 // ranOnHost returns the answer about a command: its exit and its output.
-func ranOnHost(res pipeline.Result) *answer {
-	pattern := res.Answer.(pipeline.HostEnd).Pattern
-	f := &hostExecFacts{ExitCode: res.ExitCode, Ended: res.Ended, Pattern: pattern}
-	text := fmt.Sprintf("%s, allowed by %s", endOf(res), readable(pattern))
+func ranOnHost(end pipeline.HostEnd, res pipeline.Result) *answer {
+	f := &hostExecFacts{ExitCode: res.ExitCode, Ended: res.Ended, Pattern: end.Pattern}
+	text := fmt.Sprintf("%s, allowed by %s", endOf(res), readable(end.Pattern))
 	forStdout, forStderr := shares(res)
 	for _, one := range []struct {
 		name, all string

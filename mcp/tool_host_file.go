@@ -12,7 +12,7 @@ import (
 
 func (s *Server) hostFileRead(ctx context.Context, c *call, a *fileReadArgs) (*answer, error) {
 	q := pipeline.HostRead{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Offset: a.Offset, Max: a.MaxBytes, Encoding: a.Encoding}
-	return s.do(ctx, q, func(res pipeline.Result) *answer { return hostRead(res.Answer.(pipeline.HostContent), a.Offset) })
+	return do(ctx, s, q, func(got pipeline.HostContent, _ pipeline.Result) *answer { return hostRead(got, a.Offset) })
 }
 
 func hostRead(got pipeline.HostContent, offset int64) *answer {
@@ -44,16 +44,15 @@ func (s *Server) hostFileWrite(ctx context.Context, c *call, a *fileWriteArgs) (
 			return nil, operation.Wrong("content", "%v", err)
 		}
 	}
-	return s.do(ctx, pipeline.HostWrite{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Content: content, Mode: a.Mode},
-		func(res pipeline.Result) *answer { return hostWritten(res, "wrote ") })
+	return do(ctx, s, pipeline.HostWrite{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Content: content, Mode: a.Mode},
+		func(w pipeline.HostWritten, _ pipeline.Result) *answer { return hostWritten(w, "wrote ") })
 }
 
 func (s *Server) hostFileList(ctx context.Context, c *call, a *fileListArgs) (*answer, error) {
-	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostList{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Recursive: a.Recursive, Limit: a.Limit})
+	l, _, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.HostList{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Recursive: a.Recursive, Limit: a.Limit})
 	if err != nil {
 		return nil, err
 	}
-	l := res.Answer.(pipeline.HostListing)
 	f := &fileListFacts{Entries: l.Entries, More: l.More}
 	text := []string{fmt.Sprintf("%s has %s:", readable(a.Path), strings.Replace(count(len(l.Entries), "entry"), "entrys", "entries", 1))}
 	for _, e := range l.Entries {
@@ -75,13 +74,12 @@ func (s *Server) hostFileList(ctx context.Context, c *call, a *fileListArgs) (*a
 }
 
 func (s *Server) hostFileCopy(ctx context.Context, c *call, a *fileCopyArgs) (*answer, error) {
-	res, err := s.cfg.Pipeline.Do(ctx, pipeline.HostCopy{HostCaller: pipeline.HostCaller{Namespace: c.namespace, Session: a.Session}, Run: a.Run,
+	w, res, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.HostCopy{HostCaller: pipeline.HostCaller{Namespace: c.namespace, Session: a.Session}, Run: a.Run,
 		Source: a.Source, Destination: a.Destination, Overwrite: a.Overwrite})
 	if err != nil {
 		return nil, err
 	}
-	made := hostWritten(res, "copied "+readable(a.Source)+" to ")
-	w := res.Answer.(pipeline.HostWritten)
+	made := hostWritten(w, "copied "+readable(a.Source)+" to ")
 	if w.Stored {
 		made.facts.(*fileFacts).RequestID = res.ID
 		made.text += fmt.Sprintf("\nit is kept: execute_code takes it with \"files\": {%q: {\"request_id\": %q}}", readable(w.Path), res.ID)
@@ -89,8 +87,7 @@ func (s *Server) hostFileCopy(ctx context.Context, c *call, a *fileCopyArgs) (*a
 	return made, nil
 }
 
-func hostWritten(res pipeline.Result, did string) *answer {
-	w := res.Answer.(pipeline.HostWritten)
+func hostWritten(w pipeline.HostWritten, did string) *answer {
 	text := fmt.Sprintf("%s%s, %s, SHA-256 %s", did, readable(w.Path), size(w.Size), w.SHA256)
 	for _, n := range w.Notes {
 		text += "\nnote: " + readable(n)

@@ -52,7 +52,7 @@ func unlessOff[A any](s *Server, tool, what string, run handler[A]) handler[A] {
 	}
 	in := operation.FormOf[A]()
 	return func(ctx context.Context, c *call, a *A) (*answer, error) {
-		_, err := s.cfg.Pipeline.Do(ctx, pipeline.Denial{Tool: tool, Namespace: c.namespace, What: cmp.Or(in.Text(a, what), tool),
+		_, _, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.Denial{Tool: tool, Namespace: c.namespace, What: cmp.Or(in.Text(a, what), tool),
 			Reason: why.reason, Remedy: pipeline.Remedy{"a person has to set " + why.setting + " in the configuration; " + why.instead}})
 		return nil, err
 	}

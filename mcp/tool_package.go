@@ -51,7 +51,7 @@ func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*
 	if wait, err := s.permission(ctx, c, q); wait != nil || err != nil {
 		return wait, err
 	}
-	res, err := s.cfg.Pipeline.Do(ctx, q)
+	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, q)
 	if err != nil {
 		return nil, err
 	}

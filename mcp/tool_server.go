@@ -195,12 +195,12 @@ type limitsFacts struct {
 
 func (s *Server) setLimits(ctx context.Context, c *call, a *limitsArgs) (*answer, error) {
 	f := &limitsFacts{Namespace: c.namespace, SessionID: a.Session}
-	res, err := s.cfg.Pipeline.Do(ctx, pipeline.NewLimits{Namespace: f.Namespace, Session: f.SessionID, Bounds: a.bounds()})
+	bounds, _, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.NewLimits{Namespace: f.Namespace, Session: f.SessionID, Bounds: a.bounds()})
 	if err != nil {
 		return nil, err
 	}
 	_, ceiling := s.cfg.Pipeline.InForce(f.Namespace)
-	limits, caps := pipeline.LimitsOf(res.Answer.(pipeline.Bounds)), pipeline.LimitsOf(ceiling)
+	limits, caps := pipeline.LimitsOf(bounds), pipeline.LimitsOf(ceiling)
 	f.Limits, f.Caps = &limits, &caps
 	who := "a run in namespace " + f.Namespace + " that asks for nothing else"
 	if f.SessionID != "" {

@@ -105,11 +105,10 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 		Data: a.Data, Git: pipeline.GitIdentity{Name: a.GitName, Email: a.GitEmail}, Tools: toolsOf(a.Tools), ToolTimeout: seconds(a.ToolTime),
 	}
 	c.progress.say("starting the session")
-	opened, err := s.cfg.Pipeline.Do(ctx, q)
+	info, _, err := pipeline.Do(ctx, s.cfg.Pipeline, q)
 	if err != nil {
 		return nil, err
 	}
-	info := opened.Answer.(session.Info)
 	f := &sessionFacts{sessionInfo: infoOf(info)}
 	text := fmt.Sprintf("session_id: %s\n%s session in namespace %s: %s\nit ends after %s s without a call, and after %s s in any case",
 		info.ID, info.Language, info.Namespace, limitsText(f.Limits), decimal(info.Idle), decimal(info.Lifetime))
@@ -117,7 +116,7 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 		text += "\n" + without(missing, info.Backend, info.Profile)
 	}
 	if len(a.Packages) > 0 {
-		res, err := s.cfg.Pipeline.Do(ctx, pipeline.Install{
+		_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.Install{
 			Namespace: c.namespace, Session: info.ID, Language: info.Language, Packages: a.Packages, Progress: c.progress.say})
 		if err != nil || res.Ended != backends.EndedOK {
 			return s.undone(ctx, info, res, err), nil
@@ -130,7 +129,7 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 
 // undone ends a session whose packages could not be installed: half of what was asked for is of no use.
 func (s *Server) undone(ctx context.Context, info session.Info, res pipeline.Result, err error) *answer {
-	if _, closing := s.cfg.Pipeline.Do(context.WithoutCancel(ctx), pipeline.EndSession{Namespace: info.Namespace, Session: info.ID}); closing != nil {
+	if _, _, closing := pipeline.Do(context.WithoutCancel(ctx), s.cfg.Pipeline, pipeline.EndSession{Namespace: info.Namespace, Session: info.ID}); closing != nil {
 		s.log.Warn("a session whose packages could not be installed can't be ended", "session", info.ID, "error", closing)
 	}
 	r := refusal{Reason: "the packages could not be installed, so there is no session", Denied: true,
@@ -160,11 +159,10 @@ func (s *Server) terminateSession(ctx context.Context, c *call, a *terminateArgs
 		}
 		return &answer{text: text, facts: &endedFacts{RequestID: id}}, nil
 	}
-	res, err := s.cfg.Pipeline.Do(ctx, pipeline.EndSession{Namespace: namespace, Session: id})
+	info, _, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.EndSession{Namespace: namespace, Session: id})
 	if err != nil {
 		return nil, err
 	}
-	info := res.Answer.(session.Info)
 	return &answer{
 		text:  fmt.Sprintf("session %s has ended after %s; its variables and files are gone", id, count(info.Cells, "cell")) + late(info.Late),
 		facts: &endedFacts{SessionID: id, Cells: info.Cells},

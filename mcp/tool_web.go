@@ -75,12 +75,11 @@ type pageFacts struct {
 }
 
 func (s *Server) webSearch(ctx context.Context, c *call, a *searchArgs) (*answer, error) {
-	return s.do(ctx, pipeline.Search{Namespace: c.namespace, Query: a.Query, Limit: a.Limit, Domains: a.Domains}, found)
+	return do(ctx, s, pipeline.Search{Namespace: c.namespace, Query: a.Query, Limit: a.Limit, Domains: a.Domains}, found)
 }
 
 // found returns the answer about a search: where what was found stands in our words, and the text of strangers within a fence.
-func found(res pipeline.Result) *answer {
-	h := res.Answer.(pipeline.Hits)
+func found(h pipeline.Hits, res pipeline.Result) *answer {
 	f := &searchFacts{RequestID: res.ID, Engine: h.Engine, Passed: h.Passed}
 	var list strings.Builder
 	for i, r := range h.Results {
@@ -98,12 +97,11 @@ func found(res pipeline.Result) *answer {
 }
 
 func (s *Server) fetchPage(ctx context.Context, c *call, a *fetchArgs) (*answer, error) {
-	return s.do(ctx, pipeline.Fetch{Namespace: c.namespace, URL: a.URL, Format: a.Format, Offset: a.Offset, MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout)}, fetched)
+	return do(ctx, s, pipeline.Fetch{Namespace: c.namespace, URL: a.URL, Format: a.Format, Offset: a.Offset, MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout)}, fetched)
 }
 
 // fetched returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func fetched(res pipeline.Result) *answer {
-	p := res.Answer.(pipeline.Fetched)
+func fetched(p pipeline.Fetched, res pipeline.Result) *answer {
 	f := &pageFacts{RequestID: res.ID, URL: address(p.URL), Status: p.Status, Type: oneLine(clip(p.Type, 100)), Title: fenced(p.Host, p.Title),
 		Canonical: address(p.Canonical), Note: fenced(p.Host, p.Note), Content: fenced(p.Host, res.Stdout), Total: int64(p.Total), Next: int64(p.Next)}
 	text := fmt.Sprintf("%s answered with HTTP %d, %s, %s of text", cmp.Or(f.URL, p.Host), p.Status, f.Type, size(int64(p.Total)))

@@ -25,13 +25,13 @@ func row[F, A any](name, title string, run handler[A], about string, hints opera
 	return tool{operation.Of[A, F](name, title, about, hints), func(ctx context.Context, c *call) (*answer, error) { return run(ctx, c, c.args.(*A)) }}
 }
 
-// do has the pipeline carry out an effect, of which tell makes the answer.
-func (s *Server) do(ctx context.Context, e pipeline.Effect, tell func(pipeline.Result) *answer) (*answer, error) {
-	res, err := s.cfg.Pipeline.Do(ctx, e)
+// do has the pipeline carry out an effect, and tell make the answer of what came of it.
+func do[T any](ctx context.Context, s *Server, e pipeline.Effect[T], tell func(T, pipeline.Result) *answer) (*answer, error) {
+	came, res, err := pipeline.Do(ctx, s.cfg.Pipeline, e)
 	if err != nil {
 		return nil, err
 	}
-	return tell(res), nil
+	return tell(came, res), nil
 }
 
 const (

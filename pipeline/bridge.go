@@ -29,27 +29,27 @@ type Bridge struct {
 // maxBridged is the longest value, in bytes of JSON, that can be carried into a session.
 const maxBridged = 32 << 20
 
-func (b Bridge) describe() Request {
-	return Request{Namespace: b.Namespace, Session: b.Session, Name: cmp.Or(b.As, b.Key)}
+func (b Bridge) subject() subject {
+	return about(cmp.Or(b.As, b.Key), b.Namespace, b.Session)
 }
 
-func (b Bridge) plan(_ context.Context, r *run) (work, error) {
+func (b Bridge) plan(_ context.Context, r *run) (action[None], error) {
 	b.As = cmp.Or(b.As, b.Key)
-	w := &bridging{change: change{task: task{run: r, stage: StageBackend}, row: "session.bridged"}, Bridge: b}
-	w.do = func(ctx context.Context) error {
+	w := &bridging{change: change[None]{task: task[None]{run: r, stage: StageBackend}, row: "session.bridged"}, Bridge: b}
+	w.do = func(ctx context.Context) (none None, _ error) {
 		ctx, cancel := context.WithTimeout(ctx, finishTimeout)
 		defer cancel()
 		if err := w.guard.Kernel().Set(ctx, b.As, w.Value); err != nil {
-			return refuse(StageBackend, fmt.Sprintf("set %q: %v", b.As, err), bridgeRemedy(err, "choose a name that the language takes"))
+			return none, refuse(StageBackend, fmt.Sprintf("set %q: %v", b.As, err), bridgeRemedy(err, "choose a name that the language takes"))
 		}
-		return nil
+		return none, nil
 	}
 	return w, nil
 }
 
 // bridging carries a value into a session.
 type bridging struct {
-	change
+	change[None]
 	Bridge
 	guard *session.Guard
 }

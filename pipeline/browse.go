@@ -17,7 +17,7 @@ import (
 
 // Browse reads a page as a browser shows it. It runs a browser of its own for the one page, contained like any other program and with
 // the gateway of runs as its only way out, so that the policy holds for each redirect and each part of the page. Nothing of the browser
-// is left. The result's Answer is a [Browsed]. What it returns was written by strangers: web.Fence marks it.
+// is left. It comes to a [Browsed]. What it returns was written by strangers: web.Fence marks it.
 type Browse struct {
 	Namespace  string
 	URL        string // http or https
@@ -46,13 +46,13 @@ const toolBrowser = "browser_fetch"
 // maxDOM is how much of a page's HTML is read, in bytes. It stands in our memory a few times.
 const maxDOM = 8 << 20
 
-func (q Browse) describe() Request { return Request{Namespace: q.Namespace, Name: toolBrowser} }
+func (q Browse) subject() subject { return about(toolBrowser, q.Namespace, "") }
 
-func (q Browse) plan(ctx context.Context, r *run) (work, error) {
+func (q Browse) plan(ctx context.Context, r *run) (action[Browsed], error) {
 	q.Timeout = r.p.webTime(q.Timeout)
 	b := &browsing{run: r, Browse: q}
-	return r.planAction(ctx, q.URL, facts{"screenshot": q.Screenshot, "wait_for": q.WaitFor}, b.check,
-		task{stage: StageBackend, wall: b.Timeout + browserStart + browserEnd, do: b.do})
+	return planAction(ctx, r, q.URL, facts{"screenshot": q.Screenshot, "wait_for": q.WaitFor}, b.check,
+		task[Browsed]{stage: StageBackend, wall: b.Timeout + browserStart + browserEnd, do: b.do})
 }
 
 // browsing reads one page.

@@ -24,10 +24,10 @@ import (
 const profileAt = backends.Workspace + "/profile"
 
 // do shows the page to a browser of its own.
-func (b *browsing) do(ctx context.Context) error {
+func (b *browsing) do(ctx context.Context) (none Browsed, _ error) {
 	sandbox, err := b.open(ctx)
 	if err != nil {
-		return err
+		return none, err
 	}
 	defer sandbox.Close()
 	got, out, err := b.read(ctx, sandbox)
@@ -35,13 +35,13 @@ func (b *browsing) do(ctx context.Context) error {
 	b.leave(b.outbound)
 	b.res.addOutcome(out)
 	if gone := b.holds(out.Contained.InForce()); gone != nil && out.Ended != "" {
-		return gone
+		return none, gone
 	}
 	if err != nil {
-		return b.explain(err, out)
+		return none, b.explain(err, out)
 	}
 	if err := b.unreached(got); err != nil {
-		return err
+		return none, err
 	}
 	b.res.Ended, b.res.ExitCode, b.res.Signal, b.res.Limit = backends.EndedOK, 0, "", "" // we ended it, when the page had been read
 	if got.Late != "" {
@@ -185,13 +185,13 @@ func (b *browsing) unreached(got browser.Page) error {
 }
 
 // take keeps of the page what may be told.
-func (b *browsing) take(ctx context.Context, got browser.Page) error {
+func (b *browsing) take(ctx context.Context, got browser.Page) (answer Browsed, err error) {
 	title, text, err := b.words(ctx, &got)
 	if err != nil {
-		return err
+		return answer, err
 	}
 	text = b.clean(text) // before it is cut
-	answer := Browsed{URL: b.clean(got.URL), Status: got.Status, Title: b.clean(title), Total: len(text), Late: b.clean(got.Late)}
+	answer = Browsed{URL: b.clean(got.URL), Status: got.Status, Title: b.clean(title), Total: len(text), Late: b.clean(got.Late)}
 	answer.Host = b.clean(b.host(got.URL))
 	limit := cmp.Or(max(b.MaxBytes, 0), len(text))
 	b.res.Stdout, _ = page.Cut(text, 0, limit)
@@ -208,9 +208,8 @@ func (b *browsing) take(ctx context.Context, got browser.Page) error {
 	for _, n := range notes {
 		answer.Notes = append(answer.Notes, page.Line(b.clean(n), maxText))
 	}
-	b.res.Answer = answer
 	b.facts["url"], b.facts["status"], b.facts["text_bytes"], b.facts["picture_bytes"] = long(got.URL), got.Status, len(b.res.Stdout), len(answer.Picture)
-	return nil
+	return answer, nil
 }
 
 // host returns the host of a page, or else of the address that was asked for, in the spelling that policies decide

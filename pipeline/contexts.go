@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// NewContext starts another interpreter in a session, with variables of its own. The result's Answer is its [session.Context]; code runs in
+// NewContext starts another interpreter in a session, with variables of its own. It comes to its [session.Context]; code runs in
 // it by Request.Context.
 type NewContext struct {
 	Namespace, Session string
@@ -22,11 +22,11 @@ type NewContext struct {
 	Env                []string
 }
 
-func (q NewContext) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: "context", Env: q.Env}
+func (q NewContext) subject() subject {
+	return subject{name: "context", namespace: q.Namespace, session: q.Session, language: q.Language, facts: envFacts(q.Env)}
 }
 
-func (q NewContext) plan(_ context.Context, r *run) (work, error) {
+func (q NewContext) plan(_ context.Context, r *run) (action[session.Context], error) {
 	language, _, err := r.p.sessionLanguage(cmp.Or(q.Language, validate.Python), "")
 	if err != nil {
 		return nil, err
@@ -35,13 +35,13 @@ func (q NewContext) plan(_ context.Context, r *run) (work, error) {
 		return nil, err
 	}
 	c := session.Context{ID: cmp.Or(q.ID, NewID()), Language: language, Dir: q.Dir}
-	return r.planInside(q.Session, "session.context", facts{"action": "create", "context": c.ID, "language": language}, func(ctx context.Context, s *session.Session) error {
+	row := facts{"action": "create", "context": c.ID, "language": language}
+	return planInside(r, q.Session, "session.context", row, func(ctx context.Context, s *session.Session) (session.Context, error) {
 		made, err := s.NewContext(ctx, c, q.Env)
 		if err != nil && q.Dir != "" && strings.Contains(err.Error(), "chdir ") {
-			return refuse(StageValidate, fmt.Sprintf("the directory %.200q does not exist in the session", q.Dir), "create it before")
+			err = refuse(StageValidate, fmt.Sprintf("the directory %.200q does not exist in the session", q.Dir), "create it before")
 		}
-		r.res.Answer = made
-		return err
+		return made, err
 	})
 }
 
@@ -51,20 +51,25 @@ type EndContext struct {
 	Restart                     bool // it starts again, without its variables
 }
 
-func (q EndContext) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Context: q.Context, Name: "context"}
+func (q EndContext) subject() subject {
+	about := about("context", q.Namespace, q.Session)
+	about.facts = facts{}
+	about.facts.add("context", q.Context, len(q.Context))
+	return about
 }
 
-func (q EndContext) plan(_ context.Context, r *run) (work, error) {
+func (q EndContext) plan(_ context.Context, r *run) (action[None], error) {
 	action, do := "end", func(_ context.Context, s *session.Session) error { return s.EndContext(q.Context) }
 	if q.Restart {
 		action, do = "restart", func(ctx context.Context, s *session.Session) error { return s.RestartContext(ctx, q.Context) }
 	}
-	return r.planInside(q.Session, "session.context", facts{"action": action, "context": q.Context}, do)
+	return planInside(r, q.Session, "session.context", facts{"action": action, "context": q.Context}, func(ctx context.Context, s *session.Session) (None, error) {
+		return None{}, do(ctx, s)
+	})
 }
 
 // planInside plans a change of what is in a session. Its row says more.
-func (r *run) planInside(id, row string, more facts, do func(context.Context, *session.Session) error) (work, error) {
+func planInside[T any](r *run, id, row string, more facts, do func(context.Context, *session.Session) (T, error)) (action[T], error) {
 	s, err := r.p.own(r.res.Namespace, id)
 	if err != nil {
 		return nil, err
@@ -72,23 +77,23 @@ func (r *run) planInside(id, row string, more facts, do func(context.Context, *s
 	info := s.Info()
 	r.res.Language, r.res.Backend, r.res.Profile = info.Language, info.Backend, info.Profile
 	r.leases = s.Leases()
-	c := &change{task: task{run: r, stage: StageBackend}, row: row, facts: facts{"session": id}}
+	c := &change[T]{task: task[T]{run: r, stage: StageBackend}, row: row, facts: facts{"session": id}}
 	maps.Copy(c.facts, more)
-	c.do = func(ctx context.Context) error {
+	c.do = func(ctx context.Context) (answer T, err error) {
 		done, err := s.Use()
 		if err != nil {
-			return sessionError(StageBackend, err)
+			return answer, sessionError(StageBackend, err)
 		}
 		defer done()
-		if err := do(ctx, s); err != nil {
-			return sessionError(StageBackend, err)
+		if answer, err = do(ctx, s); err != nil {
+			return answer, sessionError(StageBackend, err)
 		}
-		return nil
+		return answer, nil
 	}
 	return c, nil
 }
 
-// ChangeSession changes a session that stands. The result's Answer is its session.Info.
+// ChangeSession changes a session that stands. It comes to its [session.Info].
 type ChangeSession struct {
 	Namespace, Session string
 	// Ends is when it ends in any case; zero keeps that. It is bounded as the lifetime of a new session is.
@@ -99,9 +104,9 @@ type ChangeSession struct {
 	Metadata map[string]string
 }
 
-func (q ChangeSession) describe() Request { return about("session", q.Namespace, q.Session) }
+func (q ChangeSession) subject() subject { return about("session", q.Namespace, q.Session) }
 
-func (q ChangeSession) plan(_ context.Context, r *run) (work, error) {
+func (q ChangeSession) plan(_ context.Context, r *run) (action[session.Info], error) {
 	if err := checkMetadata(q.Metadata); err != nil {
 		return nil, err
 	}
@@ -110,10 +115,10 @@ func (q ChangeSession) plan(_ context.Context, r *run) (work, error) {
 		f["ends"] = q.Ends.UTC().Format(time.RFC3339)
 	}
 	f.add("metadata", len(q.Metadata), len(q.Metadata))
-	return r.planInside(q.Session, "session.changed", f, func(_ context.Context, s *session.Session) error {
+	return planInside(r, q.Session, "session.changed", f, func(_ context.Context, s *session.Session) (session.Info, error) {
 		if !q.Ends.IsZero() {
 			if err := r.p.sessions.Reschedule(s, q.Ends, q.Extend); err != nil {
-				return refuse(StageValidate, err.Error(), "ask for less")
+				return session.Info{}, refuse(StageValidate, err.Error(), "ask for less")
 			}
 		}
 		s.Change(func(i *session.Info) {
@@ -121,7 +126,6 @@ func (q ChangeSession) plan(_ context.Context, r *run) (work, error) {
 				i.Metadata = q.Metadata
 			}
 		})
-		r.res.Answer = s.Info()
-		return nil
+		return s.Info(), nil
 	})
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // WriteDirectory writes what a tar has into a directory of a session's sandbox, which is made if there is none: all of it, or where the tar is
-// not whole or not what SHA256 says, nothing. The result's Answer is its [guest.Unpacked].
+// not whole or not what SHA256 says, nothing. It comes to its [guest.Unpacked].
 type WriteDirectory struct {
 	Namespace, Session string
 	Path               string        // absolute, or relative to the home directory
@@ -24,17 +24,16 @@ type WriteDirectory struct {
 	SHA256             func() string // of Content in hex, once that was read; nil, or "", is not checked
 }
 
-func (q WriteDirectory) describe() Request { return about("file", q.Namespace, q.Session) }
+func (q WriteDirectory) subject() subject { return about("file", q.Namespace, q.Session) }
 
-func (q WriteDirectory) plan(_ context.Context, r *run) (work, error) {
-	return r.planFileOf(q.Session, "unpack", func(ctx context.Context, c *guest.Client) error {
+func (q WriteDirectory) plan(_ context.Context, r *run) (action[guest.Unpacked], error) {
+	return planFileOf(r, q.Session, facts{"op": "unpack"}, func(ctx context.Context, _ *session.Session, c *guest.Client) (guest.Unpacked, error) {
 		var wrong error
 		u, err := c.Unpack(ctx, q.Path, guest.OwnLinks, checked(q.Content, q.SHA256, &wrong))
 		if wrong != nil {
-			return refuse(StageValidate, wrong.Error(), "send it again")
+			err = refuse(StageValidate, wrong.Error(), "send it again")
 		}
-		r.res.Answer = u
-		return err
+		return u, err
 	}, &q.Path)
 }
 
@@ -108,7 +107,7 @@ func (p *Pipeline) hold(ctx context.Context, s *session.Session, name string, co
 // Exports is the directory of a session's home from which other sessions of its namespace may copy: what its programs put there is exported.
 const Exports = "exports"
 
-// CopyFiles copies a file or a directory that a session has exported into another session of the namespace. The result's Answer is its
+// CopyFiles copies a file or a directory that a session has exported into another session of the namespace. It comes to its
 // [guest.Unpacked].
 type CopyFiles struct {
 	Namespace string
@@ -118,9 +117,9 @@ type CopyFiles struct {
 	To        string // the directory that it is put in; "" is the home directory
 }
 
-func (q CopyFiles) describe() Request { return about("file", q.Namespace, q.Session) }
+func (q CopyFiles) subject() subject { return about("file", q.Namespace, q.Session) }
 
-func (q CopyFiles) plan(_ context.Context, r *run) (work, error) {
+func (q CopyFiles) plan(_ context.Context, r *run) (action[guest.Unpacked], error) {
 	if q.To = path.Clean(q.To); q.To == "." {
 		q.To = "~"
 	}
@@ -129,26 +128,22 @@ func (q CopyFiles) plan(_ context.Context, r *run) (work, error) {
 		return nil, err
 	}
 	from := exported(q.Path)
-	w, err := r.planFileOf(q.Session, "copy", func(ctx context.Context, c *guest.Client) error {
+	row := facts{"op": "copy", "from": q.From, "from_path": from}
+	w, err := planFileOf(r, q.Session, row, func(ctx context.Context, _ *session.Session, c *guest.Client) (u guest.Unpacked, _ error) {
 		e, content, err := r.p.OpenFiles(ctx, r.res.Namespace, q.From, from)
 		if err != nil {
-			return err
+			return u, err
 		}
 		defer content.Close()
 		if e.Kind == guest.Directory {
-			u, err := c.Unpack(ctx, q.To, guest.OwnLinks, content)
-			r.res.Answer = u
-			return err
+			return c.Unpack(ctx, q.To, guest.OwnLinks, content)
 		}
 		e, err = c.Write(ctx, guest.Put{Path: path.Join(q.To, path.Base(from)), Mode: e.Mode, Whole: true}, content)
-		r.res.Answer = guest.Unpacked{Files: 1, Bytes: e.Size}
-		return err
+		return guest.Unpacked{Files: 1, Bytes: e.Size}, err
 	}, &q.To)
 	if err != nil {
 		return nil, err
 	}
-	more := w.(*change).facts
-	more["from"], more["from_path"] = q.From, from
 	r.leases = slices.Concat(r.leases, source.Leases())
 	return w, nil
 }
@@ -159,23 +154,23 @@ type KeepFiles struct {
 	Path               string // below Exports
 }
 
-func (q KeepFiles) describe() Request { return about("file", q.Namespace, q.Session) }
+func (q KeepFiles) subject() subject { return about("file", q.Namespace, q.Session) }
 
-func (q KeepFiles) plan(_ context.Context, r *run) (work, error) {
+func (q KeepFiles) plan(_ context.Context, r *run) (action[None], error) {
 	if r.p.cfg.Results == nil {
 		return nil, refuse(StageValidate, "nothing is kept of sessions here", "a server keeps it: sandboxmcp serve")
 	}
 	from := exported(q.Path)
-	return r.planFileOf(q.Session, "keep", func(ctx context.Context, _ *guest.Client) error {
+	return planFileOf(r, q.Session, facts{"op": "keep"}, func(ctx context.Context, _ *session.Session, _ *guest.Client) (None, error) {
 		e, content, err := r.p.OpenFiles(ctx, r.res.Namespace, q.Session, from)
 		if err != nil {
-			return err
+			return None{}, err
 		}
 		name := path.Base(from)
 		if e.Kind == guest.Directory {
 			name += ".tar"
 		}
-		return r.store(ctx, name, r.p.cfg.Artifacts.MaxBytes, content)
+		return None{}, r.store(ctx, name, r.p.cfg.Artifacts.MaxBytes, content)
 	}, &from)
 }
 

@@ -60,9 +60,9 @@ func TestDirectories(t *testing.T) {
 	p, log, _ := newReal(t, nil)
 	id := bare(t, p)
 	whole := archive(t, "a=first", "d/", "d/b=second", "d/l->b", "up->d/b", "e/f/g=deep", "h<-a")
-	res, err := p.Do(t.Context(), WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(whole), SHA256: func() string { return strings.ToUpper(sumOf(whole)) }})
-	if err != nil || res.Answer != (guest.Unpacked{Files: 4, Bytes: 15}) {
-		t.Fatalf("got %+v, %v", res.Answer, err)
+	u, _, err := Do(t.Context(), p, WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(whole), SHA256: func() string { return strings.ToUpper(sumOf(whole)) }})
+	if err != nil || u != (guest.Unpacked{Files: 4, Bytes: 15}) {
+		t.Fatalf("got %+v, %v", u, err)
 	}
 	if got := ran(t, p, id, "sh", "-c", "cd in; cat a d/l up e/f/g h; stat -c %a a; ls -A"); got != "firstsecondseconddeepfirst640\na\nd\ne\nh\nup" {
 		t.Errorf("got %q", got)
@@ -93,7 +93,7 @@ func TestDirectories(t *testing.T) {
 		"a fifo":                      {archive(t, "x=1", "fifo"), ""},
 		"a file where a directory is": {archive(t, "x/=1"[:2], "d=1"), ""},
 	} {
-		_, err := p.Do(t.Context(), WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(tt.content), SHA256: func() string { return tt.sum }})
+		_, _, err := Do(t.Context(), p, WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(tt.content), SHA256: func() string { return tt.sum }})
 		if err == nil || strings.Contains(PublicText(err), "inside the server") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -137,8 +137,8 @@ func TestExports(t *testing.T) {
 	for _, tt := range []struct{ path, to, see, want string }{
 		{"one", "", "one", "one\n700"}, {"d", "got", "got/two", "two\n644"}, {"/d", "again", "again/two", "two\n644"},
 	} {
-		if res, err := p.Do(t.Context(), CopyFiles{From: from, Path: tt.path, Session: to, To: tt.to}); err != nil || res.Answer.(guest.Unpacked).Files != 1 {
-			t.Errorf("%s: %+v, %v", tt.path, res.Answer, err)
+		if u, _, err := Do(t.Context(), p, CopyFiles{From: from, Path: tt.path, Session: to, To: tt.to}); err != nil || u.Files != 1 {
+			t.Errorf("%s: %+v, %v", tt.path, u, err)
 			continue
 		}
 		if got := ran(t, p, to, "sh", "-c", "cat "+tt.see+"; stat -c %a "+tt.see); got != tt.want {
@@ -149,7 +149,7 @@ func TestExports(t *testing.T) {
 		t.Errorf("the log does not say what was copied from where: %q", all)
 	}
 	for _, path := range []string{"../private", "../../etc/passwd", "none", "/../private"} {
-		if _, err := p.Do(t.Context(), CopyFiles{From: from, Path: path, Session: to}); err == nil {
+		if _, _, err := Do(t.Context(), p, CopyFiles{From: from, Path: path, Session: to}); err == nil {
 			t.Errorf("%s was copied", path)
 		}
 	}
@@ -158,7 +158,7 @@ func TestExports(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, q := range []CopyFiles{{Namespace: "other", From: from, Path: "one", Session: other.ID}, {From: other.ID, Path: "one", Session: to}, {From: from, Path: "one", Session: other.ID}} {
-		if _, err := p.Do(t.Context(), q); err == nil {
+		if _, _, err := Do(t.Context(), p, q); err == nil {
 			t.Errorf("%+v crosses namespaces", q)
 		}
 	}
@@ -175,11 +175,11 @@ func TestExports(t *testing.T) {
 	s.AddLease(lease)
 	ran(t, p, from, "sh", "-c", "echo "+secret+" >exports/d/s")
 	for _, path := range []string{"d", "d/s"} {
-		if _, err := p.Do(t.Context(), CopyFiles{From: from, Path: path, Session: to, To: "secret"}); err == nil {
+		if _, _, err := Do(t.Context(), p, CopyFiles{From: from, Path: path, Session: to, To: "secret"}); err == nil {
 			t.Errorf("%s has a secret, and was copied", path)
 		}
 	}
-	if _, err := p.Do(t.Context(), PauseSession{Session: from}); err == nil {
+	if _, _, err := Do(t.Context(), p, PauseSession{Session: from}); err == nil {
 		t.Error("a secret was kept with the files of a paused session")
 	}
 }
@@ -187,24 +187,24 @@ func TestExports(t *testing.T) {
 // TestNoAgent: a session whose sandbox can't show our agent runs code, and says that its files can't be had.
 func TestNoAgent(t *testing.T) {
 	p, _, _ := newReal(t, nil)
-	res, err := p.Do(t.Context(), NewSession{Language: "shell", Profile: "landlock"})
+	info, _, err := Do(t.Context(), p, NewSession{Language: "shell", Profile: "landlock"})
 	if err != nil {
 		t.Skip(err)
 	}
-	id := res.Answer.(session.Info).ID
+	id := info.ID
 	if res := cell(t, p, id, "echo hi", nil); res.Stdout != "hi\n" {
 		t.Errorf("got %+v", res)
 	}
-	_, err = p.Do(t.Context(), WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(archive(t, "a=1"))})
+	_, _, err = Do(t.Context(), p, WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(archive(t, "a=1"))})
 	if _, reading := p.ReadDirectory(t.Context(), "", id, "in"); !errors.Is(err, session.ErrNoAgent) || !errors.Is(reading, session.ErrNoAgent) || strings.Contains(PublicText(err), "inside the server") {
 		t.Errorf("files in: %v; out: %v", err, reading)
 	}
-	if _, err := p.Do(t.Context(), NewSession{Language: "shell", Profile: "landlock", Guest: true}); err == nil {
+	if _, _, err := Do(t.Context(), p, NewSession{Language: "shell", Profile: "landlock", Guest: true}); err == nil {
 		t.Error("one whose files are needed was opened")
 	}
 	p2, _, _ := newReal(t, nil) // others show it without being asked
 	s := open(t, p2, NewSession{Language: "shell"})
-	if _, err := p2.Do(t.Context(), WriteDirectory{Session: s.ID, Path: "in", Content: bytes.NewReader(archive(t, "a=1"))}); err != nil {
+	if _, _, err := Do(t.Context(), p2, WriteDirectory{Session: s.ID, Path: "in", Content: bytes.NewReader(archive(t, "a=1"))}); err != nil {
 		t.Error(err)
 	}
 }
@@ -212,11 +212,11 @@ func TestNoAgent(t *testing.T) {
 // TestHostileArchives: a tar gives nobody rights, no device and no more room than there is, and the last of two files of one name counts.
 func TestHostileArchives(t *testing.T) {
 	p, _, _ := newReal(t, nil)
-	res, err := p.Do(t.Context(), NewSession{Bare: true, Limits: Bounds{Limits: backends.Limits{Disk: 16 << 20}}})
+	info, _, err := Do(t.Context(), p, NewSession{Bare: true, Limits: Bounds{Limits: backends.Limits{Disk: 16 << 20}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := res.Answer.(session.Info).ID
+	id := info.ID
 	made := func(all ...tar.Header) []byte {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
@@ -238,7 +238,7 @@ func TestHostileArchives(t *testing.T) {
 		return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Uid: 0, Gid: 0, Uname: "root"}
 	}
 	unpack := func(content []byte) error {
-		_, err := p.Do(t.Context(), WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(content)})
+		_, _, err := Do(t.Context(), p, WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(content)})
 		return err
 	}
 	if err := unpack(made(file("s", 0o6777), file("twice", 0o644), file("twice", 0o600), file("\x1b[31mred\n", 0o644))); err != nil {

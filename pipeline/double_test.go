@@ -214,7 +214,8 @@ func (r *rig) shell(code string, change func(*Request)) (Result, error) {
 	if change != nil {
 		change(&q)
 	}
-	return r.Do(r.t.Context(), q)
+	_, res, err := Do(r.t.Context(), r.Pipeline, q)
+	return res, err
 }
 
 // rows returns what the log holds, as kinds, and as one text.

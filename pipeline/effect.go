@@ -11,31 +11,43 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Effect is anything that is done for a caller: a [Request], [Process], [Install], [NewSession], [ChangeSession], [PauseSession],
+// Effect is anything that is done for a caller, and comes to a T: a [Request], [Process], [Install], [NewSession], [ChangeSession], [PauseSession],
 // [SnapshotSession], [EndSession], [NewContext], [EndContext], [WriteFile], [ChangeFile], [WriteDirectory], [CopyFiles],
 // [KeepFiles], [DialPort], [Bridge], [NewLimits], [Interrupt], [Fetch], [Search], [Browse],
 // [HostCommand], [HostRead], [HostWrite], [HostList], [HostCopy] or [Denial],
 // or a call of a tool by code of a session. Do is the only way to have it.
-type Effect interface {
-	// describe returns what rows and the result say of the effect from its beginning.
-	describe() Request
+type Effect[T any] interface {
+	// subject returns what rows and the result say of the effect from its beginning.
+	subject() subject
 	// plan decides whether the effect may happen, and how. It may ask a person, and does nothing else.
-	plan(ctx context.Context, r *run) (work, error)
+	plan(ctx context.Context, r *run) (action[T], error)
 }
 
-// about describes an effect on a session.
-func about(name, namespace, session string) Request {
-	return Request{Name: name, Namespace: namespace, Session: session}
+// None is what an effect comes to that has nothing to tell beside its outcome.
+type None struct{}
+
+// subject is what an effect is about.
+type subject struct {
+	id                                         string // a ULID; "" makes one
+	name, namespace, session, language, client string
+	code                                       []byte // of a program
+	files                                      int    // that come with the code
+	facts                                      facts  // what its rows say beside these
 }
 
-// work is an effect that may happen. Do calls its methods in this order; an error of one ends it, and is in the log.
-type work interface {
-	// acquire waits for the work's turn, and for what it needs. What it acquires is given back by r.releases.
+// about returns the subject of an effect on a session.
+func about(name, namespace, session string) subject {
+	return subject{name: name, namespace: namespace, session: session}
+}
+
+// action is an effect that may happen. Do calls its methods in this order; an error of one ends it, and is in the log.
+type action[T any] interface {
+	// acquire waits for the action's turn, and for what it needs. What it acquires is given back by r.releases.
 	acquire(context.Context) error
-	// start records that the work is about to be done, before it is.
+	// start records that the action is about to happen, before it does.
 	start(context.Context) error
-	// perform does the work.
-	perform(context.Context) error
+	// perform has it happen.
+	perform(context.Context) (T, error)
 	// seal redacts and signs what came of it, and notes the rows of its end, also where its context has ended.
 	seal(context.Context) error
 	// settle finishes the result, when its rows are durable, or with the error why they are not.
@@ -45,28 +57,52 @@ type work interface {
 // Do has one effect. A program that fails is a result without an error. An error is always an *Error: nothing was done, or what was
 // done may not be told; the result then holds the request's id and the reason, and nothing of the program. When ctx
 // ends, a program is killed, and the result says so.
-func (p *Pipeline) Do(ctx context.Context, e Effect) (Result, error) {
+func Do[T any](ctx context.Context, p *Pipeline, e Effect[T]) (T, Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	q := e.describe()
-	r := p.begin(q)
-	defer p.under.enter(r, q, cancel)()
+	r := p.begin(e.subject())
+	defer p.under.enter(r, cancel)()
 	defer r.release()
-	w, err := e.plan(ctx, r)
+	answer, act, err := perform(ctx, r, e)
 	if err != nil {
-		return r.stop(ctx, err)
+		res, err := r.stop(ctx, err)
+		return answer, res, err
 	}
-	for _, stage := range []func(context.Context) error{w.acquire, w.start, w.perform} {
-		if err := stage(ctx); err != nil {
-			return r.stop(ctx, err)
-		}
+	res, err := r.end(ctx, act)
+	if err != nil {
+		answer = *new(T)
 	}
-	return r.end(ctx, w)
+	return answer, res, err
 }
 
-// end makes the end of some work durable, and only then hands its result out.
-func (r *run) end(ctx context.Context, w work) (Result, error) {
-	err := w.seal(ctx)
+// perform takes an effect through the stages before its end.
+func perform[T any](ctx context.Context, r *run, e Effect[T]) (none T, _ sealer, _ error) {
+	act, err := e.plan(ctx, r)
+	if err != nil {
+		return none, nil, err
+	}
+	if err := act.acquire(ctx); err != nil {
+		return none, nil, err
+	}
+	if err := act.start(ctx); err != nil {
+		return none, nil, err
+	}
+	answer, err := act.perform(ctx)
+	if err != nil {
+		return none, nil, err
+	}
+	return answer, act, nil
+}
+
+// sealer is the part of an action that comes when it has happened.
+type sealer interface {
+	seal(context.Context) error
+	settle(context.Context, error)
+}
+
+// end makes the end of an action durable, and only then hands its result out.
+func (r *run) end(ctx context.Context, act sealer) (Result, error) {
+	err := act.seal(ctx)
 	ctx, cancel := outlast(ctx)
 	defer cancel()
 	if err == nil && len(r.entries) > 0 {
@@ -76,7 +112,7 @@ func (r *run) end(ctx context.Context, w work) (Result, error) {
 		err = nil
 		r.warnLate()
 	}
-	w.settle(ctx, err)
+	act.settle(ctx, err)
 	if err != nil {
 		return r.withhold(ctx, err)
 	}
@@ -86,18 +122,18 @@ func (r *run) end(ctx context.Context, w work) (Result, error) {
 	return r.res, nil
 }
 
-// task is the work of an effect that has no sandbox of its own, or one that its caller never sees: what the server does itself, and what a
+// task is the action of an effect that has no sandbox of its own, or one that its caller never sees: what the server does itself, and what a
 // session's sandbox runs beside its interpreters.
-type task struct {
+type task[T any] struct {
 	*run
 	out   *outcome        // of a program that do has run, nil without one
 	stage string          // whose errors its errors are
 	slots backends.Limits // whose CPU is what it takes of the queue; zero does not wait
 	wall  time.Duration   // of do; 0 is as long as its caller waits
-	do    func(context.Context) error
+	do    func(context.Context) (T, error)
 }
 
-func (t *task) acquire(ctx context.Context) error {
+func (t *task[T]) acquire(ctx context.Context) error {
 	if t.slots.CPU == 0 {
 		return nil
 	}
@@ -108,10 +144,10 @@ func (t *task) acquire(ctx context.Context) error {
 	return err
 }
 
-func (t *task) start(ctx context.Context) error { return t.recordStart(ctx) }
+func (t *task[T]) start(ctx context.Context) error { return t.recordStart(ctx) }
 
 // perform does what is asked for within its time.
-func (t *task) perform(ctx context.Context) error {
+func (t *task[T]) perform(ctx context.Context) (none T, _ error) {
 	defer t.time(&t.res.Timings.Exec)()
 	t.live.state("running")
 	if t.wall > 0 {
@@ -121,7 +157,7 @@ func (t *task) perform(ctx context.Context) error {
 		defer cancel()
 	}
 	began := time.Now()
-	err := t.do(ctx)
+	answer, err := t.do(ctx)
 	if t.out == nil { // or it is known better
 		t.res.WallMS = milliseconds(time.Since(began))
 	}
@@ -130,13 +166,13 @@ func (t *task) perform(ctx context.Context) error {
 		if ctx.Err() != nil && failed.Layer == "" { // a layer that did not hold is told whatever else has happened
 			failed = broke(t.stage, context.Cause(ctx))
 		}
-		return failed
+		return none, failed
 	}
 	t.res.Ended = cmp.Or(t.res.Ended, backends.EndedOK)
-	return nil
+	return answer, nil
 }
 
-func (t *task) seal(ctx context.Context) error {
+func (t *task[T]) seal(ctx context.Context) error {
 	if !t.started {
 		return nil
 	}
@@ -151,7 +187,7 @@ func (t *task) seal(ctx context.Context) error {
 	return t.signOutcome(ctx, t.out, nil)
 }
 
-func (t *task) settle(ctx context.Context, unrecorded error) {
+func (t *task[T]) settle(ctx context.Context, unrecorded error) {
 	t.res.Timings.Total = time.Since(t.began).Microseconds()
 	if t.out != nil && unrecorded == nil {
 		t.storeResult(ctx)
@@ -159,14 +195,14 @@ func (t *task) settle(ctx context.Context, unrecorded error) {
 }
 
 // change is a task that takes no time: one row says that it was made, before it takes effect.
-type change struct {
-	task
+type change[T any] struct {
+	task[T]
 	row   string // "" is none: that of a session is written when it stands, or is gone
 	facts facts
 	takes bool // a right away, or the end of what runs: it takes effect before its row is written, and also where that can't be
 }
 
-func (c *change) start(ctx context.Context) error {
+func (c *change[T]) start(ctx context.Context) error {
 	if c.row == "" {
 		return nil
 	}
@@ -184,7 +220,7 @@ func (c *change) start(ctx context.Context) error {
 // check refuses what policy forbids. It may ask a person, and comes before the place in the queue and the first row. What t does says in
 // r.res how it ended, which is "ok" if it says nothing, and in r.facts what the last row is to hold. It cleans all text of the outside that
 // it keeps, by r.clean, before it cuts it.
-func (r *run) planAction(ctx context.Context, what string, more facts, check func(context.Context) error, t task) (work, error) {
+func planAction[T any](ctx context.Context, r *run, what string, more facts, check func(context.Context) error, t task[T]) (action[T], error) {
 	if err := r.knowAll(ctx); err != nil {
 		return nil, err
 	}
@@ -228,9 +264,9 @@ type Denial struct {
 	Remedy          Remedy
 }
 
-func (d Denial) describe() Request { return Request{Namespace: d.Namespace, Name: d.Tool} }
+func (d Denial) subject() subject { return about(d.Tool, d.Namespace, "") }
 
-func (d Denial) plan(ctx context.Context, r *run) (work, error) {
+func (d Denial) plan(ctx context.Context, r *run) (action[None], error) {
 	if err := r.knowAll(ctx); err != nil {
 		return nil, err
 	}

@@ -16,11 +16,12 @@ func TestLayerOfKilled(t *testing.T) {
 		"the backend's": &backends.Refusal{Layer: backends.LayerCgroup},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := &task{run: p.begin(Request{Name: "program"}), stage: StageBackend, do: func(context.Context) error {
+		w := &task[None]{run: p.begin(subject{name: "program"}), stage: StageBackend, do: func(context.Context) (None, error) {
 			cancel()
-			return missing
+			return None{}, missing
 		}}
-		if e := stopped(t, w.perform(ctx)); e.Layer != backends.LayerCgroup {
+		_, err := w.perform(ctx)
+		if e := stopped(t, err); e.Layer != backends.LayerCgroup {
 			t.Errorf("%s: got %+v", name, e)
 		}
 		w.release()

@@ -116,7 +116,7 @@ func TestEgressByName(t *testing.T) {
 	port := w.serve(t, "web.test", hello)
 	w.serve(t, "other.test", hello)
 	web := fmt.Sprintf("web.test:%d", port)
-	res, err := p.Do(t.Context(), python(fetch("http://"+web, "http://"+web, "http://other.test", "http://127.0.0.9:"+fmt.Sprint(port)), func(q *Request) {
+	_, res, err := Do(t.Context(), p, python(fetch("http://"+web, "http://"+web, "http://other.test", "http://127.0.0.9:"+fmt.Sprint(port)), func(q *Request) {
 		q.Allow, q.Typed = []string{web}, true
 	}))
 	if err != nil {
@@ -166,7 +166,7 @@ func TestLookupsWithoutNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	code := []byte("import os, socket\nfor n in ['wanted.test', os.environ['TOKEN'] + '.test']:\n try: print(socket.getaddrinfo(n, 80))\n except OSError as e: print(e)")
-	res, err := p.Do(t.Context(), python(code, func(q *Request) { q.Secrets = []string{"TOKEN"} }))
+	_, res, err := Do(t.Context(), p, python(code, func(q *Request) { q.Secrets = []string{"TOKEN"} }))
 	if err != nil || res.Ended != backends.EndedOK || res.Stdout != strings.Repeat("[Errno -2] Name or service not known\n", 2) {
 		t.Fatalf("%v, ended %s: %s%s", err, res.Ended, res.Stdout, res.Stderr)
 	}
@@ -194,7 +194,7 @@ func TestEgressNeedsTheLog(t *testing.T) {
 	port := w.serve(t, "web.test", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))
 	web := fmt.Sprintf("web.test:%d", port)
 	log.failAt(event.EgressApproved)
-	res, err := p.Do(t.Context(), python(fetch("http://"+web), func(q *Request) { q.Allow, q.Typed = []string{web}, true }))
+	_, res, err := Do(t.Context(), p, python(fetch("http://"+web), func(q *Request) { q.Allow, q.Typed = []string{web}, true }))
 	if err != nil || reached || len(res.Egress) == 0 || !strings.Contains(fmt.Sprint(res.Egress), "recorded") {
 		t.Errorf("%v, reached %v, %+v", err, reached, res.Egress)
 	}
@@ -220,17 +220,17 @@ func TestWhatMayBeNamed(t *testing.T) {
 		"no pattern":            {[]string{"10.0.0.1"}, true, "addresses can't be allowed"},
 		"not even for a person": {[]string{"*"}, true, "would allow every name"},
 	} {
-		_, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("true"), Allow: tt.allow, Typed: tt.typed})
+		_, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Allow: tt.allow, Typed: tt.typed})
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
 	// Without a network of its own, a sandbox has no way out: refused when asked for, else not there.
-	_, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("true"), Profile: "landlock", Allow: []string{"a.ok.test"}})
+	_, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Profile: "landlock", Allow: []string{"a.ok.test"}})
 	if err == nil || !strings.Contains(err.Error(), backends.LayerNet) {
 		t.Errorf("landlock: %v", err)
 	}
-	if _, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("true"), Profile: "landlock"}); err != nil {
+	if _, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Profile: "landlock"}); err != nil {
 		t.Errorf("landlock, nothing asked for: %v", err)
 	}
 }
@@ -252,7 +252,7 @@ func TestLocal(t *testing.T) {
 	t.Cleanup(func() { broker.Close() })
 	urls := []string{fmt.Sprintf("http://localhost:%d", at), fmt.Sprintf("http://127.0.0.1:%d", at), fmt.Sprintf("http://localhost:%d", other), fmt.Sprintf("http://127.0.0.1:%d", other)}
 	for _, allow := range [][]string{nil, {fmt.Sprintf("localhost:%d", at)}} {
-		res, err := p.Do(t.Context(), python(fetch(urls...), func(q *Request) { q.Allow = allow }))
+		_, res, err := Do(t.Context(), p, python(fetch(urls...), func(q *Request) { q.Allow = allow }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +273,7 @@ func TestLocal(t *testing.T) {
 		}
 	}
 	for _, allow := range []string{fmt.Sprintf("localhost:%d", other), "localhost", fmt.Sprintf("a.localhost:%d", at), fmt.Sprintf("127.0.0.1:%d", at)} {
-		if _, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("true"), Allow: []string{allow}}); err == nil {
+		if _, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Allow: []string{allow}}); err == nil {
 			t.Errorf("an agent has opened %s", allow)
 		}
 		if err := p.AskFor(allow); err == nil {
@@ -325,7 +325,7 @@ func TestAPersonIsAsked(t *testing.T) {
 	}
 	run := func(a approval.Answer) Result {
 		t.Helper()
-		res, err := p.Do(t.Context(), python(fetch("http://web.test", "http://web.test"), func(q *Request) { q.Ask, q.Client = answer(a), "agent 1.0" }))
+		_, res, err := Do(t.Context(), p, python(fetch("http://web.test", "http://web.test"), func(q *Request) { q.Ask, q.Client = answer(a), "agent 1.0" }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -343,7 +343,7 @@ func TestApprovalOfARunIsThatRuns(t *testing.T) {
 	asked := 0
 	run := func(scope string) Result {
 		t.Helper()
-		res, err := p.Do(t.Context(), python(fetch("http://web.test", "http://web.test"), func(q *Request) {
+		_, res, err := Do(t.Context(), p, python(fetch("http://web.test", "http://web.test"), func(q *Request) {
 			q.Ask = func(ctx context.Context, pending *approval.Pending) {
 				asked++
 				if err := broker.Answer(ctx, pending.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine(), Scope: scope}); err != nil {
@@ -389,11 +389,11 @@ func TestApprovalReachesASession(t *testing.T) {
 	if res := cell(t, p, s.ID, string(fetch("http://web.test")), func(q *Request) { q.Allow = []string{"web.test"} }); !strings.Contains(res.Stdout, "hello") {
 		t.Errorf("named: %q", res.Stdout)
 	}
-	_, err = p.Do(t.Context(), Request{Session: s.ID, Code: []byte("1"), Allow: []string{"other.test"}})
+	_, _, err = Do(t.Context(), p, Request{Session: s.ID, Code: []byte("1"), Allow: []string{"other.test"}})
 	if err == nil || !strings.Contains(err.Error(), "other.test may not be reached") {
 		t.Errorf("another name: %v", err)
 	}
-	_, err = p.Do(t.Context(), Request{Session: s.ID, Code: []byte("1"), Allow: []string{"web.test:22"}})
+	_, _, err = Do(t.Context(), p, Request{Session: s.ID, Code: []byte("1"), Allow: []string{"web.test:22"}})
 	if err == nil || !strings.Contains(err.Error(), "may not be reached") {
 		t.Errorf("another port: %v", err)
 	}
@@ -428,7 +428,7 @@ func TestBoundSecretWithoutItsHost(t *testing.T) {
 	p, _, _, _ := newTown(t, []string{api}, func(c *Config) {
 		c.Vault = vault.New(boundStore{"correct-horse-battery", vault.Binding{Hosts: []string{api}, Require: true}})
 	})
-	res, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("true"), Secrets: []string{"API_KEY"}, Allow: []string{}})
+	_, res, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Secrets: []string{"API_KEY"}, Allow: []string{}})
 	if err != nil || !strings.Contains(fmt.Sprint(res.Warnings), "API_KEY is only ever sent to "+api) {
 		t.Errorf("%v, warnings %q", err, res.Warnings)
 	}
@@ -469,11 +469,11 @@ func TestApprovalOfACode(t *testing.T) {
 	if err := broker.Answer(t.Context(), pending.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
 		t.Fatal(err)
 	}
-	res, err := p.Do(t.Context(), python(code, nil))
+	_, res, err := Do(t.Context(), p, python(code, nil))
 	if err != nil || !strings.Contains(res.Stdout, "hello from web.test") {
 		t.Errorf("the code: %v %q %+v", err, res.Stdout, res.Egress)
 	}
-	res, err = p.Do(t.Context(), python(append(code, '\n'), nil))
+	_, res, err = Do(t.Context(), p, python(append(code, '\n'), nil))
 	if err != nil || strings.Contains(res.Stdout, "hello") {
 		t.Errorf("other code: %v %q", err, res.Stdout)
 	}

@@ -69,7 +69,8 @@ func (e *eventful) run(code string, change func(*Request)) (Result, error) {
 	if change != nil {
 		change(&q)
 	}
-	return e.Do(e.t.Context(), q)
+	_, res, err := Do(e.t.Context(), e.Pipeline, q)
+	return res, err
 }
 
 func (e *eventful) must(_ any, err error) {
@@ -144,7 +145,7 @@ for name in 'a.ok.test', 'no.test', os.environ['KEY'] + '.test':
 		}, map[string]string{event.SessionKilled: "language why cells"}},
 		{"a package", func() string {
 			index(t)
-			res, err := e.Do(t.Context(), Install{Namespace: "team", Language: "python", Packages: []string{"greet"}})
+			_, res, err := Do(t.Context(), e.Pipeline, Install{Namespace: "team", Language: "python", Packages: []string{"greet"}})
 			if e.must(res, err); res.Ended != backends.EndedOK {
 				t.Fatalf("%s: %s %s", res.Ended, res.Stdout, res.Stderr)
 			}
@@ -201,16 +202,16 @@ func (e *eventful) crowd() string {
 	defer cancel()
 	done := make(chan struct{}, 2)
 	go func() {
-		e.Do(ctx, Request{Namespace: "team", Language: "shell", Code: []byte("sleep 1000")})
+		Do(ctx, e.Pipeline, Request{Namespace: "team", Language: "shell", Code: []byte("sleep 1000")})
 		done <- struct{}{}
 	}()
 	hosttest.Until(e.t, "one runs", func() bool { return e.Stats().Running == 1 })
 	go func() {
-		e.Do(ctx, Request{Namespace: "team", Language: "shell", Code: []byte("true")})
+		Do(ctx, e.Pipeline, Request{Namespace: "team", Language: "shell", Code: []byte("true")})
 		done <- struct{}{}
 	}()
 	hosttest.Until(e.t, "one waits", func() bool { return e.Stats().Waiting == 1 })
-	e.Do(ctx, Request{Namespace: "team", Language: "shell", Code: []byte("true")})
+	Do(ctx, e.Pipeline, Request{Namespace: "team", Language: "shell", Code: []byte("true")})
 	cancel()
 	<-done
 	<-done

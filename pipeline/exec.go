@@ -57,10 +57,10 @@ func (v redactor) pipes(o *outcome) (stdout, stderr io.Writer, close func() erro
 }
 
 // perform runs the program.
-func (e *execution) perform(ctx context.Context) error {
+func (e *execution) perform(ctx context.Context) (none None, _ error) {
 	defer e.time(&e.res.Timings.Exec)()
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return none, context.Cause(ctx)
 	}
 	q := e.request
 	out := newOutcome(e.limits.Output, q.Stdout, q.Stderr, q.Whole, q.Display)
@@ -97,10 +97,10 @@ func (e *execution) perform(ctx context.Context) error {
 	}
 	e.leave(e.outbound)
 	if err = errors.Join(err, end()); err != nil {
-		return e.noProgram(broke(StageBackend, err))
+		return none, e.noProgram(broke(StageBackend, err))
 	}
 	e.res.addOutcome(out.Result)
-	return e.holds(out.Contained.InForce())
+	return none, e.holds(out.Contained.InForce())
 }
 
 // loosen has slow readers of the whole output hold nothing up once the program has been ended.

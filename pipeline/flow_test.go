@@ -113,7 +113,7 @@ func TestCancelledWhileWaitingLeavesNoTrace(t *testing.T) {
 		cause := errors.New("the user went away")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, cause)
 		defer cancel()
-		res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("true")})
+		_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("true")})
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cause) || res.Ended != backends.EndedCancelled {
 			t.Errorf("got %v, ended %q", err, res.Ended)
 		}
@@ -132,7 +132,7 @@ func TestCancelledWhileTheRowIsWritten(t *testing.T) {
 		cancel(errors.New("the user went away"))
 		return context.Canceled
 	}
-	res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("true")})
+	_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("true")})
 	if !errors.Is(err, context.Canceled) || res.Ended != backends.EndedCancelled || r.backend.execs.Load() != 0 {
 		t.Errorf("got %v, ended %q", err, res.Ended)
 	}
@@ -146,7 +146,7 @@ func TestCancelledRunIsRecorded(t *testing.T) {
 		hosttest.Until(t, "it has written", func() bool { return live.String() == "partial\n" })
 		cancel()
 	}()
-	res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("echo partial; exec sleep 1000"), Stdout: &live})
+	_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("echo partial; exec sleep 1000"), Stdout: &live})
 	if err != nil || res.Ended != backends.EndedCancelled || res.Stdout != "partial\n" {
 		t.Errorf("got %v, %+v", err, res)
 	}
@@ -290,7 +290,7 @@ func TestCancelNamesItsStage(t *testing.T) {
 		do := func(stage string) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("true"), Secrets: []string{"TOKEN"}})
+			_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("true"), Secrets: []string{"TOKEN"}})
 			if e := stopped(t, err); e.Stage != stage || res.Ended != backends.EndedCancelled || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("in the %s: got %+v and %s", stage, e, res.Ended)
 			}

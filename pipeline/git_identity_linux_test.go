@@ -17,11 +17,11 @@ func TestGitIdentity(t *testing.T) {
 		"Bob ada@example.com, Bob ada@example.com\n":                   {Session: open(t, p, NewSession{Language: "shell", Git: GitIdentity{Name: "Bob"}}).ID},
 	} {
 		q.Language, q.Code = "shell", []byte(commit)
-		if res, err := p.Do(t.Context(), q); err != nil || res.Stdout != want {
+		if _, res, err := Do(t.Context(), p, q); err != nil || res.Stdout != want {
 			t.Errorf("got %q %s %v, want %q", res.Stdout, res.Stderr, err, want)
 		}
 	}
-	if _, err := p.Do(t.Context(), NewSession{Language: "shell", Git: GitIdentity{Name: "a\x00b"}}); err == nil {
+	if _, _, err := Do(t.Context(), p, NewSession{Language: "shell", Git: GitIdentity{Name: "a\x00b"}}); err == nil {
 		t.Error("a name with a NUL byte was taken")
 	}
 }

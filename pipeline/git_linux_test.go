@@ -187,7 +187,7 @@ func TestGitUsesBoundSecrets(t *testing.T) {
 			if test.session {
 				q.Session, q.Language = open(t, p, NewSession{Language: "shell"}).ID, ""
 			}
-			res, err := p.Do(t.Context(), q)
+			_, res, err := Do(t.Context(), p, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +226,7 @@ func TestGitTellsOthersNothing(t *testing.T) {
 			p.cfg.Egress.Roots = f.roots
 			try := func(url string) (Result, []string) {
 				t.Helper()
-				res, err := p.Do(t.Context(), Request{Language: "shell", Secrets: []string{"GITHUB_TOKEN"}, Typed: true,
+				_, res, err := Do(t.Context(), p, Request{Language: "shell", Secrets: []string{"GITHUB_TOKEN"}, Typed: true,
 					Code:  []byte("git -c http.sslVerify=false clone -q " + url + " copy 2>&1; ls copy/.git/HEAD"),
 					Allow: []string{fmt.Sprintf("git.test:%d", f.port), fmt.Sprintf("other.test:%d", f.port), fmt.Sprintf("wants.test:%d", f.port)}})
 				if err != nil {

@@ -24,7 +24,7 @@ import (
 // HostCopy copies a file between the host and a sandbox. A path on the host is absolute. Any other is below the
 // working directory of the session, or, as a source, one of the artifacts of Run; as a destination without a session,
 // it is the name under which the file is kept like an artifact of a run, to be an input of later ones. A file in which a secret of the
-// namespace is found, or of the session, is not copied. The result's Answer is a [HostWritten].
+// namespace is found, or of the session, is not copied. It comes to a [HostWritten].
 type HostCopy struct {
 	HostCaller         // whose session it is
 	Run         string // whose artifact is copied
@@ -33,11 +33,11 @@ type HostCopy struct {
 	Overwrite   bool
 }
 
-func (q HostCopy) describe() Request { return about("host_file_copy", q.Namespace, q.Session) }
+func (q HostCopy) subject() subject { return about("host_file_copy", q.Namespace, q.Session) }
 
-func (q HostCopy) plan(ctx context.Context, r *run) (work, error) {
+func (q HostCopy) plan(ctx context.Context, r *run) (action[HostWritten], error) {
 	var from, to files.Access
-	return r.planFiles(ctx, q.HostCaller, q.Source+" to "+q.Destination, facts{"source": long(q.Source), "destination": long(q.Destination)},
+	return planFiles(ctx, r, q.HostCaller, q.Source+" to "+q.Destination, facts{"source": long(q.Source), "destination": long(q.Destination)},
 		func(ctx context.Context, who HostCaller) error {
 			err := r.checkCopy(q)
 			if err == nil && path.IsAbs(q.Source) {
@@ -47,15 +47,16 @@ func (q HostCopy) plan(ctx context.Context, r *run) (work, error) {
 				to, err = r.mayReach(ctx, who, q.Destination, true)
 			}
 			return err
-		}, func(ctx context.Context) error {
+		}, func(ctx context.Context) (w HostWritten, err error) {
 			content, err := r.copySource(ctx, q, from)
 			if err == nil {
 				err = r.holdsNoSecret(q.Source, content)
 			}
 			if err != nil {
-				return r.fileError(err, from, false)
+				return w, r.fileError(err, from, false)
 			}
-			return r.fileError(r.copyTo(ctx, q, to, content), to, true)
+			w, err = r.copyTo(ctx, q, to, content)
+			return w, r.fileError(err, to, true)
 		})
 }
 
@@ -164,7 +165,7 @@ func (r *run) artifact(run, name string, limit int64) ([]byte, error) {
 	return nil, err
 }
 
-func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []byte) error {
+func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []byte) (HostWritten, error) {
 	if path.IsAbs(q.Destination) {
 		mode := files.Create
 		if q.Overwrite {
@@ -174,25 +175,25 @@ func (r *run) copyTo(ctx context.Context, q HostCopy, a files.Access, content []
 	}
 	name := path.Clean(q.Destination)
 	w := HostWritten{Path: r.clean(name), Size: int64(len(content)), SHA256: hash(content), Stored: q.Session == ""}
-	r.facts["size"], r.facts["sha256"], r.res.Answer = w.Size, w.SHA256, w
+	r.facts["size"], r.facts["sha256"] = w.Size, w.SHA256
 	switch {
 	case q.Session == "" && r.p.cfg.Results == nil:
-		return refuse(StageValidate, "the destination is in no session", "write an absolute path, or one of a session; ", remedy.Input, " gives files to a run")
+		return w, refuse(StageValidate, "the destination is in no session", "write an absolute path, or one of a session; ", remedy.Input, " gives files to a run")
 	case q.Session == "": // it is an artifact of this action
-		return r.store(ctx, name, r.p.cfg.Host.maxFile(), io.NopCloser(bytes.NewReader(content)))
+		return w, r.store(ctx, name, r.p.cfg.Host.maxFile(), io.NopCloser(bytes.NewReader(content)))
 	}
 	s, err := r.p.own(r.res.Namespace, q.Session)
 	if err != nil {
-		return err
+		return w, err
 	}
 	there, err := inSession(ctx, s, name, func(backends.File) error { return nil })
 	if err == nil && there && !q.Overwrite {
 		err = refuse(StageValidate, fmt.Sprintf("the session has a file %q already", name), "set overwrite to replace it, or choose another name")
 	}
 	if err != nil {
-		return err
+		return w, err
 	}
-	return s.Sandbox().Files().Put(name, 0o644, bytes.NewReader(content))
+	return w, s.Sandbox().Files().Put(name, 0o644, bytes.NewReader(content))
 }
 
 // store puts content into the result store, of so many bytes at most, and closes it.

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
-// HostCommand runs one command on the host, outside of any sandbox, if the operator or a person has allowed it. The result's Answer is
+// HostCommand runs one command on the host, outside of any sandbox, if the operator or a person has allowed it. It comes to
 // its [HostEnd].
 type HostCommand struct {
 	Namespace, Session string
@@ -46,16 +46,16 @@ type hostRun struct {
 	out     HostEnd
 }
 
-func (c HostCommand) describe() Request { return about("host_exec", c.Namespace, c.Session) }
+func (c HostCommand) subject() subject { return about("host_exec", c.Namespace, c.Session) }
 
-func (c HostCommand) plan(ctx context.Context, r *run) (work, error) {
+func (c HostCommand) plan(ctx context.Context, r *run) (action[HostEnd], error) {
 	what := cmp.Or(c.Command, c.Words.String())
 	wall := cmp.Or(r.p.cfg.Host.Timeout, DefaultHostTimeout)
 	if c.Timeout > 0 {
 		wall = min(wall, c.Timeout)
 	}
 	h := &hostRun{run: r, c: c}
-	return r.planAction(ctx, what, nil, h.check, task{stage: StageBackend, wall: wall, do: h.do})
+	return planAction(ctx, r, what, nil, h.check, task[HostEnd]{stage: StageBackend, wall: wall, do: h.do})
 }
 
 // check decides, and asks a person where that can change the decision.
@@ -112,9 +112,9 @@ func (h *hostRun) ask(ctx context.Context) error {
 
 // do is the effect. What the command writes is cleaned before it is cut. It is decided once more: while it waited for
 // its turn, an approval may have ended, and a repository may have got another configuration.
-func (h *hostRun) do(ctx context.Context) error {
+func (h *hostRun) do(ctx context.Context) (HostEnd, error) {
 	if err := h.allow(h.decide()); err != nil {
-		return err
+		return h.out, err
 	}
 	cfg, d := h.p.cfg.Host, DefaultHostBounds
 	bounds := launch.Bounds{RAM: cmp.Or(cfg.Bounds.RAM, d.RAM), Processes: cmp.Or(cfg.Bounds.Processes, d.Processes), CPU: cmp.Or(cfg.Bounds.CPU, d.CPU)}
@@ -136,23 +136,22 @@ func (h *hostRun) do(ctx context.Context) error {
 	if end.Forks > 0 && end.Limit == "" && ctx.Err() == nil {
 		h.warn(fmt.Sprintf("the command was refused %d more processes: host.processes says how many it may have", end.Forks))
 	}
-	h.res.Answer = h.out
 	switch {
 	case end.Limit != "":
 		h.res.Ended, h.res.ExitCode, h.res.Limit = backends.EndedLimit, 137, end.Limit
 		if end.Limit == "ram" {
 			h.res.Ended = backends.EndedOOM
 		}
-		return nil
+		return h.out, nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		h.res.Ended, h.res.ExitCode, h.res.Limit = backends.EndedTimeout, 124, "wall"
-		return nil
+		return h.out, nil
 	case err != nil:
-		return err
+		return h.out, err
 	case end.Signal != "":
 		h.res.Ended = backends.EndedSignal
 	case end.Exit != 0:
 		h.res.Ended = backends.EndedExit
 	}
-	return nil
+	return h.out, nil
 }

@@ -27,23 +27,27 @@ type HostCaller struct {
 }
 
 // planFiles plans an action on files. What may be reached is looked at twice: an approval may have ended while it waited for its turn.
-func (r *run) planFiles(ctx context.Context, who HostCaller, what string, more facts, reach func(context.Context, HostCaller) error, do func(context.Context) error) (work, error) {
+func planFiles[T any](ctx context.Context, r *run, who HostCaller, what string, more facts, reach func(context.Context, HostCaller) error,
+	do func(context.Context) (T, error)) (action[T], error) {
 	check := func(ctx context.Context) error { return reach(ctx, who) }
-	return r.planAction(ctx, what, more, check, task{stage: StageBackend, wall: hostFileTime, do: func(ctx context.Context) error {
+	return planAction(ctx, r, what, more, check, task[T]{stage: StageBackend, wall: hostFileTime, do: func(ctx context.Context) (none T, _ error) {
 		if err := reach(ctx, HostCaller{Namespace: who.Namespace, Session: who.Session}); err != nil {
-			return err
+			return none, err
 		}
 		return do(ctx)
 	}})
 }
 
 // planFile plans an action on one file or directory.
-func (r *run) planFile(ctx context.Context, who HostCaller, name string, write bool, do func(context.Context, files.Access) error) (work, error) {
+func planFile[T any](ctx context.Context, r *run, who HostCaller, name string, write bool, do func(context.Context, files.Access) (T, error)) (action[T], error) {
 	var access files.Access
-	return r.planFiles(ctx, who, name, nil, func(ctx context.Context, who HostCaller) (err error) {
+	return planFiles(ctx, r, who, name, nil, func(ctx context.Context, who HostCaller) (err error) {
 		access, err = r.mayReach(ctx, who, name, write)
 		return err
-	}, func(ctx context.Context) error { return r.fileError(do(ctx, access), access, write) })
+	}, func(ctx context.Context) (T, error) {
+		answer, err := do(ctx, access)
+		return answer, r.fileError(err, access, write)
+	})
 }
 
 // mayReach returns what the caller may reach, and refuses, or asks, if that is not the file.

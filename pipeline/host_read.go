@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
-// HostRead reads a part of a file of the host. The result's Answer is a [HostContent].
+// HostRead reads a part of a file of the host. It comes to a [HostContent].
 type HostRead struct {
 	HostCaller
 	Path   string
@@ -30,33 +30,31 @@ type HostContent struct {
 	SHA256  string
 }
 
-func (q HostRead) describe() Request { return about("host_file_read", q.Namespace, q.Session) }
+func (q HostRead) subject() subject { return about("host_file_read", q.Namespace, q.Session) }
 
-func (q HostRead) plan(ctx context.Context, r *run) (work, error) {
-	return r.planFile(ctx, q.HostCaller, q.Path, false, func(ctx context.Context, a files.Access) error {
-		var c HostContent
+func (q HostRead) plan(ctx context.Context, r *run) (action[HostContent], error) {
+	return planFile(ctx, r, q.HostCaller, q.Path, false, func(ctx context.Context, a files.Access) (c HostContent, err error) {
 		whole, err := a.Read(ctx, q.Path)
 		if err != nil {
-			return err
+			return c, err
 		}
 		c.SHA256 = hash(whole)
 		r.facts["size"], r.facts["sha256"] = len(whole), c.SHA256
 		if c.Text = q.Encoding == "text" || q.Encoding == "" && utf8.Valid(whole); c.Text {
 			if !utf8.Valid(whole) {
-				return refuse(StageValidate, q.Path+" is not text in UTF-8", "read it with encoding base64, or copy it into a session")
+				return c, refuse(StageValidate, q.Path+" is not text in UTF-8", "read it with encoding base64, or copy it into a session")
 			}
 			whole = []byte(r.clean(string(whole)))
 		} else {
 			err = r.holdsNoSecret(q.Path, whole)
 		}
 		if err != nil {
-			return err
+			return c, err
 		}
 		c.part(whole, q)
 		r.facts["offset"], r.facts["bytes"] = q.Offset, len(c.Content)
 		c.Path, r.res.Stdout = r.clean(q.Path), string(c.Content) // which the receipt is about
-		r.res.Answer = c
-		return nil
+		return c, nil
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// HostWrite writes a file of the host: see files.Access.Write. The result's Answer is a [HostWritten].
+// HostWrite writes a file of the host: see files.Access.Write. It comes to a [HostWritten].
 type HostWrite struct {
 	HostCaller
 	Path    string
@@ -28,28 +28,27 @@ type HostWritten struct {
 	Stored bool     // it is no file of the host, but one that runs can take by the result's ID
 }
 
-func (q HostWrite) describe() Request { return about("host_file_write", q.Namespace, q.Session) }
+func (q HostWrite) subject() subject { return about("host_file_write", q.Namespace, q.Session) }
 
-func (q HostWrite) plan(ctx context.Context, r *run) (work, error) {
-	return r.planFile(ctx, q.HostCaller, q.Path, true, func(ctx context.Context, a files.Access) error { return r.writeHost(ctx, a, q) })
+func (q HostWrite) plan(ctx context.Context, r *run) (action[HostWritten], error) {
+	return planFile(ctx, r, q.HostCaller, q.Path, true, func(ctx context.Context, a files.Access) (HostWritten, error) { return r.writeHost(ctx, a, q) })
 }
 
 // writeHost writes, and has the last row say what became of the file.
-func (r *run) writeHost(ctx context.Context, a files.Access, q HostWrite) error {
-	var to HostWritten
+func (r *run) writeHost(ctx context.Context, a files.Access, q HostWrite) (to HostWritten, err error) {
 	switch q.Mode {
 	case "":
 		q.Mode = files.Create
 	case files.Create, files.Overwrite, files.Append:
 	default:
-		return refuse(StageValidate, fmt.Sprintf("%.40q is no mode", q.Mode), "choose create, overwrite or append")
+		return to, refuse(StageValidate, fmt.Sprintf("%.40q is no mode", q.Mode), "choose create, overwrite or append")
 	}
 	if err := r.preservesSecrets(ctx, a, q); err != nil {
-		return err
+		return to, err
 	}
 	done, err := a.Write(ctx, q.Path, q.Content, q.Mode)
 	if err != nil {
-		return err
+		return to, err
 	}
 	now, known := q.Content, true
 	if q.Mode == files.Append && done.Had {
@@ -68,8 +67,7 @@ func (r *run) writeHost(ctx context.Context, a files.Access, q HostWrite) error 
 		r.noteDiff(q.Path, done.Before, now)
 	}
 	to.Path, to.Size, to.Notes = r.clean(q.Path), done.Size, done.Notes
-	r.res.Answer = to
-	return nil
+	return to, nil
 }
 
 // maxCompared is the longest text whose changes are in the log, in bytes.

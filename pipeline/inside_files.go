@@ -17,23 +17,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// WriteFile writes a file of a session's sandbox, and makes its parent directories. The result's Answer is its [guest.Entry].
+// WriteFile writes a file of a session's sandbox, and makes its parent directories. It comes to its [guest.Entry].
 type WriteFile struct {
 	Namespace, Session string
 	guest.Put                    // Path is absolute, or relative to the home directory
 	Content            io.Reader // is not used after Do has returned
 }
 
-func (q WriteFile) describe() Request { return about("file", q.Namespace, q.Session) }
+func (q WriteFile) subject() subject { return about("file", q.Namespace, q.Session) }
 
-func (q WriteFile) plan(_ context.Context, r *run) (work, error) {
-	return r.planFileOf(q.Session, "write", func(ctx context.Context, c *guest.Client) (err error) {
-		r.res.Answer, err = c.Write(ctx, q.Put, q.Content)
-		return err
+func (q WriteFile) plan(_ context.Context, r *run) (action[guest.Entry], error) {
+	return planFileOf(r, q.Session, facts{"op": "write"}, func(ctx context.Context, s *session.Session, c *guest.Client) (guest.Entry, error) {
+		e, err := c.Write(ctx, q.Put, q.Content)
+		return cleanEntry(s, e), err
 	}, &q.Path)
 }
 
-// ChangeFile changes files of a session's sandbox otherwise. The result's Answer is the [guest.Entry] that it leaves, but of "remove".
+// ChangeFile changes files of a session's sandbox otherwise. It comes to the [guest.Entry] that it leaves, but of "remove".
 type ChangeFile struct {
 	Namespace, Session string
 	Op                 string // "mkdir", "move", "remove", or "compose", which joins files into one
@@ -42,38 +42,37 @@ type ChangeFile struct {
 	From               []string
 }
 
-func (q ChangeFile) describe() Request { return about("file", q.Namespace, q.Session) }
+func (q ChangeFile) subject() subject { return about("file", q.Namespace, q.Session) }
 
-func (q ChangeFile) plan(_ context.Context, r *run) (work, error) {
+func (q ChangeFile) plan(_ context.Context, r *run) (action[guest.Entry], error) {
 	q.From = slices.Clone(q.From)
 	paths := []*string{&q.Path, &q.To}
 	for i := range q.From {
 		paths = append(paths, &q.From[i])
 	}
-	return r.planFileOf(q.Session, q.Op, func(ctx context.Context, c *guest.Client) (err error) {
+	return planFileOf(r, q.Session, facts{"op": q.Op}, func(ctx context.Context, s *session.Session, c *guest.Client) (e guest.Entry, err error) {
 		switch q.Op {
 		case "mkdir":
-			r.res.Answer, err = c.Mkdir(ctx, q.Path)
+			e, err = c.Mkdir(ctx, q.Path)
 		case "move":
-			r.res.Answer, err = c.Move(ctx, q.Path, q.To)
+			e, err = c.Move(ctx, q.Path, q.To)
 		case "compose":
-			r.res.Answer, err = c.Compose(ctx, q.From, q.To)
+			e, err = c.Compose(ctx, q.From, q.To)
 		case "remove":
 			err = c.Remove(ctx, q.Path)
 		default:
 			err = fmt.Errorf("there is no change %q of files: this is a bug", q.Op)
 		}
-		return err
+		return cleanEntry(s, e), err
 	}, paths...)
 }
 
-// planFileOf plans a change of a session's files. The paths are resolved before.
-func (r *run) planFileOf(id, op string, do func(context.Context, *guest.Client) error, paths ...*string) (work, error) {
+// planFileOf plans a change of a session's files, whose row says row. The paths are resolved before.
+func planFileOf[T any](r *run, id string, row facts, do func(context.Context, *session.Session, *guest.Client) (T, error), paths ...*string) (action[T], error) {
 	s, err := r.p.own(r.res.Namespace, id)
 	if err != nil {
 		return nil, err
 	}
-	f := facts{"op": op}
 	for i, p := range paths {
 		if *p == "" {
 			continue
@@ -82,21 +81,18 @@ func (r *run) planFileOf(id, op string, do func(context.Context, *guest.Client) 
 			return nil, err
 		}
 		if names := []string{"path", "to"}; i < len(names) {
-			f[names[i]] = *p
+			row[names[i]] = *p
 		}
 	}
-	return r.planInside(id, "session.file", f, func(ctx context.Context, s *session.Session) error {
+	return planInside(r, id, "session.file", row, func(ctx context.Context, s *session.Session) (answer T, err error) {
 		c, err := s.Guest(ctx)
 		if err != nil {
-			return err
+			return answer, err
 		}
-		if err := do(ctx, c); err != nil {
-			return fileFault(s, err)
+		if answer, err = do(ctx, s, c); err != nil {
+			return answer, fileFault(s, err)
 		}
-		if e, is := r.res.Answer.(guest.Entry); is {
-			r.res.Answer = cleanEntry(s, e)
-		}
-		return nil
+		return answer, nil
 	})
 }
 
@@ -273,36 +269,35 @@ func (p *Pipeline) WatchFiles(ctx context.Context, namespace, id string, w guest
 	})
 }
 
-// DialPort connects to a port of a session's loopback. The result's Answer is a net.Conn, which the caller closes. A session that was lent
+// DialPort connects to a port of a session's loopback. It comes to a [net.Conn], which the caller closes. A session that was lent
 // secrets has no ports for others: what comes from there can't be cleaned.
 type DialPort struct {
 	Namespace, Session string
 	Port               int
 }
 
-func (q DialPort) describe() Request { return about("port", q.Namespace, q.Session) }
+func (q DialPort) subject() subject { return about("port", q.Namespace, q.Session) }
 
-func (q DialPort) plan(_ context.Context, r *run) (work, error) {
-	return r.planInside(q.Session, "session.port", facts{"port": q.Port}, func(ctx context.Context, s *session.Session) error {
+func (q DialPort) plan(_ context.Context, r *run) (action[net.Conn], error) {
+	return planInside(r, q.Session, "session.port", facts{"port": q.Port}, func(ctx context.Context, s *session.Session) (net.Conn, error) {
 		if len(s.Leases()) > 0 {
-			return refuse(StageVault, "the session was lent secrets, so its ports are not reached from outside", remedy.NoSession)
+			return nil, refuse(StageVault, "the session was lent secrets, so its ports are not reached from outside", remedy.NoSession)
 		}
 		c, err := s.Guest(ctx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		done, err := s.Use()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		conn, err := c.Dial(ctx, q.Port)
 		if err != nil {
 			done()
-			return fileFault(s, err)
+			return nil, fileFault(s, err)
 		}
 		leased := func() bool { return len(s.Leases()) > 0 }
-		r.res.Answer = net.Conn(heldConn{conn, held(s, unleased{conn, leased}, done)}) // the one row is written before, so nothing can fail any more
-		return nil
+		return heldConn{conn, held(s, unleased{conn, leased}, done)}, nil // the one row is written before, so nothing can fail any more
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,7 +41,7 @@ func rowCounters(t *testing.T, log *flakyLog) map[string]int {
 func ran(t *testing.T, p *Pipeline, id string, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if res, err := p.Do(t.Context(), Process{Session: id, Args: args, Stdout: &out}); err != nil || res.ExitCode != 0 {
+	if _, res, err := Do(t.Context(), p, Process{Session: id, Args: args, Stdout: &out}); err != nil || res.ExitCode != 0 {
 		t.Fatalf("%q: %v, %d: %s", args, err, res.ExitCode, res.Stderr)
 	}
 	return strings.TrimSpace(out.String())
@@ -127,7 +126,7 @@ func TestProcessReaders(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		p.Do(context.Background(), EndSession{Session: id})
+		Do(context.Background(), p, EndSession{Session: id})
 	}()
 	reader.Close()
 	<-done
@@ -177,15 +176,15 @@ func TestContexts(t *testing.T) {
 	hosttest.Program(t, "python3")
 	var ids []string
 	for _, dir := range []string{"", "/tmp"} {
-		res, err := p.Do(t.Context(), NewContext{Session: id, Language: "python", Dir: dir, Env: []string{"MINE=" + dir}})
+		made, _, err := Do(t.Context(), p, NewContext{Session: id, Language: "python", Dir: dir, Env: []string{"MINE=" + dir}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, res.Answer.(session.Context).ID)
+		ids = append(ids, made.ID)
 	}
 	cell := func(context, code string) string {
 		t.Helper()
-		res, err := p.Do(t.Context(), Request{Session: id, Context: context, Code: []byte(code)})
+		_, res, err := Do(t.Context(), p, Request{Session: id, Context: context, Code: []byte(code)})
 		if err != nil {
 			return err.Error()
 		}
@@ -203,7 +202,7 @@ func TestContexts(t *testing.T) {
 	begun := make(chan struct{})
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		p.Do(busy, Request{Session: id, Context: ids[0], Code: []byte("import time; print('begun', flush=True); time.sleep(1000)"), Stdout: writes(func([]byte) { close(begun) })})
+		Do(busy, p, Request{Session: id, Context: ids[0], Code: []byte("import time; print('begun', flush=True); time.sleep(1000)"), Stdout: writes(func([]byte) { close(begun) })})
 	})
 	<-begun
 	if got := cell(ids[1], "print(x)"); got != "2\n" {
@@ -214,13 +213,13 @@ func TestContexts(t *testing.T) {
 	if got := cell(ids[0], "print(x)"); got != "1\n" {
 		t.Errorf("after an interrupt: got %q", got)
 	}
-	if _, err := p.Do(t.Context(), EndContext{Session: id, Context: ids[0], Restart: true}); err != nil {
+	if _, _, err := Do(t.Context(), p, EndContext{Session: id, Context: ids[0], Restart: true}); err != nil {
 		t.Error(err)
 	}
 	if got := cell(ids[0], "print('x' in globals())"); got != "False\n" {
 		t.Errorf("after a restart: got %q", got)
 	}
-	if _, err := p.Do(t.Context(), EndContext{Session: id, Context: ids[1]}); err != nil {
+	if _, _, err := Do(t.Context(), p, EndContext{Session: id, Context: ids[1]}); err != nil {
 		t.Error(err)
 	}
 	s, err := p.own("default", id)
@@ -256,9 +255,9 @@ func TestSessionFiles(t *testing.T) {
 	memory.Set("default", "TOKEN", []byte(secret))
 	id := open(t, p, NewSession{Language: "shell", Guest: true}).ID
 	ctx := t.Context()
-	res, err := p.Do(ctx, WriteFile{Session: id, Put: guest.Put{Path: "a/b.txt", Whole: true}, Content: strings.NewReader("hello")})
-	if e, _ := res.Answer.(guest.Entry); err != nil || e.Path != "/workspace/a/b.txt" {
-		t.Fatalf("got %+v, %v", res.Answer, err)
+	e, _, err := Do(ctx, p, WriteFile{Session: id, Put: guest.Put{Path: "a/b.txt", Whole: true}, Content: strings.NewReader("hello")})
+	if err != nil || e.Path != "/workspace/a/b.txt" {
+		t.Fatalf("got %+v, %v", e, err)
 	}
 	read := func(name string) string {
 		_, r, err := p.ReadFile(ctx, "default", id, name)
@@ -277,11 +276,11 @@ func TestSessionFiles(t *testing.T) {
 	}
 	for _, op := range []ChangeFile{{Op: "mkdir", Path: "d"}, {Op: "move", Path: "a/b.txt", To: "d/c"}, {Op: "remove", Path: "a"}} {
 		op.Session = id
-		if _, err := p.Do(ctx, op); err != nil {
+		if _, _, err := Do(ctx, p, op); err != nil {
 			t.Errorf("%s: %v", op.Op, err)
 		}
 	}
-	if _, err := p.Do(ctx, ChangeFile{Session: id, Op: "move", Path: "none", To: "x"}); guest.ReasonOf(err) != guest.NotFound {
+	if _, _, err := Do(ctx, p, ChangeFile{Session: id, Op: "move", Path: "none", To: "x"}); guest.ReasonOf(err) != guest.NotFound {
 		t.Errorf("got %v", err)
 	}
 	if list, _, err := p.ListFiles(ctx, "default", id, "", 2); err != nil || len(list) != 2 || list[1].Path != "/workspace/d/c" {
@@ -291,7 +290,7 @@ func TestSessionFiles(t *testing.T) {
 		t.Errorf("another namespace: got %v", err)
 	}
 	// What was lent to the session does not leave it, in content or names.
-	if _, err := p.Do(ctx, Request{Session: id, Language: "shell", Code: []byte(`echo "it is $TOKEN" > leak; touch "$TOKEN"`), Secrets: []string{"TOKEN"}}); err != nil {
+	if _, _, err := Do(ctx, p, Request{Session: id, Language: "shell", Code: []byte(`echo "it is $TOKEN" > leak; touch "$TOKEN"`), Secrets: []string{"TOKEN"}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := read("leak"); !strings.Contains(got, "withheld") || strings.Contains(got, secret) {
@@ -327,10 +326,10 @@ func TestSessionFiles(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if _, err := p.Do(ctx, Process{Session: id, Args: []string{"cat", "leak"}, Stdout: &out}); err != nil || strings.Contains(out.String(), secret) || !strings.Contains(out.String(), "***") {
+	if _, _, err := Do(ctx, p, Process{Session: id, Args: []string{"cat", "leak"}, Stdout: &out}); err != nil || strings.Contains(out.String(), secret) || !strings.Contains(out.String(), "***") {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
-	if _, err := p.Do(ctx, DialPort{Session: id, Port: 80}); err == nil || !strings.Contains(err.Error(), "lent secrets") {
+	if _, _, err := Do(ctx, p, DialPort{Session: id, Port: 80}); err == nil || !strings.Contains(err.Error(), "lent secrets") {
 		t.Errorf("got %v", err)
 	}
 	if rows := rowCounters(t, log)["session.file"]; rows != 5 {
@@ -347,7 +346,7 @@ func TestLeasedMeanwhile(t *testing.T) {
 	memory.Set("default", "TOKEN", []byte(secret))
 	id := open(t, p, NewSession{Language: "shell", Guest: true}).ID
 	ctx := t.Context()
-	if _, err := p.Do(ctx, NewContext{Session: id, ID: "other", Language: "shell"}); err != nil {
+	if _, _, err := Do(ctx, p, NewContext{Session: id, ID: "other", Language: "shell"}); err != nil {
 		t.Fatal(err)
 	}
 	wait := "echo begun; until test -e done; do sleep 0.01; done; cat leak"
@@ -365,7 +364,7 @@ func TestLeasedMeanwhile(t *testing.T) {
 	begun, once, cell := make(chan struct{}), sync.Once{}, Result{}
 	all.Go(func() {
 		var err error
-		cell, err = p.Do(ctx, Request{Session: id, Context: "other", Language: "shell", Code: []byte(wait), Stdout: writes(func([]byte) { once.Do(func() { close(begun) }) })})
+		_, cell, err = Do(ctx, p, Request{Session: id, Context: "other", Language: "shell", Code: []byte(wait), Stdout: writes(func([]byte) { once.Do(func() { close(begun) }) })})
 		if err != nil {
 			t.Error(err)
 		}
@@ -380,16 +379,15 @@ func TestLeasedMeanwhile(t *testing.T) {
 	if _, err := listening.Next(ctx); err != nil {
 		t.Fatal(err)
 	}
-	res, err := p.Do(ctx, DialPort{Session: id, Port: 8000})
+	conn, _, err := Do(ctx, p, DialPort{Session: id, Port: 8000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := res.Answer.(net.Conn)
 	defer conn.Close()
 	if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Do(ctx, Request{Session: id, Language: "shell", Code: []byte(`echo "$TOKEN" > leak; touch done`), Secrets: []string{"TOKEN"}}); err != nil {
+	if _, _, err := Do(ctx, p, Request{Session: id, Language: "shell", Code: []byte(`echo "$TOKEN" > leak; touch done`), Secrets: []string{"TOKEN"}}); err != nil {
 		t.Fatal(err)
 	}
 	all.Wait()
@@ -419,11 +417,10 @@ func TestDialPort(t *testing.T) {
 	if _, err := reader.Next(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	res, err := p.Do(t.Context(), DialPort{Session: id, Port: 8000})
+	conn, _, err := Do(t.Context(), p, DialPort{Session: id, Port: 8000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := res.Answer.(net.Conn)
 	defer conn.Close()
 	io.WriteString(conn, "hello")
 	if got, err := io.ReadAll(conn); string(got) != "HELLO" {
@@ -435,18 +432,17 @@ func TestChangeSession(t *testing.T) {
 	p, _, _ := newReal(t, nil)
 	id := bare(t, p)
 	ends := time.Now().Add(time.Hour)
-	res, err := p.Do(t.Context(), ChangeSession{Session: id, Ends: ends, Metadata: map[string]string{"a": "b"}})
+	info, _, err := Do(t.Context(), p, ChangeSession{Session: id, Ends: ends, Metadata: map[string]string{"a": "b"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	info := res.Answer.(session.Info)
 	if got := info.Created.Add(time.Duration(info.Lifetime * float64(time.Second))); got.Sub(ends).Abs() > time.Second || info.Metadata["a"] != "b" {
 		t.Errorf("ends at %v, want %v: %+v", got, ends, info)
 	}
-	if _, err := p.Do(t.Context(), ChangeSession{Session: id, Ends: time.Now().Add(1000 * time.Hour)}); err == nil {
+	if _, _, err := Do(t.Context(), p, ChangeSession{Session: id, Ends: time.Now().Add(1000 * time.Hour)}); err == nil {
 		t.Error("it may live for 1000 hours")
 	}
-	if _, err := p.Do(t.Context(), ChangeSession{Session: id, Ends: time.Now()}); err != nil {
+	if _, _, err := Do(t.Context(), p, ChangeSession{Session: id, Ends: time.Now()}); err != nil {
 		t.Error(err)
 	}
 	hosttest.Until(t, "the session has ended", func() bool {

@@ -35,12 +35,12 @@ type Install struct {
 	Ask    func(context.Context, *approval.Pending)
 }
 
-func (q Install) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Language: q.Language, Name: "install"}
+func (q Install) subject() subject {
+	return subject{name: "install", namespace: q.Namespace, session: q.Session, language: q.Language}
 }
 
 // plan checks an installation, and has a person approve it where one must.
-func (q Install) plan(ctx context.Context, r *run) (work, error) {
+func (q Install) plan(ctx context.Context, r *run) (action[None], error) {
 	o, err := r.checkInstall(ctx, q)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (q Install) plan(ctx context.Context, r *run) (work, error) {
 		}
 		r.releases = append(r.releases, leave)
 	}
-	return &task{run: r, stage: StageBackend, slots: o.Limits, do: func(ctx context.Context) error { return r.install(ctx, o) }}, nil
+	return &task[None]{run: r, stage: StageBackend, slots: o.Limits, do: func(ctx context.Context) (None, error) { return None{}, r.install(ctx, o) }}, nil
 }
 
 // install carries out an installation.

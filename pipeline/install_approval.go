@@ -16,7 +16,7 @@ func (p *Pipeline) InstallQuestion(ctx context.Context, q Install) (approval.Que
 	if !p.cfg.AskPackages || q.Typed {
 		return approval.Question{}, false, nil
 	}
-	r := p.begin(Request{Namespace: q.Namespace, Session: q.Session, Language: q.Language})
+	r := p.begin(q.subject())
 	o, err := r.checkInstall(ctx, q)
 	if err != nil {
 		return approval.Question{}, false, err

@@ -43,32 +43,32 @@ func TestAPersonApprovesPackages(t *testing.T) {
 	order := func(ask func(context.Context, *approval.Pending), names ...string) Install {
 		return Install{Namespace: "team", Language: "python", Packages: names, Client: "agent 1.0", Ask: ask}
 	}
-	_, err := p.Do(t.Context(), order(say(approval.Answer{Reason: "use ours"}), "greet>=0"))
+	_, _, err := Do(t.Context(), p, order(say(approval.Answer{Reason: "use ours"}), "greet>=0"))
 	if err == nil || !strings.Contains(err.Error(), "python: greet>=0 was not approved: use ours") {
 		t.Errorf("denied: %v", err)
 	}
-	if _, err := p.Do(t.Context(), order(nil, "greet>=0")); err == nil || len(asked) != 1 {
+	if _, _, err := Do(t.Context(), p, order(nil, "greet>=0")); err == nil || len(asked) != 1 {
 		t.Errorf("the same at once: %v, asked %d times", err, len(asked))
 	}
-	res, err := p.Do(t.Context(), order(say(approval.Answer{Allowed: true}), "greet"))
+	_, res, err := Do(t.Context(), p, order(say(approval.Answer{Allowed: true}), "greet"))
 	if err != nil || res.Ended != backends.EndedOK {
 		t.Fatalf("approved: %v, %s %s", err, res.Ended, res.Stderr)
 	}
 	if q := asked[1]; q.Kind != approval.Package || q.What != "python: greet" || q.Client != "agent 1.0" || q.Namespace != "team" {
 		t.Errorf("asked was %+v", q)
 	}
-	if _, err := p.Do(t.Context(), order(nil, "greet")); err != nil || len(asked) != 2 {
+	if _, _, err := Do(t.Context(), p, order(nil, "greet")); err != nil || len(asked) != 2 {
 		t.Errorf("approved already: %v, asked %d times", err, len(asked))
 	}
 	// One more package is another question, and nobody answers it.
 	ctx, cancel := context.WithCancel(t.Context())
 	more := order(func(context.Context, *approval.Pending) { cancel() }, "greet", "other")
-	if _, err := p.Do(ctx, more); err == nil {
+	if _, _, err := Do(ctx, p, more); err == nil {
 		t.Error("more than was approved was installed")
 	}
 	typed := order(nil, "greet==99")
 	typed.Typed = true
-	if res, err := p.Do(t.Context(), typed); err != nil || res.Ended != backends.EndedExit || len(asked) != 2 {
+	if _, res, err := Do(t.Context(), p, typed); err != nil || res.Ended != backends.EndedExit || len(asked) != 2 {
 		t.Errorf("typed by a person: %v, %s, asked %d times", err, res.Ended, len(asked))
 	}
 }
@@ -86,11 +86,11 @@ func TestInstallQuestion(t *testing.T) {
 		t.Errorf("a person would be asked about what is refused anyway: %v", err)
 	}
 	broker.Close()
-	if _, err := p.Do(t.Context(), q); err == nil || !strings.Contains(err.Error(), "can't be asked") {
+	if _, _, err := Do(t.Context(), p, q); err == nil || !strings.Contains(err.Error(), "can't be asked") {
 		t.Errorf("when nobody can be asked: %v", err)
 	}
 	p.cfg.Approvals = nil
-	if _, err := p.Do(t.Context(), q); err == nil || !strings.Contains(err.Error(), "nobody can be asked here") {
+	if _, _, err := Do(t.Context(), p, q); err == nil || !strings.Contains(err.Error(), "nobody can be asked here") {
 		t.Errorf("without approvals: %v", err)
 	}
 	p.cfg.AskPackages = false
@@ -120,7 +120,7 @@ func TestQuestionsHaveNoSecrets(t *testing.T) {
 	memory.Set("team", "KEY", []byte(secret))
 	code := "# " + secret + "\n" + strings.Repeat("#"+strings.Repeat("-", 80)+"\n", 10) + "# " + secret + "\n# more\n" + string(fetch("http://web.test"))
 	var heads []string
-	_, err := p.Do(t.Context(), python([]byte(code), func(q *Request) {
+	_, _, err := Do(t.Context(), p, python([]byte(code), func(q *Request) {
 		q.Namespace, q.Secrets = "team", []string{"KEY"}
 		q.Ask = func(ctx context.Context, asked *approval.Pending) {
 			heads = append(heads, asked.Question.CodeHead)

@@ -75,7 +75,7 @@ func (p *Pipeline) Begin(ctx context.Context, q Request) (id string, done <-chan
 		defer cancel(nil)
 		defer place.Leave()
 		defer close(j.done)
-		res, _ := p.Do(place.In(ctx), q) // what went wrong is in the result
+		_, res, _ := Do(place.In(ctx), p, q) // what went wrong is in the result
 		p.jobs.mu.Lock()
 		j.State, j.Result = "done", &res
 		p.jobs.mu.Unlock()

@@ -28,7 +28,7 @@ func TestCrash(t *testing.T) {
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
-		first.Do(waits, Request{ID: foreground, Language: "shell", Name: "slow.sh", Code: []byte("sleep 1000")})
+		Do(waits, first, Request{ID: foreground, Language: "shell", Name: "slow.sh", Code: []byte("sleep 1000")})
 	}()
 	ended, done := first.Begin(t.Context(), Request{Language: "shell", Code: []byte("echo done")})
 	<-done
@@ -194,7 +194,7 @@ func TestServerEnds(t *testing.T) {
 		return known && !past.Began.IsZero()
 	})
 	other := open(t, p, NewSession{Language: "shell"})
-	if _, err := p.Do(t.Context(), EndSession{other.Namespace, other.ID}); err != nil {
+	if _, _, err := Do(t.Context(), p, EndSession{other.Namespace, other.ID}); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(p.journal.path); err != nil || !strings.Contains(string(text), info.ID) || !strings.Contains(string(text), "- "+other.ID) {

@@ -86,7 +86,7 @@ func TestOwnKernel(t *testing.T) {
 	came := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-came; cancel() }()
-	res, err := p.Do(ctx, Request{Session: s.ID, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Stdout: writes(func([]byte) { close(came) })})
+	_, res, err := Do(ctx, p, Request{Session: s.ID, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Stdout: writes(func([]byte) { close(came) })})
 	if err != nil || res.Ended != backends.EndedCancelled || res.StateLost != "" || res.Error == nil || res.Error.Message != "interrupted\n" {
 		t.Errorf("interrupted: %v %s", err, textOf(res))
 	}
@@ -94,14 +94,14 @@ func TestOwnKernel(t *testing.T) {
 		t.Errorf("endless: %s", got)
 	}
 	// What it has can be carried out and in, and is listed.
-	if _, err := p.Do(t.Context(), Bridge{Session: s.ID, Key: "rows", Value: []byte(`[1, {"a": "é"}]`)}); err != nil {
+	if _, _, err := Do(t.Context(), p, Bridge{Session: s.ID, Key: "rows", Value: []byte(`[1, {"a": "é"}]`)}); err != nil {
 		t.Error(err)
 	}
 	if got := textOf(cell(t, p, s.ID, "print $rows->[1]{a}", nil)); got != `ok 0 "é" ""` {
 		t.Errorf("bridged: %s", got)
 	}
 	python := open(t, p, NewSession{})
-	if _, err := p.Do(t.Context(), Bridge{From: s.ID, Session: python.ID, Key: "rows"}); err != nil {
+	if _, _, err := Do(t.Context(), p, Bridge{From: s.ID, Session: python.ID, Key: "rows"}); err != nil {
 		t.Error(err)
 	}
 	if got := textOf(cell(t, p, python.ID, "rows", nil)); !strings.Contains(got, "value [1, {'a': 'é'}]") {
@@ -112,7 +112,7 @@ func TestOwnKernel(t *testing.T) {
 		t.Errorf("inspected: %v %q %+v", err, state.Note, state.Variables)
 	}
 	// A context in another session is one more.
-	made, err := p.Do(t.Context(), NewContext{Session: python.ID, ID: "beside", Language: "perl"})
+	_, made, err := Do(t.Context(), p, NewContext{Session: python.ID, ID: "beside", Language: "perl"})
 	if err != nil {
 		t.Fatal(err, made)
 	}
@@ -124,7 +124,7 @@ func TestOwnKernel(t *testing.T) {
 	if res := cell(t, p, python.ID, "$ENV{ONCE}", func(q *Request) { in(q); q.Env, q.EnvOnce = []string{"ONCE=1"}, true }); len(res.Warnings) != 1 || res.Value["text/plain"] != "1" {
 		t.Errorf("a variable for once: %v %s", res.Warnings, textOf(res))
 	}
-	if _, err := p.Do(t.Context(), EndContext{Session: python.ID, Context: "beside", Restart: true}); err != nil {
+	if _, _, err := Do(t.Context(), p, EndContext{Session: python.ID, Context: "beside", Restart: true}); err != nil {
 		t.Error(err)
 	}
 	if got := textOf(cell(t, p, python.ID, "$x", in)); got != `ok 0 "" "" value undef` {
@@ -147,21 +147,21 @@ func TestOwnKernelRefused(t *testing.T) {
 	p, _, _ := newReal(t, func(c *Config) { c.Runtimes = []Runtime{perlKernel(t, ""), cee, none} })
 	s := open(t, p, NewSession{Language: "perl"})
 	python := open(t, p, NewSession{})
-	for want, q := range map[string]Effect{
-		"its language has no kernel (run it without one, or name a kernel as runtimes.c.kernel in the configuration)": NewSession{Language: "C"},
-		"has no kernel":                 NewContext{Session: python.ID, Language: "c"},
-		"none needs no-such-program":    NewSession{Language: "none"},
-		"the session runs perl":         Request{Session: s.ID, Language: "python", Code: []byte("1")},
-		"runs perl, and this is python": Request{Session: s.ID, Show: true, Code: []byte("```python\n1\n```")},
-		"runs python, and this is perl": Request{Session: python.ID, Language: "perl", Code: []byte("1")},
-		"runs perl, and this is c":      Request{Session: s.ID, Show: true, Code: []byte("```c\n1\n```")},
-		"is checked without running":    Request{Session: s.ID, Language: "perl", CheckOnly: true, Code: []byte("1")},
-		"is empty":                      Request{Session: s.ID},
-		"not perl":                      NewSession{Language: "perl", Tools: []Tool{{Name: "f"}}},
-		`has no variable "nope"`:        Bridge{From: s.ID, Session: python.ID, Key: "nope"},
-		"use python, node, shell or r (or one of the operator's own: none, perl)": NewSession{Language: "cobol"},
+	for want, q := range map[string]doing{
+		"its language has no kernel (run it without one, or name a kernel as runtimes.c.kernel in the configuration)": doingOf(NewSession{Language: "C"}),
+		"has no kernel":                 doingOf(NewContext{Session: python.ID, Language: "c"}),
+		"none needs no-such-program":    doingOf(NewSession{Language: "none"}),
+		"the session runs perl":         doingOf(Request{Session: s.ID, Language: "python", Code: []byte("1")}),
+		"runs perl, and this is python": doingOf(Request{Session: s.ID, Show: true, Code: []byte("```python\n1\n```")}),
+		"runs python, and this is perl": doingOf(Request{Session: python.ID, Language: "perl", Code: []byte("1")}),
+		"runs perl, and this is c":      doingOf(Request{Session: s.ID, Show: true, Code: []byte("```c\n1\n```")}),
+		"is checked without running":    doingOf(Request{Session: s.ID, Language: "perl", CheckOnly: true, Code: []byte("1")}),
+		"is empty":                      doingOf(Request{Session: s.ID}),
+		"not perl":                      doingOf(NewSession{Language: "perl", Tools: []Tool{{Name: "f"}}}),
+		`has no variable "nope"`:        doingOf(Bridge{From: s.ID, Session: python.ID, Key: "nope"}),
+		"use python, node, shell or r (or one of the operator's own: none, perl)": doingOf(NewSession{Language: "cobol"}),
 	} {
-		_, err := p.Do(t.Context(), q)
+		_, err := q(t.Context(), p)
 		if e, _ := errors.AsType[*Error](err); e == nil || !e.Denied || !strings.Contains(e.Error(), want) {
 			t.Errorf("%s: got %v", want, err)
 		}
@@ -269,7 +269,7 @@ func TestOwnKernelThatIsOdd(t *testing.T) {
 			t.Errorf("%s: got %.200s, want %s", c.name, got, c.want)
 		}
 	}
-	if _, err := p.Do(t.Context(), Bridge{Session: s.ID, Key: "x", Value: []byte("1")}); err == nil || !strings.Contains(err.Error(), "can't set variables: the ops of its ready are without set (carry it in a file)") {
+	if _, _, err := Do(t.Context(), p, Bridge{Session: s.ID, Key: "x", Value: []byte("1")}); err == nil || !strings.Contains(err.Error(), "can't set variables: the ops of its ready are without set (carry it in a file)") {
 		t.Errorf("it sets variables: %v", err)
 	}
 	if state, err := p.Inspect(t.Context(), "default", s.ID); err != nil || !strings.Contains(state.Note, "can't list variables") {

@@ -30,7 +30,7 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 		}
 		return full
 	}
-	res, err := p.Do(t.Context(), Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: true})
+	_, res, err := Do(t.Context(), p, Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: true})
 	if err != nil || res.LateRow() == "" {
 		t.Errorf("an interrupt: %v, %q", err, res.LateRow())
 	}
@@ -38,7 +38,7 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 	if list := p.Running(""); len(list) != 0 {
 		t.Errorf("%+v is under way", list)
 	}
-	if res, err = p.Do(t.Context(), EndSession{Session: info.ID}); err != nil || res.LateRow() == "" {
+	if _, res, err = Do(t.Context(), p, EndSession{Session: info.ID}); err != nil || res.LateRow() == "" {
 		t.Errorf("the end of a session: %v, %q", err, res.LateRow())
 	}
 	if now, err := p.Session("", info.ID); err != nil || now.State != "dead" {
@@ -47,8 +47,8 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 	if got := strings.Join(late, " "); !strings.Contains(got, "execution.interrupted") || !strings.Contains(got, event.SessionKilled) {
 		t.Errorf("rows that are late: %s", got)
 	}
-	for name, e := range map[string]Effect{"a run": Request{Language: "shell", Code: []byte("echo x")}, "a session": NewSession{Language: "shell"}} {
-		_, err := p.Do(t.Context(), e)
+	for name, e := range map[string]doing{"a run": doingOf(Request{Language: "shell", Code: []byte("echo x")}), "a session": doingOf(NewSession{Language: "shell"})} {
+		_, err := e(t.Context(), p)
 		if !errors.As(err, new(*Unrecorded)) || strings.Contains(err.Error()+PublicText(err), "of-the-host") || PublicText(err) == Internal {
 			t.Errorf("%s: %v, for clients %q", name, err, PublicText(err))
 		}
@@ -62,7 +62,7 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 	p.journal.mu.Unlock()
 	log.fail = nil
 	hosttest.Until(t, "runs go on", func() bool {
-		_, err := p.Do(t.Context(), Request{Language: "shell", Code: []byte("echo x")})
+		_, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("echo x")})
 		return err == nil
 	})
 }

@@ -44,18 +44,18 @@ func TestSessionsElsewhere(t *testing.T) {
 		if r := cell(t, p, s.ID, "6 * 7", nil); r.Value["text/plain"] != "42" {
 			t.Errorf("got %v", r.Value)
 		}
-		_, err := p.Do(t.Context(), Install{Session: s.ID, Packages: []string{"tone"}})
+		_, _, err := Do(t.Context(), p, Install{Session: s.ID, Packages: []string{"tone"}})
 		if err == nil || !strings.Contains(err.Error(), "packages can't be installed here: it runs elsewhere") {
 			t.Errorf("packages: %v", err)
 		}
-		if _, err := p.Do(t.Context(), Request{Session: s.ID, Code: []byte("1"), Allow: []string{"example.com"}}); err == nil {
+		if _, _, err := Do(t.Context(), p, Request{Session: s.ID, Code: []byte("1"), Allow: []string{"example.com"}}); err == nil {
 			t.Error("names that can't be reached are allowed")
 		}
 	}
 	if _, err := openSession(t.Context(), p, NewSession{Language: "python", Allow: []string{"example.com"}}); err == nil {
 		t.Error("a session that asks for names was opened without")
 	}
-	res, err := p.Do(t.Context(), Request{Language: "python", Code: []byte("print(6 * 7)")})
+	_, res, err := Do(t.Context(), p, Request{Language: "python", Code: []byte("print(6 * 7)")})
 	if err != nil || res.Stdout != "42\n" {
 		t.Errorf("a run: %q, %v", res.Stdout, err)
 	}

@@ -36,16 +36,16 @@ func (p *Pipeline) InForce(namespace string) (limits, caps Bounds) {
 
 // NewLimits changes what later runs of a namespace get that ask for nothing else, or, with a session, what that may use
 // from now on. Zero fields stay as they are, and nothing goes above the operator's caps. It is in the audit log before it takes effect.
-// The result's Answer is what is then in force, as [Bounds].
+// It comes to what is then in force.
 type NewLimits struct {
 	Namespace, Session string
 	Bounds             Bounds
 }
 
-func (q NewLimits) describe() Request { return about("limits", q.Namespace, q.Session) }
+func (q NewLimits) subject() subject { return about("limits", q.Namespace, q.Session) }
 
 // plan refuses limits above a cap, and those that a session can't have any more.
-func (q NewLimits) plan(_ context.Context, r *run) (work, error) {
+func (q NewLimits) plan(_ context.Context, r *run) (action[Bounds], error) {
 	p, namespace := r.p, r.res.Namespace
 	if !validName().MatchString(namespace) {
 		return nil, refuse(StageValidate, fmt.Sprintf("%q is not a namespace", namespace), "")
@@ -63,14 +63,13 @@ func (q NewLimits) plan(_ context.Context, r *run) (work, error) {
 			return nil, refuse(StageValidate, "the disk of a session that stands can't be changed", "create a new session")
 		}
 	}
-	return &change{task: task{run: r, stage: StageBackend, do: func(context.Context) (err error) {
+	return &change[Bounds]{task: task[Bounds]{run: r, stage: StageBackend, do: func(context.Context) (Bounds, error) {
 		if s != nil {
-			r.res.Answer, err = changeSession(s, q.Bounds)
-			return err
+			return changeSession(s, q.Bounds)
 		}
 		p.namespaceLimits.set(namespace, q.Bounds)
-		r.res.Answer, _ = p.InForce(namespace)
-		return nil
+		now, _ := p.InForce(namespace)
+		return now, nil
 	}}, row: "limits.changed", facts: facts{"session": q.Session, "limits": LimitsOf(q.Bounds)}}, nil
 }
 

@@ -74,12 +74,15 @@ type SetNetwork struct {
 	Network
 }
 
-func (q SetNetwork) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Name: "network", Allow: q.Allow}
+func (q SetNetwork) subject() subject {
+	about := about("network", q.Namespace, q.Session)
+	about.facts = facts{}
+	about.facts.add("allow", q.Allow, len(q.Allow))
+	return about
 }
 
 // plan checks the rules.
-func (q SetNetwork) plan(_ context.Context, r *run) (work, error) {
+func (q SetNetwork) plan(_ context.Context, r *run) (action[None], error) {
 	s, err := r.p.own(q.Namespace, q.Session)
 	if err != nil {
 		return nil, err
@@ -95,8 +98,8 @@ func (q SetNetwork) plan(_ context.Context, r *run) (work, error) {
 		return nil, refuse(StageEgress, "the session was started with a network that does not change", "create another session")
 	}
 	w.open = true
-	c := &change{task: task{run: r, stage: StageEgress}, row: sessionNetwork, facts: facts{"session": q.Session, "allow": q.Allow, "deny": len(q.Deny), "headers": len(q.Headers)}}
-	c.do = func(context.Context) error { return q.apply(r, s, w.Within) }
+	c := &change[None]{task: task[None]{run: r, stage: StageEgress}, row: sessionNetwork, facts: facts{"session": q.Session, "allow": q.Allow, "deny": len(q.Deny), "headers": len(q.Headers)}}
+	c.do = func(context.Context) (None, error) { return None{}, q.apply(r, s, w.Within) }
 	return c, nil
 }
 

@@ -24,11 +24,7 @@ func TestSessionNetwork(t *testing.T) {
 		c.Egress.Policy, _ = egress.NewPolicy([]string{"a.test", "b.test"}, nil)
 	})
 	open := func(n Network) (session.Info, error) {
-		res, err := p.Do(t.Context(), NewSession{Language: "python", Network: &n})
-		if err != nil {
-			return session.Info{}, err
-		}
-		return res.Answer.(session.Info), nil
+		return openSession(t.Context(), p, NewSession{Language: "python", Network: &n})
 	}
 	header := func(host, name, value string) Network { return Network{Headers: []Header{{host, name, value}}} }
 	for name, bad := range map[string]Network{
@@ -52,7 +48,7 @@ func TestSessionNetwork(t *testing.T) {
 	}
 	reached := func() string {
 		t.Helper()
-		res, err := p.Do(t.Context(), Request{Session: info.ID, Code: []byte(`
+		_, res, err := Do(t.Context(), p, Request{Session: info.ID, Code: []byte(`
 import socket
 for n in "a.test", "b.test", "c.test":
     try:
@@ -67,7 +63,7 @@ for n in "a.test", "b.test", "c.test":
 		return res.Stdout
 	}
 	set := func(n Network) error {
-		_, err := p.Do(t.Context(), SetNetwork{Session: info.ID, Network: n})
+		_, _, err := Do(t.Context(), p, SetNetwork{Session: info.ID, Network: n})
 		return err
 	}
 	if got := reached(); got != "" {
@@ -88,10 +84,10 @@ for n in "a.test", "b.test", "c.test":
 			t.Errorf("%v: %q is reached, want %q", c.Network, got, c.want)
 		}
 	}
-	if res, err := p.Do(t.Context(), Request{Session: info.ID, Code: []byte("print('" + secret + "')")}); err != nil || strings.Contains(res.Stdout, secret) {
+	if _, res, err := Do(t.Context(), p, Request{Session: info.ID, Code: []byte("print('" + secret + "')")}); err != nil || strings.Contains(res.Stdout, secret) {
 		t.Errorf("a header's value is shown: %q, %v", res.Stdout, err)
 	}
-	if _, err := p.Do(t.Context(), SetNetwork{Namespace: "other", Session: info.ID}); !errors.Is(err, session.ErrUnknown) {
+	if _, _, err := Do(t.Context(), p, SetNetwork{Namespace: "other", Session: info.ID}); !errors.Is(err, session.ErrUnknown) {
 		t.Errorf("of another namespace: %v", err)
 	}
 	rows := 0
@@ -120,7 +116,7 @@ func TestNetworkLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := func(n Network) error {
-		_, err := p.Do(t.Context(), SetNetwork{Session: info.ID, Network: n})
+		_, _, err := Do(t.Context(), p, SetNetwork{Session: info.ID, Network: n})
 		return err
 	}
 	if err := set(Network{Allow: []string{}}); err != nil || len(s.Leases()) > 0 {
@@ -139,7 +135,7 @@ func TestNetworkLeases(t *testing.T) {
 		t.Errorf("%d leases, %v", len(s.Leases()), err)
 	}
 	q := NewSession{Bare: true, Network: &many}
-	r := p.begin(q.describe())
+	r := p.begin(q.subject())
 	if _, err := q.plan(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -153,18 +149,18 @@ func TestNetworkLeases(t *testing.T) {
 func TestDisplay(t *testing.T) {
 	p, _, memory := newReal(t, nil)
 	memory.Set("default", "TOKEN", []byte("abc123def456ghi"))
-	res, err := p.Do(t.Context(), NewSession{Language: "python"})
+	opened, _, err := Do(t.Context(), p, NewSession{Language: "python"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := res.Answer.(session.Info).ID
+	id := opened.ID
 	displayed := make(chan string, 1)
 	q := Request{Session: id, Secrets: []string{"TOKEN"}, Env: []string{"ONCE=1"}, EnvOnce: true,
 		Code: []byte("import os, time\ndisplay(os.environ['TOKEN'] + os.environ['ONCE'])\nwhile not os.path.exists('go'): time.sleep(0.01)")}
 	q.Display = func(b kernel.Bundle) { displayed <- b["text/plain"] }
 	done := make(chan error, 1)
 	go func() {
-		_, err := p.Do(t.Context(), q)
+		_, _, err := Do(t.Context(), p, q)
 		done <- err
 	}()
 	if got := <-displayed; strings.Contains(got, "abc123def456ghi") || !strings.Contains(got, "REDACTED") {
@@ -180,7 +176,7 @@ func TestDisplay(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	res, err = p.Do(t.Context(), Request{Session: id, Code: []byte("print(os.environ.get('ONCE'))"), Limits: q.Limits})
+	_, res, err := Do(t.Context(), p, Request{Session: id, Code: []byte("print(os.environ.get('ONCE'))"), Limits: q.Limits})
 	if err != nil || res.Stdout != "None\n" {
 		t.Errorf("the variable is %q later, %v", res.Stdout, err)
 	}
@@ -214,7 +210,7 @@ func TestLeftOut(t *testing.T) {
 // TestSlowDisplay: code that shows something waits for no caller, who gets all of it in its order. Nobody else keeps more than its texts meanwhile.
 func TestSlowDisplay(t *testing.T) {
 	p, _, _ := newReal(t, nil)
-	res, err := p.Do(t.Context(), NewSession{Language: "python"})
+	opened, _, err := Do(t.Context(), p, NewSession{Language: "python"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +223,7 @@ func TestSlowDisplay(t *testing.T) {
 	t.Cleanup(read)
 	code := "class P:\n  def __init__(s, n): s.n = n\n  def __repr__(s): return str(s.n)\n  def _repr_html_(s): return 'large'\nfor n in range(100): display(P(n))"
 	go func() {
-		res, err := p.Do(t.Context(), Request{Session: res.Answer.(session.Info).ID, Code: []byte(code), Display: func(b kernel.Bundle) {
+		_, res, err := Do(t.Context(), p, Request{Session: opened.ID, Code: []byte(code), Display: func(b kernel.Bundle) {
 			<-reads
 			got = append(got, b["text/plain"])
 			if b["text/html"] == "" {

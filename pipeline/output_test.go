@@ -107,7 +107,7 @@ func TestBlockedWriterDoesNotWedgeTheRun(t *testing.T) {
 	}
 	done := make(chan answer)
 	go func() {
-		res, err := r.Do(ctx, Request{Language: "shell", Code: []byte("for i in {1..5000}; do echo line; done; echo end"), Stdout: writer})
+		_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("for i in {1..5000}; do echo line; done; echo end"), Stdout: writer})
 		done <- answer{res, err}
 	}()
 	hosttest.Until(t, "the row of the end is there", func() bool {
@@ -276,7 +276,7 @@ func TestWholeOutputEndsWithTime(t *testing.T) {
 	defer reader.Close()
 	done := make(chan Result)
 	go func() {
-		res, _ := r.Do(t.Context(), Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Stdout: writer, Whole: true, Stop: &Stop{}, Limits: backends.Limits{Wall: time.Second}})
+		_, res, _ := Do(t.Context(), r.Pipeline, Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Stdout: writer, Whole: true, Stop: &Stop{}, Limits: backends.Limits{Wall: time.Second}})
 		done <- res
 	}()
 	hosttest.Until(t, "the row of the end is there", func() bool {

@@ -19,39 +19,39 @@ import (
 )
 
 // PauseSession ends a session, and keeps the files of its home directory for NewSession.Files: its programs and interpreters end, and no memory is
-// kept. The result's Answer is its last session.Info.
+// kept. It comes to its last [session.Info].
 type PauseSession struct {
 	Namespace, Session string
 	// Memory says that the caller wants what runs back as it was: then it is refused while something runs.
 	Memory bool
 }
 
-func (q PauseSession) describe() Request { return about("session", q.Namespace, q.Session) }
+func (q PauseSession) subject() subject { return about("session", q.Namespace, q.Session) }
 
-func (q PauseSession) plan(_ context.Context, r *run) (work, error) {
+func (q PauseSession) plan(_ context.Context, r *run) (action[session.Info], error) {
 	s, err := r.planKeeping(q.Namespace, q.Session, q.Memory)
 	if err != nil {
 		return nil, err
 	}
 	running := r.p.Processes(q.Namespace, q.Session)
-	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
+	return &change[session.Info]{task: task[session.Info]{run: r, stage: StageBackend, do: func(ctx context.Context) (last session.Info, _ error) {
 		for _, program := range running {
 			program.Signal(syscall.SIGKILL)
 			<-program.Done()
 		}
 		for _, c := range s.Contexts() {
 			if err := s.EndContext(c.ID); err != nil {
-				return err
+				return last, err
 			}
 		}
 		if err := r.p.keepFiles(ctx, s, &savedFiles{id: q.Session}); err != nil {
-			return err
+			return last, err
 		}
-		err := r.endSession(ctx, s, "paused")
+		last, err := r.endSession(ctx, s, "paused")
 		if err != nil {
 			r.p.paused.drop(q.Session)
 		}
-		return err
+		return last, err
 	}}, row: "session.paused", facts: facts{"session": q.Session}}, nil
 }
 
@@ -73,15 +73,15 @@ func (r *run) planKeeping(namespace, id string, memory bool) (*session.Session, 
 // times, by the result's ID, until EndSession of that ID, or until sessions' longest lifetime or the server's is over.
 type SnapshotSession struct{ Namespace, Session string }
 
-func (q SnapshotSession) describe() Request { return about("session", q.Namespace, q.Session) }
+func (q SnapshotSession) subject() subject { return about("session", q.Namespace, q.Session) }
 
-func (q SnapshotSession) plan(_ context.Context, r *run) (work, error) {
+func (q SnapshotSession) plan(_ context.Context, r *run) (action[None], error) {
 	s, err := r.planKeeping(q.Namespace, q.Session, true)
 	if err != nil {
 		return nil, err
 	}
-	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
-		return r.p.keepFiles(ctx, s, &savedFiles{id: r.res.ID, snapshot: true})
+	return &change[None]{task: task[None]{run: r, stage: StageBackend, do: func(ctx context.Context) (None, error) {
+		return None{}, r.p.keepFiles(ctx, s, &savedFiles{id: r.res.ID, snapshot: true})
 	}}, row: "session.snapshot", facts: facts{"session": q.Session, "snapshot": r.res.ID}}, nil
 }
 

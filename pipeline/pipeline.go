@@ -144,7 +144,7 @@ func New(cfg Config) *Pipeline {
 	p.journal = &journal{dir: cfg.Journal, open: map[string]string{}}
 	cfg.Sessions.Kernels = kernels(cfg.Runtimes)
 	cfg.Sessions.Pause = func(ctx context.Context, info session.Info) {
-		_, _ = p.Do(ctx, PauseSession{Namespace: info.Namespace, Session: info.ID}) // else it ends, which its row says
+		_, _, _ = Do(ctx, p, PauseSession{Namespace: info.Namespace, Session: info.ID}) // else it ends, which its row says
 	}
 	p.sessions = session.NewManager(cfg.Sessions, p.sessionEnded)
 	return p

@@ -32,11 +32,11 @@ type Process struct {
 	Interrupt, Terminate <-chan struct{} // have it get SIGINT and SIGTERM; nil for none
 }
 
-func (q Process) describe() Request {
-	return Request{Namespace: q.Namespace, Session: q.Session, Env: q.Env, Terminal: q.Terminal, Command: q.Args}.describe()
+func (q Process) subject() subject {
+	return Request{Namespace: q.Namespace, Session: q.Session, Env: q.Env, Terminal: q.Terminal, Command: q.Args}.subject()
 }
 
-func (q Process) plan(_ context.Context, r *run) (work, error) {
+func (q Process) plan(_ context.Context, r *run) (action[None], error) {
 	s, err := r.p.own(r.res.Namespace, q.Session)
 	if err != nil {
 		return nil, err
@@ -70,14 +70,14 @@ func (q Process) plan(_ context.Context, r *run) (work, error) {
 	}
 	r.res.Language, r.res.Name, r.res.Profile, r.res.Backend = validate.Command, c.program.Name, info.Profile, info.Backend
 	r.know(c)
-	t := &task{run: r, stage: StageBackend}
-	t.do = func(ctx context.Context) error {
+	t := &task[None]{run: r, stage: StageBackend}
+	t.do = func(ctx context.Context) (none None, _ error) {
 		t.out = newOutcome(c.limits.Output, q.Stdout, q.Stderr, true, nil)
 		r.releases = append(r.releases, func() { t.out.deliver(ctx) })
 		if err := q.run(ctx, r, s, t.out); err != nil {
-			return err
+			return none, err
 		}
-		return c.holds(t.out.Contained.InForce())
+		return none, c.holds(t.out.Contained.InForce())
 	}
 	return t, nil
 }

@@ -90,7 +90,7 @@ func (p *Pipeline) Start(ctx context.Context, q StartProcess) (*RunningProcess, 
 	reader := r.Attach()
 	p.processes.going.Go(func() {
 		defer kill(nil)
-		r.result, r.err = p.Do(life, q.Process)
+		_, r.result, r.err = Do(life, p, q.Process)
 		p.processes.mu.Lock()
 		p.processes.all = slices.DeleteFunc(p.processes.all, func(other *RunningProcess) bool { return other == r })
 		p.processes.mu.Unlock()

@@ -17,7 +17,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/signer"
-	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
 // executionRefused is a kind of row. Listeners are told execution.failed.
@@ -35,25 +34,16 @@ const (
 // facts describe a run in each of its rows: names, sizes and hashes, never code, values or output.
 type facts map[string]any
 
-// facts returns what is known of a request before anybody has looked at it. code is the code's SHA-256.
-func (q *Request) facts(code string) facts {
-	f := facts{"code_sha256": code, "code_bytes": len(q.Code), "name": q.Name, "language": q.Language}
-	f.add("session", q.Session, len(q.Session))
+// facts returns what is known of a request before anybody has looked at it, beside what all subjects have.
+func (q *Request) facts() facts {
+	f := envFacts(q.Env)
 	f.add("context", q.Context, len(q.Context))
-	if q.Command != nil {
-		f["language"], f["command"] = validate.Command, q.Command
-	}
+	f.add("command", q.Command, len(q.Command))
 	if q.Terminal != nil {
 		f["terminal"] = true
 	}
 	f.add("args", len(q.Args), len(q.Args))
 	f.add("args_sha256", hash([]byte(strings.Join(q.Args, "\x00"))), len(q.Args))
-	var env []string
-	for _, kv := range q.Env {
-		name, _, _ := strings.Cut(kv, "=")
-		env = append(env, name)
-	}
-	f.add("env", env, len(env))
 	f.add("secrets", q.Secrets, len(q.Secrets))
 	f.add("allow", q.Allow, len(q.Allow))
 	f.add("data", q.Data, len(q.Data))
@@ -63,6 +53,18 @@ func (q *Request) facts(code string) facts {
 	}
 	f.add("mounts", mounts, len(mounts))
 	f.add("workspace", mountName(q.Workspace), len(q.Workspace.Host))
+	return f
+}
+
+// envFacts names variables.
+func envFacts(env []string) facts {
+	var names []string
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		names = append(names, name)
+	}
+	f := facts{}
+	f.add("env", names, len(names))
 	return f
 }
 

@@ -68,9 +68,6 @@ type Result struct {
 	Warnings []Remedy `json:"warnings,omitempty"`
 
 	late bool // see LateRow
-
-	// Answer is what the effect has to say beside that: an effect's type says of which type it is, and of a Request it is nil. The effect cleans it.
-	Answer any `json:"-" redact:"-"`
 }
 
 // Timings are the stages of a run, in microseconds. Start is the sandbox, with what is copied into

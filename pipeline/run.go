@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -27,13 +29,14 @@ import (
 
 // A run is one request being processed: the facts for its rows, and its result so far.
 type run struct {
-	p     *Pipeline
-	began time.Time
-	res   Result
-	code  string // SHA-256 of its code in hex
-	own   int    // files that come with its code: the script, none of a command
-	facts facts  // what every row about the run says
-	live  *live  // as others see it
+	p      *Pipeline
+	began  time.Time
+	res    Result
+	code   string // SHA-256 of its code in hex
+	own    int    // files that come with its code: the script, none of a command
+	client string // what the caller's program calls itself
+	facts  facts  // what every row about the run says
+	live   *live  // as others see it
 	redactor
 	entries  []audit.Entry   // not yet in the log
 	releases []func()        // what gives back all that the run has acquired, the last first
@@ -42,16 +45,25 @@ type run struct {
 	envelope signer.Envelope // the run's receipt, once it has ended
 }
 
-// describe completes what the request leaves out. A command is its own code, as one would type it.
-func (q Request) describe() Request {
+// complete fills in what the request leaves out. A command is its own code, as one would type it.
+func (q Request) complete() Request {
 	if len(q.Command) > 0 {
 		q.Code, q.Name = []byte(host.Words(q.Command).String()), path.Base(q.Command[0])
 	}
 	return q
 }
 
+func (q Request) subject() subject {
+	q = q.complete()
+	s := subject{id: q.ID, name: q.Name, namespace: q.Namespace, session: q.Session, language: q.Language, client: q.Client, code: q.Code, files: 1}
+	if s.facts = q.facts(); len(q.Command) > 0 {
+		s.language, s.files = validate.Command, 0
+	}
+	return s
+}
+
 // plan validates the request.
-func (q Request) plan(ctx context.Context, r *run) (work, error) {
+func (q Request) plan(ctx context.Context, r *run) (action[None], error) {
 	e := &execution{run: r}
 	r.releases = append(r.releases, func() { // nearly the last
 		if q.Display != nil {
@@ -59,28 +71,23 @@ func (q Request) plan(ctx context.Context, r *run) (work, error) {
 		}
 		e.out.deliver(ctx)
 	})
-	q = q.describe()
+	q = q.complete()
 	q.ID, q.Namespace = r.res.ID, r.res.Namespace
 	var err error
 	e.plan, err = r.validate(ctx, q)
 	return e, err
 }
 
-// begin starts the bookkeeping of a request.
-func (p *Pipeline) begin(q Request) *run {
-	if q.ID == "" {
-		q.ID = NewID()
-	}
-	q.Namespace = orDefault(q.Namespace)
-	language, own := q.Language, 1
-	if len(q.Command) > 0 {
-		language, own = validate.Command, 0
-	}
-	r := &run{p: p, began: time.Now(), code: hash(q.Code), own: own, redactor: p.newRedactor(nil)}
-	r.releases = append(r.releases, func() { p.forget(q.ID) })
-	r.facts = q.facts(r.code)
-	r.asker(q.Client)
-	r.res = Result{ID: q.ID, Namespace: q.Namespace, Session: q.Session, Language: language, Name: q.Name, Artifacts: []signer.Artifact{},
+// begin starts the bookkeeping of an effect.
+func (p *Pipeline) begin(s subject) *run {
+	id := cmp.Or(s.id, NewID())
+	r := &run{p: p, began: time.Now(), code: hash(s.code), own: s.files, client: s.client, redactor: p.newRedactor(nil)}
+	r.releases = append(r.releases, func() { p.forget(id) })
+	r.facts = facts{"code_sha256": r.code, "code_bytes": len(s.code), "name": s.name, "language": s.language}
+	r.facts.add("session", s.session, len(s.session))
+	r.asker(s.client)
+	maps.Copy(r.facts, s.facts)
+	r.res = Result{ID: id, Namespace: orDefault(s.namespace), Session: s.session, Language: s.language, Name: s.name, Artifacts: []signer.Artifact{},
 		Egress: []egress.Record{}, Layers: []backends.Layer{}}
 	return r
 }

@@ -59,10 +59,10 @@ type live struct {
 }
 
 // enter adds an effect, until leave.
-func (u *under) enter(r *run, q Request, cancel context.CancelCauseFunc) (leave func()) {
+func (u *under) enter(r *run, cancel context.CancelCauseFunc) (leave func()) {
 	l := &live{namespace: r.res.Namespace, cancel: cancel, begun: make(chan struct{}), over: make(chan struct{}), fresh: make(chan struct{})}
-	l.info = Running{Run: r.res.ID, Namespace: r.res.Namespace, Session: q.Session, Language: r.res.Language, Name: safetext.Clip(r.res.Name, maxText),
-		Client: q.Client, State: "waiting", Began: r.began.UTC()}
+	l.info = Running{Run: r.res.ID, Namespace: r.res.Namespace, Session: r.res.Session, Language: r.res.Language, Name: safetext.Clip(r.res.Name, maxText),
+		Client: r.client, State: "waiting", Began: r.began.UTC()}
 	r.live = l
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -261,9 +261,9 @@ type Interrupt struct {
 // interruptGrace is how long a program has after an interrupt before it is killed.
 const interruptGrace = 5 * time.Second
 
-func (q Interrupt) describe() Request { return Request{Namespace: q.Namespace, Name: "interrupt"} }
+func (q Interrupt) subject() subject { return about("interrupt", q.Namespace, "") }
 
-func (q Interrupt) plan(_ context.Context, r *run) (work, error) {
+func (q Interrupt) plan(_ context.Context, r *run) (action[None], error) {
 	l := r.p.under.of(q.Namespace, q.Run)
 	if l == nil || l == r.live {
 		return nil, refuseFor(ErrNotRunning, StageValidate)
@@ -271,12 +271,12 @@ func (q Interrupt) plan(_ context.Context, r *run) (work, error) {
 	row := facts{"of": q.Run, "kill": q.Kill}
 	session := l.snapshot(false).Session
 	row.add("session", session, len(session))
-	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
+	return &change[None]{task: task[None]{run: r, stage: StageBackend, do: func(ctx context.Context) (none None, _ error) {
 		if l.stop == nil || q.Kill || !l.stop.Signal(syscall.SIGINT) {
 			who := caller(ctx)
 			l.cancel(&interruption{by: strings.Join(slices.DeleteFunc([]string{who.By, who.User, who.Identity}, func(s string) bool { return s == "" }), ", ")})
 		}
-		return nil
+		return none, nil
 	}}, row: "execution.interrupted", facts: row, takes: true}, nil
 }
 

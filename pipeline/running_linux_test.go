@@ -49,7 +49,7 @@ func begun(t *testing.T, p *Pipeline, q Request) (r Running, wait func() Result)
 	t.Helper()
 	results := make(chan Result, 1)
 	go func() {
-		res, _ := p.Do(context.Background(), q) // a test that ends interrupts it
+		_, res, _ := Do(context.Background(), p, q) // a test that ends interrupts it
 		results <- res
 	}()
 	hosttest.Until(t, "it runs", func() bool {
@@ -92,10 +92,10 @@ func TestFollow(t *testing.T) {
 	if err := p.Follow(left, "team", r.Run, f.all()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a follower that leaves: %v", err)
 	}
-	if _, err := p.Do(t.Context(), Interrupt{Namespace: "other", Run: r.Run, Kill: true}); !errors.Is(err, ErrNotRunning) {
+	if _, _, err := Do(t.Context(), p, Interrupt{Namespace: "other", Run: r.Run, Kill: true}); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("another namespace kills it: %v", err)
 	}
-	if _, err := p.Do(ByCaller(t.Context(), Caller{By: "page", User: "ada"}), Interrupt{Namespace: "team", Run: r.Run, Kill: true}); err != nil {
+	if _, _, err := Do(ByCaller(t.Context(), Caller{By: "page", User: "ada"}), p, Interrupt{Namespace: "team", Run: r.Run, Kill: true}); err != nil {
 		t.Error(err)
 	}
 	if res := wait(); res.Ended != backends.EndedCancelled {
@@ -122,7 +122,7 @@ func TestInterrupt(t *testing.T) {
 	var f follower
 	go func() { _ = p.Follow(context.Background(), r.Namespace, r.Run, f.all()) }()
 	hosttest.Until(t, "it has set its trap", func() bool { return f.text(0) == "ready\n" })
-	if _, err := p.Do(ByCaller(t.Context(), Caller{By: "page", User: "ada"}), Interrupt{Namespace: r.Namespace, Run: r.Run}); err != nil {
+	if _, _, err := Do(ByCaller(t.Context(), Caller{By: "page", User: "ada"}), p, Interrupt{Namespace: r.Namespace, Run: r.Run}); err != nil {
 		t.Fatal(err)
 	}
 	if res := wait(); res.ExitCode != 3 || res.Stdout != "ready\nhandled\n" {
@@ -130,7 +130,7 @@ func TestInterrupt(t *testing.T) {
 	}
 	info := open(t, p, NewSession{})
 	r, wait = begun(t, p, Request{Session: info.ID, Code: []byte("x = 5\nwhile True: pass")})
-	_, _ = p.Do(t.Context(), Interrupt{Namespace: r.Namespace, Run: r.Run})
+	_, _, _ = Do(t.Context(), p, Interrupt{Namespace: r.Namespace, Run: r.Run})
 	if res := wait(); res.Ended == backends.EndedOK || res.Session != info.ID {
 		t.Errorf("got %+v", res)
 	}

@@ -41,7 +41,7 @@ func TestRuntimes(t *testing.T) {
 		{"c, a syntax check", Request{Language: "c", CheckOnly: true, Code: []byte("int main( {")}, 1, "", "error: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			res, err := p.Do(t.Context(), c.q)
+			_, res, err := Do(t.Context(), p, c.q)
 			if err != nil || res.ExitCode != c.exit || res.Stdout != c.stdout || !strings.Contains(res.Stderr, c.stderr) || len(res.Artifacts) != 0 {
 				t.Errorf("got %v %d %q %q %v, want %d %q", err, res.ExitCode, res.Stdout, res.Stderr, res.Artifacts, c.exit, c.stdout)
 			}
@@ -55,15 +55,15 @@ func TestRuntimes(t *testing.T) {
 	if started := strings.Join(rows(t, log, "execution.started"), "\n"); !strings.Contains(started, `"language":"perl"`) || !strings.Contains(started, `"language":"c"`) {
 		t.Errorf("the log has %s", started)
 	}
-	for name, q := range map[string]Effect{
-		"needs no-such-program": Request{Language: "none", Code: []byte("x")},
-		"is empty":              Request{Language: "perl"},
-		"nothing checks":        Request{Language: "none", CheckOnly: true, Code: []byte("x")},
-		"is checked without":    Request{Language: "python", CheckOnly: true, Code: []byte("x")},
-		"without a session":     NewSession{Language: "perl"},
-		"unknown language":      Request{Language: "cobol", Code: []byte("x")},
+	for name, q := range map[string]doing{
+		"needs no-such-program": doingOf(Request{Language: "none", Code: []byte("x")}),
+		"is empty":              doingOf(Request{Language: "perl"}),
+		"nothing checks":        doingOf(Request{Language: "none", CheckOnly: true, Code: []byte("x")}),
+		"is checked without":    doingOf(Request{Language: "python", CheckOnly: true, Code: []byte("x")}),
+		"without a session":     doingOf(NewSession{Language: "perl"}),
+		"unknown language":      doingOf(Request{Language: "cobol", Code: []byte("x")}),
 	} {
-		_, err := p.Do(t.Context(), q)
+		_, err := q(t.Context(), p)
 		if e, _ := errors.AsType[*Error](err); e == nil || !e.Denied || !strings.Contains(e.Reason, name) {
 			t.Errorf("%s: %v", name, err)
 		}

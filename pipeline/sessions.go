@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// NewSession asks for a session. Zero fields are the operator's defaults. It is in the audit log before anybody can use it. The result's
-// Answer is its session.Info.
+// NewSession asks for a session. Zero fields are the operator's defaults. It is in the audit log before anybody can use it. It comes to its
+// [session.Info].
 type NewSession struct {
 	Namespace, Language, Backend, Profile string
 	Allow                                 []string // names that its cells may reach; nil and empty as in Request
@@ -64,12 +64,14 @@ func checkMetadata(m map[string]string) error {
 	return nil
 }
 
-func (q NewSession) describe() Request {
-	return Request{Namespace: q.Namespace, Language: q.Language, Name: "session", Allow: q.Allow, Env: q.Env}
+func (q NewSession) subject() subject {
+	f := envFacts(q.Env)
+	f.add("allow", q.Allow, len(q.Allow))
+	return subject{name: "session", namespace: q.Namespace, language: q.Language, facts: f}
 }
 
 // plan checks a session, and decides what it may reach.
-func (q NewSession) plan(_ context.Context, r *run) (work, error) {
+func (q NewSession) plan(_ context.Context, r *run) (action[session.Info], error) {
 	c, err := r.checkSession(q)
 	if err != nil {
 		return nil, err
@@ -111,14 +113,13 @@ func (q NewSession) plan(_ context.Context, r *run) (work, error) {
 		}
 		r.releases = append(r.releases, func() { r.p.paused.giveBack(files) })
 	}
-	return &change{task: task{run: r, stage: StageBackend, slots: c.limits.Limits, do: func(ctx context.Context) (err error) {
+	return &change[session.Info]{task: task[session.Info]{run: r, stage: StageBackend, slots: c.limits.Limits, do: func(ctx context.Context) (session.Info, error) {
 		info, err := r.openConnected(ctx, q, c, out, held)
 		opened = err == nil
 		if err == nil && files != nil {
 			err = r.restore(ctx, info, files)
 		}
-		r.res.Answer = info
-		return err
+		return info, err
 	}}}, nil
 }
 
@@ -247,31 +248,30 @@ func (r *run) checkSession(q NewSession) (c plan, err error) {
 	return c, nil
 }
 
-// EndSession ends a session of a namespace, and all that runs in it, or removes the files of a paused one or a snapshot. The result's Answer is its last session.Info.
+// EndSession ends a session of a namespace, and all that runs in it, or removes the files of a paused one or a snapshot. It comes to its last [session.Info].
 type EndSession struct{ Namespace, Session string }
 
-func (q EndSession) describe() Request { return about("session", q.Namespace, q.Session) }
+func (q EndSession) subject() subject { return about("session", q.Namespace, q.Session) }
 
 // plan finds the session. The row of its end, which sessions have of other causes, too, is written when it is gone.
-func (q EndSession) plan(_ context.Context, r *run) (work, error) {
+func (q EndSession) plan(_ context.Context, r *run) (action[session.Info], error) {
 	s, err := r.p.own(q.Namespace, q.Session)
 	if k := r.p.paused.find(q.Namespace, q.Session); k != nil && err != nil {
-		r.res.Answer = k.info
-		return &change{task: task{run: r, stage: StageValidate, do: func(context.Context) error {
+		return &change[session.Info]{task: task[session.Info]{run: r, stage: StageValidate, do: func(context.Context) (session.Info, error) {
 			r.p.paused.drop(q.Session)
-			return nil
+			return k.info, nil
 		}}, row: sessionForgotten, facts: facts{"session": q.Session, "why": "closed"}, takes: true}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &change{task: task{run: r, stage: StageValidate, do: func(ctx context.Context) error {
+	return &change[session.Info]{task: task[session.Info]{run: r, stage: StageValidate, do: func(ctx context.Context) (session.Info, error) {
 		return r.endSession(ctx, s, "closed")
 	}}}, nil
 }
 
 // endSession ends a session for a reason, and has its row say who did.
-func (r *run) endSession(ctx context.Context, s *session.Session, why string) error {
+func (r *run) endSession(ctx context.Context, s *session.Session, why string) (session.Info, error) {
 	who := caller(ctx)
 	s.Change(func(i *session.Info) { i.By, i.User, i.Identity = who.By, who.User, who.Identity })
 	id, unrecorded := s.Info().ID, &atomic.Bool{}
@@ -279,14 +279,13 @@ func (r *run) endSession(ctx context.Context, s *session.Session, why string) er
 	defer r.p.ends.Delete(id)
 	info, err := r.p.sessions.End(id, why)
 	if err != nil {
-		return sessionError(StageValidate, err)
+		return info, sessionError(StageValidate, err)
 	}
 	if unrecorded.Load() {
 		info.Late = audit.OwedText
 		r.warnLate()
 	}
-	r.res.Answer = info
-	return nil
+	return info, nil
 }
 
 // own returns a living session of a namespace.

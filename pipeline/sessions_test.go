@@ -67,7 +67,7 @@ func cell(t testing.TB, p *Pipeline, id, code string, change func(*Request)) Res
 	if change != nil {
 		change(&q)
 	}
-	res, err := p.Do(t.Context(), q)
+	_, res, err := Do(t.Context(), p, q)
 	if err != nil {
 		t.Fatalf("%s: %v", code, err)
 	}
@@ -133,7 +133,7 @@ func TestSessionKeepsWhatCellsLeave(t *testing.T) {
 	if _, err := closeSession(t.Context(), p, "", s.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err := p.Do(t.Context(), Request{Session: s.ID, Code: []byte("x")})
+	_, _, err := Do(t.Context(), p, Request{Session: s.ID, Code: []byte("x")})
 	if e := stopped(t, err); !errors.Is(err, session.ErrDead) || e.Remedy.IsZero() {
 		t.Errorf("a closed session: %v", err)
 	}
@@ -208,7 +208,7 @@ func TestSessionIsWalled(t *testing.T) {
 		"more memory":            {Session: a.ID, Code: []byte("1"), Limits: backends.Limits{RAM: 1 << 30}},
 		"more time than the cap": {Session: a.ID, Code: []byte("1"), Limits: backends.Limits{Wall: 1000 * time.Hour}},
 	} {
-		if _, err := p.Do(t.Context(), q); !stopped(t, err).Denied {
+		if _, _, err := Do(t.Context(), p, q); !stopped(t, err).Denied {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestSessionIsWalled(t *testing.T) {
 	if _, err := p.Inspect(t.Context(), "other", a.ID); err == nil {
 		t.Error("another namespace looked into it")
 	}
-	if _, err := p.Do(t.Context(), Bridge{Namespace: "other", Session: a.ID, Key: "x", Value: json.RawMessage("1")}); err == nil {
+	if _, _, err := Do(t.Context(), p, Bridge{Namespace: "other", Session: a.ID, Key: "x", Value: json.RawMessage("1")}); err == nil {
 		t.Error("another namespace put something into it")
 	}
 }
@@ -276,7 +276,7 @@ func testResults(t testing.TB) *results.Store {
 
 func TestResultStoreHasTheResult(t *testing.T) {
 	p, _, _ := newReal(t, func(c *Config) { c.Results = testResults(t) })
-	res, err := p.Do(t.Context(), Request{Language: "python", Code: []byte("print('out'); open('file.txt', 'w').write('content')")})
+	_, res, err := Do(t.Context(), p, Request{Language: "python", Code: []byte("print('out'); open('file.txt', 'w').write('content')")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,11 +294,11 @@ func TestBridgeCarriesValues(t *testing.T) {
 	p, log, _ := newReal(t, nil)
 	a, b := open(t, p, NewSession{}), open(t, p, NewSession{})
 	value := json.RawMessage(`{"name": "ü", "list": [1, 2.5, null, true], "deep": {"x": {}}}`)
-	if _, err := p.Do(t.Context(), Bridge{Session: a.ID, Key: "data", Value: value}); err != nil {
+	if _, _, err := Do(t.Context(), p, Bridge{Session: a.ID, Key: "data", Value: value}); err != nil {
 		t.Fatal(err)
 	}
 	cell(t, p, a.ID, "data['list'].append(data['name'])", nil)
-	if _, err := p.Do(t.Context(), Bridge{From: a.ID, Session: b.ID, Key: "data", As: "copy"}); err != nil {
+	if _, _, err := Do(t.Context(), p, Bridge{From: a.ID, Session: b.ID, Key: "data", As: "copy"}); err != nil {
 		t.Fatal(err)
 	}
 	if res := cell(t, p, b.ID, "copy['list']", nil); res.Value["text/plain"] != "[1, 2.5, None, True, 'ü']" {
@@ -310,12 +310,12 @@ func TestBridgeCarriesValues(t *testing.T) {
 		"no session": {Session: "x", Key: "x", Value: value},
 		"no such":    {From: a.ID, Session: b.ID, Key: "nothing"},
 	} {
-		if _, err := p.Do(t.Context(), bad); !stopped(t, err).Denied {
+		if _, _, err := Do(t.Context(), p, bad); !stopped(t, err).Denied {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	log.failAt("session.bridged")
-	if _, err := p.Do(t.Context(), Bridge{Session: a.ID, Key: "unrecorded", Value: value}); err == nil {
+	if _, _, err := Do(t.Context(), p, Bridge{Session: a.ID, Key: "unrecorded", Value: value}); err == nil {
 		t.Error("a value went in without a row")
 	}
 	log.fail = nil
@@ -416,7 +416,7 @@ func TestClosingWhileACellRuns(t *testing.T) {
 	done := make(chan Result, 1)
 	var live lockedBuffer
 	go func() {
-		res, _ := p.Do(t.Context(), Request{Session: s.ID, Secrets: []string{"K"}, Stdout: &live, Code: []byte("import os, time\nprint(os.environ['K'] + '\\nbegun', flush=True); time.sleep(1000)")})
+		_, res, _ := Do(t.Context(), p, Request{Session: s.ID, Secrets: []string{"K"}, Stdout: &live, Code: []byte("import os, time\nprint(os.environ['K'] + '\\nbegun', flush=True); time.sleep(1000)")})
 		done <- res
 	}()
 	hosttest.Until(t, "the cell writes", func() bool { return strings.Contains(live.String(), "begun") })
@@ -466,10 +466,10 @@ func TestSetLimits(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	code := []byte("a = bytearray(b'x' * (150 << 20))")
-	if res, err := p.Do(t.Context(), Request{Namespace: "team", Language: "python", Code: code}); err != nil || res.Ended != backends.EndedOOM {
+	if _, res, err := Do(t.Context(), p, Request{Namespace: "team", Language: "python", Code: code}); err != nil || res.Ended != backends.EndedOOM {
 		t.Errorf("in the namespace: %s, %v", res.Ended, err)
 	}
-	if res, err := p.Do(t.Context(), Request{Language: "python", Code: code}); err != nil || res.Ended != backends.EndedOK {
+	if _, res, err := Do(t.Context(), p, Request{Language: "python", Code: code}); err != nil || res.Ended != backends.EndedOK {
 		t.Errorf("in another: %s, %v", res.Ended, err)
 	}
 	if _, err := setLimits(t.Context(), p, "team", "", Bounds{Limits: backends.Limits{RAM: 2 << 30}}); !stopped(t, err).Denied {

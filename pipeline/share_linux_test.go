@@ -15,8 +15,8 @@ func TestEndlessProgramsKeepNobodyOut(t *testing.T) {
 	const forever = "while :; do sleep 1000; done"
 	for name, hold := range map[string]func(context.Context, *Pipeline, Request){
 		"jobs":  func(ctx context.Context, p *Pipeline, q Request) { p.Begin(ctx, q) },
-		"calls": func(ctx context.Context, p *Pipeline, q Request) { go p.Do(ctx, q) },
-		"cells": func(ctx context.Context, p *Pipeline, q Request) { go p.Do(ctx, q) },
+		"calls": func(ctx context.Context, p *Pipeline, q Request) { go Do(ctx, p, q) },
+		"cells": func(ctx context.Context, p *Pipeline, q Request) { go Do(ctx, p, q) },
 	} {
 		for _, slots := range []int{1, 2} {
 			p, _, _ := newReal(t, func(c *Config) { c.Queue = NewQueue(slots, 256) })
@@ -34,7 +34,7 @@ func TestEndlessProgramsKeepNobodyOut(t *testing.T) {
 			longest := time.Duration(0)
 			for range 5 {
 				began := time.Now()
-				res, err := p.Do(t.Context(), Request{Namespace: "b", Language: "shell", Code: []byte("echo answered")})
+				_, res, err := Do(t.Context(), p, Request{Namespace: "b", Language: "shell", Code: []byte("echo answered")})
 				if err != nil || strings.TrimSpace(res.Stdout) != "answered" {
 					t.Fatalf("%s, %d slots: %v, %+v", name, slots, err, res)
 				}

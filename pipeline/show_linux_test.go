@@ -33,7 +33,7 @@ func TestRunShows(t *testing.T) {
 					var err error
 					q.ID = NewID()
 					q.Code = []byte(strings.ReplaceAll(code, "KEPT", "'."+q.ID+"'"))
-					if res, err = p.Do(t.Context(), q); err != nil {
+					if _, res, err = Do(t.Context(), p, q); err != nil {
 						t.Fatal(err)
 					}
 					return res.Warm || !warm
@@ -108,7 +108,7 @@ func TestFence(t *testing.T) {
 		{"python", "", "```python\nprint(1)\n```\n```python\nprint(2)\n```", "SyntaxError"},
 		{"shell", "", "echo '```'", "```\n"},
 	} {
-		res, err := p.Do(t.Context(), Request{Language: test.language, Session: test.session, Code: []byte(test.code), Show: true})
+		_, res, err := Do(t.Context(), p, Request{Language: test.language, Session: test.session, Code: []byte(test.code), Show: true})
 		got := res.Stdout + res.Stderr
 		if err != nil {
 			got = err.Error()
@@ -124,7 +124,7 @@ func TestFence(t *testing.T) {
 			t.Errorf("%q: the log has another hash", test.code)
 		}
 	}
-	res, err := p.Do(t.Context(), Request{Language: "python", Code: []byte("```python\nprint(1)\n```")})
+	_, res, err := Do(t.Context(), p, Request{Language: "python", Code: []byte("```python\nprint(1)\n```")})
 	if err != nil || res.Ended != "exit" {
 		t.Errorf("a person's program: got %v %v", res, err)
 	}

@@ -61,7 +61,7 @@ func TestSparedIsTheSame(t *testing.T) {
 		memory.Set("default", "TOKEN", []byte(secret))
 		q := Request{Language: "shell", Secrets: []string{"TOKEN"}, Output: output, Stdout: whole, Whole: whole != nil, Code: []byte(
 			`for i in {1..9}; do printf "$i ${TOKEN:0:9}"; sleep 0.01; printf "${TOKEN:9} "; printf "$TOKEN$TOKEN" >&2; done; printf "%200000d" 1; printf "%100000d" 1 >&2`)}
-		res, err := p.Do(t.Context(), q)
+		_, res, err := Do(t.Context(), p, q)
 		if err != nil {
 			t.Fatal(err)
 		}

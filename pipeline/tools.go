@@ -113,11 +113,10 @@ func (e *execution) callTool(ctx context.Context, name string, arguments json.Ra
 	if e.request.calls == nil {
 		return nil, errors.New("this code was not sent by who answers the session's calls of tools")
 	}
-	res, err := e.p.Do(ctx, &toolUse{of: e, call: ToolCall{Name: name, Arguments: arguments}})
+	answer, _, err := Do(ctx, e.p, &toolUse{of: e, call: ToolCall{Name: name, Arguments: arguments}})
 	if err != nil {
 		return nil, err
 	}
-	answer := res.Answer.(ToolResult)
 	if answer.Error != "" {
 		return nil, errors.New(answer.Error)
 	}
@@ -130,12 +129,12 @@ type toolUse struct {
 	call ToolCall
 }
 
-func (u *toolUse) describe() Request {
-	return Request{Namespace: u.of.res.Namespace, Session: u.of.res.Session, Client: u.of.request.Client, Name: u.call.Name}
+func (u *toolUse) subject() subject {
+	return subject{name: u.call.Name, namespace: u.of.res.Namespace, session: u.of.res.Session, client: u.of.request.Client}
 }
 
 // plan takes secrets out of the arguments.
-func (u *toolUse) plan(_ context.Context, r *run) (work, error) {
+func (u *toolUse) plan(_ context.Context, r *run) (action[ToolResult], error) {
 	e := u.of
 	r.leases, r.now = e.leases, e.now
 	r.res.Language, r.res.Backend, r.res.Profile = e.res.Language, e.res.Backend, e.res.Profile
@@ -150,14 +149,13 @@ func (u *toolUse) plan(_ context.Context, r *run) (work, error) {
 	about := facts{"tool": u.call.Name, "session": r.res.Session, "of": e.res.ID}
 	sent := facts{"arguments_bytes": len(u.call.Arguments), "arguments_sha256": hash(u.call.Arguments)}
 	maps.Copy(sent, about)
-	return &change{task: task{run: r, stage: StageBackend, do: func(ctx context.Context) error {
-		u.ask(ctx, r, about)
-		return nil
+	return &change[ToolResult]{task: task[ToolResult]{run: r, stage: StageBackend, do: func(ctx context.Context) (ToolResult, error) {
+		return u.ask(ctx, r, about), nil
 	}}, row: "session.tool_called", facts: sent}, nil
 }
 
 // ask waits for the client's answer, and notes the row about it.
-func (u *toolUse) ask(ctx context.Context, r *run, row facts) {
+func (u *toolUse) ask(ctx context.Context, r *run, row facts) ToolResult {
 	answer, ended := u.answer(ctx)
 	row["ended"] = ended
 	clean := r.cleanJSON(answer.Value)
@@ -166,7 +164,7 @@ func (u *toolUse) ask(ctx context.Context, r *run, row facts) {
 	row.add("error", answer.Error, len(answer.Error))
 	r.note("session.tool_answered", row)
 	u.capture(r, "answer", clean)
-	r.res.Answer = answer
+	return answer
 }
 
 // answer returns the client's answer, and how the call ended. The run has no slots of the queue while it waits for that.

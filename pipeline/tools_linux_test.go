@@ -141,7 +141,7 @@ func TestToolCallsMany(t *testing.T) {
 	resume(t, p, id)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := p.Do(context.Background(), EndSession{Session: s.ID})
+		_, _, err := Do(context.Background(), p, EndSession{Session: s.ID})
 		ended <- err
 	}()
 	if j = resume(t, p, id); j.Result == nil && len(j.Calls) == 0 {
@@ -177,7 +177,7 @@ func TestToolsRefused(t *testing.T) {
 		{"input_schema", "python", []Tool{{Name: "a", Schema: json.RawMessage(`{"properties":[]}`)}}},
 		{"input_schema", "python", []Tool{{Name: "a", Schema: json.RawMessage(`7`)}}},
 	} {
-		_, err := p.Do(t.Context(), NewSession{Language: c.language, Tools: c.tools})
+		_, _, err := Do(t.Context(), p, NewSession{Language: c.language, Tools: c.tools})
 		if e, _ := errors.AsType[*Error](err); e == nil || !e.Denied || !strings.Contains(e.Reason, c.why) {
 			t.Errorf("%s: %v", c.why, err)
 		}

@@ -36,7 +36,7 @@ type Web struct {
 // DefaultWebTimeout bounds a call where the operator does not.
 const DefaultWebTimeout = 60 * time.Second
 
-// Fetch reads a page. The result's Answer is a [Fetched]. What it returns was written by strangers: web.Fence marks it.
+// Fetch reads a page. It comes to a [Fetched]. What it returns was written by strangers: web.Fence marks it.
 type Fetch struct {
 	Namespace string
 	URL       string
@@ -62,11 +62,12 @@ type Fetched struct {
 // WebOn reports whether any page of the web may be read.
 func (p *Pipeline) WebOn() bool { return p.cfg.Web.Client != nil }
 
-func (q Fetch) describe() Request { return Request{Namespace: q.Namespace, Name: "fetch_webpage"} }
+func (q Fetch) subject() subject { return about("fetch_webpage", q.Namespace, "") }
 
-func (q Fetch) plan(ctx context.Context, r *run) (work, error) {
+func (q Fetch) plan(ctx context.Context, r *run) (action[Fetched], error) {
 	check := func(context.Context) error { return r.mayRead(q.URL) }
-	return r.planAction(ctx, q.URL, nil, check, task{stage: StageEgress, wall: r.p.webTime(q.Timeout), do: func(ctx context.Context) error { return r.fetch(ctx, q) }})
+	return planAction(ctx, r, q.URL, nil, check,
+		task[Fetched]{stage: StageEgress, wall: r.p.webTime(q.Timeout), do: func(ctx context.Context) (Fetched, error) { return r.fetch(ctx, q) }})
 }
 
 func (p *Pipeline) webTime(asked time.Duration) time.Duration {
@@ -116,27 +117,26 @@ func (r *run) trip() *web.Trip {
 func (r *run) visited(t *web.Trip) { r.decided(t.Contacts()) }
 
 // fetch reads a page, or goes on in one that was read a while ago.
-func (r *run) fetch(ctx context.Context, q Fetch) error {
+func (r *run) fetch(ctx context.Context, q Fetch) (f Fetched, err error) {
 	at, err := web.Parse(q.URL)
 	if err != nil {
-		return webError(err)
+		return f, webError(err)
 	}
 	key := pageKey{r.res.Namespace, at.String(), q.Format}
 	got, cached := r.p.pages.get(key)
 	if !cached || q.Offset == 0 {
 		if got, err = r.read(ctx, q); err != nil {
-			return err
+			return f, err
 		}
 		r.p.pages.put(key, got)
 	}
 	text := r.clean(got.page.Text) // before it is cut
-	f := Fetched{URL: r.clean(got.url.String()), Host: r.clean(got.url.Hostname()), Status: got.status, Total: len(text),
+	f = Fetched{URL: r.clean(got.url.String()), Host: r.clean(got.url.Hostname()), Status: got.status, Total: len(text),
 		Type: got.page.Type, Title: r.clean(got.page.Title), Note: r.clean(got.page.Note), Canonical: r.clean(got.page.Canonical)}
 	limit := cmp.Or(max(q.MaxBytes, 0), len(text))
 	r.res.Stdout, f.Next = page.Cut(text, q.Offset, limit)
-	r.res.Answer = f
 	r.facts["url"], r.facts["status"], r.facts["text_bytes"] = long(got.url.String()), got.status, len(r.res.Stdout)
-	return nil
+	return f, nil
 }
 
 // fetchedPage is a page with its final address and status.
@@ -185,7 +185,7 @@ func webError(err error) error {
 	return err
 }
 
-// Search asks a search engine. The result's Answer is [Hits]. What it returns was written by strangers: web.Fence marks it.
+// Search asks a search engine. It comes to [Hits]. What it returns was written by strangers: web.Fence marks it.
 type Search struct {
 	Namespace string
 	Query     string
@@ -201,12 +201,12 @@ type Hits struct {
 	Results []engine.Result
 }
 
-func (q Search) describe() Request { return Request{Namespace: q.Namespace, Name: "web_search"} }
+func (q Search) subject() subject { return about("web_search", q.Namespace, "") }
 
-func (q Search) plan(ctx context.Context, r *run) (work, error) {
+func (q Search) plan(ctx context.Context, r *run) (action[Hits], error) {
 	check := func(context.Context) error { return r.maySearch(q) }
-	return r.planAction(ctx, q.Query, facts{"domains": q.Domains}, check,
-		task{stage: StageEgress, wall: r.p.webTime(q.Timeout), do: func(ctx context.Context) error { return r.search(ctx, q) }})
+	return planAction(ctx, r, q.Query, facts{"domains": q.Domains}, check,
+		task[Hits]{stage: StageEgress, wall: r.p.webTime(q.Timeout), do: func(ctx context.Context) (Hits, error) { return r.search(ctx, q) }})
 }
 
 func (r *run) maySearch(q Search) error {
@@ -230,7 +230,7 @@ func (r *run) maySearch(q Search) error {
 }
 
 // search asks the search engines, and cleans what they answer.
-func (r *run) search(ctx context.Context, q Search) error {
+func (r *run) search(ctx context.Context, q Search) (Hits, error) {
 	h := Hits{Results: []engine.Result{}}
 	t := r.trip()
 	defer r.visited(t)
@@ -239,14 +239,13 @@ func (r *run) search(ctx context.Context, q Search) error {
 		h.Passed = append(h.Passed, r.clean(why))
 	}
 	if err != nil {
-		return webError(err)
+		return h, webError(err)
 	}
 	h.Engine = found.Engine
 	for _, one := range found.Results {
 		h.Results = append(h.Results, engine.Result{Title: r.clean(one.Title), URL: r.clean(one.URL), Summary: r.clean(one.Summary)})
 	}
-	r.res.Answer = h
 	r.facts["engine"], r.facts["results"] = found.Engine, len(found.Results)
 	r.facts.add("passed", found.Passed, len(found.Passed))
-	return nil
+	return h, nil
 }

@@ -227,7 +227,7 @@ func interfered(t *testing.T, b *bench, do func()) (pipeline.Result, error) {
 	q := pipeline.Request{Language: "shell", Name: "program", Code: []byte("echo begun; until [ -e /data/go ]; do sleep 0.05; done; echo end"),
 		Mounts: []backends.Mount{{Host: b.host + "/data", Inside: "/data"}}, Limits: backends.Limits{Wall: 10 * time.Minute},
 		Stdout: onWrite{func() { begun.Do(func() { go disturb() }) }}}
-	res, err := b.Do(t.Context(), q)
+	_, res, err := pipeline.Do(t.Context(), b.Pipeline, q)
 	begun.Do(disturb)
 	<-done
 	return res, err
@@ -289,7 +289,7 @@ func TestEngineRestarts(t *testing.T) {
 // works says whether the next run is as if nothing had been.
 func works(t *testing.T, b *bench) {
 	t.Helper()
-	res, err := b.Do(t.Context(), pipeline.Request{Language: "shell", Name: "program", Code: []byte("echo well")})
+	_, res, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.Request{Language: "shell", Name: "program", Code: []byte("echo well")})
 	if err != nil || res.Stdout != "well\n" {
 		t.Errorf("afterwards: %s %q %s, %v", res.Ended, res.Stdout, res.Stderr, err)
 	}

@@ -26,7 +26,7 @@ func (r request) on(ctx context.Context, b *bench) *outcome {
 	}
 	var o outcome
 	q.Stdout, q.Stderr = &o.stdout, &o.stderr
-	o.res, o.err = b.Do(ctx, q)
+	_, o.res, o.err = pipeline.Do(ctx, b.Pipeline, q)
 	return &o
 }
 
@@ -69,7 +69,7 @@ func TestSameCancelled(t *testing.T) {
 		q := pipeline.Request{Language: r.language, Name: "program", Code: []byte(r.code)}
 		r.change(b, &q)
 		var o outcome
-		o.res, o.err = b.Do(ctx, q)
+		_, o.res, o.err = pipeline.Do(ctx, b.Pipeline, q)
 		return &o
 	})
 	for _, o := range all {

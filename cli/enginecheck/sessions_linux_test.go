@@ -82,11 +82,10 @@ func TestSameSessions(t *testing.T) {
 				hosttest.Missing(t, "perl", err.Error())
 			}
 			infos := together(benches, func(b *bench) session.Info {
-				res, err := b.Do(t.Context(), pipeline.NewSession{Language: d.language, Limits: pipeline.Bounds{Limits: d.limits}})
+				info, _, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.NewSession{Language: d.language, Limits: pipeline.Bounds{Limits: d.limits}})
 				if err != nil {
 					t.Errorf("%s: %v", b.kind, err)
 				}
-				info, _ := res.Answer.(session.Info)
 				return info
 			})
 			if t.Failed() {
@@ -96,7 +95,7 @@ func TestSameSessions(t *testing.T) {
 				all := together(benches, func(b *bench) *outcome {
 					var o outcome
 					q := pipeline.Request{Session: infos[slices.Index(benches, b)].ID, Code: []byte(c.code), Limits: backends.Limits{Wall: c.wall}}
-					o.res, o.err = b.Do(t.Context(), q)
+					_, o.res, o.err = pipeline.Do(t.Context(), b.Pipeline, q)
 					return &o
 				})
 				if want := or(c.ended, backends.EndedOK); all[0].res.Ended != want {
@@ -113,11 +112,10 @@ func TestSameSessions(t *testing.T) {
 				}
 			}
 			closed := together(benches, func(b *bench) session.Info {
-				res, err := b.Do(t.Context(), pipeline.EndSession{Session: infos[slices.Index(benches, b)].ID})
+				info, _, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.EndSession{Session: infos[slices.Index(benches, b)].ID})
 				if err != nil {
 					t.Errorf("%s: %v", b.kind, err)
 				}
-				info, _ := res.Answer.(session.Info)
 				return info
 			})
 			for _, info := range closed[1:] {

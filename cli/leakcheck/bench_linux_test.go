@@ -139,7 +139,7 @@ func (b *bench) do(from, how string, q pipeline.Request) pipeline.Result {
 	if q.Secrets == nil {
 		q.Secrets = b.names
 	}
-	res, err := b.Do(b.Context(), q)
+	_, res, err := pipeline.Do(b.Context(), b.Pipeline, q)
 	if err != nil {
 		b.Fatalf("%s, %s: %v", how, from, err)
 	}

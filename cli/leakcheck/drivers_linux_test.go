@@ -39,7 +39,7 @@ func (b *bench) drivers() {
 			b.Logf("not tried: %v", err)
 			continue
 		}
-		opened, err := b.Do(b.Context(), pipeline.NewSession{Language: language})
+		_, opened, err := pipeline.Do(b.Context(), b.Pipeline, pipeline.NewSession{Language: language})
 		if err != nil {
 			b.Errorf("%s: %v", language, err)
 			continue
@@ -55,6 +55,6 @@ func (b *bench) drivers() {
 			b.Errorf("%s: %v, %d variables, %s", language, err, len(state.Variables), state.Note)
 		}
 		b.keep(language, "inspect", "", state)
-		b.Do(b.Context(), pipeline.EndSession{Session: opened.ID})
+		pipeline.Do(b.Context(), b.Pipeline, pipeline.EndSession{Session: opened.ID})
 	}
 }

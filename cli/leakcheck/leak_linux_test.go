@@ -108,7 +108,7 @@ func encodings(t *testing.T) (all []string, source string) {
 // sessions are one that has leased everything, and one that has leased nothing.
 func (b *bench) sessions() (ids [2]string) {
 	for i := range ids {
-		opened, err := b.Do(b.Context(), pipeline.NewSession{Language: "python"})
+		_, opened, err := pipeline.Do(b.Context(), b.Pipeline, pipeline.NewSession{Language: "python"})
 		if err != nil {
 			b.Error(err)
 			return ids
@@ -134,12 +134,12 @@ func (b *bench) session(ids [2]string, name, source string) {
 		b.Error(err)
 	}
 	b.keep(name, "inspect", "", state)
-	_, err = b.Do(b.Context(), pipeline.Bridge{From: ids[0], Session: ids[1], Key: "carried"})
+	_, _, err = pipeline.Do(b.Context(), b.Pipeline, pipeline.Bridge{From: ids[0], Session: ids[1], Key: "carried"})
 	if err != nil {
 		b.Errorf("bridge: %v", err)
 	}
 	cell(ids[1], "bridged", "import json; print(json.dumps(carried)[:3_000_000]); [print(c) for c in carried if isinstance(c, str)]; open('carried', 'w').write(repr(carried)); carried")
 	cell(ids[0], "cell", "class Shy:\n  def __init__(self, e): self.e = e\n  def __repr__(self): raise ValueError(self.e)\nshy = Shy(some(1)[0]); bad = {shy: shy}")
-	_, err = b.Do(b.Context(), pipeline.Bridge{From: ids[0], Session: ids[1], Key: "bad"})
+	_, _, err = pipeline.Do(b.Context(), b.Pipeline, pipeline.Bridge{From: ids[0], Session: ids[1], Key: "bad"})
 	b.outcome.add(name, "bridge error", fmt.Sprint(err))
 }

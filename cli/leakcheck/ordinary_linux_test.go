@@ -84,7 +84,7 @@ func TestOrdinary(t *testing.T) {
 	code := "import os, shutil, sys\ndata = open('corpus', 'rb').read()\n" +
 		"for i in range(0, len(data), 7001): os.write(1, data[i:i + 7001])\n" +
 		"for i in range(0, len(data), 333): os.write(2, data[i:i + 333])\nshutil.copy('corpus', 'copy')"
-	res, err := b.Do(t.Context(), pipeline.Request{Language: "python", Code: []byte(code), Secrets: b.names, Inputs: []pipeline.Input{{Host: input}},
+	_, res, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.Request{Language: "python", Code: []byte(code), Secrets: b.names, Inputs: []pipeline.Input{{Host: input}},
 		Artifacts: saved, Output: 16 << 20, Limits: pipeline.Bounds{}.Limits})
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func (b *bench) refusals() {
 func (b *bench) refused(i int, name string, change func(*pipeline.Request, string)) {
 	q := pipeline.Request{Language: "python", Code: []byte("import sys, os; print(sys.argv, os.environ)"), Secrets: []string{name}}
 	change(&q, b.secrets[name].value)
-	res, err := b.Do(b.Context(), q)
+	_, res, err := pipeline.Do(b.Context(), b.Pipeline, q)
 	from := fmt.Sprintf("request %d", i)
 	b.keep(from, "refused", res.ID, res)
 	b.outcome.add(from, "error", fmt.Sprint(err))

@@ -59,9 +59,10 @@ func (p commands) hostExec(c *cli.Context) error {
 	var res pipeline.Result
 	err := p.onHost(c, wiring.Purpose{}, func(ctx context.Context, line *pipeline.Pipeline, who pipeline.HostCaller) (err error) {
 		q.Ask = who.Ask
-		res, err = line.Do(ctx, q)
+		var end pipeline.HostEnd
+		end, res, err = pipeline.Do(ctx, line, q)
 		if c.Bool("json") && (err == nil || res.Refused != nil) {
-			err = errors.Join(err, p.writeHost(res))
+			err = errors.Join(err, p.writeHost(res, end))
 		}
 		return err
 	})
@@ -104,12 +105,11 @@ func (p commands) showHost(res pipeline.Result) {
 }
 
 // writeHost writes what all results have, and behind it what a command on the host ended with.
-func (p commands) writeHost(res pipeline.Result) error {
+func (p commands) writeHost(res pipeline.Result, end pipeline.HostEnd) error {
 	all, err := json.Marshal(res)
 	if err != nil {
 		return err
 	}
-	end, _ := res.Answer.(pipeline.HostEnd)
 	own, err := json.Marshal(end)
 	if err != nil {
 		return err

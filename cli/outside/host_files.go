@@ -127,8 +127,8 @@ func (p commands) hostCopy(c *cli.Context) error {
 		return err
 	}
 	return p.onHost(c, wiring.Purpose{Results: true}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		w, err := l.Do(ctx, pipeline.HostCopy{HostCaller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite")})
-		return p.showWritten(c, w, "copied to", err)
+		w, res, err := pipeline.Do(ctx, l, pipeline.HostCopy{HostCaller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite")})
+		return p.showWritten(c, w, res, "copied to", err)
 	})
 }
 
@@ -147,8 +147,7 @@ func (p commands) hostRead(c *cli.Context) error {
 		return exit.Usage("leave it out for all of the file", "--offset and --max-bytes must not be negative")
 	}
 	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		res, err := l.Do(ctx, pipeline.HostRead{HostCaller: who, Path: path, Offset: c.Int64("offset"), Max: c.Int64("max-bytes")})
-		got, _ := res.Answer.(pipeline.HostContent)
+		got, res, err := pipeline.Do(ctx, l, pipeline.HostRead{HostCaller: who, Path: path, Offset: c.Int64("offset"), Max: c.Int64("max-bytes")})
 		switch {
 		case err != nil:
 			return err
@@ -188,11 +187,11 @@ func (p commands) hostList(c *cli.Context) error {
 		return exit.Usage("leave it out for 1000", "--limit must be more than 0")
 	}
 	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		res, err := l.Do(ctx, pipeline.HostList{HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit")})
+		list, res, err := pipeline.Do(ctx, l, pipeline.HostList{HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit")})
 		if err != nil {
 			return err
 		}
-		return p.showDir(c, res)
+		return p.showDir(c, list, res)
 	})
 }
 
@@ -202,8 +201,7 @@ type hostEntry struct {
 	Size int64  `json:"size_bytes"`
 }
 
-func (p commands) showDir(c *cli.Context, res pipeline.Result) error {
-	l := res.Answer.(pipeline.HostListing)
+func (p commands) showDir(c *cli.Context, l pipeline.HostListing, res pipeline.Result) error {
 	all := []hostEntry{}
 	for _, e := range l.Entries {
 		all = append(all, hostEntry(e))
@@ -255,16 +253,15 @@ func (p commands) hostWrite(c *cli.Context) error {
 		return exit.Fail("", "read %s: %v", from, err)
 	}
 	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		w, err := l.Do(ctx, pipeline.HostWrite{HostCaller: who, Path: path, Content: content, Mode: c.String("mode")})
-		return p.showWritten(c, w, "wrote", err)
+		w, res, err := pipeline.Do(ctx, l, pipeline.HostWrite{HostCaller: who, Path: path, Content: content, Mode: c.String("mode")})
+		return p.showWritten(c, w, res, "wrote", err)
 	})
 }
 
-func (p commands) showWritten(c *cli.Context, res pipeline.Result, did string, err error) error {
+func (p commands) showWritten(c *cli.Context, w pipeline.HostWritten, res pipeline.Result, did string, err error) error {
 	if err != nil {
 		return err
 	}
-	w := res.Answer.(pipeline.HostWritten)
 	return p.showFile(c, control.Copied{Run: res.ID, Path: w.Path, Size: w.Size, SHA256: w.SHA256, Notes: w.Notes}, did)
 }
 

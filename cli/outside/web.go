@@ -108,12 +108,11 @@ func (p commands) webSearch(c *cli.Context) error {
 		return exit.Usage("--limit 10", "--limit must be 1 to 50")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
-		res, err := line.Do(ctx, pipeline.Search{Namespace: c.String("namespace"), Query: words, Limit: c.Int("limit"), Domains: c.StringSlice("domain"),
+		h, res, err := pipeline.Do(ctx, line, pipeline.Search{Namespace: c.String("namespace"), Query: words, Limit: c.Int("limit"), Domains: c.StringSlice("domain"),
 			Timeout: command.Seconds(c.Float64("timeout"))})
 		if err != nil {
 			return err
 		}
-		h := res.Answer.(pipeline.Hits)
 		if c.Bool("json") {
 			return terminal.WriteJSON(p.Out, hits{Run: res.ID, Namespace: res.Namespace, Engine: h.Engine, Passed: h.Passed, Untrusted: untrusted,
 				Results: h.Results, Egress: res.Egress, Receipt: res.Receipt})
@@ -151,17 +150,16 @@ func (p commands) webFetch(c *cli.Context) error {
 		return exit.Usage("sandboxmcp web fetch --help", "--offset and --max-bytes can't be less than 0")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
-		res, err := line.Do(ctx, pipeline.Fetch{Namespace: c.String("namespace"), URL: c.Args().First(), Format: c.String("format"), Offset: c.Int("offset"),
+		f, res, err := pipeline.Do(ctx, line, pipeline.Fetch{Namespace: c.String("namespace"), URL: c.Args().First(), Format: c.String("format"), Offset: c.Int("offset"),
 			MaxBytes: c.Int("max-bytes"), Timeout: command.Seconds(c.Float64("timeout"))})
 		if err != nil {
 			return err
 		}
-		return p.showPage(c, res)
+		return p.showPage(c, f, res)
 	})
 }
 
-func (p commands) showPage(c *cli.Context, res pipeline.Result) error {
-	f := res.Answer.(pipeline.Fetched)
+func (p commands) showPage(c *cli.Context, f pipeline.Fetched, res pipeline.Result) error {
 	if c.Bool("json") {
 		page := readPage{Run: res.ID, Namespace: res.Namespace, URL: f.URL, Host: f.Host, Status: f.Status, Type: f.Type, Title: f.Title,
 			Canonical: f.Canonical, Note: f.Note, Untrusted: untrusted, Text: res.Stdout, Total: f.Total, Next: f.Next,

@@ -58,20 +58,19 @@ func (p commands) webBrowser(c *cli.Context) error {
 		return exit.Usage("sandboxmcp web browser --help", "--max-bytes can't be less than 0")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
-		res, err := line.Do(ctx, pipeline.Browse{
+		b, res, err := pipeline.Do(ctx, line, pipeline.Browse{
 			Namespace: c.String("namespace"), URL: c.Args().First(), WaitFor: c.String("wait-for"), Format: c.String("format"),
 			Screenshot: c.Bool("screenshot") || c.IsSet("out"), MaxBytes: c.Int("max-bytes"), Timeout: command.Seconds(c.Float64("timeout")),
 		})
 		if err != nil {
 			return err
 		}
-		return p.showBrowsed(c, res)
+		return p.showBrowsed(c, b, res)
 	})
 }
 
 // showBrowsed saves the picture and shows the rest.
-func (p commands) showBrowsed(c *cli.Context, res pipeline.Result) error {
-	b := res.Answer.(pipeline.Browsed)
+func (p commands) showBrowsed(c *cli.Context, b pipeline.Browsed, res pipeline.Result) error {
 	file, err := p.savePicture(c.String("out"), b)
 	if err != nil {
 		return err

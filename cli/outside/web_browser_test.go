@@ -18,9 +18,10 @@ import (
 // TestShowBrowsed shows a page that names many hosts, was not complete, and has a picture each time.
 func TestShowBrowsed(t *testing.T) {
 	t.Chdir(t.TempDir())
-	b := pipeline.Result{Stdout: "some text", Answer: pipeline.Browsed{Late: "nothing matched", Picture: []byte("PNG"), Host: "ok.test", Status: 410, Total: 100}}
+	b := pipeline.Browsed{Late: "nothing matched", Picture: []byte("PNG"), Host: "ok.test", Status: 410, Total: 100}
+	res := pipeline.Result{Stdout: "some text"}
 	for i := range maxMissing + 10 {
-		b.Egress = append(b.Egress, egress.Record{Decision: egress.Decision{Name: fmt.Sprint("h", i, ".test"), Reason: "it may not"}})
+		res.Egress = append(res.Egress, egress.Record{Decision: egress.Decision{Name: fmt.Sprint("h", i, ".test"), Reason: "it may not"}})
 	}
 	for _, tt := range []struct{ out, fails, want string }{
 		{"", "", "the picture is in ok.test.png"}, {"", "", "the picture is in ok.test-2.png"},
@@ -29,7 +30,7 @@ func TestShowBrowsed(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		flags := flag.NewFlagSet("", flag.ContinueOnError)
 		flags.String("out", tt.out, "")
-		err := (commands{&command.Streams{Out: &stdout, Err: &stderr}}).showBrowsed(cli.NewContext(nil, flags, nil), b)
+		err := (commands{&command.Streams{Out: &stdout, Err: &stderr}}).showBrowsed(cli.NewContext(nil, flags, nil), b, res)
 		if tt.fails != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.fails) {
 				t.Errorf("--out %s: got %v, want %s", tt.out, err, tt.fails)

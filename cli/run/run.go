@@ -213,5 +213,6 @@ func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 		}
 		defer tty.release()
 	}
-	return parts.Pipeline.Do(ctx, request)
+	_, res, err := pipeline.Do(ctx, parts.Pipeline, request)
+	return res, err
 }

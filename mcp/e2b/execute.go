@@ -59,7 +59,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	defer out.Close()
 	out.send(map[string]any{"type": "number_of_executions", "execution_count": runs})
 	cell := s.cell(b, c, q, out)
-	res, err := s.cfg.Pipeline.Do(r.Context(), cell)
+	_, res, err := pipeline.Do(r.Context(), s.cfg.Pipeline, cell)
 	for _, w := range []io.Writer{cell.Stdout, cell.Stderr} {
 		w.(*stream).flush()
 	}

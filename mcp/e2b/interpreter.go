@@ -136,7 +136,7 @@ func (s *Server) begin(r *http.Request, b *Sandbox, c *codeContext) error {
 	if c.ready {
 		return nil
 	}
-	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewContext{Namespace: b.Namespace, Session: b.session(), ID: c.ID, Language: kernelOf(c.Language), Dir: c.Dir})
+	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewContext{Namespace: b.Namespace, Session: b.session(), ID: c.ID, Language: kernelOf(c.Language), Dir: c.Dir})
 	c.ready = err == nil
 	return err
 }
@@ -184,9 +184,9 @@ func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, 
 }
 
 // change has an effect on a context, if that was started, and answers. The context's mutex is held.
-func (s *Server) change(w http.ResponseWriter, r *http.Request, c *codeContext, status int, e pipeline.Effect) error {
+func (s *Server) change(w http.ResponseWriter, r *http.Request, c *codeContext, status int, e pipeline.EndContext) error {
 	if c.ready {
-		if _, err := s.cfg.Pipeline.Do(r.Context(), e); err != nil {
+		if _, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, e); err != nil {
 			return err
 		}
 	}

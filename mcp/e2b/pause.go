@@ -29,7 +29,7 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error
 	if s.paused(b) {
 		return response.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused already")
 	}
-	_, err = s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.PauseSession{Namespace: b.Namespace, Session: b.session(), Memory: q.Memory == nil || *q.Memory})
+	_, _, err = pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.PauseSession{Namespace: b.Namespace, Session: b.session(), Memory: q.Memory == nil || *q.Memory})
 	if err != nil {
 		return notCopied(err, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
 	}
@@ -63,10 +63,9 @@ func (s *Server) start(r *http.Request, b *Sandbox, files string, seconds int64)
 		return session.Info{}, err
 	}
 	life := time.Duration(min(max(seconds, 1), maxSeconds)) * time.Second // 0 would be the operator's default
-	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewSession{
+	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewSession{
 		Namespace: b.Namespace, Bare: true, Home: homeDir, Backend: b.runtime.Backend, Profile: b.runtime.Profile, Idle: life, Lifetime: life,
 		Network: &rules, Env: environment(b.Env), Template: b.Template, Metadata: b.Metadata, Pause: b.autoPause, Files: files,
 	})
-	info, _ := res.Answer.(session.Info)
 	return info, err
 }

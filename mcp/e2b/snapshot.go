@@ -74,7 +74,7 @@ func (s *Server) snapshot(c caller, name string) *snapshot {
 func (s *Server) copyFiles(r *http.Request, b *Sandbox) (id string, err error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
-	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.SnapshotSession{Namespace: b.Namespace, Session: b.session()})
+	_, res, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.SnapshotSession{Namespace: b.Namespace, Session: b.session()})
 	return res.ID, notCopied(err, "this server copies files alone; end what runs before")
 }
 
@@ -89,7 +89,7 @@ func notCopied(err error, remedy string) error {
 
 // drop ends a snapshot, whoever waits for it.
 func (s *Server) drop(r *http.Request, namespace, id string) error {
-	_, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: namespace, Session: id})
+	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{Namespace: namespace, Session: id})
 	return err
 }
 

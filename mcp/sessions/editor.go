@@ -168,7 +168,7 @@ func (e editor) save(before version, text string) error {
 }
 
 func (e editor) write(name, text string) error {
-	_, err := e.s.cfg.Pipeline.Do(e.r.Context(), pipeline.WriteFile{Namespace: e.st.namespace, Session: e.r.PathValue("id"),
+	_, _, err := pipeline.Do(e.r.Context(), e.s.cfg.Pipeline, pipeline.WriteFile{Namespace: e.st.namespace, Session: e.r.PathValue("id"),
 		Put: guest.Put{Path: name, Whole: true}, Content: strings.NewReader(text)})
 	return err
 }
@@ -320,7 +320,7 @@ func (e editor) undo(name string) (any, error) {
 	if v.exists {
 		err = e.write(name, v.text)
 	} else {
-		_, err = e.s.cfg.Pipeline.Do(e.r.Context(), pipeline.ChangeFile{Namespace: e.st.namespace, Session: e.r.PathValue("id"), Op: "remove", Path: name})
+		_, _, err = pipeline.Do(e.r.Context(), e.s.cfg.Pipeline, pipeline.ChangeFile{Namespace: e.st.namespace, Session: e.r.PathValue("id"), Op: "remove", Path: name})
 	}
 	if err != nil {
 		return nil, err

@@ -143,7 +143,7 @@ func (s *Server) run(r *http.Request, st *state, c call, out events) (any, error
 	if info, err := s.cfg.Pipeline.Session(st.namespace, q.Session); err == nil && len(info.Tools) > 0 && q.Context == "" {
 		return s.runCalling(r, st, c, q, out)
 	}
-	res, err := s.cfg.Pipeline.Do(r.Context(), q)
+	_, res, err := pipeline.Do(r.Context(), s.cfg.Pipeline, q)
 	if err != nil {
 		return unrun(c.Tool, err)
 	}
@@ -195,7 +195,7 @@ func (s *Server) startShell(r *http.Request, st *state) error {
 	if st.hasShell {
 		return nil
 	}
-	_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewContext{Namespace: st.namespace, Session: r.PathValue("id"), ID: shellContext, Language: validate.Shell})
+	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewContext{Namespace: st.namespace, Session: r.PathValue("id"), ID: shellContext, Language: validate.Shell})
 	st.hasShell = err == nil
 	return err
 }

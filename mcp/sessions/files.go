@@ -83,14 +83,14 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error
 			return err
 		}
 		content := &bounded{Reader: door.Passing(r, p), left: &left}
-		res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.WriteFile{Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name, Whole: true}, Content: content})
+		e, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.WriteFile{Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name, Whole: true}, Content: content})
 		if content.err != nil {
 			err = unread(content.err)
 		}
 		if err != nil {
 			return err
 		}
-		list = append(list, fileOf(res.Answer.(guest.Entry)))
+		list = append(list, fileOf(e))
 	}
 	if len(list) == 0 {
 		return response.Refuse(http.StatusBadRequest, "there is no file in the form: a part with a file name is one")

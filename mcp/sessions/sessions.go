@@ -216,16 +216,15 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		return response.Refuse(http.StatusBadRequest, "idle_timeout_seconds, max_lifetime_seconds and tool_timeout_seconds must be numbers from 0 on")
 	}
 	s.tidy()
-	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.NewSession{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
+	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewSession{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
 		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Git: pipeline.GitIdentity{Name: q.GitName, Email: q.GitEmail}, Data: q.Data, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
 	if err != nil {
 		return err
 	}
-	info := res.Answer.(session.Info)
 	if len(q.Packages) > 0 {
-		_, err := s.cfg.Pipeline.Do(r.Context(), pipeline.Install{Namespace: namespace, Session: info.ID, Language: info.Language, Packages: q.Packages})
+		_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.Install{Namespace: namespace, Session: info.ID, Language: info.Language, Packages: q.Packages})
 		if err != nil {
-			_, _ = s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: namespace, Session: info.ID})
+			_, _, _ = pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{Namespace: namespace, Session: info.ID})
 			return err
 		}
 	}
@@ -267,7 +266,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) error {
 func (s *Server) end(w http.ResponseWriter, r *http.Request) error {
 	if st := s.visible(r); st != nil {
 		id := r.PathValue("id")
-		res, err := s.cfg.Pipeline.Do(context.WithoutCancel(r.Context()), pipeline.EndSession{Namespace: st.namespace, Session: id})
+		_, res, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{Namespace: st.namespace, Session: id})
 		if err != nil && s.visible(r) != nil {
 			return err
 		}

@@ -42,12 +42,12 @@ func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) err
 	if err != nil {
 		return err
 	}
-	res, err := s.cfg.Pipeline.Do(r.Context(), pipeline.WriteDirectory{Namespace: st.namespace, Session: r.PathValue("id"), Path: dir,
+	u, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.WriteDirectory{Namespace: st.namespace, Session: r.PathValue("id"), Path: dir,
 		Content: door.Passing(r, http.MaxBytesReader(w, r.Body, MaxUpload)), SHA256: want})
 	if err != nil {
 		return err
 	}
-	return response.Reply(w, http.StatusOK, res.Answer)
+	return response.Reply(w, http.StatusOK, u)
 }
 
 // directoryOf returns the directory that a query names.
@@ -76,12 +76,12 @@ func (s *Server) copied(w http.ResponseWriter, r *http.Request, st *state) error
 	if q.To != "" {
 		to, err = inWorkspace(q.To)
 	}
-	var res pipeline.Result
+	var u guest.Unpacked
 	if err == nil {
-		res, err = s.cfg.Pipeline.Do(r.Context(), pipeline.CopyFiles{Namespace: st.namespace, From: q.From, Path: q.Path, Session: r.PathValue("id"), To: to})
+		u, _, err = pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.CopyFiles{Namespace: st.namespace, From: q.From, Path: q.Path, Session: r.PathValue("id"), To: to})
 	}
 	if err != nil {
 		return err
 	}
-	return response.Reply(w, http.StatusOK, res.Answer.(guest.Unpacked))
+	return response.Reply(w, http.StatusOK, u)
 }

@@ -71,7 +71,7 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	out := &parts{lines: newLines(w, r), broken: func() { a.cells.interrupt(id, askerOf(r.Context()).sees) }}
 	defer out.Close()
 	out.send(Part{Run: id})
-	res, _ := a.c.Pipeline.Do(ctx, pipeline.Request{ // what went wrong is in the result
+	_, res, _ := pipeline.Do(ctx, a.c.Pipeline, pipeline.Request{ // what went wrong is in the result
 		ID: id, Namespace: info.Namespace, Session: info.ID, Code: []byte(c.Code), Name: c.Name, Artifacts: c.Artifacts,
 		Limits: backends.Limits{Wall: seconds(c.Timeout)},
 		Stdout: cellOutput{out, 0}, Stderr: cellOutput{out, 1},

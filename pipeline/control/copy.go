@@ -28,10 +28,9 @@ func (a *API) copy(ctx context.Context, q *Copy) (Copied, error) {
 	if err != nil {
 		return Copied{}, err
 	}
-	res, err := a.c.Pipeline.Do(ctx, pipeline.HostCopy{
+	done, res, err := pipeline.Do(ctx, a.c.Pipeline, pipeline.HostCopy{
 		HostCaller: pipeline.HostCaller{Namespace: info.Namespace, Session: info.ID},
 		Source:     q.Source, Destination: q.Destination, Overwrite: q.Overwrite,
 	})
-	done, _ := res.Answer.(pipeline.HostWritten)
 	return Copied{Run: res.ID, Path: done.Path, Size: done.Size, SHA256: done.SHA256, Notes: done.Notes}, err
 }

@@ -59,7 +59,7 @@ func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 	var moved Moved
 	if err == nil {
 		stop := func() {}
-		moved, err = a.place(r.Context(), q.ID, q.Path, func(namespace, id, to string) pipeline.Effect {
+		moved, err = a.place(r.Context(), q.ID, q.Path, func(namespace, id, to string) pipeline.Effect[guest.Unpacked] {
 			stop = breakOff(w, r, a.c.Pipeline.SessionEnd(namespace, id))
 			return pipeline.WriteDirectory{Namespace: namespace, Session: id, Path: to, Content: door.Passing(r, r.Body), SHA256: sum}
 		})
@@ -94,13 +94,13 @@ func (a *API) copyExport(ctx context.Context, q *Export) (Moved, error) {
 	if err != nil {
 		return Moved{}, err
 	}
-	return a.place(ctx, q.ID, q.To, func(namespace, id, to string) pipeline.Effect {
+	return a.place(ctx, q.ID, q.To, func(namespace, id, to string) pipeline.Effect[guest.Unpacked] {
 		return pipeline.CopyFiles{Namespace: namespace, From: from.ID, Path: q.Path, Session: id, To: to}
 	})
 }
 
 // place has an effect put files into a session.
-func (a *API) place(ctx context.Context, id, to string, effect func(namespace, id, to string) pipeline.Effect) (Moved, error) {
+func (a *API) place(ctx context.Context, id, to string, effect func(namespace, id, to string) pipeline.Effect[guest.Unpacked]) (Moved, error) {
 	info, err := a.find(ctx, id)
 	if err == nil {
 		to, err = pipeline.ResolvePath(info, to)
@@ -108,11 +108,10 @@ func (a *API) place(ctx context.Context, id, to string, effect func(namespace, i
 	if err != nil {
 		return Moved{}, err
 	}
-	res, err := a.c.Pipeline.Do(ctx, effect(info.Namespace, info.ID, to))
+	u, _, err := pipeline.Do(ctx, a.c.Pipeline, effect(info.Namespace, info.ID, to))
 	if i, known := a.c.Pipeline.Session(info.Namespace, info.ID); err != nil && known == nil && i.State == "dead" {
 		err = fmt.Errorf("%w: %s", session.ErrDead, session.Reason(i.Ended))
 	}
-	u, _ := res.Answer.(guest.Unpacked)
 	return Moved{info.ID, to, u.Files, u.Bytes}, err
 }
 

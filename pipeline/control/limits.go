@@ -62,10 +62,10 @@ func (a *API) setLimits(ctx context.Context, q *Change) (Limits, error) {
 	if err != nil {
 		return now, err
 	}
-	res, err := a.c.Pipeline.Do(ctx, pipeline.NewLimits{Namespace: now.Namespace, Session: now.Session, Bounds: pipeline.BoundsOf(q.Limits)})
+	bounds, _, err := pipeline.Do(ctx, a.c.Pipeline, pipeline.NewLimits{Namespace: now.Namespace, Session: now.Session, Bounds: pipeline.BoundsOf(q.Limits)})
 	if err == nil {
 		_, caps := a.c.Pipeline.InForce(now.Namespace)
-		now.Limits, now.Caps = pipeline.LimitsOf(res.Answer.(pipeline.Bounds)), pipeline.LimitsOf(caps)
+		now.Limits, now.Caps = pipeline.LimitsOf(bounds), pipeline.LimitsOf(caps)
 	}
 	return now, err
 }
@@ -100,5 +100,6 @@ func (a *API) bridge(ctx context.Context, v *Value) (pipeline.Result, error) {
 	if err != nil {
 		return pipeline.Result{}, err
 	}
-	return a.c.Pipeline.Do(ctx, b)
+	_, res, err := pipeline.Do(ctx, a.c.Pipeline, b)
+	return res, err
 }

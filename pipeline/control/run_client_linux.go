@@ -137,7 +137,7 @@ func (t *Taken) sendPipes(stop *pipeline.Stop) error {
 	return err
 }
 
-// Do is pipeline.Pipeline.Do for the request that was offered. An error that is no *pipeline.Error is ErrLost.
+// Do is pipeline.Do for the request that was offered. An error that is no *pipeline.Error is ErrLost.
 func (t *Taken) Do(ctx context.Context, q pipeline.Request) (pipeline.Result, error) {
 	defer t.conn.Close()
 	defer close(t.ended)

@@ -144,7 +144,7 @@ func (h *handed) do(ctx context.Context, p *pipeline.Pipeline, q Handed) runMess
 		}
 	}
 	h.obeying.Go(func() { h.obey(stop, cancel) }) // until the connection ends, which the caller closes
-	res, err := p.Do(ctx, q.Request)
+	_, res, err := pipeline.Do(ctx, p, q.Request)
 	closeAll(h.files)
 	res.Stdout, res.Stderr = "", ""
 	last := runMessage{Result: &res, Failed: err != nil}

@@ -112,7 +112,7 @@ func (a *API) interruptRun(ctx context.Context, q *Interruption) (Late, error) {
 	var res pipeline.Result
 	p, r, err := a.runs(ctx, q.ID)
 	if err == nil {
-		res, err = p.Do(ctx, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: q.Kill})
+		_, res, err = pipeline.Do(ctx, p, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: q.Kill})
 	}
 	if errors.Is(err, pipeline.ErrNotRunning) { // it has just ended
 		err = failure(http.StatusNotFound, "%v", pipeline.ErrNotRunning)

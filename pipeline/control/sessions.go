@@ -97,8 +97,7 @@ func (a *API) create(ctx context.Context, q *NewSession) (session.Info, error) {
 	if q.NoNetwork {
 		n.Allow = []string{}
 	}
-	res, err := a.c.Pipeline.Do(ctx, n)
-	info, _ := res.Answer.(session.Info)
+	info, _, err := pipeline.Do(ctx, a.c.Pipeline, n)
 	return info, err
 }
 
@@ -107,8 +106,7 @@ func (a *API) end(ctx context.Context, q *OfSession) (session.Info, error) {
 	if err != nil {
 		return info, err
 	}
-	res, err := a.c.Pipeline.Do(ctx, pipeline.EndSession{Namespace: info.Namespace, Session: info.ID})
-	last, _ := res.Answer.(session.Info)
+	last, _, err := pipeline.Do(ctx, a.c.Pipeline, pipeline.EndSession{Namespace: info.Namespace, Session: info.ID})
 	return last, err
 }
 

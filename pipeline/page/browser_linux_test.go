@@ -159,7 +159,7 @@ while True: time.sleep(0.1)
 			t.Errorf("a program's text became %s of %s", got, what)
 		}
 	}
-	_, err := s.pipe.Do(t.Context(), pipeline.Interrupt{Namespace: "team", Run: run, Kill: true})
+	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.Interrupt{Namespace: "team", Run: run, Kill: true})
 	must(t, err)
 	res := wait()
 	c.until("its story is there", `!!document.querySelector("#verify")`)
@@ -330,7 +330,7 @@ func TestBelowAPath(t *testing.T) {
 // TestTerminal: what is typed runs in the session, with its value, and by keys alone.
 func TestTerminal(t *testing.T) {
 	s := serve(t)
-	_, err := s.pipe.Do(t.Context(), pipeline.NewSession{Namespace: "team", Language: "python"})
+	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "team", Language: "python"})
 	must(t, err)
 	c := browse(t, s, boss)
 	c.ask(`location.href = "session?id=` + s.pipe.Sessions("team")[0].ID + `"`)

@@ -202,7 +202,7 @@ func TestSessionsEnd(t *testing.T) {
 func TestNamespaces(t *testing.T) {
 	s := serve(t)
 	res := s.ran("covert", "shell", "echo OUTPUT-OF-HIDDEN > left.txt; echo OUTPUT-OF-HIDDEN")
-	_, err := s.pipe.Do(t.Context(), pipeline.NewSession{Namespace: "covert", Language: "shell"})
+	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "covert", Language: "shell"})
 	must(t, err)
 	session := s.pipe.Sessions("covert")[0].ID
 	question, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: "WHAT-IS-HIDDEN", Namespace: "covert"})
@@ -305,7 +305,7 @@ print("y" * (10 << 20))
 	}
 	_, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: script + bidi, Namespace: "team", Client: script, Reason: script + bidi + escape, CodeHead: script + bidi})
 	must(t, err)
-	refused, _ := s.pipe.Do(t.Context(), pipeline.Denial{Tool: "host_exec", Namespace: "team", What: script + bidi, Reason: script + bidi})
+	_, refused, _ := pipeline.Do(t.Context(), s.pipe, pipeline.Denial{Tool: "host_exec", Namespace: "team", What: script + bidi, Reason: script + bidi})
 	v := s.as(boss)
 	for _, path := range []string{"", "ran", "ran?rows=all", "ran?text=" + url.QueryEscape(script+bidi), "ran?agent=" + url.QueryEscape(`"><script>pwned()`), "run?id=" + res.ID, "run?id=" + refused.ID, "run?id=" + url.QueryEscape(script+bidi),
 		"session?id=" + url.QueryEscape(script), "charts?namespace=" + url.QueryEscape(`"><script>`), "policy"} {
@@ -363,7 +363,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("no time: got %d", resp.StatusCode)
 	}
 	for range pageRows {
-		s.pipe.Do(t.Context(), pipeline.Denial{Tool: "host_exec", Namespace: "team", What: "x", Reason: "y"})
+		pipeline.Do(t.Context(), s.pipe, pipeline.Denial{Tool: "host_exec", Namespace: "team", What: "x", Reason: "y"})
 	}
 	_, text := v.get("ran?namespace=team")
 	if n := strings.Count(text, "<tr>") - 1; n != pageRows || !strings.Contains(text, `id="older"`) || strings.Contains(text, hit.ID) {
@@ -391,7 +391,7 @@ func TestExport(t *testing.T) {
 // TestTypedByOthers: what came of a cell that somebody typed is not for people of other namespaces, even of those who know the run.
 func TestTypedByOthers(t *testing.T) {
 	s := serve(t)
-	_, err := s.pipe.Do(t.Context(), pipeline.NewSession{Namespace: "covert", Language: "shell"})
+	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "covert", Language: "shell"})
 	must(t, err)
 	v := s.as(boss)
 	resp, text := v.post("cell", url.Values{"id": {s.pipe.Sessions("covert")[0].ID}, "code": {"echo OUTPUT-OF-HIDDEN"}})

@@ -30,11 +30,11 @@ display(Shows("image/svg+xml", "<svg onload='pwned=1'>drawn</svg>"))
 // TestStoryShows: a finished run's story has its pictures as pictures, its value and drawings as text, its error, and what is missing.
 func TestStoryShows(t *testing.T) {
 	s := serve(t)
-	_, err := s.pipe.Do(t.Context(), pipeline.NewSession{Namespace: "team", Language: "python"})
+	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "team", Language: "python"})
 	must(t, err)
 	session := s.pipe.Sessions("team")[0].ID
 	cell := func(code string) pipeline.Result {
-		res, _ := s.pipe.Do(t.Context(), pipeline.Request{Namespace: "team", Session: session, Code: []byte(code)})
+		_, res, _ := pipeline.Do(t.Context(), s.pipe, pipeline.Request{Namespace: "team", Session: session, Code: []byte(code)})
 		return res
 	}
 	good, bad := cell(showing), cell("raise ValueError('<b>wrong</b>')")
@@ -129,7 +129,7 @@ func TestStreamsEnd(t *testing.T) {
 	if resp, text := revoked.enter(url.Values{"bearer": {token}}); resp.StatusCode != http.StatusSeeOther {
 		t.Fatalf("got %d %s", resp.StatusCode, text)
 	}
-	_, err = s.pipe.Do(t.Context(), pipeline.NewSession{Namespace: "team", Language: "shell"})
+	_, _, err = pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "team", Language: "shell"})
 	must(t, err)
 	if resp, text := revoked.post("cell", url.Values{"id": {s.pipe.Sessions("team")[0].ID}, "code": {"while :; do sleep 0.1; done"}}); resp.StatusCode != http.StatusOK {
 		t.Fatalf("got %d %s", resp.StatusCode, text)
@@ -163,7 +163,7 @@ func TestStreamsEnd(t *testing.T) {
 // TestEndedMeanwhile: code that is typed just when its credentials end does not run.
 func TestEndedMeanwhile(t *testing.T) {
 	s := serve(t)
-	_, err := s.pipe.Do(t.Context(), pipeline.NewSession{Namespace: "team", Language: "shell"})
+	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "team", Language: "shell"})
 	must(t, err)
 	v := s.as(identity.Identity{Name: "ada", Kind: identity.Person, Namespaces: identity.All(), Source: identity.FromJWT})
 	s.Page.c.Watch = func(ctx context.Context, _ identity.Identity) (context.Context, context.CancelCauseFunc, bool) {

@@ -30,7 +30,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // host is a pipeline with one sandbox, and its daemon over HTTP.
@@ -73,12 +72,12 @@ func newHost(t testing.TB) *host {
 
 func (h *host) sandbox() string {
 	h.t.Helper()
-	res, err := h.pipeline.Do(h.t.Context(), pipeline.NewSession{Bare: true, Home: "/home/user", Env: []string{"FOO=bar"},
+	info, _, err := pipeline.Do(h.t.Context(), h.pipeline, pipeline.NewSession{Bare: true, Home: "/home/user", Env: []string{"FOO=bar"},
 		Limits: pipeline.Bounds{Limits: backends.Limits{Processes: 512}}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return res.Answer.(session.Info).ID
+	return info.ID
 }
 
 // request sends a request with the sandbox's token.
@@ -503,7 +502,7 @@ func TestWatcherBounds(t *testing.T) {
 		defer v.mu.Unlock()
 		return v.err != nil
 	})
-	if _, err := h.pipeline.Do(t.Context(), pipeline.EndSession{Session: h.target.Session}); err != nil {
+	if _, _, err := pipeline.Do(t.Context(), h.pipeline, pipeline.EndSession{Session: h.target.Session}); err != nil {
 		t.Fatal(err)
 	}
 	h.target.Session = h.sandbox()
@@ -805,7 +804,7 @@ func TestSandboxEnds(t *testing.T) {
 	s.next(&processResponse{})
 	watching := h.stream(t.Context(), "/filesystem.Filesystem/WatchDir", &watchRequest{Path: "/home/user"})
 	watching.next(&watchResponse{})
-	if _, err := h.pipeline.Do(t.Context(), pipeline.EndSession{Session: h.target.Session}); err != nil {
+	if _, _, err := pipeline.Do(t.Context(), h.pipeline, pipeline.EndSession{Session: h.target.Session}); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.all(nil); got.end != nil || s.err == nil || s.err.Code != unknown {

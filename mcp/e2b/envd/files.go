@@ -196,13 +196,13 @@ func (u *upload) write(name string, content io.Reader) error {
 			return response.Refuse(http.StatusBadRequest, fmt.Sprintf("you cannot upload multiple files to the same path '%s' in one upload request, only the first specified file was uploaded", name))
 		}
 	}
-	res, err := u.pipeline.Do(u.r.Context(), pipeline.WriteFile{
+	e, _, err := pipeline.Do(u.r.Context(), u.pipeline, pipeline.WriteFile{
 		Namespace: u.Namespace, Session: u.Session, Put: guest.Put{Path: name, Metadata: u.metadata}, Content: door.Passing(u.r, content),
 	})
 	if err != nil {
 		return err
 	}
-	u.done = append(u.done, uploadedOf(res.Answer.(guest.Entry)))
+	u.done = append(u.done, uploadedOf(e))
 	return nil
 }
 
@@ -257,9 +257,9 @@ func (s *Server) compose(w http.ResponseWriter, r *http.Request, t Target) error
 	case !users[q.Username]:
 		return response.Refuse(http.StatusUnauthorized, fmt.Sprintf("error looking up user '%.64s'", q.Username))
 	}
-	res, err := s.pipeline.Do(r.Context(), pipeline.ChangeFile{Namespace: t.Namespace, Session: t.Session, Op: "compose", From: q.Sources, To: q.Destination})
+	e, _, err := pipeline.Do(r.Context(), s.pipeline, pipeline.ChangeFile{Namespace: t.Namespace, Session: t.Session, Op: "compose", From: q.Sources, To: q.Destination})
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, uploadedOf(res.Answer.(guest.Entry)))
+	return writeJSON(w, http.StatusOK, uploadedOf(e))
 }

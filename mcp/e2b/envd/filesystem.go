@@ -49,11 +49,10 @@ func (c *call) listDir(q *listDirRequest) (any, error) {
 // change has one change of files, and returns what it left.
 func (c *call) change(f pipeline.ChangeFile) (any, error) {
 	f.Namespace, f.Session = c.Namespace, c.Target.Session
-	res, err := c.pipeline.Do(c.ctx, f)
+	e, _, err := pipeline.Do(c.ctx, c.pipeline, f)
 	if err != nil {
 		return nil, err
 	}
-	e, _ := res.Answer.(guest.Entry)
 	return &entryResponse{infoOf(e)}, nil
 }
 

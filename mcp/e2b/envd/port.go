@@ -59,11 +59,8 @@ func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, por
 	transport := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			res, err := s.pipeline.Do(ctx, pipeline.DialPort{Namespace: t.Namespace, Session: t.Session, Port: port})
-			if err != nil {
-				return nil, err
-			}
-			return res.Answer.(net.Conn), nil
+			conn, _, err := pipeline.Do(ctx, s.pipeline, pipeline.DialPort{Namespace: t.Namespace, Session: t.Session, Port: port})
+			return conn, err
 		},
 	}
 	defer transport.CloseIdleConnections()
