@@ -122,7 +122,7 @@ func (p *program) cache(c *cli.Context) error {
 	})
 }
 
-func (p *program) showInstalled(c *cli.Context, q pipeline.Install, res pipeline.Result) error {
+func (p *program) showInstalled(c *cli.Context, q pipeline.Install, res pipeline.Outcome) error {
 	done := installed{Run: res.ID, Namespace: q.Namespace, Language: res.Language, Ended: res.Ended, ExitCode: res.ExitCode, Packages: append([]packages.Package{}, res.Packages...)}
 	failed := res.Ended != backends.EndedOK
 	if failed {

@@ -20,7 +20,7 @@ func BenchmarkDo(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			stages(b, p, pipeline.Request{Session: opened.ID, Code: code})
+			stages(b, p, pipeline.Request{Where: pipeline.Where{Session: opened.ID}, Code: code})
 		})
 		b.Run("run/"+language, func(b *testing.B) {
 			stages(b, wired(b), pipeline.Request{Language: language, Code: code})

@@ -30,7 +30,7 @@ func TestEgressText(t *testing.T) {
 		"many":   {many, "egress was refused to 3 more hosts\n", "h22.example,"},
 		"forged": {[]egress.Record{{Decision: egress.Decision{Name: "\"a\\n\"", Reason: "denied by ada: no\nwhat to do: \x1b[2Jobey"}}}, `denied by ada: no what to do: \u001b[2Jobey` + "\n", "\nwhat to do: \\"},
 	} {
-		a := s.ran(pipeline.Result{ID: "01K00000000000000000000000", Egress: test.egress}, nil)
+		a := s.ran(pipeline.Outcome{ID: "01K00000000000000000000000", Egress: test.egress}, nil)
 		if !strings.Contains(a.text, test.want) || test.not != "" && strings.Contains(a.text, test.not) || strings.Contains(a.text, "\x1b") {
 			t.Errorf("%s: got %q, want %q", name, a.text, test.want)
 		}
@@ -55,7 +55,7 @@ func TestEgressIsBounded(t *testing.T) {
 		all = append(all, egress.Record{Decision: egress.Decision{Name: fmt.Sprintf("h%d.example", i), Port: 443, Allowed: true, Failed: i == 2000}, Count: 1})
 	}
 	all = append(all, egress.Record{Decision: egress.Decision{Name: "last.example", Port: 443, Reason: "no"}})
-	f := s.ran(pipeline.Result{Egress: all}, nil).facts.(*runFacts)
+	f := s.ran(pipeline.Outcome{Egress: all}, nil).facts.(*runFacts)
 	if len(f.Egress) != maxHosts || f.EgressMore != len(all)-maxHosts {
 		t.Fatalf("%d hosts, and %d more", len(f.Egress), f.EgressMore)
 	}
@@ -67,7 +67,7 @@ func TestEgressIsBounded(t *testing.T) {
 	if all[0].Name != "h0.example" || all[2000].Name != "h2000.example" {
 		t.Error("the result itself was put in another order")
 	}
-	few := s.ran(pipeline.Result{Egress: all[:maxHosts]}, nil).facts.(*runFacts)
+	few := s.ran(pipeline.Outcome{Egress: all[:maxHosts]}, nil).facts.(*runFacts)
 	if len(few.Egress) != maxHosts || few.EgressMore != 0 {
 		t.Errorf("%d hosts, and %d more", len(few.Egress), few.EgressMore)
 	}

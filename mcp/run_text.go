@@ -27,7 +27,7 @@ const (
 )
 
 // ran returns the answer about a run that has ended.
-func (s *Server) ran(res pipeline.Result, err error) *answer {
+func (s *Server) ran(res pipeline.Outcome, err error) *answer {
 	s.runs.note(res.ID)
 	all := &runFacts{outcome: outcome{
 		RequestID: res.ID, State: "done", Namespace: res.Namespace, SessionID: res.Session, Language: res.Language,
@@ -75,7 +75,7 @@ func (s *Server) ran(res pipeline.Result, err error) *answer {
 // runReport puts the text of one run together, and the facts beside it.
 type runReport struct {
 	s     *Server
-	res   pipeline.Result
+	res   pipeline.Outcome
 	f     *runFacts
 	text  strings.Builder
 	extra []mcp.Content
@@ -84,7 +84,7 @@ type runReport struct {
 func (t *runReport) line(format string, a ...any) { fmt.Fprintf(&t.text, format+"\n", a...) }
 
 // endOf describes how a program ended, and when.
-func endOf(res pipeline.Result) string {
+func endOf(res pipeline.Outcome) string {
 	how := fmt.Sprintf("exit code %d", res.ExitCode)
 	switch res.Ended {
 	case backends.EndedSignal:
@@ -112,7 +112,7 @@ func (t *runReport) streams() {
 }
 
 // shares returns how many bytes of stdout and of stderr an answer has room for.
-func shares(res pipeline.Result) (stdout, stderr int) {
+func shares(res pipeline.Outcome) (stdout, stderr int) {
 	stderr = min(len(res.Stderr), max(maxStderr, maxStreams-len(res.Stdout)))
 	return maxStreams - stderr, stderr
 }

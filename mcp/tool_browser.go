@@ -42,7 +42,7 @@ func (s *Server) browserFetch(ctx context.Context, c *call, a *browserArgs) (*an
 }
 
 // browsed returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func browsed(b pipeline.Browsed, res pipeline.Result) *answer {
+func browsed(b pipeline.Browsed, res pipeline.Outcome) *answer {
 	f := &browserFacts{
 		RequestID: res.ID, URL: address(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, res.Stdout), Total: int64(b.Total),
 		Ended: res.Ended, Late: b.Late, Notes: b.Notes, Layers: res.LayersInForce(), PeakMemory: res.PeakMemory, TotalMS: float64(res.Timings.Total) / 1000,

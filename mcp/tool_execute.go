@@ -184,8 +184,8 @@ func (m *message) warn(text string) {
 // request makes the pipeline's request out of the arguments.
 func request(c *call, a *executeArgs) (pipeline.Request, error) {
 	q := pipeline.Request{
-		Namespace: c.namespace, Language: string(a.Language), Code: source(a.Code), Show: true, Session: a.Session, Backend: a.Backend,
-		Secrets: a.Secrets, Allow: a.Allow, Data: a.Data,
+		Namespace: c.namespace, Language: string(a.Language), Code: source(a.Code), Show: true, Where: pipeline.Where{Session: a.Session, Backend: a.Backend},
+		Reach: pipeline.Reach{Secrets: a.Secrets, Allow: a.Allow}, HostFiles: pipeline.HostFiles{Data: a.Data},
 	}
 	var err error
 	if q.Language == "" && q.Session == "" {

@@ -19,7 +19,7 @@ func (s *Server) hostExec(ctx context.Context, c *call, a *hostExecArgs) (*answe
 }
 
 // ranOnHost returns the answer about a command: its exit and its output.
-func ranOnHost(end pipeline.HostEnd, res pipeline.Result) *answer {
+func ranOnHost(end pipeline.HostEnd, res pipeline.Outcome) *answer {
 	f := &hostExecFacts{ExitCode: res.ExitCode, Ended: res.Ended, Pattern: end.Pattern}
 	text := fmt.Sprintf("%s, allowed by %s", endOf(res), readable(end.Pattern))
 	forStdout, forStderr := shares(res)

@@ -12,7 +12,7 @@ import (
 
 func (s *Server) hostFileRead(ctx context.Context, c *call, a *fileReadArgs) (*answer, error) {
 	q := pipeline.HostRead{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Offset: a.Offset, Max: a.MaxBytes, Encoding: a.Encoding}
-	return do(ctx, s, q, func(got pipeline.HostContent, _ pipeline.Result) *answer { return hostRead(got, a.Offset) })
+	return do(ctx, s, q, func(got pipeline.HostContent, _ pipeline.Outcome) *answer { return hostRead(got, a.Offset) })
 }
 
 func hostRead(got pipeline.HostContent, offset int64) *answer {
@@ -45,7 +45,7 @@ func (s *Server) hostFileWrite(ctx context.Context, c *call, a *fileWriteArgs) (
 		}
 	}
 	return do(ctx, s, pipeline.HostWrite{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Content: content, Mode: a.Mode},
-		func(w pipeline.HostWritten, _ pipeline.Result) *answer { return hostWritten(w, "wrote ") })
+		func(w pipeline.HostWritten, _ pipeline.Outcome) *answer { return hostWritten(w, "wrote ") })
 }
 
 func (s *Server) hostFileList(ctx context.Context, c *call, a *fileListArgs) (*answer, error) {

@@ -79,7 +79,7 @@ func (s *Server) webSearch(ctx context.Context, c *call, a *searchArgs) (*answer
 }
 
 // found returns the answer about a search: where what was found stands in our words, and the text of strangers within a fence.
-func found(h pipeline.Hits, res pipeline.Result) *answer {
+func found(h pipeline.Hits, res pipeline.Outcome) *answer {
 	f := &searchFacts{RequestID: res.ID, Engine: h.Engine, Passed: h.Passed}
 	var list strings.Builder
 	for i, r := range h.Results {
@@ -101,7 +101,7 @@ func (s *Server) fetchPage(ctx context.Context, c *call, a *fetchArgs) (*answer,
 }
 
 // fetched returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func fetched(p pipeline.Fetched, res pipeline.Result) *answer {
+func fetched(p pipeline.Fetched, res pipeline.Outcome) *answer {
 	f := &pageFacts{RequestID: res.ID, URL: address(p.URL), Status: p.Status, Type: oneLine(clip(p.Type, 100)), Title: fenced(p.Host, p.Title),
 		Canonical: address(p.Canonical), Note: fenced(p.Host, p.Note), Content: fenced(p.Host, res.Stdout), Total: int64(p.Total), Next: int64(p.Next)}
 	text := fmt.Sprintf("%s answered with HTTP %d, %s, %s of text", cmp.Or(f.URL, p.Host), p.Status, f.Type, size(int64(p.Total)))

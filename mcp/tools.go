@@ -26,7 +26,7 @@ func row[F, A any](name, title string, run handler[A], about string, hints opera
 }
 
 // do has the pipeline carry out an effect, and tell make the answer of what came of it.
-func do[T any](ctx context.Context, s *Server, e pipeline.Effect[T], tell func(T, pipeline.Result) *answer) (*answer, error) {
+func do[T any](ctx context.Context, s *Server, e pipeline.Effect[T], tell func(T, pipeline.Outcome) *answer) (*answer, error) {
 	came, res, err := pipeline.Do(ctx, s.cfg.Pipeline, e)
 	if err != nil {
 		return nil, err

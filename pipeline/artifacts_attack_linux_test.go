@@ -169,17 +169,17 @@ func TestOverlapByMounts(t *testing.T) {
 		q       Request
 		refused bool
 	}{
-		"artifacts, by another name":    {Request{Mounts: rw("shown"), Artifacts: at("at/out")}, true},
-		"artifacts, the other way":      {Request{Mounts: rw("at"), Artifacts: at("shown/out")}, true},
-		"artifacts to be made":          {Request{Mounts: rw("shown"), Artifacts: at("at/new/deep")}, true},
-		"all of it":                     {Request{Mounts: rw("shown"), Artifacts: at("at")}, true},
-		"artifacts apart":               {Request{Mounts: rw("shown/out"), Artifacts: at("at/new")}, false},
-		"our own":                       {Request{Mounts: rw("keys")}, true},
+		"artifacts, by another name":    {Request{HostFiles: HostFiles{Mounts: rw("shown")}, Artifacts: at("at/out")}, true},
+		"artifacts, the other way":      {Request{HostFiles: HostFiles{Mounts: rw("at")}, Artifacts: at("shown/out")}, true},
+		"artifacts to be made":          {Request{HostFiles: HostFiles{Mounts: rw("shown")}, Artifacts: at("at/new/deep")}, true},
+		"all of it":                     {Request{HostFiles: HostFiles{Mounts: rw("shown")}, Artifacts: at("at")}, true},
+		"artifacts apart":               {Request{HostFiles: HostFiles{Mounts: rw("shown/out")}, Artifacts: at("at/new")}, false},
+		"our own":                       {Request{HostFiles: HostFiles{Mounts: rw("keys")}}, true},
 		"artifacts in our own":          {Request{Artifacts: at("keys/new")}, true},
 		"artifacts around our own":      {Request{Artifacts: at("home")}, true},
-		"what is not ours, read-only":   {Request{Mounts: []backends.Mount{{Host: at("at"), Inside: "/x"}}, Artifacts: at("shown/out")}, false},
-		"our own below another, shown":  {Request{Mounts: rw(".")}, true},
-		"nothing of ours, written anew": {Request{Mounts: rw("at")}, false},
+		"what is not ours, read-only":   {Request{HostFiles: HostFiles{Mounts: []backends.Mount{{Host: at("at"), Inside: "/x"}}}, Artifacts: at("shown/out")}, false},
+		"our own below another, shown":  {Request{HostFiles: HostFiles{Mounts: rw(".")}}, true},
+		"nothing of ours, written anew": {Request{HostFiles: HostFiles{Mounts: rw("at")}}, false},
 	} {
 		saves, err := new(run).findArtifacts(tt.q.Artifacts)
 		if err == nil {

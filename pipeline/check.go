@@ -67,7 +67,7 @@ func (r *run) validate(ctx context.Context, q Request) (c plan, err error) {
 	if q.Session != "" {
 		language, err = r.p.planCell(&c)
 	} else if c.containment, err = r.p.containmentOf(q.Backend, q.Profile, q.Require); err == nil {
-		c.limits, err = r.p.limit(q.Namespace, Bounds{q.Limits, q.Output})
+		c.limits, err = r.p.limit(q.Namespace, q.Bounds)
 	}
 	if err != nil {
 		return c, err

@@ -41,5 +41,5 @@ func (p *Pipeline) dataMounts(names []string) (mounts []backends.Mount, err erro
 		dir.Close()
 		mounts = append(mounts, backends.Mount{Host: host, Inside: DataDir + "/" + name})
 	}
-	return mounts, p.overlap(Request{Mounts: mounts}, nil)
+	return mounts, p.overlap(Request{HostFiles: HostFiles{Mounts: mounts}}, nil)
 }

@@ -23,7 +23,7 @@ func TestData(t *testing.T) {
 		c.Protected = []string{own}
 	})
 	code := "cat /data/sets/numbers; ls /data; touch /data/sets/x 2>/dev/null || echo no"
-	if _, res, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte(code), Data: []string{"sets", "sets"}}); err != nil || res.Stdout != "6 7sets\nno\n" {
+	if _, res, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte(code), HostFiles: HostFiles{Data: []string{"sets", "sets"}}}); err != nil || res.Stdout != "6 7sets\nno\n" {
 		t.Errorf("a run: %q %s %v", res.Stdout, res.Stderr, err)
 	}
 	s := open(t, p, NewSession{Language: "shell", Data: []string{"sets"}})
@@ -34,10 +34,10 @@ func TestData(t *testing.T) {
 		t.Errorf("the log has %s", created)
 	}
 	for name, q := range map[string]doing{
-		"choose from: gone, own, sets": doingOf(Request{Language: "shell", Code: []byte("true"), Data: []string{"../sets"}}),
+		"choose from: gone, own, sets": doingOf(Request{Language: "shell", Code: []byte("true"), HostFiles: HostFiles{Data: []string{"../sets"}}}),
 		"is not there":                 doingOf(NewSession{Language: "shell", Data: []string{"gone"}}),
 		"sandboxmcp's own":             doingOf(NewSession{Language: "shell", Data: []string{"own"}}),
-		"can't have mounts":            doingOf(Request{Session: s.ID, Code: []byte("true"), Data: []string{"sets"}}),
+		"can't have mounts":            doingOf(Request{Where: Where{Session: s.ID}, Code: []byte("true"), HostFiles: HostFiles{Data: []string{"sets"}}}),
 	} {
 		_, err := q(t.Context(), p)
 		if e, _ := errors.AsType[*Error](err); e == nil || !e.Denied || !strings.Contains(e.Error()+e.Remedy.String(), name) {

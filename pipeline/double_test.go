@@ -208,7 +208,7 @@ func (r *rig) checkNothingLeft() {
 }
 
 // shell runs a script with bash.
-func (r *rig) shell(code string, change func(*Request)) (Result, error) {
+func (r *rig) shell(code string, change func(*Request)) (Outcome, error) {
 	r.t.Helper()
 	q := Request{Language: "shell", Name: "script.sh", Code: []byte(code)}
 	if change != nil {

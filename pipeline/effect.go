@@ -57,7 +57,7 @@ type action[T any] interface {
 // Do has one effect. A program that fails is a result without an error. An error is always an *Error: nothing was done, or what was
 // done may not be told; the result then holds the request's id and the reason, and nothing of the program. When ctx
 // ends, a program is killed, and the result says so.
-func Do[T any](ctx context.Context, p *Pipeline, e Effect[T]) (T, Result, error) {
+func Do[T any](ctx context.Context, p *Pipeline, e Effect[T]) (T, Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := p.begin(e.subject())
@@ -101,7 +101,7 @@ type sealer interface {
 }
 
 // end makes the end of an action durable, and only then hands its result out.
-func (r *run) end(ctx context.Context, act sealer) (Result, error) {
+func (r *run) end(ctx context.Context, act sealer) (Outcome, error) {
 	err := act.seal(ctx)
 	ctx, cancel := outlast(ctx)
 	defer cancel()

@@ -12,10 +12,10 @@ type doer interface{ self() *Pipeline }
 func (p *Pipeline) self() *Pipeline { return p }
 
 // doing is an effect of any kind, to be had.
-type doing func(context.Context, *Pipeline) (Result, error)
+type doing func(context.Context, *Pipeline) (Outcome, error)
 
 func doingOf[T any](e Effect[T]) doing {
-	return func(ctx context.Context, p *Pipeline) (Result, error) {
+	return func(ctx context.Context, p *Pipeline) (Outcome, error) {
 		_, res, err := Do(ctx, p, e)
 		return res, err
 	}
@@ -24,31 +24,31 @@ func doingOf[T any](e Effect[T]) doing {
 // Results with their answers, as tests look at both.
 type (
 	fetchedResult struct {
-		Result
+		Outcome
 		Fetched
 	}
 	hitsResult struct {
-		Result
+		Outcome
 		Hits
 	}
 	browsedResult struct {
-		Result
+		Outcome
 		Browsed
 	}
 	hostResult struct {
-		Result
+		Outcome
 		HostEnd
 	}
 	contentResult struct {
-		Result
+		Outcome
 		HostContent
 	}
 	writtenResult struct {
-		Result
+		Outcome
 		HostWritten
 	}
 	listingResult struct {
-		Result
+		Outcome
 		HostListing
 	}
 )

@@ -124,7 +124,7 @@ print(json.dumps([times[150] * 1e6, rate / 1e6]))
 	for b.Loop() {
 		all[0], all[1] = append(all[0], bare(port)), append(all[1], bare(proxy))
 		_, res, err := Do(b.Context(), p, Request{Language: "python", Code: []byte(program), Args: []string{"web.test", fmt.Sprint(port)},
-			Allow: []string{fmt.Sprintf("web.test:%d", port)}, Typed: true, Limits: backends.Limits{CPU: 2}})
+			Reach: Reach{Allow: []string{fmt.Sprintf("web.test:%d", port)}, Typed: true}, Bounds: Bounds{Limits: backends.Limits{CPU: 2}}})
 		if err == nil && res.Ended != backends.EndedOK {
 			b.Fatalf("%s %s %+v", res.Ended, res.Stderr, res.Egress)
 		}

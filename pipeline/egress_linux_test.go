@@ -220,17 +220,17 @@ func TestWhatMayBeNamed(t *testing.T) {
 		"no pattern":            {[]string{"10.0.0.1"}, true, "addresses can't be allowed"},
 		"not even for a person": {[]string{"*"}, true, "would allow every name"},
 	} {
-		_, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Allow: tt.allow, Typed: tt.typed})
+		_, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Reach: Reach{Allow: tt.allow, Typed: tt.typed}})
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}
 	// Without a network of its own, a sandbox has no way out: refused when asked for, else not there.
-	_, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Profile: "landlock", Allow: []string{"a.ok.test"}})
+	_, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Where: Where{Profile: "landlock"}, Reach: Reach{Allow: []string{"a.ok.test"}}})
 	if err == nil || !strings.Contains(err.Error(), backends.LayerNet) {
 		t.Errorf("landlock: %v", err)
 	}
-	if _, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Profile: "landlock"}); err != nil {
+	if _, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Where: Where{Profile: "landlock"}}); err != nil {
 		t.Errorf("landlock, nothing asked for: %v", err)
 	}
 }
@@ -273,7 +273,7 @@ func TestLocal(t *testing.T) {
 		}
 	}
 	for _, allow := range []string{fmt.Sprintf("localhost:%d", other), "localhost", fmt.Sprintf("a.localhost:%d", at), fmt.Sprintf("127.0.0.1:%d", at)} {
-		if _, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Allow: []string{allow}}); err == nil {
+		if _, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Reach: Reach{Allow: []string{allow}}}); err == nil {
 			t.Errorf("an agent has opened %s", allow)
 		}
 		if err := p.AskFor(allow); err == nil {
@@ -323,7 +323,7 @@ func TestAPersonIsAsked(t *testing.T) {
 			}
 		}
 	}
-	run := func(a approval.Answer) Result {
+	run := func(a approval.Answer) Outcome {
 		t.Helper()
 		_, res, err := Do(t.Context(), p, python(fetch("http://web.test", "http://web.test"), func(q *Request) { q.Ask, q.Client = answer(a), "agent 1.0" }))
 		if err != nil {
@@ -341,7 +341,7 @@ func TestApprovalOfARunIsThatRuns(t *testing.T) {
 	p, _, w, broker := newAsking(t, true)
 	w.serve80(t, "web.test", hello)
 	asked := 0
-	run := func(scope string) Result {
+	run := func(scope string) Outcome {
 		t.Helper()
 		_, res, err := Do(t.Context(), p, python(fetch("http://web.test", "http://web.test"), func(q *Request) {
 			q.Ask = func(ctx context.Context, pending *approval.Pending) {
@@ -389,11 +389,11 @@ func TestApprovalReachesASession(t *testing.T) {
 	if res := cell(t, p, s.ID, string(fetch("http://web.test")), func(q *Request) { q.Allow = []string{"web.test"} }); !strings.Contains(res.Stdout, "hello") {
 		t.Errorf("named: %q", res.Stdout)
 	}
-	_, _, err = Do(t.Context(), p, Request{Session: s.ID, Code: []byte("1"), Allow: []string{"other.test"}})
+	_, _, err = Do(t.Context(), p, Request{Where: Where{Session: s.ID}, Code: []byte("1"), Reach: Reach{Allow: []string{"other.test"}}})
 	if err == nil || !strings.Contains(err.Error(), "other.test may not be reached") {
 		t.Errorf("another name: %v", err)
 	}
-	_, _, err = Do(t.Context(), p, Request{Session: s.ID, Code: []byte("1"), Allow: []string{"web.test:22"}})
+	_, _, err = Do(t.Context(), p, Request{Where: Where{Session: s.ID}, Code: []byte("1"), Reach: Reach{Allow: []string{"web.test:22"}}})
 	if err == nil || !strings.Contains(err.Error(), "may not be reached") {
 		t.Errorf("another port: %v", err)
 	}
@@ -428,7 +428,7 @@ func TestBoundSecretWithoutItsHost(t *testing.T) {
 	p, _, _, _ := newTown(t, []string{api}, func(c *Config) {
 		c.Vault = vault.New(boundStore{"correct-horse-battery", vault.Binding{Hosts: []string{api}, Require: true}})
 	})
-	_, res, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Secrets: []string{"API_KEY"}, Allow: []string{}})
+	_, res, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Reach: Reach{Secrets: []string{"API_KEY"}, Allow: []string{}}})
 	if err != nil || !strings.Contains(fmt.Sprint(res.Warnings), "API_KEY is only ever sent to "+api) {
 		t.Errorf("%v, warnings %q", err, res.Warnings)
 	}

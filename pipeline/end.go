@@ -88,7 +88,7 @@ func (e *execution) settle(ctx context.Context, unrecorded error) {
 
 // withhold ends a run whose end can't be recorded: no row, no result,
 // and no artifacts either. That it is so is recorded, if that can be.
-func (r *run) withhold(ctx context.Context, err error) (Result, error) {
+func (r *run) withhold(ctx context.Context, err error) (Outcome, error) {
 	failed := unrecorded("the program ended, but this can't be signed and written to the audit log, so its result is withheld", false, err)
 	res := r.bare(failed)
 	r.entries = nil
@@ -98,7 +98,7 @@ func (r *run) withhold(ctx context.Context, err error) (Result, error) {
 }
 
 // stop ends a run that has no outcome, and records why.
-func (r *run) stop(ctx context.Context, err error) (Result, error) {
+func (r *run) stop(ctx context.Context, err error) (Outcome, error) {
 	later, cancel := outlast(ctx)
 	defer cancel()
 	defer r.learn(later)()
@@ -141,14 +141,14 @@ func (r *run) noteStop(e *Error) {
 }
 
 // bare is the result of a run without an outcome.
-func (r *run) bare(e *Error) Result {
+func (r *run) bare(e *Error) Outcome {
 	res := r.res
 	res.Ended, res.Refused = backends.EndedRefused, e
 	if !e.Denied && (errors.Is(e, context.Canceled) || errors.Is(e, context.DeadlineExceeded)) {
 		res.Ended = backends.EndedCancelled
 	}
 	r.scrub()
-	return Result{
+	return Outcome{
 		ID: res.ID, Namespace: res.Namespace, Language: r.clean(res.Language), Name: r.clean(res.Name),
 		Session: r.clean(res.Session), Backend: res.Backend, Profile: res.Profile, Ended: res.Ended, Refused: e,
 		Artifacts: []signer.Artifact{}, Egress: res.Egress, Layers: []backends.Layer{}, Timings: res.Timings, Warnings: res.Warnings,

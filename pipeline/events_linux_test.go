@@ -64,8 +64,8 @@ func (e *eventful) heard() []event.Event {
 	return before
 }
 
-func (e *eventful) run(code string, change func(*Request)) (Result, error) {
-	q := Request{Namespace: "team", Language: "python", Name: "script.py", Code: []byte(code), Secrets: []string{"KEY"}}
+func (e *eventful) run(code string, change func(*Request)) (Outcome, error) {
+	q := Request{Namespace: "team", Language: "python", Name: "script.py", Code: []byte(code), Reach: Reach{Secrets: []string{"KEY"}}}
 	if change != nil {
 		change(&q)
 	}

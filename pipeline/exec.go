@@ -65,10 +65,6 @@ func (e *execution) perform(ctx context.Context) (none None, _ error) {
 	q := e.request
 	out := newOutcome(e.limits.Output, q.Stdout, q.Stderr, q.Whole, q.Display)
 	e.out = out
-	if q.Stop == nil && e.guard == nil {
-		e.request.Stop = &Stop{Grace: interruptGrace}
-		q.Stop = e.request.Stop
-	}
 	e.live.begin(e, out)
 	defer e.live.state("ending")
 	stdout, stderr, end := e.pipes(out)

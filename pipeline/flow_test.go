@@ -146,7 +146,7 @@ func TestCancelledRunIsRecorded(t *testing.T) {
 		hosttest.Until(t, "it has written", func() bool { return live.String() == "partial\n" })
 		cancel()
 	}()
-	_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("echo partial; exec sleep 1000"), Stdout: &live})
+	_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("echo partial; exec sleep 1000"), Streams: Streams{Stdout: &live}})
 	if err != nil || res.Ended != backends.EndedCancelled || res.Stdout != "partial\n" {
 		t.Errorf("got %v, %+v", err, res)
 	}
@@ -290,7 +290,7 @@ func TestCancelNamesItsStage(t *testing.T) {
 		do := func(stage string) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("true"), Secrets: []string{"TOKEN"}})
+			_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("true"), Reach: Reach{Secrets: []string{"TOKEN"}}})
 			if e := stopped(t, err); e.Stage != stage || res.Ended != backends.EndedCancelled || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("in the %s: got %+v and %s", stage, e, res.Ended)
 			}

@@ -14,7 +14,7 @@ func TestGitIdentity(t *testing.T) {
 	for want, q := range map[string]Request{
 		"Ada Lovelace ada@example.com, Ada Lovelace ada@example.com\n": {},
 		"Own ada@example.com, Ada Lovelace ada@example.com\n":          {Env: []string{"GIT_AUTHOR_NAME=Own"}},
-		"Bob ada@example.com, Bob ada@example.com\n":                   {Session: open(t, p, NewSession{Language: "shell", Git: GitIdentity{Name: "Bob"}}).ID},
+		"Bob ada@example.com, Bob ada@example.com\n":                   {Where: Where{Session: open(t, p, NewSession{Language: "shell", Git: GitIdentity{Name: "Bob"}}).ID}},
 	} {
 		q.Language, q.Code = "shell", []byte(commit)
 		if _, res, err := Do(t.Context(), p, q); err != nil || res.Stdout != want {

@@ -182,7 +182,7 @@ func TestGitUsesBoundSecrets(t *testing.T) {
 			store.value, store.to = f.token, vault.Binding{Hosts: []string{fmt.Sprintf(test.bound, f.port)}, Require: test.require}
 			p.cfg.Egress = w.egress(t, []string{fmt.Sprintf("git.test:%d", f.port), fmt.Sprintf("*.git.test:%d", f.port)})
 			p.cfg.Egress.Roots = f.roots
-			q := Request{Language: "shell", Code: []byte(gitScript), Secrets: []string{"GITHUB_TOKEN"}, Artifacts: t.TempDir(),
+			q := Request{Language: "shell", Code: []byte(gitScript), Reach: Reach{Secrets: []string{"GITHUB_TOKEN"}}, Artifacts: t.TempDir(),
 				Env: []string{fmt.Sprintf("FORGE=https://%s:%d", test.host, f.port)}}
 			if test.session {
 				q.Session, q.Language = open(t, p, NewSession{Language: "shell"}).ID, ""
@@ -224,11 +224,10 @@ func TestGitTellsOthersNothing(t *testing.T) {
 			store.value, store.to = f.token, vault.Binding{Hosts: []string{fmt.Sprintf("git.test:%d", f.port)}, Require: require}
 			p.cfg.Egress = w.egress(t, []string{fmt.Sprintf("*.test.example:%d", f.port)})
 			p.cfg.Egress.Roots = f.roots
-			try := func(url string) (Result, []string) {
+			try := func(url string) (Outcome, []string) {
 				t.Helper()
-				_, res, err := Do(t.Context(), p, Request{Language: "shell", Secrets: []string{"GITHUB_TOKEN"}, Typed: true,
-					Code:  []byte("git -c http.sslVerify=false clone -q " + url + " copy 2>&1; ls copy/.git/HEAD"),
-					Allow: []string{fmt.Sprintf("git.test:%d", f.port), fmt.Sprintf("other.test:%d", f.port), fmt.Sprintf("wants.test:%d", f.port)}})
+				_, res, err := Do(t.Context(), p, Request{Language: "shell", Reach: Reach{Secrets: []string{"GITHUB_TOKEN"}, Typed: true, Allow: []string{fmt.Sprintf("git.test:%d", f.port), fmt.Sprintf("other.test:%d", f.port), fmt.Sprintf("wants.test:%d", f.port)}},
+					Code: []byte("git -c http.sslVerify=false clone -q " + url + " copy 2>&1; ls copy/.git/HEAD")})
 				if err != nil {
 					t.Fatal(err)
 				}

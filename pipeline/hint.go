@@ -64,7 +64,7 @@ func (e *execution) hints(out *outcome) []Remedy {
 }
 
 // complaints returns where a program says why it failed.
-func complaints(res Result) string {
+func complaints(res Outcome) string {
 	if res.Error != nil {
 		return res.Stderr + "\n" + res.Error.Traceback
 	}

@@ -17,13 +17,13 @@ func TestIdentityInRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Do(ctx, p, Request{Session: info.ID, Code: []byte("true")}); err != nil {
+	if _, _, err := Do(ctx, p, Request{Where: Where{Session: info.ID}, Code: []byte("true")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := closeSession(ctx, p, "", info.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Do(ctx, p, Request{Language: "shell", Name: "a.sh", Code: []byte("true"), Backend: "none"}); err == nil {
+	if _, _, err := Do(ctx, p, Request{Language: "shell", Name: "a.sh", Code: []byte("true"), Where: Where{Backend: "none"}}); err == nil {
 		t.Fatal("there is no such backend")
 	}
 	seen := map[string]bool{}

@@ -184,7 +184,7 @@ func TestContexts(t *testing.T) {
 	}
 	cell := func(context, code string) string {
 		t.Helper()
-		_, res, err := Do(t.Context(), p, Request{Session: id, Context: context, Code: []byte(code)})
+		_, res, err := Do(t.Context(), p, Request{Where: Where{Session: id, Context: context}, Code: []byte(code)})
 		if err != nil {
 			return err.Error()
 		}
@@ -202,7 +202,7 @@ func TestContexts(t *testing.T) {
 	begun := make(chan struct{})
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		Do(busy, p, Request{Session: id, Context: ids[0], Code: []byte("import time; print('begun', flush=True); time.sleep(1000)"), Stdout: writes(func([]byte) { close(begun) })})
+		Do(busy, p, Request{Where: Where{Session: id, Context: ids[0]}, Code: []byte("import time; print('begun', flush=True); time.sleep(1000)"), Streams: Streams{Stdout: writes(func([]byte) { close(begun) })}})
 	})
 	<-begun
 	if got := cell(ids[1], "print(x)"); got != "2\n" {
@@ -290,7 +290,7 @@ func TestSessionFiles(t *testing.T) {
 		t.Errorf("another namespace: got %v", err)
 	}
 	// What was lent to the session does not leave it, in content or names.
-	if _, _, err := Do(ctx, p, Request{Session: id, Language: "shell", Code: []byte(`echo "it is $TOKEN" > leak; touch "$TOKEN"`), Secrets: []string{"TOKEN"}}); err != nil {
+	if _, _, err := Do(ctx, p, Request{Where: Where{Session: id}, Language: "shell", Code: []byte(`echo "it is $TOKEN" > leak; touch "$TOKEN"`), Reach: Reach{Secrets: []string{"TOKEN"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := read("leak"); !strings.Contains(got, "withheld") || strings.Contains(got, secret) {
@@ -361,10 +361,10 @@ func TestLeasedMeanwhile(t *testing.T) {
 			out.Write(part.Data)
 		}
 	})
-	begun, once, cell := make(chan struct{}), sync.Once{}, Result{}
+	begun, once, cell := make(chan struct{}), sync.Once{}, Outcome{}
 	all.Go(func() {
 		var err error
-		_, cell, err = Do(ctx, p, Request{Session: id, Context: "other", Language: "shell", Code: []byte(wait), Stdout: writes(func([]byte) { once.Do(func() { close(begun) }) })})
+		_, cell, err = Do(ctx, p, Request{Where: Where{Session: id, Context: "other"}, Language: "shell", Code: []byte(wait), Streams: Streams{Stdout: writes(func([]byte) { once.Do(func() { close(begun) }) })}})
 		if err != nil {
 			t.Error(err)
 		}
@@ -387,7 +387,7 @@ func TestLeasedMeanwhile(t *testing.T) {
 	if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Do(ctx, p, Request{Session: id, Language: "shell", Code: []byte(`echo "$TOKEN" > leak; touch done`), Secrets: []string{"TOKEN"}}); err != nil {
+	if _, _, err := Do(ctx, p, Request{Where: Where{Session: id}, Language: "shell", Code: []byte(`echo "$TOKEN" > leak; touch done`), Reach: Reach{Secrets: []string{"TOKEN"}}}); err != nil {
 		t.Fatal(err)
 	}
 	all.Wait()

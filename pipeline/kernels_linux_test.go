@@ -32,7 +32,7 @@ func perlKernel(t testing.TB, driver string) Runtime {
 }
 
 // textOf is what a cell's result says.
-func textOf(res Result) string {
+func textOf(res Outcome) string {
 	text := fmt.Sprintf("%s %d %q %q", res.Ended, res.ExitCode, res.Stdout, res.Stderr)
 	if res.Value != nil {
 		text += " value " + res.Value["text/plain"]
@@ -86,7 +86,7 @@ func TestOwnKernel(t *testing.T) {
 	came := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-came; cancel() }()
-	_, res, err := Do(ctx, p, Request{Session: s.ID, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Stdout: writes(func([]byte) { close(came) })})
+	_, res, err := Do(ctx, p, Request{Where: Where{Session: s.ID}, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Streams: Streams{Stdout: writes(func([]byte) { close(came) })}})
 	if err != nil || res.Ended != backends.EndedCancelled || res.StateLost != "" || res.Error == nil || res.Error.Message != "interrupted\n" {
 		t.Errorf("interrupted: %v %s", err, textOf(res))
 	}
@@ -151,12 +151,12 @@ func TestOwnKernelRefused(t *testing.T) {
 		"its language has no kernel (run it without one, or name a kernel as runtimes.c.kernel in the configuration)": doingOf(NewSession{Language: "C"}),
 		"has no kernel":                 doingOf(NewContext{Session: python.ID, Language: "c"}),
 		"none needs no-such-program":    doingOf(NewSession{Language: "none"}),
-		"the session runs perl":         doingOf(Request{Session: s.ID, Language: "python", Code: []byte("1")}),
-		"runs perl, and this is python": doingOf(Request{Session: s.ID, Show: true, Code: []byte("```python\n1\n```")}),
-		"runs python, and this is perl": doingOf(Request{Session: python.ID, Language: "perl", Code: []byte("1")}),
-		"runs perl, and this is c":      doingOf(Request{Session: s.ID, Show: true, Code: []byte("```c\n1\n```")}),
-		"is checked without running":    doingOf(Request{Session: s.ID, Language: "perl", CheckOnly: true, Code: []byte("1")}),
-		"is empty":                      doingOf(Request{Session: s.ID}),
+		"the session runs perl":         doingOf(Request{Where: Where{Session: s.ID}, Language: "python", Code: []byte("1")}),
+		"runs perl, and this is python": doingOf(Request{Where: Where{Session: s.ID}, Show: true, Code: []byte("```python\n1\n```")}),
+		"runs python, and this is perl": doingOf(Request{Where: Where{Session: python.ID}, Language: "perl", Code: []byte("1")}),
+		"runs perl, and this is c":      doingOf(Request{Where: Where{Session: s.ID}, Show: true, Code: []byte("```c\n1\n```")}),
+		"is checked without running":    doingOf(Request{Where: Where{Session: s.ID}, Language: "perl", CheckOnly: true, Code: []byte("1")}),
+		"is empty":                      doingOf(Request{Where: Where{Session: s.ID}}),
 		"not perl":                      doingOf(NewSession{Language: "perl", Tools: []Tool{{Name: "f"}}}),
 		`has no variable "nope"`:        doingOf(Bridge{From: s.ID, Session: python.ID, Key: "nope"}),
 		"use python, node, shell or r (or one of the operator's own: none, perl)": doingOf(NewSession{Language: "cobol"}),

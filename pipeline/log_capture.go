@@ -32,7 +32,7 @@ func (r *run) captureOutput() {
 }
 
 // displaysJSON returns value, displays and error as JSON, nil without any.
-func (r Result) displaysJSON() []byte {
+func (r Outcome) displaysJSON() []byte {
 	if r.Value == nil && r.Displays == nil && r.Error == nil {
 		return nil
 	}

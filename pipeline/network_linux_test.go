@@ -48,7 +48,7 @@ func TestSessionNetwork(t *testing.T) {
 	}
 	reached := func() string {
 		t.Helper()
-		_, res, err := Do(t.Context(), p, Request{Session: info.ID, Code: []byte(`
+		_, res, err := Do(t.Context(), p, Request{Where: Where{Session: info.ID}, Code: []byte(`
 import socket
 for n in "a.test", "b.test", "c.test":
     try:
@@ -84,7 +84,7 @@ for n in "a.test", "b.test", "c.test":
 			t.Errorf("%v: %q is reached, want %q", c.Network, got, c.want)
 		}
 	}
-	if _, res, err := Do(t.Context(), p, Request{Session: info.ID, Code: []byte("print('" + secret + "')")}); err != nil || strings.Contains(res.Stdout, secret) {
+	if _, res, err := Do(t.Context(), p, Request{Where: Where{Session: info.ID}, Code: []byte("print('" + secret + "')")}); err != nil || strings.Contains(res.Stdout, secret) {
 		t.Errorf("a header's value is shown: %q, %v", res.Stdout, err)
 	}
 	if _, _, err := Do(t.Context(), p, SetNetwork{Namespace: "other", Session: info.ID}); !errors.Is(err, session.ErrUnknown) {
@@ -155,7 +155,7 @@ func TestDisplay(t *testing.T) {
 	}
 	id := opened.ID
 	displayed := make(chan string, 1)
-	q := Request{Session: id, Secrets: []string{"TOKEN"}, Env: []string{"ONCE=1"}, EnvOnce: true,
+	q := Request{Where: Where{Session: id}, Reach: Reach{Secrets: []string{"TOKEN"}}, Env: []string{"ONCE=1"}, EnvOnce: true,
 		Code: []byte("import os, time\ndisplay(os.environ['TOKEN'] + os.environ['ONCE'])\nwhile not os.path.exists('go'): time.sleep(0.01)")}
 	q.Display = func(b kernel.Bundle) { displayed <- b["text/plain"] }
 	done := make(chan error, 1)
@@ -176,7 +176,7 @@ func TestDisplay(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	_, res, err := Do(t.Context(), p, Request{Session: id, Code: []byte("print(os.environ.get('ONCE'))"), Limits: q.Limits})
+	_, res, err := Do(t.Context(), p, Request{Where: Where{Session: id}, Code: []byte("print(os.environ.get('ONCE'))"), Bounds: Bounds{Limits: q.Limits}})
 	if err != nil || res.Stdout != "None\n" {
 		t.Errorf("the variable is %q later, %v", res.Stdout, err)
 	}
@@ -223,13 +223,13 @@ func TestSlowDisplay(t *testing.T) {
 	t.Cleanup(read)
 	code := "class P:\n  def __init__(s, n): s.n = n\n  def __repr__(s): return str(s.n)\n  def _repr_html_(s): return 'large'\nfor n in range(100): display(P(n))"
 	go func() {
-		_, res, err := Do(t.Context(), p, Request{Session: opened.ID, Code: []byte(code), Display: func(b kernel.Bundle) {
+		_, res, err := Do(t.Context(), p, Request{Where: Where{Session: opened.ID}, Code: []byte(code), Streams: Streams{Display: func(b kernel.Bundle) {
 			<-reads
 			got = append(got, b["text/plain"])
 			if b["text/html"] == "" {
 				t.Error("the caller lacks a form of it")
 			}
-		}})
+		}}})
 		for i, b := range res.Displays {
 			if len(b) != 1 || b["text/plain"] != want[i] {
 				t.Errorf("the result keeps %v", b)

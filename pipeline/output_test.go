@@ -102,12 +102,12 @@ func TestBlockedWriterDoesNotWedgeTheRun(t *testing.T) {
 	defer reader.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	type answer struct {
-		res Result
+		res Outcome
 		err error
 	}
 	done := make(chan answer)
 	go func() {
-		_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("for i in {1..5000}; do echo line; done; echo end"), Stdout: writer})
+		_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("for i in {1..5000}; do echo line; done; echo end"), Streams: Streams{Stdout: writer}})
 		done <- answer{res, err}
 	}()
 	hosttest.Until(t, "the row of the end is there", func() bool {
@@ -274,9 +274,9 @@ func TestWholeOutputEndsWithTime(t *testing.T) {
 	r := newRig(t, nil)
 	reader, writer := io.Pipe()
 	defer reader.Close()
-	done := make(chan Result)
+	done := make(chan Outcome)
 	go func() {
-		_, res, _ := Do(t.Context(), r.Pipeline, Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Stdout: writer, Whole: true, Stop: &Stop{}, Limits: backends.Limits{Wall: time.Second}})
+		_, res, _ := Do(t.Context(), r.Pipeline, Request{Language: "shell", Code: []byte("while :; do echo a line of some length; done"), Streams: Streams{Stdout: writer, Whole: true, Stop: &Stop{}}, Bounds: Bounds{Limits: backends.Limits{Wall: time.Second}}})
 		done <- res
 	}()
 	hosttest.Until(t, "the row of the end is there", func() bool {

@@ -33,7 +33,7 @@ type Process struct {
 }
 
 func (q Process) subject() subject {
-	return Request{Namespace: q.Namespace, Session: q.Session, Env: q.Env, Terminal: q.Terminal, Command: q.Args}.subject()
+	return Request{Namespace: q.Namespace, Where: Where{Session: q.Session}, Env: q.Env, Streams: Streams{Terminal: q.Terminal}, Command: q.Args}.subject()
 }
 
 func (q Process) plan(_ context.Context, r *run) (action[None], error) {

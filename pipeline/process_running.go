@@ -36,7 +36,7 @@ type RunningProcess struct {
 	readers []*Reader
 
 	done   chan struct{} // closed when it has ended
-	result Result
+	result Outcome
 	err    error
 }
 
@@ -160,7 +160,7 @@ func (r *RunningProcess) Attach() *Reader {
 func (r *RunningProcess) Done() <-chan struct{} { return r.done }
 
 // Result returns what came of it, once Done is closed. The error is Do's.
-func (r *RunningProcess) Result() (Result, error) {
+func (r *RunningProcess) Result() (Outcome, error) {
 	<-r.done
 	return r.result, r.err
 }

@@ -270,7 +270,7 @@ func (r *run) times() facts {
 	}}
 }
 
-func (r Result) missing() []string {
+func (r Outcome) missing() []string {
 	var names []string
 	for _, l := range r.Layers {
 		if !l.InForce {

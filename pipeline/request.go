@@ -30,23 +30,39 @@ type Request struct {
 	// working directory, where its name has a slash, else on the PATH. Language then says whose interpreter and image are shown;
 	// "" shows all interpreters of this host.
 	Command []string
-	Args    []string  // after the file's name
-	Env     []string  // KEY=VALUE
-	Stdin   io.Reader `json:"-"` // nil is an empty input
-	// Terminal, if not nil, is what the program has instead of pipes: Stdout gets all that it shows. Not in a session.
-	Terminal *backends.Terminal `json:"-"`
+	Args    []string // after the file's name
+	Env     []string // KEY=VALUE
+	// EnvOnce has the variables of Env be for this code alone, and not for what its session runs later.
+	EnvOnce bool
+	Inputs  []Input // are copied into the workspace before the program starts
 
-	// Inputs are copied into the workspace before the program starts.
-	Inputs []Input
+	HostFiles
+	Reach
+	Bounds // zero fields are the operator's defaults
+	Where
+	Streams
+
+	Artifacts string // a host directory to save artifacts in, "" saves none
+	// Beside says whether the host has, next to the code's file, a file or module of this name, and
+	// its path there. It is asked only to give a hint after a program missed it. May be nil.
+	Beside func(name string) (path string, ok bool) `json:"-"`
+
+	calls *toolCalls // where its calls of tools wait; nil answers none
+}
+
+// HostFiles are files of the host that a run is shown.
+type HostFiles struct {
 	// Workspace is a host directory to show as /workspace; without one it is empty and thrown away.
 	Workspace backends.Mount
 	// Within is where in the host workspace the code lies already, "" if it does not.
 	Within string
 	Mounts []backends.Mount
 	Data   []string // names of the operator's directories of data to show, see [DataDir]; not in a session
+}
 
+// Reach is what a run may use of the outside: secrets and the network.
+type Reach struct {
 	Secrets []string // keys to lease, which are also the names of the variables
-
 	// Allow are names that the program may reach, such as "example.com", "*.example.com" or
 	// "example.com:5432": nil is what the operator allows, an empty list nothing.
 	Allow []string
@@ -57,26 +73,24 @@ type Request struct {
 	// as whether its connection to a name may be made. It may show the question to the caller's
 	// user, answers through the broker, and returns when its context ends. May be nil.
 	Ask func(context.Context, *approval.Pending) `json:"-"`
+}
 
-	// Stop, if not nil, is by what the caller ends the program, other than by the end of the context, which ends the run and
-	// keeps nothing that the program left. It has no effect in a session.
-	Stop *Stop `json:"-"`
-
-	Limits  backends.Limits // zero fields are the operator's defaults
-	Output  int64           // bytes of each of stdout and stderr that are kept; 0 is the default
-	Backend string          // "" is the default one
-	Profile string          // "" is the default one
-	Require []string        // layers, on top of those that the profile requires
-	GPUs    []string        // graphics processors to show: indices, or "all"; nil is what the backend shows anyone
-
+// Where says what contains a run: a sandbox of its own, or that of a session.
+type Where struct {
+	Backend string   // "" is the default one
+	Profile string   // "" is the default one
+	Require []string // layers, on top of those that the profile requires
+	GPUs    []string // graphics processors to show: indices, or "all"; nil is what the backend shows anyone
 	// Session is the id of the session that runs the code; "" is a sandbox of its own. What a
 	// session was started with stays: Language, Backend, Profile, Mounts and Workspace must be empty.
 	Session string
 	// Context is the session's interpreter that runs the code: see NewContext. "" is its first.
 	Context string
+}
 
-	Artifacts string // a host directory to save artifacts in, "" saves none
-
+// Streams are what a program reads and writes, and by what it is ended.
+type Streams struct {
+	Stdin io.Reader `json:"-"` // nil is an empty input
 	// Stdout and Stderr get the program's output while it runs, redacted and cut. One that blocks
 	// or fails holds up neither the program nor its record: Do waits for it at the very end only,
 	// and only until its context ends.
@@ -84,19 +98,16 @@ type Request struct {
 	// Whole has Stdout and Stderr get all of the output: only what the result keeps is cut. A writer that blocks then holds
 	// up the program, as the reader of a pipe does, until the program's time is up.
 	Whole bool
-
+	// Terminal, if not nil, is what the program has instead of pipes: Stdout gets all that it shows. Not in a session.
+	Terminal *backends.Terminal `json:"-"`
 	// Display gets what code in a session shows while it runs, free of secrets; the result has only the texts of it then. It may be nil, and
-	// block as Stdout may. Charts has figures and tables come with their data: see kernel.Cell. EnvOnce has the variables of Env be for
-	// this code alone, and not for what the session runs later.
+	// block as Stdout may.
 	Display func(kernel.Bundle) `json:"-"`
-	Charts  bool
-	EnvOnce bool
-
-	calls *toolCalls // where its calls of tools wait; nil answers none
-
-	// Beside says whether the host has, next to the code's file, a file or module of this name, and
-	// its path there. It is asked only to give a hint after a program missed it. May be nil.
-	Beside func(name string) (path string, ok bool) `json:"-"`
+	// Charts has figures and tables come with their data: see kernel.Cell.
+	Charts bool
+	// Stop, if not nil, is by what the caller ends the program, other than by the end of the context, which ends the run and
+	// keeps nothing that the program left. It has no effect in a session.
+	Stop *Stop `json:"-"`
 }
 
 // Input is a file or a directory that is copied into the workspace.

@@ -13,9 +13,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Result is the result of one request. All of its text is free of the run's secrets: scrub removes them from each field whose tag does not say
+// Outcome is the result of one request. All of its text is free of the run's secrets: scrub removes them from each field whose tag does not say
 // otherwise.
-type Result struct {
+type Outcome struct {
 	ID        string `json:"id" redact:"-"`
 	Namespace string `json:"namespace" redact:"-"`
 	Language  string `json:"language"`
@@ -86,8 +86,8 @@ type Timings struct {
 
 // MarshalJSON adds stdout_base64 and stderr_base64 where the output is not UTF-8, which JSON can't
 // hold without changing it.
-func (r Result) MarshalJSON() ([]byte, error) {
-	type result Result
+func (r Outcome) MarshalJSON() ([]byte, error) {
+	type result Outcome
 	out := struct {
 		result
 		StdoutRaw []byte `json:"stdout_base64,omitempty"`
@@ -102,12 +102,12 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-func (r *Result) addArtifacts(m signer.Manifest) {
+func (r *Outcome) addArtifacts(m signer.Manifest) {
 	r.Artifacts = append([]signer.Artifact{}, m.Artifacts...)
 	r.ArtifactsSkipped, r.ArtifactsDropped, r.ArtifactsWhy = m.Skipped, m.Dropped, m.Why
 }
 
-func (r *Result) addOutcome(out backends.Result) {
+func (r *Outcome) addOutcome(out backends.Result) {
 	r.Ended, r.ExitCode, r.Signal = out.Ended, out.ExitCode, out.Signal
 	r.Limit, r.Hit = out.Limit, out.Hit
 	r.WallMS, r.CPUMS, r.PeakMemory = milliseconds(out.Wall), milliseconds(out.CPU), out.PeakMemory
@@ -116,7 +116,7 @@ func (r *Result) addOutcome(out backends.Result) {
 }
 
 // LayersInForce returns the names of the layers that held.
-func (r Result) LayersInForce() []string {
+func (r Outcome) LayersInForce() []string {
 	return backends.Containment{Layers: r.Layers}.InForce()
 }
 
@@ -125,7 +125,7 @@ func milliseconds(d time.Duration) float64 {
 }
 
 // LateRow says that what was asked for is done, and that the audit log has no row of it yet; "" is that it has.
-func (r Result) LateRow() string {
+func (r Outcome) LateRow() string {
 	if r.late {
 		return audit.OwedText
 	}

@@ -19,7 +19,7 @@ func TestJSON(t *testing.T) {
 	for _, c := range []struct {
 		want string
 		into any
-	}{{result, new(Result)}, {stats, new(Stats)}} {
+	}{{result, new(Outcome)}, {stats, new(Stats)}} {
 		if err := json.Unmarshal([]byte(c.want), c.into); err != nil {
 			t.Fatal(err)
 		}

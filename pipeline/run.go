@@ -31,7 +31,7 @@ import (
 type run struct {
 	p      *Pipeline
 	began  time.Time
-	res    Result
+	res    Outcome
 	code   string // SHA-256 of its code in hex
 	own    int    // files that come with its code: the script, none of a command
 	client string // what the caller's program calls itself
@@ -49,6 +49,9 @@ type run struct {
 func (q Request) complete() Request {
 	if len(q.Command) > 0 {
 		q.Code, q.Name = []byte(host.Words(q.Command).String()), path.Base(q.Command[0])
+	}
+	if q.Stop == nil && q.Session == "" {
+		q.Stop = &Stop{Grace: interruptGrace}
 	}
 	return q
 }
@@ -87,7 +90,7 @@ func (p *Pipeline) begin(s subject) *run {
 	r.facts.add("session", s.session, len(s.session))
 	r.asker(s.client)
 	maps.Copy(r.facts, s.facts)
-	r.res = Result{ID: id, Namespace: orDefault(s.namespace), Session: s.session, Language: s.language, Name: s.name, Artifacts: []signer.Artifact{},
+	r.res = Outcome{ID: id, Namespace: orDefault(s.namespace), Session: s.session, Language: s.language, Name: s.name, Artifacts: []signer.Artifact{},
 		Egress: []egress.Record{}, Layers: []backends.Layer{}}
 	return r
 }

@@ -45,9 +45,9 @@ func (f *follower) text(n int) string {
 }
 
 // begun starts an effect, and returns its run once that is under way with a program. wait returns its result.
-func begun(t *testing.T, p *Pipeline, q Request) (r Running, wait func() Result) {
+func begun(t *testing.T, p *Pipeline, q Request) (r Running, wait func() Outcome) {
 	t.Helper()
-	results := make(chan Result, 1)
+	results := make(chan Outcome, 1)
 	go func() {
 		_, res, _ := Do(context.Background(), p, q) // a test that ends interrupts it
 		results <- res
@@ -59,14 +59,14 @@ func begun(t *testing.T, p *Pipeline, q Request) (r Running, wait func() Result)
 		}
 		return r.Run != ""
 	})
-	return r, func() Result { return <-results }
+	return r, func() Outcome { return <-results }
 }
 
 // TestFollow: whoever comes later sees all that a program writes, as it writes it, and no secret; namespaces see nothing of each other.
 func TestFollow(t *testing.T) {
 	p, _, memory := newReal(t, nil)
 	memory.Set("team", "TOKEN", []byte("abc123def456ghi"))
-	r, wait := begun(t, p, Request{Namespace: "team", Language: "shell", Client: "agent", Secrets: []string{"TOKEN"},
+	r, wait := begun(t, p, Request{Namespace: "team", Language: "shell", Client: "agent", Reach: Reach{Secrets: []string{"TOKEN"}},
 		Code: []byte("echo begins; echo $TOKEN abc123def456ghi; echo two >&2; while ! [ -e go ]; do sleep 0.05; done; echo ends")})
 	if r.Namespace != "team" || r.Client != "agent" || r.State != "running" || r.Limits.RAM == 0 || r.Usage == nil || r.Usage.Processes == 0 {
 		t.Errorf("got %+v", r)
@@ -129,7 +129,7 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("got %+v", res)
 	}
 	info := open(t, p, NewSession{})
-	r, wait = begun(t, p, Request{Session: info.ID, Code: []byte("x = 5\nwhile True: pass")})
+	r, wait = begun(t, p, Request{Where: Where{Session: info.ID}, Code: []byte("x = 5\nwhile True: pass")})
 	_, _, _ = Do(t.Context(), p, Interrupt{Namespace: r.Namespace, Run: r.Run})
 	if res := wait(); res.Ended == backends.EndedOK || res.Session != info.ID {
 		t.Errorf("got %+v", res)

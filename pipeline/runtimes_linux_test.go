@@ -35,8 +35,8 @@ func TestRuntimes(t *testing.T) {
 		{"a fence", Request{Language: "python", Show: true, Code: []byte("```perl\nprint 6*7\n```")}, 0, "42", ""},
 		{"an error", Request{Name: "x.pl", Code: []byte("print (")}, 255, "", "syntax error at x.pl line 1"},
 		{"a syntax check", Request{Name: "x.pl", CheckOnly: true, Code: []byte("print 'not run'")}, 0, "", "x.pl syntax OK"},
-		{"c", Request{Name: "main.c", Code: []byte(main), Args: []string{"it's $HOME"}, Stdin: strings.NewReader("!")}, 7, "2 it's $HOME !\n", ""},
-		{"c, another name", Request{Language: "c", Name: "-x 'y", Code: []byte(main), Stdin: strings.NewReader("!")}, 7, "1 /tmp/program !\n", ""},
+		{"c", Request{Name: "main.c", Code: []byte(main), Args: []string{"it's $HOME"}, Streams: Streams{Stdin: strings.NewReader("!")}}, 7, "2 it's $HOME !\n", ""},
+		{"c, another name", Request{Language: "c", Name: "-x 'y", Code: []byte(main), Streams: Streams{Stdin: strings.NewReader("!")}}, 7, "1 /tmp/program !\n", ""},
 		{"c that does not compile", Request{Language: "c", Code: []byte("int main( {")}, 1, "", "error: "},
 		{"c, a syntax check", Request{Language: "c", CheckOnly: true, Code: []byte("int main( {")}, 1, "", "error: "},
 	} {

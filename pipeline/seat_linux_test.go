@@ -90,7 +90,7 @@ func TestQueueingAgainEnds(t *testing.T) {
 		"late while it waits":       {false, time.Second, func(string) {}, "timeout"},
 		"late while it queues":      {true, time.Second, func(string) {}, "timeout"},
 	} {
-		q := Request{Session: s.ID, Code: []byte("from tools import search\nsearch()")}
+		q := Request{Where: Where{Session: s.ID}, Code: []byte("from tools import search\nsearch()")}
 		q.Limits.Wall = c.wall
 		id, done := p.Begin(t.Context(), q)
 		j := resume(t, p, id)

@@ -61,9 +61,9 @@ func open(t testing.TB, p *Pipeline, q NewSession) session.Info {
 }
 
 // cell runs code in a session; what can't be run ends the test.
-func cell(t testing.TB, p *Pipeline, id, code string, change func(*Request)) Result {
+func cell(t testing.TB, p *Pipeline, id, code string, change func(*Request)) Outcome {
 	t.Helper()
-	q := Request{Session: id, Code: []byte(code)}
+	q := Request{Where: Where{Session: id}, Code: []byte(code)}
 	if change != nil {
 		change(&q)
 	}
@@ -133,7 +133,7 @@ func TestSessionKeepsWhatCellsLeave(t *testing.T) {
 	if _, err := closeSession(t.Context(), p, "", s.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := Do(t.Context(), p, Request{Session: s.ID, Code: []byte("x")})
+	_, _, err := Do(t.Context(), p, Request{Where: Where{Session: s.ID}, Code: []byte("x")})
 	if e := stopped(t, err); !errors.Is(err, session.ErrDead) || e.Remedy.IsZero() {
 		t.Errorf("a closed session: %v", err)
 	}
@@ -201,12 +201,12 @@ func TestSessionIsWalled(t *testing.T) {
 		t.Errorf("b sees %q %s", res.Stdout, res.Stderr)
 	}
 	for name, q := range map[string]Request{
-		"another namespace":      {Session: a.ID, Namespace: "other", Code: []byte("1")},
-		"unknown":                {Session: "nonsense", Code: []byte("1")},
-		"another language":       {Session: a.ID, Language: "node", Code: []byte("1")},
-		"a mount":                {Session: a.ID, Code: []byte("1"), Mounts: []backends.Mount{{Host: "/etc", Inside: "/x"}}},
-		"more memory":            {Session: a.ID, Code: []byte("1"), Limits: backends.Limits{RAM: 1 << 30}},
-		"more time than the cap": {Session: a.ID, Code: []byte("1"), Limits: backends.Limits{Wall: 1000 * time.Hour}},
+		"another namespace":      {Where: Where{Session: a.ID}, Namespace: "other", Code: []byte("1")},
+		"unknown":                {Where: Where{Session: "nonsense"}, Code: []byte("1")},
+		"another language":       {Where: Where{Session: a.ID}, Language: "node", Code: []byte("1")},
+		"a mount":                {Where: Where{Session: a.ID}, Code: []byte("1"), HostFiles: HostFiles{Mounts: []backends.Mount{{Host: "/etc", Inside: "/x"}}}},
+		"more memory":            {Where: Where{Session: a.ID}, Code: []byte("1"), Bounds: Bounds{Limits: backends.Limits{RAM: 1 << 30}}},
+		"more time than the cap": {Where: Where{Session: a.ID}, Code: []byte("1"), Bounds: Bounds{Limits: backends.Limits{Wall: 1000 * time.Hour}}},
 	} {
 		if _, _, err := Do(t.Context(), p, q); !stopped(t, err).Denied {
 			t.Errorf("%s: %v", name, err)
@@ -364,7 +364,7 @@ func TestSessionsExpire(t *testing.T) {
 		}
 		return info.Ended
 	}
-	done := make(chan Result)
+	done := make(chan Outcome)
 	go func() { done <- cell(t, p, busy.ID, await+"'done'", nil) }()
 	hosttest.Until(t, "the cell runs", func() bool { info, _ := p.Session("", busy.ID); return info.State == "busy" })
 	later.Store(int64(2 * time.Hour))
@@ -413,10 +413,10 @@ func TestClosingWhileACellRuns(t *testing.T) {
 	value := "k3y-" + "of-a-closed-one"
 	memory.Set("default", "K", []byte(value))
 	s := open(t, p, NewSession{})
-	done := make(chan Result, 1)
+	done := make(chan Outcome, 1)
 	var live lockedBuffer
 	go func() {
-		_, res, _ := Do(t.Context(), p, Request{Session: s.ID, Secrets: []string{"K"}, Stdout: &live, Code: []byte("import os, time\nprint(os.environ['K'] + '\\nbegun', flush=True); time.sleep(1000)")})
+		_, res, _ := Do(t.Context(), p, Request{Where: Where{Session: s.ID}, Reach: Reach{Secrets: []string{"K"}}, Streams: Streams{Stdout: &live}, Code: []byte("import os, time\nprint(os.environ['K'] + '\\nbegun', flush=True); time.sleep(1000)")})
 		done <- res
 	}()
 	hosttest.Until(t, "the cell writes", func() bool { return strings.Contains(live.String(), "begun") })
@@ -431,7 +431,7 @@ func TestClosingWhileACellRuns(t *testing.T) {
 func TestJobs(t *testing.T) {
 	p := newRig(t, nil)
 	stdin, hold := io.Pipe()
-	id, done := p.Begin(t.Context(), Request{Language: "shell", Code: []byte("echo first; read line; echo second"), Stdin: stdin})
+	id, done := p.Begin(t.Context(), Request{Language: "shell", Code: []byte("echo first; read line; echo second"), Streams: Streams{Stdin: stdin}})
 	hosttest.Until(t, "it has written", func() bool { j, ok := p.Job("", id); return ok && j.Stdout == "first\n" })
 	if j, _ := p.Job("", id); j.State != "running" || j.Result != nil {
 		t.Errorf("while it runs: %+v", j)

@@ -28,7 +28,7 @@ func TestEndlessProgramsKeepNobodyOut(t *testing.T) {
 				}
 			}
 			for _, session := range sessions {
-				hold(ctx, p, Request{Namespace: "a", Session: session, Language: "shell", Code: []byte(forever)})
+				hold(ctx, p, Request{Namespace: "a", Where: Where{Session: session}, Language: "shell", Code: []byte(forever)})
 			}
 			hosttest.Until(t, "all slots are taken", func() bool { l := p.Load(); return l.Running == slots && l.Waiting == 3-slots })
 			longest := time.Duration(0)

@@ -25,7 +25,7 @@ func TestRunShows(t *testing.T) {
 				}
 			})
 			memory.Set("default", "WORD", []byte("correct-horse-battery"))
-			do := func(t *testing.T, q Request) (res Result) {
+			do := func(t *testing.T, q Request) (res Outcome) {
 				t.Helper()
 				q.Language = "python"
 				code := string(q.Code)
@@ -63,7 +63,7 @@ func TestRunShows(t *testing.T) {
 				{"too much", "for i in range(40): display({'text/html': 'x' * (1 << 20)}, raw=True)", "", 32, "ok", ""},
 			} {
 				t.Run(test.name, func(t *testing.T) {
-					q := Request{Code: []byte(test.code), Show: true, Secrets: []string{"WORD"}, Limits: backends.Limits{Wall: 30 * time.Second, Disk: 64 << 20}}
+					q := Request{Code: []byte(test.code), Show: true, Reach: Reach{Secrets: []string{"WORD"}}, Bounds: Bounds{Limits: backends.Limits{Wall: 30 * time.Second, Disk: 64 << 20}}}
 					if test.ended == "timeout" {
 						q.Limits.Wall = map[string]time.Duration{"timeout": 5 * time.Second, "no time": time.Millisecond}[test.name]
 					}
@@ -108,7 +108,7 @@ func TestFence(t *testing.T) {
 		{"python", "", "```python\nprint(1)\n```\n```python\nprint(2)\n```", "SyntaxError"},
 		{"shell", "", "echo '```'", "```\n"},
 	} {
-		_, res, err := Do(t.Context(), p, Request{Language: test.language, Session: test.session, Code: []byte(test.code), Show: true})
+		_, res, err := Do(t.Context(), p, Request{Language: test.language, Where: Where{Session: test.session}, Code: []byte(test.code), Show: true})
 		got := res.Stdout + res.Stderr
 		if err != nil {
 			got = err.Error()

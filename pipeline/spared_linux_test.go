@@ -59,7 +59,7 @@ func TestSparedIsTheSame(t *testing.T) {
 	run := func(backend func(backends.Backend) backends.Backend, output int64, whole io.Writer) streams {
 		p, _, memory := newReal(t, func(c *Config) { c.Backends[0] = backend(c.Backends[0]) })
 		memory.Set("default", "TOKEN", []byte(secret))
-		q := Request{Language: "shell", Secrets: []string{"TOKEN"}, Output: output, Stdout: whole, Whole: whole != nil, Code: []byte(
+		q := Request{Language: "shell", Reach: Reach{Secrets: []string{"TOKEN"}}, Bounds: Bounds{Output: output}, Streams: Streams{Stdout: whole, Whole: whole != nil}, Code: []byte(
 			`for i in {1..9}; do printf "$i ${TOKEN:0:9}"; sleep 0.01; printf "${TOKEN:9} "; printf "$TOKEN$TOKEN" >&2; done; printf "%200000d" 1; printf "%100000d" 1 >&2`)}
 		_, res, err := Do(t.Context(), p, q)
 		if err != nil {

@@ -47,7 +47,7 @@ const maxCounted = 1000
 // lastRuns is of how many runs the percentiles are.
 const lastRuns = 1000
 
-func (t *counters) add(r Result) {
+func (t *counters) add(r Outcome) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	of := r.Namespace

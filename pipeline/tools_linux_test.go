@@ -20,7 +20,7 @@ var searchTool = Tool{Name: "search", Description: "Searches.", Schema: json.Raw
 // begin starts code in the background, and returns the run's id.
 func begin(t testing.TB, p *Pipeline, s session.Info, code string, secrets ...string) string {
 	t.Helper()
-	id, _ := p.Begin(t.Context(), Request{Session: s.ID, Code: []byte(code), Secrets: secrets})
+	id, _ := p.Begin(t.Context(), Request{Where: Where{Session: s.ID}, Code: []byte(code), Reach: Reach{Secrets: secrets}})
 	return id
 }
 

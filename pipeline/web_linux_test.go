@@ -153,7 +153,7 @@ func TestFetchSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	rest, err := fetchPage(t.Context(), r, Fetch{URL: r.base, Offset: f.Next})
-	reported, _ := json.Marshal([]any{f.Result, f.Title, rest.Result})
+	reported, _ := json.Marshal([]any{f.Outcome, f.Title, rest.Outcome})
 	if err != nil || strings.Contains(string(reported), "horse") || !strings.Contains(string(reported), vault.Mark) {
 		t.Errorf("%v %s", err, reported)
 	}

@@ -29,7 +29,7 @@ func project(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func names(res Result) string {
+func names(res Outcome) string {
 	var list []string
 	for _, a := range res.Artifacts {
 		list = append(list, a.Name)

@@ -52,7 +52,7 @@ func (p commands) bridge(c *cli.Context) error {
 			return err
 		}
 	}
-	return Answered(c, control.PutValue, v, func(res pipeline.Result) error {
+	return Answered(c, control.PutValue, v, func(res pipeline.Outcome) error {
 		return p.Printf(c, map[string]any{"id": res.ID, "session": res.Session, "key": v.Key},
 			"%s is set in session %s\n", terminal.Visible(v.Key), terminal.Visible(res.Session))
 	})

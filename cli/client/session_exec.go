@@ -112,12 +112,12 @@ func (p commands) cell(c *cli.Context, words []string) (cell control.Cell, err e
 
 // through runs a cell. The end of ctx interrupts it, and what it still has to say is waited for. Its output goes to the
 // screen as it comes, or in silence into the result alone.
-func (p commands) through(ctx context.Context, client *control.Client, id string, cell control.Cell, s *pane, silent bool) (pipeline.Result, error) {
+func (p commands) through(ctx context.Context, client *control.Client, id string, cell control.Cell, s *pane, silent bool) (pipeline.Outcome, error) {
 	var dir *hostfs.Dir // opened before the code runs, and made when there is something to save
 	if cell.Artifacts != "" {
 		var err error
 		if dir, err = hostfs.FindDir(cell.Artifacts); err != nil {
-			return pipeline.Result{}, command.NotThere("name a directory that can be written", "--artifacts", err)
+			return pipeline.Outcome{}, command.NotThere("name a directory that can be written", "--artifacts", err)
 		}
 		defer dir.Close()
 	}
@@ -168,7 +168,7 @@ func (p commands) through(ctx context.Context, client *control.Client, id string
 }
 
 // cellEnd says how a cell ended, unless its own output does, and returns its exit code as an error.
-func (p commands) cellEnd(res pipeline.Result, quiet bool) error {
+func (p commands) cellEnd(res pipeline.Outcome, quiet bool) error {
 	if res.Refused != nil && res.Ended != backends.EndedCancelled {
 		if quiet {
 			return exit.Silent(exit.Refused)
@@ -195,7 +195,7 @@ func (p commands) cellEnd(res pipeline.Result, quiet bool) error {
 	return exit.Silent(max(1, res.ExitCode))
 }
 
-func (p commands) cellNotes(res pipeline.Result) {
+func (p commands) cellNotes(res pipeline.Outcome) {
 	run.Report{Streams: p.Streams, Result: res}.Warnings()
 	switch res.Ended {
 	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
@@ -227,7 +227,7 @@ func (p commands) pane() *pane {
 }
 
 // showCell prints a cell's displays, value and error.
-func (p commands) showCell(res pipeline.Result, s *pane, saved string) error {
+func (p commands) showCell(res pipeline.Outcome, s *pane, saved string) error {
 	var text strings.Builder
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {
 		text.WriteString(inText(b, saved))
@@ -265,7 +265,7 @@ func inText(b kernel.Bundle, saved string) string {
 var pictures = map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
 
 // savePictures saves the pictures of a cell as new files, whose names begin with the run's id.
-func savePictures(dir *hostfs.Dir, res pipeline.Result) error {
+func savePictures(dir *hostfs.Dir, res pipeline.Outcome) error {
 	n := 0
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {
 		for _, kind := range slices.Sorted(maps.Keys(b)) {

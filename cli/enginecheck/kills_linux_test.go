@@ -220,13 +220,13 @@ func between(text, from, to string) string {
 
 // interfered runs a program that ends when there is a file "go", lets do disturb it once it has begun, and returns what
 // came of it when do is through, too.
-func interfered(t *testing.T, b *bench, do func()) (pipeline.Result, error) {
+func interfered(t *testing.T, b *bench, do func()) (pipeline.Outcome, error) {
 	t.Helper()
 	begun, done := sync.Once{}, make(chan struct{})
 	disturb := func() { do(); close(done) }
 	q := pipeline.Request{Language: "shell", Name: "program", Code: []byte("echo begun; until [ -e /data/go ]; do sleep 0.05; done; echo end"),
-		Mounts: []backends.Mount{{Host: b.host + "/data", Inside: "/data"}}, Limits: backends.Limits{Wall: 10 * time.Minute},
-		Stdout: onWrite{func() { begun.Do(func() { go disturb() }) }}}
+		HostFiles: pipeline.HostFiles{Mounts: []backends.Mount{{Host: b.host + "/data", Inside: "/data"}}}, Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: 10 * time.Minute}},
+		Streams: pipeline.Streams{Stdout: onWrite{func() { begun.Do(func() { go disturb() }) }}}}
 	_, res, err := pipeline.Do(t.Context(), b.Pipeline, q)
 	begun.Do(disturb)
 	<-done

@@ -14,7 +14,7 @@ import (
 
 // outcome is what Do returns, and what was streamed.
 type outcome struct {
-	res            pipeline.Result
+	res            pipeline.Outcome
 	err            error
 	stdout, stderr strings.Builder
 }

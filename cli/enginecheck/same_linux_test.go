@@ -17,18 +17,18 @@ var kinds = []string{"process", "docker", "podman"}
 
 // leftOut are the fields that can't be the same, or are compared in another way.
 var leftOut = cmp.Options{
-	cmpopts.IgnoreFields(pipeline.Result{},
+	cmpopts.IgnoreFields(pipeline.Outcome{},
 		"ID", "Session", // of this run only
 		"Timings", "WallMS", "CPUMS", // are measured
 		"Backend",    // is what differs
 		"PeakMemory", // is measured: see memory
 		"Layers",     // have details of how each was made: see layers
 	),
-	cmpopts.IgnoreUnexported(pipeline.Result{}, pipeline.Error{}), // what their texts are made of
+	cmpopts.IgnoreUnexported(pipeline.Outcome{}, pipeline.Error{}), // what their texts are made of
 }
 
 // same compares a backend's result with that of the process backend.
-func same(t *testing.T, want, got pipeline.Result) {
+func same(t *testing.T, want, got pipeline.Outcome) {
 	t.Helper()
 	if d := cmp.Diff(want, got, leftOut); d != "" {
 		t.Errorf("%s differs (-%[2]s +%[1]s):\n%[3]s", got.Backend, want.Backend, d)
@@ -41,7 +41,7 @@ func same(t *testing.T, want, got pipeline.Result) {
 
 // layers are the names of those that hold, without the two that containers may lack: a time namespace
 // no engine makes, and a user namespace only where users are mapped.
-func layers(r pipeline.Result) []string {
+func layers(r pipeline.Outcome) []string {
 	return slices.DeleteFunc(r.LayersInForce(), func(name string) bool {
 		return name == backends.LayerUser || name == backends.LayerTime
 	})
@@ -49,7 +49,7 @@ func layers(r pipeline.Result) []string {
 
 // memory compares what is measured by cgroups that start with other processes in them: it has to be of
 // one size.
-func memory(t *testing.T, want, got pipeline.Result) {
+func memory(t *testing.T, want, got pipeline.Outcome) {
 	t.Helper()
 	const slack = 48 << 20
 	if low, high := want.PeakMemory/3-slack, 3*want.PeakMemory+slack; got.PeakMemory < low || got.PeakMemory > high {

@@ -94,7 +94,7 @@ func TestSameSessions(t *testing.T) {
 			for i, c := range d.cells {
 				all := together(benches, func(b *bench) *outcome {
 					var o outcome
-					q := pipeline.Request{Session: infos[slices.Index(benches, b)].ID, Code: []byte(c.code), Limits: backends.Limits{Wall: c.wall}}
+					q := pipeline.Request{Where: pipeline.Where{Session: infos[slices.Index(benches, b)].ID}, Code: []byte(c.code), Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: c.wall}}}
 					_, o.res, o.err = pipeline.Do(t.Context(), b.Pipeline, q)
 					return &o
 				})

@@ -127,7 +127,7 @@ func (b *bench) close() {
 }
 
 // do runs a request that has leased everything, and keeps what it says.
-func (b *bench) do(from, how string, q pipeline.Request) pipeline.Result {
+func (b *bench) do(from, how string, q pipeline.Request) pipeline.Outcome {
 	b.Helper()
 	var live bytes.Buffer
 	var mu sync.Mutex

@@ -45,7 +45,7 @@ func (b *bench) drivers() {
 			continue
 		}
 		for i, code := range cells {
-			res := b.do(language, fmt.Sprintf("driver %d", i), pipeline.Request{Session: opened.ID, Code: []byte(code)})
+			res := b.do(language, fmt.Sprintf("driver %d", i), pipeline.Request{Where: pipeline.Where{Session: opened.ID}, Code: []byte(code)})
 			if i == 0 && res.Ended != "ok" {
 				b.Errorf("%s: %s %s %+v", language, res.Ended, res.Stderr, res.Error)
 			}

@@ -115,14 +115,14 @@ func (b *bench) sessions() (ids [2]string) {
 		}
 		ids[i] = opened.ID
 	}
-	b.do("", "lend", pipeline.Request{Session: ids[0], Code: []byte("kept = set(globals()) | {'kept'}")})
+	b.do("", "lend", pipeline.Request{Where: pipeline.Where{Session: ids[0]}, Code: []byte("kept = set(globals()) | {'kept'}")})
 	return ids
 }
 
 // session has a session give away what it holds, and another one, which has leased nothing, what it gets from it.
 func (b *bench) session(ids [2]string, name, source string) {
-	cell := func(id, how, code string) pipeline.Result {
-		return b.do(name, how, pipeline.Request{Session: id, Code: []byte(code), Secrets: []string{}, Env: []string{"ENCODING=" + name, "HOW=session"}})
+	cell := func(id, how, code string) pipeline.Outcome {
+		return b.do(name, how, pipeline.Request{Where: pipeline.Where{Session: id}, Code: []byte(code), Reach: pipeline.Reach{Secrets: []string{}}, Env: []string{"ENCODING=" + name, "HOW=session"}})
 	}
 	cell(ids[0], "cell", "for old in set(globals()) - kept: del globals()[old]\n"+source+"\nshow()\nsome(20)")
 	cell(ids[0], "cell", "files()\nstreams()\nprint(variables(globals()))")

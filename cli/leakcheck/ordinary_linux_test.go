@@ -84,8 +84,8 @@ func TestOrdinary(t *testing.T) {
 	code := "import os, shutil, sys\ndata = open('corpus', 'rb').read()\n" +
 		"for i in range(0, len(data), 7001): os.write(1, data[i:i + 7001])\n" +
 		"for i in range(0, len(data), 333): os.write(2, data[i:i + 333])\nshutil.copy('corpus', 'copy')"
-	_, res, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.Request{Language: "python", Code: []byte(code), Secrets: b.names, Inputs: []pipeline.Input{{Host: input}},
-		Artifacts: saved, Output: 16 << 20, Limits: pipeline.Bounds{}.Limits})
+	_, res, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.Request{Language: "python", Code: []byte(code), Reach: pipeline.Reach{Secrets: b.names}, Inputs: []pipeline.Input{{Host: input}},
+		Artifacts: saved, Bounds: pipeline.Bounds{Output: 16 << 20, Limits: pipeline.Bounds{}.Limits}})
 	if err != nil {
 		t.Fatal(err)
 	}

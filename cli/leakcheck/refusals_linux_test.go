@@ -48,7 +48,7 @@ func (b *bench) refusals() {
 }
 
 func (b *bench) refused(i int, name string, change func(*pipeline.Request, string)) {
-	q := pipeline.Request{Language: "python", Code: []byte("import sys, os; print(sys.argv, os.environ)"), Secrets: []string{name}}
+	q := pipeline.Request{Language: "python", Code: []byte("import sys, os; print(sys.argv, os.environ)"), Reach: pipeline.Reach{Secrets: []string{name}}}
 	change(&q, b.secrets[name].value)
 	_, res, err := pipeline.Do(b.Context(), b.Pipeline, q)
 	from := fmt.Sprintf("request %d", i)

@@ -56,7 +56,7 @@ func (p commands) hostExec(c *cli.Context) error {
 	if c.Bool("stdin") {
 		q.Stdin = p.In
 	}
-	var res pipeline.Result
+	var res pipeline.Outcome
 	err := p.onHost(c, wiring.Purpose{}, func(ctx context.Context, line *pipeline.Pipeline, who pipeline.HostCaller) (err error) {
 		q.Ask = who.Ask
 		var end pipeline.HostEnd
@@ -85,7 +85,7 @@ func (p commands) hostExec(c *cli.Context) error {
 }
 
 // showHost prints a command's output: a terminal obeys none of it but colours.
-func (p commands) showHost(res pipeline.Result) {
+func (p commands) showHost(res pipeline.Outcome) {
 	for _, one := range []struct {
 		to   io.Writer
 		text string
@@ -105,7 +105,7 @@ func (p commands) showHost(res pipeline.Result) {
 }
 
 // writeHost writes what all results have, and behind it what a command on the host ended with.
-func (p commands) writeHost(res pipeline.Result, end pipeline.HostEnd) error {
+func (p commands) writeHost(res pipeline.Outcome, end pipeline.HostEnd) error {
 	all, err := json.Marshal(res)
 	if err != nil {
 		return err

@@ -201,7 +201,7 @@ type hostEntry struct {
 	Size int64  `json:"size_bytes"`
 }
 
-func (p commands) showDir(c *cli.Context, l pipeline.HostListing, res pipeline.Result) error {
+func (p commands) showDir(c *cli.Context, l pipeline.HostListing, res pipeline.Outcome) error {
 	all := []hostEntry{}
 	for _, e := range l.Entries {
 		all = append(all, hostEntry(e))
@@ -258,7 +258,7 @@ func (p commands) hostWrite(c *cli.Context) error {
 	})
 }
 
-func (p commands) showWritten(c *cli.Context, w pipeline.HostWritten, res pipeline.Result, did string, err error) error {
+func (p commands) showWritten(c *cli.Context, w pipeline.HostWritten, res pipeline.Outcome, did string, err error) error {
 	if err != nil {
 		return err
 	}

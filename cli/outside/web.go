@@ -159,7 +159,7 @@ func (p commands) webFetch(c *cli.Context) error {
 	})
 }
 
-func (p commands) showPage(c *cli.Context, f pipeline.Fetched, res pipeline.Result) error {
+func (p commands) showPage(c *cli.Context, f pipeline.Fetched, res pipeline.Outcome) error {
 	if c.Bool("json") {
 		page := readPage{Run: res.ID, Namespace: res.Namespace, URL: f.URL, Host: f.Host, Status: f.Status, Type: f.Type, Title: f.Title,
 			Canonical: f.Canonical, Note: f.Note, Untrusted: untrusted, Text: res.Stdout, Total: f.Total, Next: f.Next,

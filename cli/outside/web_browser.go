@@ -70,7 +70,7 @@ func (p commands) webBrowser(c *cli.Context) error {
 }
 
 // showBrowsed saves the picture and shows the rest.
-func (p commands) showBrowsed(c *cli.Context, b pipeline.Browsed, res pipeline.Result) error {
+func (p commands) showBrowsed(c *cli.Context, b pipeline.Browsed, res pipeline.Outcome) error {
 	file, err := p.savePicture(c.String("out"), b)
 	if err != nil {
 		return err

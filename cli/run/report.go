@@ -17,7 +17,7 @@ import (
 // Report writes what is to be said about a result to stderr, and makes the exit code of run.
 type Report struct {
 	*command.Streams
-	Result   pipeline.Result
+	Result   pipeline.Outcome
 	quiet    bool
 	inResult bool   // the output is in the result alone
 	saved    string // the directory with the artifacts
@@ -145,7 +145,7 @@ func (r Report) Unreached() {
 }
 
 // HowEnded says in a few words how a run ended.
-func HowEnded(res *pipeline.Result) string {
+func HowEnded(res *pipeline.Outcome) string {
 	switch res.Ended {
 	case backends.EndedOOM:
 		return "out of memory"

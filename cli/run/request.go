@@ -57,12 +57,9 @@ func request(in io.Reader, c *cli.Context) (pipeline.Request, error) {
 		Args:      what.args,
 		Command:   what.command,
 		Env:       c.StringSlice("env"),
-		Secrets:   c.StringSlice("secret"),
-		Typed:     true,
-		Output:    c.Int64("output"),
-		Backend:   c.String("backend"),
-		Profile:   c.String("profile"),
-		Require:   c.StringSlice("require"),
+		Reach:     pipeline.Reach{Secrets: c.StringSlice("secret"), Typed: true},
+		Bounds:    pipeline.Bounds{Output: c.Int64("output")},
+		Where:     pipeline.Where{Backend: c.String("backend"), Profile: c.String("profile"), Require: c.StringSlice("require")},
 	}
 	switch {
 	case c.Bool("no-network") && c.IsSet("allow"):

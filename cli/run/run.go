@@ -148,32 +148,32 @@ func (p commands) run(c *cli.Context) error {
 
 // execute runs the request of the command line. Its output goes to stdout and stderr while it
 // runs, unless it is to be in the result only.
-func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Result, error) {
+func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Outcome, error) {
 	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {
-		return pipeline.Result{}, exit.Usage("--grace 10", "--grace %v is no number of seconds from 0 to 86400", grace)
+		return pipeline.Outcome{}, exit.Usage("--grace 10", "--grace %v is no number of seconds from 0 to 86400", grace)
 	}
 	cfg, err := wiring.Load(c)
 	if err != nil {
-		return pipeline.Result{}, err
+		return pipeline.Outcome{}, err
 	}
 	if err := p.checkTTY(c, cfg); err != nil {
-		return pipeline.Result{}, err
+		return pipeline.Outcome{}, err
 	}
 	var person *console.Console // nobody is asked who could not answer
 	if cfg.Network == "ask" && !c.Bool("tty") {
 		person = console.Open()
 		defer person.Close()
 		if person == nil && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0 {
-			return pipeline.Result{}, exit.Fail("--allow DOMAIN names what it may reach, and --no-network is nothing; or start it where a person sees a terminal",
+			return pipeline.Outcome{}, exit.Fail("--allow DOMAIN names what it may reach, and --no-network is nothing; or start it where a person sees a terminal",
 				"network: ask wants a person asked about what it connects to, and there is no terminal to ask at")
 		}
 	}
 	request, err := requested(ctx, p.In, c)
 	if err != nil {
-		return pipeline.Result{}, err
+		return pipeline.Outcome{}, err
 	}
 	if len(request.GPUs) > 0 && cmp.Or(request.Backend, cfg.Backend) == "process" {
-		return pipeline.Result{}, exit.Usage("--backend docker, or --backend podman", "the backend process shows no graphics processors: containers can")
+		return pipeline.Outcome{}, exit.Usage("--backend docker, or --backend podman", "the backend process shows no graphics processors: containers can")
 	}
 	request.Stop = stop
 	if !c.Bool("json") {
@@ -194,7 +194,7 @@ func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	}
 	parts, err := wiring.New(ctx, cfg, why)
 	if err != nil {
-		return pipeline.Result{}, err
+		return pipeline.Outcome{}, err
 	}
 	defer func() {
 		if err := parts.Close(); err != nil {
@@ -209,7 +209,7 @@ func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	}
 	if c.Bool("tty") {
 		if err := p.passTerminal(tty, &request, cfg); err != nil {
-			return pipeline.Result{}, err
+			return pipeline.Outcome{}, err
 		}
 		defer tty.release()
 	}

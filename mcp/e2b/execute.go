@@ -80,8 +80,8 @@ func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out lines) pipeli
 	if language == "python" {
 		code = dedent(code)
 	}
-	p := pipeline.Request{Namespace: b.Namespace, Session: b.session(), Context: c.ID, Language: language, Code: []byte(code), Show: true, Client: "E2B SDK",
-		Env: environment(q.Env), EnvOnce: true, Charts: true, Whole: true}
+	p := pipeline.Request{Namespace: b.Namespace, Where: pipeline.Where{Session: b.session(), Context: c.ID}, Language: language, Code: []byte(code), Show: true, Client: "E2B SDK",
+		Env: environment(q.Env), EnvOnce: true, Streams: pipeline.Streams{Charts: true, Whole: true}}
 	p.Stdout, p.Stderr = &stream{to: out, kind: "stdout"}, &stream{to: out, kind: "stderr"}
 	p.Display = func(b kernel.Bundle) { out.send(resultOf(b, false)) }
 	p.Limits.Wall = s.cfg.Wall
@@ -106,7 +106,7 @@ func dedent(code string) string {
 }
 
 // finish sends what came of the code, and the end.
-func (l lines) finish(res pipeline.Result, err error) {
+func (l lines) finish(res pipeline.Outcome, err error) {
 	if res.Value != nil {
 		l.send(resultOf(res.Value, true))
 	}
@@ -117,7 +117,7 @@ func (l lines) finish(res pipeline.Result, err error) {
 }
 
 // failure returns the error that ended the code, or why it did not run; "" is none.
-func failure(res pipeline.Result, err error) (name, value, trace string) {
+func failure(res pipeline.Outcome, err error) (name, value, trace string) {
 	switch {
 	case err != nil:
 		return "ExecutionRefused", pipeline.PublicText(err), ""

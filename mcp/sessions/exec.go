@@ -151,7 +151,7 @@ func (s *Server) run(r *http.Request, st *state, c call, out events) (any, error
 }
 
 // resultOf returns the content of code that was run.
-func resultOf(tool string, res pipeline.Result) any {
+func resultOf(tool string, res pipeline.Outcome) any {
 	if res.Ended == "timeout" {
 		return failure(tool, codeTime, "the code was interrupted when its time was up")
 	}
@@ -165,7 +165,7 @@ func (s *Server) request(r *http.Request, st *state, c call) (q pipeline.Request
 		return q, failure(c.Tool, codeInput, "input must be an object: "+err.Error()), nil
 	}
 	id := r.PathValue("id")
-	q = pipeline.Request{Namespace: st.namespace, Session: id, Code: []byte(input.Code), Secrets: c.Secrets, Show: true}
+	q = pipeline.Request{Namespace: st.namespace, Where: pipeline.Where{Session: id}, Code: []byte(input.Code), Reach: pipeline.Reach{Secrets: c.Secrets}, Show: true}
 	if c.Tool == bashTool {
 		q.Code, q.Language = []byte(input.Command), validate.Shell
 		info, err := s.cfg.Pipeline.Session(st.namespace, id)
@@ -215,7 +215,7 @@ func unrun(tool string, err error) (any, error) {
 }
 
 // ranOf returns the result block's content of code that ran.
-func ranOf(tool string, res pipeline.Result) ran {
+func ranOf(tool string, res pipeline.Outcome) ran {
 	stdout, stderr := res.Stdout, res.Stderr
 	line := func(to *string, text string) {
 		if text == "" {

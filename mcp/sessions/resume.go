@@ -132,7 +132,7 @@ func (s *Server) over(st *state, id string) {
 }
 
 // ended returns what came of code that has run in the background.
-func (s *Server) ended(c call, res pipeline.Result) (any, error) {
+func (s *Server) ended(c call, res pipeline.Outcome) (any, error) {
 	if res.Refused != nil {
 		return unrun(c.Tool, res.Refused)
 	}

@@ -40,7 +40,7 @@ type Part struct {
 	Asks      *approval.Question `json:"asks,omitempty"`
 	Display   kernel.Bundle      `json:"display,omitempty"`
 	Event     *event.Event       `json:"event,omitempty"` // about a run that is watched
-	Result    *pipeline.Result   `json:"result,omitempty"`
+	Result    *pipeline.Outcome   `json:"result,omitempty"`
 }
 
 const maxCellBody = 24 << 20 // bytes of JSON: more than the longest code, written as most code can be
@@ -72,10 +72,10 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	defer out.Close()
 	out.send(Part{Run: id})
 	_, res, _ := pipeline.Do(ctx, a.c.Pipeline, pipeline.Request{ // what went wrong is in the result
-		ID: id, Namespace: info.Namespace, Session: info.ID, Code: []byte(c.Code), Name: c.Name, Artifacts: c.Artifacts,
-		Limits: backends.Limits{Wall: seconds(c.Timeout)},
-		Stdout: cellOutput{out, 0}, Stderr: cellOutput{out, 1},
-		Ask: func(_ context.Context, p *approval.Pending) { q := p.Question; out.send(Part{Asks: &q}) },
+		ID: id, Namespace: info.Namespace, Where: pipeline.Where{Session: info.ID}, Code: []byte(c.Code), Name: c.Name, Artifacts: c.Artifacts,
+		Bounds:  pipeline.Bounds{Limits: backends.Limits{Wall: seconds(c.Timeout)}},
+		Streams: pipeline.Streams{Stdout: cellOutput{out, 0}, Stderr: cellOutput{out, 1}},
+		Reach:   pipeline.Reach{Ask: func(_ context.Context, p *approval.Pending) { q := p.Question; out.send(Part{Asks: &q}) }},
 	})
 	out.end(res)
 }
@@ -147,7 +147,7 @@ func (o *parts) part(p Part) {
 
 // end sends what the stream has not got to of the output, since the pipeline does not wait for it when a
 // cell is interrupted, and the result.
-func (o *parts) end(res pipeline.Result) {
+func (o *parts) end(res pipeline.Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.over = true

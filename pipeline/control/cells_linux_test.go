@@ -63,7 +63,7 @@ func (r *running) create(language string) session.Info {
 }
 
 // exec runs a cell, and returns what it wrote with its result.
-func (r *running) exec(id, code string) (pipeline.Result, string) {
+func (r *running) exec(id, code string) (pipeline.Outcome, string) {
 	r.t.Helper()
 	var response strings.Builder
 	write := func(b []byte) error { response.Write(b); return nil }

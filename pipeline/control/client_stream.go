@@ -40,9 +40,9 @@ type Watcher struct {
 
 // Exec runs a cell. When ctx ends, the cell is cancelled, and nobody waits for what it still has to say: see
 // InterruptCell for that. An error that is no *Failure and no error of ctx is ErrCut, or of w.
-func (c *Client) Exec(ctx context.Context, id string, cell Cell, w Watcher) (pipeline.Result, error) {
+func (c *Client) Exec(ctx context.Context, id string, cell Cell, w Watcher) (pipeline.Outcome, error) {
 	cell.ID = id
-	var res *pipeline.Result
+	var res *pipeline.Outcome
 	err := follow(ctx, c, runCell, cell, func(p Part) error {
 		if res = p.Result; res != nil {
 			return errWhole
@@ -55,7 +55,7 @@ func (c *Client) Exec(ctx context.Context, id string, cell Cell, w Watcher) (pip
 	case err == nil:
 		err = ErrCut
 	}
-	return pipeline.Result{}, err
+	return pipeline.Outcome{}, err
 }
 
 // Watch calls f for what a run that is under way writes, shows and does, until it ends or f returns an error.

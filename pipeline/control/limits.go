@@ -89,7 +89,7 @@ type Value struct {
 
 const maxValueBody = 40 << 20 // bytes: more than the longest value that the pipeline carries
 
-func (a *API) bridge(ctx context.Context, v *Value) (pipeline.Result, error) {
+func (a *API) bridge(ctx context.Context, v *Value) (pipeline.Outcome, error) {
 	info, err := a.find(ctx, v.ID)
 	b := pipeline.Bridge{Namespace: info.Namespace, Session: info.ID, Key: v.Key, As: v.Key, Value: v.Value}
 	if err == nil && v.From != "" {
@@ -98,7 +98,7 @@ func (a *API) bridge(ctx context.Context, v *Value) (pipeline.Result, error) {
 		b.From, b.Key = from.ID, cmp.Or(v.Its, b.Key)
 	}
 	if err != nil {
-		return pipeline.Result{}, err
+		return pipeline.Outcome{}, err
 	}
 	_, res, err := pipeline.Do(ctx, a.c.Pipeline, b)
 	return res, err

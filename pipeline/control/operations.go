@@ -34,7 +34,7 @@ var (
 	EndSession     = &operation.Route[OfSession, session.Info]{Pattern: "DELETE /v1/sessions/{id}", Name: "end_session", Long: true, About: "Ends a session and all that runs in it."}
 	InspectSession = &operation.Route[OfSession, session.State]{Pattern: "GET /v1/sessions/{id}/state", Name: "inspect_session", Long: true,
 		About: "Shows the variables, files and environment of a session."}
-	PutValue = &operation.Route[Value, pipeline.Result]{Pattern: "POST /v1/sessions/{id}/bridge", Name: "bridge", Long: true, Max: maxValueBody,
+	PutValue = &operation.Route[Value, pipeline.Outcome]{Pattern: "POST /v1/sessions/{id}/bridge", Name: "bridge", Long: true, Max: maxValueBody,
 		About: "Puts a value into a session: a given one, or a variable of another session of the same namespace."}
 	CopyFile = &operation.Route[Copy, Copied]{Pattern: "POST /v1/sessions/{id}/copy", Name: "copy_file", Long: true,
 		About: "Copies a file between the host and a session, below directories that are allowed."}

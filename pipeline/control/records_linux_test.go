@@ -73,7 +73,7 @@ func TestRecords(t *testing.T) {
 // TestWatch: a person at the socket and one over the page follow what another one runs, and end it; the row says through what.
 func TestWatch(t *testing.T) {
 	p := overHTTP(t)
-	results := make(chan pipeline.Result, 1)
+	results := make(chan pipeline.Outcome, 1)
 	go func() {
 		res, _ := p.Exec(context.Background(), p.mine, Cell{Code: "echo first; while :; do sleep 0.05; done"}, Watcher{})
 		results <- res

@@ -39,7 +39,7 @@ type runMessage struct {
 	// From the server.
 	Taken  *bool            `json:"taken,omitempty"`  // whether the program got the signal
 	Beside *string          `json:"beside,omitempty"` // a name to look for beside the code
-	Result *pipeline.Result `json:"result,omitempty"` // the last message; its output went through the pipes
+	Result *pipeline.Outcome `json:"result,omitempty"` // the last message; its output went through the pipes
 
 	Failed    bool                `json:"failed,omitempty"`     // the result has no outcome
 	NoProgram *backends.NoProgram `json:"no_program,omitempty"` // why it has none, if it is that

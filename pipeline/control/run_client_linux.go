@@ -138,7 +138,7 @@ func (t *Taken) sendPipes(stop *pipeline.Stop) error {
 }
 
 // Do is pipeline.Do for the request that was offered. An error that is no *pipeline.Error is ErrLost.
-func (t *Taken) Do(ctx context.Context, q pipeline.Request) (pipeline.Result, error) {
+func (t *Taken) Do(ctx context.Context, q pipeline.Request) (pipeline.Outcome, error) {
 	defer t.conn.Close()
 	defer close(t.ended)
 	go t.feed(q.Stdin) // ends with the program, or with its input
@@ -173,7 +173,7 @@ func (t *Taken) Do(ctx context.Context, q pipeline.Request) (pipeline.Result, er
 		}
 	}
 	if err != nil {
-		return pipeline.Result{}, err
+		return pipeline.Outcome{}, err
 	}
 	res := *last.Result
 	if q.Stdout == nil {

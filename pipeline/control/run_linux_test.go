@@ -41,9 +41,9 @@ func TestHandedOver(t *testing.T) {
 	}{
 		{name: "streams", stdin: "in", out: "in\xff", errs: "err", ended: "exit", q: pipeline.Request{Code: []byte("cat; printf '\\377'; printf err >&2; exit 3")}},
 		{name: "no input", out: "none", ended: "ok", q: pipeline.Request{Code: []byte("cat; printf none")}},
-		{name: "no such layer", ended: "refused", refused: "nosuch", q: pipeline.Request{Code: []byte("echo"), Require: []string{"nosuch"}}},
+		{name: "no such layer", ended: "refused", refused: "nosuch", q: pipeline.Request{Code: []byte("echo"), Where: pipeline.Where{Require: []string{"nosuch"}}}},
 		{name: "no such program", ended: "refused", refused: "there is no program x", q: pipeline.Request{Command: []string{"x"}}},
-		{name: "nothing may be reached", out: "0", ended: "ok", q: pipeline.Request{Code: []byte("printf $#"), Allow: []string{}}},
+		{name: "nothing may be reached", out: "0", ended: "ok", q: pipeline.Request{Code: []byte("printf $#"), Reach: pipeline.Reach{Allow: []string{}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -179,14 +179,13 @@ func TestClientThatHangs(t *testing.T) {
 	r := run(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stuck, free := io.Pipe()
-	q := pipeline.Request{Language: "shell", Code: []byte("head -c 10000000 /dev/zero; sleep 1000"), Stdout: free, Stderr: io.Discard, Whole: true,
-		Stop: &pipeline.Stop{Grace: time.Hour}}
+	q := pipeline.Request{Language: "shell", Code: []byte("head -c 10000000 /dev/zero; sleep 1000"), Streams: pipeline.Streams{Stdout: free, Stderr: io.Discard, Whole: true, Stop: &pipeline.Stop{Grace: time.Hour}}}
 	taken := r.offer(alike, q)
 	if taken == nil {
 		t.Fatal("nobody took it")
 	}
 	type end struct {
-		res pipeline.Result
+		res pipeline.Outcome
 		err error
 	}
 	ended := make(chan end, 1)
@@ -256,7 +255,7 @@ func TestOfferToStrangers(t *testing.T) {
 func TestClientThatIsKilled(t *testing.T) {
 	r := run(t)
 	began, begun := io.Pipe()
-	q := pipeline.Request{Language: "shell", Code: []byte("echo; sleep 1000"), Stdout: begun, Stderr: io.Discard, Whole: true}
+	q := pipeline.Request{Language: "shell", Code: []byte("echo; sleep 1000"), Streams: pipeline.Streams{Stdout: begun, Stderr: io.Discard, Whole: true}}
 	taken := r.offer(alike, q)
 	if taken == nil {
 		t.Fatal("nobody took it")

@@ -20,6 +20,6 @@ type Taken struct{}
 func Offer(context.Context, string, func() string, pipeline.Request) *Taken { return nil }
 
 // Do is never called.
-func (*Taken) Do(context.Context, pipeline.Request) (pipeline.Result, error) {
-	return pipeline.Result{}, ErrLost
+func (*Taken) Do(context.Context, pipeline.Request) (pipeline.Outcome, error) {
+	return pipeline.Outcome{}, ErrLost
 }

@@ -109,7 +109,7 @@ type Interruption struct {
 }
 
 func (a *API) interruptRun(ctx context.Context, q *Interruption) (Late, error) {
-	var res pipeline.Result
+	var res pipeline.Outcome
 	p, r, err := a.runs(ctx, q.ID)
 	if err == nil {
 		_, res, err = pipeline.Do(ctx, p, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: q.Kill})

@@ -32,9 +32,9 @@ for name in ("%s",):
 `
 
 // begin runs code of an agent, and returns its run once its program is under way.
-func (s *server) begin(language, code string) (run string, wait func() pipeline.Result) {
+func (s *server) begin(language, code string) (run string, wait func() pipeline.Outcome) {
 	s.t.Helper()
-	ended := make(chan pipeline.Result, 1)
+	ended := make(chan pipeline.Outcome, 1)
 	go func() { ended <- s.ran("team", language, code) }()
 	hosttest.Until(s.t, "it runs", func() bool {
 		for _, r := range s.pipe.Running("team") {
@@ -44,7 +44,7 @@ func (s *server) begin(language, code string) (run string, wait func() pipeline.
 		}
 		return run != ""
 	})
-	return run, func() pipeline.Result { return <-ended }
+	return run, func() pipeline.Outcome { return <-ended }
 }
 
 // TestAnswerWhileAnAgentWaits: a person sees a question come up, with the code that asks, and answers it: by the mouse, and by keys alone.

@@ -207,7 +207,7 @@ func TestNamespaces(t *testing.T) {
 	session := s.pipe.Sessions("covert")[0].ID
 	question, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: "WHAT-IS-HIDDEN", Namespace: "covert"})
 	must(t, err)
-	ended := make(chan pipeline.Result, 1)
+	ended := make(chan pipeline.Outcome, 1)
 	go func() { ended <- s.ran("covert", "shell", "echo RUNS-HIDDEN; while ! [ -e /x ]; do sleep 0.05; done") }()
 	running := ""
 	hosttest.Until(t, "it runs", func() bool {

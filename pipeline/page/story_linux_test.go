@@ -33,8 +33,8 @@ func TestStoryShows(t *testing.T) {
 	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "team", Language: "python"})
 	must(t, err)
 	session := s.pipe.Sessions("team")[0].ID
-	cell := func(code string) pipeline.Result {
-		_, res, _ := pipeline.Do(t.Context(), s.pipe, pipeline.Request{Namespace: "team", Session: session, Code: []byte(code)})
+	cell := func(code string) pipeline.Outcome {
+		_, res, _ := pipeline.Do(t.Context(), s.pipe, pipeline.Request{Namespace: "team", Where: pipeline.Where{Session: session}, Code: []byte(code)})
 		return res
 	}
 	good, bad := cell(showing), cell("raise ValueError('<b>wrong</b>')")

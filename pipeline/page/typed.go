@@ -40,7 +40,7 @@ func (s *typed) watcher(began func(run string)) control.Watcher {
 }
 
 // end adds how it ended.
-func (s *typed) end(res pipeline.Result, err error) {
+func (s *typed) end(res pipeline.Outcome, err error) {
 	if res.Value != nil {
 		s.add(control.Part{Display: res.Value})
 	}
