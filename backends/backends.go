@@ -226,12 +226,17 @@ const (
 	EndedCancelled = "cancelled" // the caller's context
 )
 
+// End is how a command ended.
+type End struct {
+	Ended    string `json:"ended"`            // one of the Ended constants
+	ExitCode int    `json:"exit_code"`        // 128+signal for EndedSignal, as shells say it
+	Signal   string `json:"signal,omitempty"` // "SIGSEGV" for EndedSignal
+	Limit    string `json:"limit,omitempty"`  // "ram", "wall", "processes", "disk", "cpu", "sockets": the limit that ended it
+}
+
 // Result describes the end and the resource usage of one command.
 type Result struct {
-	Ended      string   // one of the Ended constants
-	ExitCode   int      // 128+signal for EndedSignal, as shells say it
-	Signal     string   // "SIGSEGV" for EndedSignal
-	Limit      string   // "ram", "wall", "processes", "disk", "cpu", "sockets": the limit that ended it
+	End
 	Hit        []string // limits that were reached without ending it: "processes", "disk", "ram"
 	Contained  Containment
 	Wall       time.Duration

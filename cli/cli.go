@@ -86,7 +86,7 @@ func (p *program) refused(path []string, f *exit.Error) {
 		return // it is another program's failure, or was said
 	}
 	if slices.Equal(path, []string{"run"}) {
-		_ = terminal.WriteJSON(p.Out, pipeline.Outcome{Ended: backends.EndedRefused, ExitCode: f.Code, Refused: &pipeline.Error{Reason: f.Text, Remedy: pipeline.Remedy{f.Hint}, Denied: true}}) // stderr has said it
+		_ = terminal.WriteJSON(p.Out, pipeline.Outcome{End: backends.End{Ended: backends.EndedRefused, ExitCode: f.Code}, Refused: &pipeline.Error{Reason: f.Text, Remedy: pipeline.Remedy{f.Hint}, Denied: true}}) // stderr has said it
 		return
 	}
 	var o struct {

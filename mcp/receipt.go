@@ -67,7 +67,7 @@ func receiptText(envelope []byte) (string, error) {
 			fmt.Fprintf(&text, "%s: %s\n", name, value)
 		}
 	}
-	end := endOf(pipeline.Outcome{Ended: r.Ended, ExitCode: r.ExitCode, Signal: r.Signal, Limit: r.Limit, WallMS: float64(r.Finished.Sub(r.Began).Microseconds()) / 1000})
+	end := endOf(pipeline.Outcome{End: r.End, Usage: pipeline.Usage{WallMS: float64(r.Finished.Sub(r.Began).Microseconds()) / 1000}})
 	fmt.Fprintf(&text, "receipt of run %s in namespace %s\n", r.Run, r.Namespace)
 	line("session", "%s", r.Session)
 	line("ran", "%s, %s, SHA-256 %s", r.Language, r.Name, r.CodeSHA256)

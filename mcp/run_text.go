@@ -230,8 +230,8 @@ func (t *runReport) artifacts() {
 			t.line("- %s", f)
 		}
 	}
-	if res.ArtifactsDropped > 0 {
-		t.line("%s left out: %s", count(res.ArtifactsDropped, "artifact"), res.ArtifactsWhy)
+	if res.Dropped > 0 {
+		t.line("%s left out: %s", count(res.Dropped, "artifact"), res.Why)
 	}
 	if res.ArtifactsFailed != "" {
 		t.line("artifacts could not all be saved: %s", res.ArtifactsFailed)

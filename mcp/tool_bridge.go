@@ -119,7 +119,7 @@ func (s *Server) keepExport(ctx context.Context, q pipeline.KeepFiles) (*answer,
 	}
 	f := &bridgeFacts{RequestID: res.ID}
 	s.runs.note(res.ID)
-	cached := runList([]results.Record{{ID: res.ID, Ended: res.Ended, Artifacts: res.Artifacts}})
+	cached := runList([]results.Record{{ID: res.ID, End: res.End, Artifacts: res.Artifacts}})
 	f.Artifacts = cached.facts.(*artifactsFacts).Runs[0].Artifacts
 	made := &answer{text: fmt.Sprintf("kept as request_id: %s\n%s\nwhat to do: get_artifacts with this request_id and the name returns it; execute_code takes it with \"files\"", res.ID, cached.text), facts: f}
 	for _, one := range f.Artifacts {

@@ -121,7 +121,7 @@ const (
 )
 
 // cell runs the code in its session.
-func (e *execution) cell(ctx context.Context, out *outcome, stdout, stderr io.Writer) error {
+func (e *execution) cell(ctx context.Context, out *programEnd, stdout, stderr io.Writer) error {
 	e.guard.Note(e.request.Env)
 	env := slices.Concat(e.request.Env, e.leases.Env(e.request.Secrets)) // these stay in its session
 	if len(env) > 0 {
@@ -161,7 +161,7 @@ func (e *execution) cell(ctx context.Context, out *outcome, stdout, stderr io.Wr
 		e.res.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
 	}
 	now := e.sandbox.Sample(true) // while its artifacts are collected, which takes about as long
-	out.measure = func(out *outcome) {
+	out.measure = func(out *programEnd) {
 		after := now()
 		out.CPU, out.PeakMemory = max(0, after.CPU-before.CPU), after.Memory
 		out.Lost = after.Lost - before.Lost
@@ -233,22 +233,22 @@ func sizeOf(b kernel.Bundle) int {
 func cellResult(out kernel.Outcome, guard *session.Guard) backends.Result {
 	switch out.Ended {
 	case "ok":
-		return backends.Result{Ended: backends.EndedOK}
+		return backends.Result{End: backends.End{Ended: backends.EndedOK}}
 	case "error":
-		return backends.Result{Ended: backends.EndedExit, ExitCode: 1}
+		return backends.Result{End: backends.End{Ended: backends.EndedExit, ExitCode: 1}}
 	case "exit":
 		if *out.Exit == 0 {
-			return backends.Result{Ended: backends.EndedOK}
+			return backends.Result{End: backends.End{Ended: backends.EndedOK}}
 		}
-		return backends.Result{Ended: backends.EndedExit, ExitCode: *out.Exit}
+		return backends.Result{End: backends.End{Ended: backends.EndedExit, ExitCode: *out.Exit}}
 	case "timeout":
-		return backends.Result{Ended: backends.EndedTimeout, Limit: "wall", ExitCode: 124}
+		return backends.Result{End: backends.End{Ended: backends.EndedTimeout, Limit: "wall", ExitCode: 124}}
 	case "cancelled":
-		return backends.Result{Ended: backends.EndedCancelled, ExitCode: 130}
+		return backends.Result{End: backends.End{Ended: backends.EndedCancelled, ExitCode: 130}}
 	}
 	res, err := guard.Kernel().Death()
 	if err != nil || res.Ended == backends.EndedCancelled {
-		return backends.Result{Ended: backends.EndedSignal, ExitCode: 137, Signal: "SIGKILL"}
+		return backends.Result{End: backends.End{Ended: backends.EndedSignal, ExitCode: 137, Signal: "SIGKILL"}}
 	}
 	return res
 }

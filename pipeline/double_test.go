@@ -94,7 +94,7 @@ func (b *fakeSandbox) Exec(ctx context.Context, c backends.Command, s backends.S
 	b.running.Add(1)
 	defer b.running.Add(-1)
 	b.command = c
-	out := backends.Result{Ended: backends.EndedOK, Contained: b.contained(), Warm: b.warm, Cold: b.cold, Lost: b.lost}
+	out := backends.Result{End: backends.End{Ended: backends.EndedOK}, Contained: b.contained(), Warm: b.warm, Cold: b.cold, Lost: b.lost}
 	args := slices.Clone(c.Args)
 	for i, a := range args {
 		if code, ok := b.mounted[a]; ok {

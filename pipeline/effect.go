@@ -126,7 +126,7 @@ func (r *run) end(ctx context.Context, act sealer) (Outcome, error) {
 // session's sandbox runs beside its interpreters.
 type task[T any] struct {
 	*run
-	out   *outcome        // of a program that do has run, nil without one
+	out   *programEnd     // of a program that do has run, nil without one
 	stage string          // whose errors its errors are
 	slots backends.Limits // whose CPU is what it takes of the queue; zero does not wait
 	wall  time.Duration   // of do; 0 is as long as its caller waits

@@ -22,7 +22,7 @@ const finishTimeout = 10 * time.Second
 
 // redact puts together the result's text. The streams were cleaned on their way, before they were
 // cut; scrub does the rest.
-func (e *execution) redact(out *outcome) {
+func (e *execution) redact(out *programEnd) {
 	e.res.Stdout, e.res.StdoutCut = out.stdout.contents()
 	e.res.Stderr, e.res.StderrCut = out.stderr.contents()
 	if out.measure != nil {
@@ -56,7 +56,7 @@ func (e *execution) seal(ctx context.Context) error {
 		e.note(event.ResourceExceeded, facts{"limit": e.res.Limit, "hit": e.res.Hit})
 	}
 	if n := len(e.res.Artifacts); n > 0 {
-		e.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": signer.Manifest{Artifacts: e.res.Artifacts}.SumsSHA256()})
+		e.note(event.ArtifactSigned, facts{"artifacts": n, "artifacts_sha256": e.res.SumsSHA256()})
 	}
 	e.captureOutput()
 	return e.signOutcome(ctx, e.out, e.inputs)
@@ -150,8 +150,8 @@ func (r *run) bare(e *Error) Outcome {
 	r.scrub()
 	return Outcome{
 		ID: res.ID, Namespace: res.Namespace, Language: r.clean(res.Language), Name: r.clean(res.Name),
-		Session: r.clean(res.Session), Backend: res.Backend, Profile: res.Profile, Ended: res.Ended, Refused: e,
-		Artifacts: []signer.Artifact{}, Egress: res.Egress, Layers: []backends.Layer{}, Timings: res.Timings, Warnings: res.Warnings,
+		Session: r.clean(res.Session), Backend: res.Backend, Profile: res.Profile, End: backends.End{Ended: res.Ended}, Refused: e,
+		Manifest: signer.Manifest{Artifacts: []signer.Artifact{}}, Egress: res.Egress, Layers: []backends.Layer{}, Timings: res.Timings, Warnings: res.Warnings,
 	}
 }
 

@@ -16,17 +16,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 )
 
-// outcome holds what a program left when all of its processes had ended.
-type outcome struct {
+// programEnd holds what a program left when all of its processes had ended.
+type programEnd struct {
 	backends.Result
 	stdout, stderr *stream
 	shows          *shows
-	measure        func(*outcome) // waits for a cell's usage; nil where it is known
-	readerWait     time.Duration  // see Stop.ReaderWait
+	measure        func(*programEnd) // waits for a cell's usage; nil where it is known
+	readerWait     time.Duration     // see Stop.ReaderWait
 }
 
-func newOutcome(keep int64, stdout, stderr io.Writer, whole bool, display func(kernel.Bundle)) *outcome {
-	return &outcome{stdout: newStream(keep, stdout, whole), stderr: newStream(keep, stderr, whole), shows: newShows(display)}
+func newOutcome(keep int64, stdout, stderr io.Writer, whole bool, display func(kernel.Bundle)) *programEnd {
+	return &programEnd{stdout: newStream(keep, stdout, whole), stderr: newStream(keep, stderr, whole), shows: newShows(display)}
 }
 
 // spared is a writer to a stream that keeps the beginning of an output: how much comes after that is counted elsewhere, where it can be.
@@ -45,7 +45,7 @@ func (s spared) Spare() *backends.Skip {
 }
 
 // pipes returns what a program writes its output to: secrets are taken out of that before it is cut. close lets out what they hold back.
-func (v redactor) pipes(o *outcome) (stdout, stderr io.Writer, close func() error) {
+func (v redactor) pipes(o *programEnd) (stdout, stderr io.Writer, close func() error) {
 	masked1, masked2 := v.unknown.writer(o.stdout), v.unknown.writer(o.stderr)
 	clean1, clean2 := v.writer(masked1), v.writer(masked2)
 	return spared{clean1, o.stdout}, spared{clean2, o.stderr}, func() error {
@@ -100,7 +100,7 @@ func (e *execution) perform(ctx context.Context) (none None, _ error) {
 }
 
 // loosen has slow readers of the whole output hold nothing up once the program has been ended.
-func (o *outcome) loosen() {
+func (o *programEnd) loosen() {
 	o.stdout.loosen()
 	o.stderr.loosen()
 }
@@ -120,7 +120,7 @@ func (c containment) holds(layers []string) error {
 // deliver waits until the caller's writers have all output of the result. It comes last, when the
 // sandbox and its slot in the queue are given back: a writer that blocks holds up only its own
 // caller, and only as long as that one wants to wait, or the run's Stop says.
-func (o *outcome) deliver(ctx context.Context) {
+func (o *programEnd) deliver(ctx context.Context) {
 	if o == nil {
 		return
 	}

@@ -17,7 +17,7 @@ import (
 
 // hints say what to type after a run that did not go as its caller wanted, where the reason is
 // that the sandbox shows and allows less than the host.
-func (e *execution) hints(out *outcome) []Remedy {
+func (e *execution) hints(out *programEnd) []Remedy {
 	p, res, q := e.p, e.res, e.request
 	var list []Remedy
 	add := func(text ...any) { list = append(list, text) }

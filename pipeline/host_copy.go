@@ -216,6 +216,6 @@ func (r *run) store(ctx context.Context, name string, most int64, content io.Rea
 	if err != nil {
 		return err
 	}
-	r.res.addArtifacts(m)
-	return r.p.cfg.Results.Put(ctx, results.Record{ID: r.res.ID, Namespace: r.res.Namespace, Session: r.res.Session, Name: r.res.Name, Ended: backends.EndedOK, Time: time.Now().UTC(), Result: []byte("{}"), Artifacts: r.res.Artifacts})
+	r.res.Manifest = m
+	return r.p.cfg.Results.Put(ctx, results.Record{ID: r.res.ID, Namespace: r.res.Namespace, Session: r.res.Session, Name: r.res.Name, End: backends.End{Ended: backends.EndedOK}, Time: time.Now().UTC(), Result: []byte("{}"), Artifacts: r.res.Artifacts})
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Install asks for packages. With a session they are that session's; else the namespace's. Result.Packages lists what was installed; a
-// package manager that fails is a Result whose Ended is "exit", with its output.
+// Install asks for packages. With a session they are that session's; else the namespace's. Outcome.Packages lists what was installed; a
+// package manager that fails is an Outcome whose Ended is "exit", with its output.
 type Install struct {
 	Namespace, Session, Language string
 	Backend                      string   // whose interpreter they are for; "" is the session's, or the default

@@ -23,7 +23,7 @@ type Job struct {
 	Began     time.Time `json:"began"`
 	Stdout    string    `json:"stdout_tail"` // the last of what it wrote so far, at most 4 KiB
 	Stderr    string    `json:"stderr_tail"`
-	Result    *Outcome   `json:"result,omitempty"` // once it is done
+	Result    *Outcome  `json:"result,omitempty"` // once it is done
 
 	Calls []ToolCall `json:"tool_calls,omitempty"` // of its session's tools, that wait for results: see Resume
 }

@@ -83,7 +83,7 @@ func (q Process) plan(_ context.Context, r *run) (action[None], error) {
 }
 
 // run has the program run in its session.
-func (q Process) run(ctx context.Context, r *run, s *session.Session, out *outcome) error {
+func (q Process) run(ctx context.Context, r *run, s *session.Session, out *programEnd) error {
 	stdout, stderr, end := r.pipes(out)
 	running, kill := context.WithCancel(ctx)
 	defer kill()

@@ -149,7 +149,7 @@ func (p *Pipeline) Processes(namespace, id string) []*RunningProcess {
 
 // Attach returns a reader of what the program writes from now on.
 func (r *RunningProcess) Attach() *Reader {
-	a := &Reader{of: r, parts: make(chan Output, 16), gone: make(chan struct{})}
+	a := &Reader{of: r, parts: make(chan Chunk, 16), gone: make(chan struct{})}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.readers = append(r.readers, a)
@@ -220,8 +220,8 @@ func (r *RunningProcess) Resize(size backends.Size) {
 	}
 }
 
-// Output is a part of what a program writes, not to be changed.
-type Output struct {
+// Chunk is a part of what a program writes, not to be changed.
+type Chunk struct {
 	Data     []byte
 	Terminal bool // it is what its terminal shows
 	Stderr   bool
@@ -235,7 +235,7 @@ type output struct {
 
 // Write waits for each reader until it has the part, or is gone.
 func (o output) Write(b []byte) (int, error) {
-	part := Output{slices.Clone(b), o.terminal, o.stderr}
+	part := Chunk{slices.Clone(b), o.terminal, o.stderr}
 	o.of.mu.Lock()
 	readers := slices.Clone(o.of.readers)
 	o.of.mu.Unlock()
@@ -251,25 +251,25 @@ func (o output) Write(b []byte) (int, error) {
 // Reader gets a program's output from a moment on. One that is not read holds the program up, as a pipe does: so it must be closed.
 type Reader struct {
 	of    *RunningProcess
-	parts chan Output
+	parts chan Chunk
 	gone  chan struct{}
 	once  sync.Once
 }
 
 // Next returns the next part. Its error is io.EOF after the last, and that of the context.
-func (a *Reader) Next(ctx context.Context) (Output, error) {
+func (a *Reader) Next(ctx context.Context) (Chunk, error) {
 	select {
 	case part := <-a.parts:
 		return part, nil
 	case <-ctx.Done():
-		return Output{}, context.Cause(ctx)
+		return Chunk{}, context.Cause(ctx)
 	case <-a.of.done:
 	}
 	select {
 	case part := <-a.parts:
 		return part, nil
 	default:
-		return Output{}, io.EOF
+		return Chunk{}, io.EOF
 	}
 }
 

@@ -14,7 +14,7 @@ const maxPackages = 1000
 
 // signOutcome signs the receipt of the run, and records its end with it. inputs are the files that we put into
 // the workspace, the script among them.
-func (r *run) signOutcome(ctx context.Context, out *outcome, inputs map[string]string) error {
+func (r *run) signOutcome(ctx context.Context, out *programEnd, inputs map[string]string) error {
 	ctx, cancel := outlast(ctx)
 	defer cancel()
 	if r.p.cfg.Keys != nil {
@@ -36,13 +36,13 @@ func (r *run) signOutcome(ctx context.Context, out *outcome, inputs map[string]s
 
 // receipt returns the receipt of what is handed out: output as it was redacted, and cut unless its caller got all. out is nil
 // where nothing ran in a sandbox of the run.
-func (r *run) receipt(out *outcome, inputs map[string]string) signer.Receipt {
+func (r *run) receipt(out *programEnd, inputs map[string]string) signer.Receipt {
 	res := &r.res
 	x := signer.Receipt{
 		Run: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
 		CodeSHA256: r.code, PolicySHA256: r.p.policy,
 		Backend: res.Backend, Profile: res.Profile, Layers: res.LayersInForce(), MissingLayers: res.missing(),
-		Ended: res.Ended, ExitCode: res.ExitCode, Signal: res.Signal, Limit: res.Limit,
+		End:   res.End,
 		Began: r.began, Finished: time.Now(),
 		StdoutSHA256: hash([]byte(res.Stdout)), StdoutBytes: int64(len(res.Stdout)),
 		StderrSHA256: hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)),

@@ -253,7 +253,7 @@ func (r *run) endFacts(inputs map[string]string) facts {
 	f.add("missing_layers", res.missing(), len(res.missing()))
 	f.add("unknown_tokens", r.unknown.all(), len(r.unknown.all()))
 	f.add("artifact_list", r.listArtifacts(), len(res.Artifacts))
-	f.add("artifacts_sha256", signer.Manifest{Artifacts: res.Artifacts}.SumsSHA256(), len(res.Artifacts))
+	f.add("artifacts_sha256", res.SumsSHA256(), len(res.Artifacts))
 	// A script is among them, and named elsewhere.
 	f.add("inputs", len(inputs)-r.own, len(inputs)-r.own)
 	f.add("inputs_sha256", hashNames(inputs), len(inputs)-r.own)

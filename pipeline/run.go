@@ -90,7 +90,7 @@ func (p *Pipeline) begin(s subject) *run {
 	r.facts.add("session", s.session, len(s.session))
 	r.asker(s.client)
 	maps.Copy(r.facts, s.facts)
-	r.res = Outcome{ID: id, Namespace: orDefault(s.namespace), Session: s.session, Language: s.language, Name: s.name, Artifacts: []signer.Artifact{},
+	r.res = Outcome{ID: id, Namespace: orDefault(s.namespace), Session: s.session, Language: s.language, Name: s.name, Manifest: signer.Manifest{Artifacts: []signer.Artifact{}},
 		Egress: []egress.Record{}, Layers: []backends.Layer{}}
 	return r
 }
@@ -127,7 +127,7 @@ type execution struct {
 	displayFile string            // the file in which the driver leaves displays; "" without one
 	tree        *tree             // the host workspace before the program, if there is a writable one
 	staged      *signer.Staged    // its artifacts, which get their names when its end is in the log
-	out         *outcome          // nil until the program was begun
+	out         *programEnd       // nil until the program was begun
 	closed      chan error        // gets how it went that the sandbox was taken down
 }
 

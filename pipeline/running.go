@@ -78,7 +78,7 @@ func (u *under) enter(r *run, cancel context.CancelCauseFunc) (leave func()) {
 }
 
 // begin makes the program of an execution one that others can follow.
-func (l *live) begin(e *execution, out *outcome) {
+func (l *live) begin(e *execution, out *programEnd) {
 	sandbox := e.sandbox
 	l.code = func() []byte { return []byte(e.clean(string(e.unfenced))) }
 	l.out, l.use = [2]*stream{out.stdout, out.stderr}, func() backends.Usage { return sandbox.Usage() }

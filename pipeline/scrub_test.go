@@ -129,15 +129,15 @@ func TestScrubForgetsNothing(t *testing.T) {
 	shared := r.res
 	r.scrub()
 	left := slices.Compact(holders(reflect.ValueOf(r.res), "", secret))
-	want := []string{".ID", ".Namespace", ".Backend", ".Profile", ".Ended", ".Signal", ".Interrupted", ".Limit", ".Stdout", ".Stderr",
-		".Packages.Hash", ".Artifacts.SHA256", ".Layers.Name", ".Receipt"}
+	want := []string{".ID", ".Namespace", ".Backend", ".Profile", ".End.Ended", ".End.Signal", ".End.Limit", ".Interrupted", ".Output.Stdout", ".Output.Stderr",
+		".Packages.Hash", ".Manifest.Artifacts.SHA256", ".Layers.Name", ".Receipt"}
 	if !slices.Equal(left, want) {
 		t.Errorf("the secret is left in %q,\nwant %q", left, want)
 	}
 	if len(before) < 40 || slices.Contains(left, ".Hints") {
 		t.Errorf("only %d places held the secret: %q", len(before), before)
 	}
-	for _, path := range []string{".Refused.Remedy", ".Value key", ".Displays", ".Error.Traceback", ".Layers.Detail", ".StateLost", ".Hints", ".Egress.Decision.Reason"} {
+	for _, path := range []string{".Refused.Remedy", ".Shown.Value key", ".Shown.Displays", ".Shown.Error.Traceback", ".Layers.Detail", ".Shown.StateLost", ".Hints", ".Egress.Decision.Reason"} {
 		if !slices.Contains(before, path) {
 			t.Errorf("%s was not filled: %q", path, before)
 		}

@@ -35,7 +35,7 @@ func (e *execution) sign(ctx context.Context) {
 		Redact:    e.clean,
 	})
 	e.staged = staged
-	e.res.addArtifacts(m)
+	e.res.Manifest = m
 	if err != nil {
 		e.res.ArtifactsFailed = err.Error()
 	}

@@ -60,7 +60,7 @@ func (r *run) storeResult(ctx context.Context) {
 	if err == nil {
 		k := results.Record{
 			ID: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
-			Ended: res.Ended, ExitCode: res.ExitCode, Time: time.Now().UTC(), Result: text,
+			End: res.End, Time: time.Now().UTC(), Result: text,
 			Stdout: r.res.Stdout, Stderr: r.res.Stderr, StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Artifacts: res.Artifacts,
 		}
 		err = r.p.cfg.Results.Put(ctx, k)

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
 // Types of signed statements.
@@ -44,10 +46,7 @@ type Receipt struct {
 	Egress        []Contact `json:"egress"`
 	Packages      []string  `json:"packages,omitempty"`
 
-	Ended    string    `json:"ended"`
-	ExitCode int       `json:"exit_code"`
-	Signal   string    `json:"signal,omitempty"`
-	Limit    string    `json:"limit,omitempty"`
+	backends.End
 	Began    time.Time `json:"began"` // both in UTC
 	Finished time.Time `json:"finished"`
 

@@ -78,10 +78,10 @@ type Options struct {
 
 // Manifest lists the artifacts that Collect found.
 type Manifest struct {
-	Artifacts []Artifact `json:"artifacts"`         // by name, byte by byte
-	Skipped   int        `json:"skipped,omitempty"` // no regular files, or unreadable ones
-	Dropped   int        `json:"dropped,omitempty"` // over a cap
-	Why       string     `json:"why,omitempty"`     // "over the cap of 1000 files: 3; ..."
+	Artifacts []Artifact `json:"artifacts"`                   // by name, byte by byte
+	Skipped   int        `json:"artifacts_skipped,omitempty"` // no regular files, or unreadable ones
+	Dropped   int        `json:"artifacts_dropped,omitempty"` // over a cap
+	Why       string     `json:"artifacts_why,omitempty"`     // "over the cap of 1000 files: 3; ..."
 }
 
 // Collect is Stage, with what it staged saved.

@@ -70,7 +70,7 @@ func (s *bareSandbox) Exec(ctx context.Context, cmd backends.Command, streams ba
 	if c.ProcessState == nil {
 		return backends.Result{}, err
 	}
-	r := backends.Result{Ended: backends.EndedOK, ExitCode: c.ProcessState.ExitCode()}
+	r := backends.Result{End: backends.End{Ended: backends.EndedOK, ExitCode: c.ProcessState.ExitCode()}}
 	if r.ExitCode != 0 {
 		r.Ended = backends.EndedExit
 	}

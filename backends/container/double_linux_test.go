@@ -379,12 +379,12 @@ func (s *inner) Exec(ctx context.Context, cmd backends.Command, streams backends
 	case "sleep":
 		select {
 		case <-ctx.Done():
-			return backends.Result{Ended: backends.EndedCancelled, Contained: c}, nil
+			return backends.Result{End: backends.End{Ended: backends.EndedCancelled}, Contained: c}, nil
 		case <-s.closed:
-			return backends.Result{Ended: backends.EndedSignal, Contained: c}, nil
+			return backends.Result{End: backends.End{Ended: backends.EndedSignal}, Contained: c}, nil
 		}
 	}
-	return backends.Result{Ended: backends.EndedOK, Contained: c}, nil
+	return backends.Result{End: backends.End{Ended: backends.EndedOK}, Contained: c}, nil
 }
 
 func (s *inner) Files() backends.Files             { return nil }

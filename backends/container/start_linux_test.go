@@ -220,11 +220,11 @@ func TestLost(t *testing.T) {
 		want          backends.Result
 		err           string
 	}{
-		{"out of memory", "oom", nil, backends.Result{Ended: backends.EndedOOM, Limit: "ram", ExitCode: 137, Signal: "SIGKILL"}, ""},
+		{"out of memory", "oom", nil, backends.Result{End: backends.End{Ended: backends.EndedOOM, Limit: "ram", ExitCode: 137, Signal: "SIGKILL"}}, ""},
 		{"the init ended", "die", nil, backends.Result{}, "while it ran: it ended with code 6"},
 		{"before the program began", "die unseen", nil, backends.Result{}, "is gone: it ended with code 5"},
 		{"removed by somebody", "sleep", func(d *double, s *sandbox) { d.Remove(context.Background(), s.handle.id) }, backends.Result{}, "it was killed"},
-		{"closed", "sleep", func(_ *double, s *sandbox) { s.Close() }, backends.Result{Ended: backends.EndedSignal, ExitCode: 137, Signal: "SIGKILL"}, ""},
+		{"closed", "sleep", func(_ *double, s *sandbox) { s.Close() }, backends.Result{End: backends.End{Ended: backends.EndedSignal, ExitCode: 137, Signal: "SIGKILL"}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newDouble()

@@ -64,7 +64,7 @@ func (b *bare) Exec(ctx context.Context, cmd backends.Command, streams backends.
 		case <-ctx.Done():
 			syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 			<-ended
-			return backends.Result{Ended: backends.EndedCancelled}, nil
+			return backends.Result{End: backends.End{Ended: backends.EndedCancelled}}, nil
 		case err := <-ended:
 			syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 			return b.result(c, err)
@@ -79,11 +79,11 @@ func (b *bare) result(c *exec.Cmd, err error) (backends.Result, error) {
 	}
 	switch status := c.ProcessState.Sys().(syscall.WaitStatus); {
 	case status.Signaled():
-		return backends.Result{Ended: backends.EndedSignal, ExitCode: 128 + int(status.Signal())}, nil
+		return backends.Result{End: backends.End{Ended: backends.EndedSignal, ExitCode: 128 + int(status.Signal())}}, nil
 	case status.ExitStatus() != 0:
-		return backends.Result{Ended: backends.EndedExit, ExitCode: status.ExitStatus()}, nil
+		return backends.Result{End: backends.End{Ended: backends.EndedExit, ExitCode: status.ExitStatus()}}, nil
 	}
-	return backends.Result{Ended: backends.EndedOK}, nil
+	return backends.Result{End: backends.End{Ended: backends.EndedOK}}, nil
 }
 
 func (b *bare) Files() backends.Files                            { return nil }

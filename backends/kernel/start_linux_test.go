@@ -53,7 +53,7 @@ func (r *rogue) Exec(ctx context.Context, _ backends.Command, streams backends.S
 	streams.Begun(backends.Containment{})
 	go r.say(theirs)
 	<-ctx.Done()
-	return backends.Result{Ended: backends.EndedCancelled}, nil
+	return backends.Result{End: backends.End{Ended: backends.EndedCancelled}}, nil
 }
 
 // TestRogue is about drivers that are no longer ours: they are killed, and that is all.

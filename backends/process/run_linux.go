@@ -157,7 +157,7 @@ func (s *sandbox) ended(m launch.Message) end {
 
 // outcome converts the end to a Result.
 func (s *sandbox) outcome(e end, w *watcher) backends.Result {
-	r := backends.Result{Ended: e.reason, Limit: e.limit, CPU: max(e.cpu, time.Duration(w.cpu.Load())), PeakMemory: max(e.rss, w.peak.Load()), Lost: e.lost}
+	r := backends.Result{End: backends.End{Ended: e.reason, Limit: e.limit}, CPU: max(e.cpu, time.Duration(w.cpu.Load())), PeakMemory: max(e.rss, w.peak.Load()), Lost: e.lost}
 	kills := int64(0)
 	if s.cgroup != nil {
 		kills = s.cgroup.OOMKills()

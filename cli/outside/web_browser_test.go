@@ -19,7 +19,7 @@ import (
 func TestShowBrowsed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	b := pipeline.Browsed{Late: "nothing matched", Picture: []byte("PNG"), Host: "ok.test", Status: 410, Total: 100}
-	res := pipeline.Outcome{Stdout: "some text"}
+	res := pipeline.Outcome{Output: pipeline.Output{Stdout: "some text"}}
 	for i := range maxMissing + 10 {
 		res.Egress = append(res.Egress, egress.Record{Decision: egress.Decision{Name: fmt.Sprint("h", i, ".test"), Reason: "it may not"}})
 	}

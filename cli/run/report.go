@@ -100,8 +100,8 @@ func (r Report) notes() {
 			r.Say("artifact %s is withheld: %s", terminal.Visible(a.Name), terminal.Visible(a.Withheld))
 		}
 	}
-	if res.ArtifactsDropped > 0 {
-		r.Say("%d artifacts were left out: %s", res.ArtifactsDropped, terminal.Visible(res.ArtifactsWhy))
+	if res.Dropped > 0 {
+		r.Say("%d artifacts were left out: %s", res.Dropped, terminal.Visible(res.Why))
 	}
 	r.Unreached()
 	for _, h := range res.Hints {

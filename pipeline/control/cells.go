@@ -40,7 +40,7 @@ type Part struct {
 	Asks      *approval.Question `json:"asks,omitempty"`
 	Display   kernel.Bundle      `json:"display,omitempty"`
 	Event     *event.Event       `json:"event,omitempty"` // about a run that is watched
-	Result    *pipeline.Outcome   `json:"result,omitempty"`
+	Result    *pipeline.Outcome  `json:"result,omitempty"`
 }
 
 const maxCellBody = 24 << 20 // bytes of JSON: more than the longest code, written as most code can be

@@ -37,8 +37,8 @@ type runMessage struct {
 	Cancel string  `json:"cancel,omitempty"` // why the run is to end
 	Found  *beside `json:"found,omitempty"`  // the answer to Beside
 	// From the server.
-	Taken  *bool            `json:"taken,omitempty"`  // whether the program got the signal
-	Beside *string          `json:"beside,omitempty"` // a name to look for beside the code
+	Taken  *bool             `json:"taken,omitempty"`  // whether the program got the signal
+	Beside *string           `json:"beside,omitempty"` // a name to look for beside the code
 	Result *pipeline.Outcome `json:"result,omitempty"` // the last message; its output went through the pipes
 
 	Failed    bool                `json:"failed,omitempty"`     // the result has no outcome

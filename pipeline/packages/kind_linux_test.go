@@ -46,7 +46,7 @@ func (i inImage) Exec(_ context.Context, _ backends.Command, to backends.Streams
 		return backends.Result{}, errors.New("no such program")
 	}
 	io.WriteString(to.Stdout, i.reported+"\n")
-	return backends.Result{Ended: backends.EndedOK}, nil
+	return backends.Result{End: backends.End{Ended: backends.EndedOK}}, nil
 }
 
 func (inImage) Close() error { return nil }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
@@ -26,13 +27,12 @@ const (
 // metadata describes a run's directory, without what may be large. Names are any bytes, which
 // JSON can't hold as text.
 type metadata struct {
-	ID         string    `json:"id"`
-	Namespace  string    `json:"namespace"`
-	Session    string    `json:"session,omitempty"`
-	Language   string    `json:"language"`
-	Name       []byte    `json:"name"`
-	Ended      string    `json:"ended"`
-	ExitCode   int       `json:"exit_code"`
+	ID        string `json:"id"`
+	Namespace string `json:"namespace"`
+	Session   string `json:"session,omitempty"`
+	Language  string `json:"language"`
+	Name      []byte `json:"name"`
+	backends.End
 	Time       time.Time `json:"time"`
 	StdoutCut  int64     `json:"stdout_cut"`
 	StderrCut  int64     `json:"stderr_cut"`
@@ -49,7 +49,7 @@ type file struct {
 func newMetadata(r Record) metadata {
 	h := metadata{
 		ID: r.ID, Namespace: r.Namespace, Session: r.Session, Language: r.Language, Name: []byte(r.Name),
-		Ended: r.Ended, ExitCode: r.ExitCode, Time: r.Time, StdoutCut: r.StdoutCut, StderrCut: r.StderrCut,
+		End: r.End, Time: r.Time, StdoutCut: r.StdoutCut, StderrCut: r.StderrCut,
 		StdoutMIME: textMIME(r.Stdout), StderrMIME: textMIME(r.Stderr),
 	}
 	for _, a := range r.Artifacts {
@@ -62,7 +62,7 @@ func newMetadata(r Record) metadata {
 func (h metadata) record() Record {
 	r := Record{
 		ID: h.ID, Namespace: h.Namespace, Session: h.Session, Language: h.Language, Name: string(h.Name),
-		Ended: h.Ended, ExitCode: h.ExitCode, Time: h.Time, StdoutCut: h.StdoutCut, StderrCut: h.StderrCut,
+		End: h.End, Time: h.Time, StdoutCut: h.StdoutCut, StderrCut: h.StderrCut,
 	}
 	for _, f := range h.Artifacts {
 		f.Artifact.Name = string(f.Name)

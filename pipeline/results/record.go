@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -17,10 +18,9 @@ type Record struct {
 	ID                 string // a ULID
 	Namespace, Session string
 	Language, Name     string
-	Ended              string
-	ExitCode           int
-	Time               time.Time
-	Result             json.RawMessage // the whole result, as it was handed out
+	backends.End
+	Time   time.Time
+	Result json.RawMessage // the whole result, as it was handed out
 
 	Stdout, Stderr       string // any bytes
 	StdoutCut, StderrCut int64  // bytes that are missing at the end

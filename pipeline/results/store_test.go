@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/oklog/ulid/v2"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -61,7 +62,7 @@ func save(t testing.TB, s *Store, id, name, content string) signer.Artifact {
 
 func small(id string) Record {
 	return Record{
-		ID: id, Namespace: "team", Session: "s", Language: "python", Name: "a.py", Ended: "exit", ExitCode: 3,
+		ID: id, Namespace: "team", Session: "s", Language: "python", Name: "a.py", End: backends.End{Ended: "exit", ExitCode: 3},
 		Time: time.Unix(1e9, 5).UTC(), Result: json.RawMessage(`{"a":1}`), Stdout: "out \xff", Stderr: "err",
 		StdoutCut: 7, StderrCut: 8, Artifacts: []signer.Artifact{{Name: "x", Size: 1, SHA256: "00", MIME: "m", Withheld: "a secret is in it"}},
 	}

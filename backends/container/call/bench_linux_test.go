@@ -37,7 +37,7 @@ type idle struct{ backends.Sandbox }
 
 func (idle) Exec(_ context.Context, _ backends.Command, s backends.Streams) (backends.Result, error) {
 	s.Begun(held)
-	return backends.Result{Ended: backends.EndedOK}, nil
+	return backends.Result{End: backends.End{Ended: backends.EndedOK}}, nil
 }
 
 // BenchmarkExec measures what the connection adds to a command with all three streams.

@@ -63,7 +63,7 @@ func TestExec(t *testing.T) {
 		if got, want := out.String(), "\xff\xfe \n|\x80e|in"; got != want || errs.String() != "oops\n" {
 			t.Errorf("got %q and %q, want %q and an oops", got, errs.String(), want)
 		}
-		want := backends.Result{Ended: backends.EndedExit, ExitCode: 7, Hit: []string{"disk"}, Contained: held, PeakMemory: 1 << 20, Wall: r.Wall}
+		want := backends.Result{End: backends.End{Ended: backends.EndedExit, ExitCode: 7}, Hit: []string{"disk"}, Contained: held, PeakMemory: 1 << 20, Wall: r.Wall}
 		if !reflect.DeepEqual(r, want) || r.Wall <= 0 {
 			t.Errorf("got %+v, want %+v", r, want)
 		}

@@ -65,7 +65,7 @@ func say(w http.ResponseWriter, words ...any) {
 // TestLies: a message that our init does not send ends the connection.
 func TestLies(t *testing.T) {
 	begun := response{Begun: &held}
-	ok := backends.Result{Ended: backends.EndedOK}
+	ok := backends.Result{End: backends.End{Ended: backends.EndedOK}}
 	result := func(change func(*backends.Result)) []any {
 		r := ok
 		change(&r)
@@ -121,7 +121,7 @@ func TestUnended(t *testing.T) {
 				http.NewResponseController(w).Flush()
 				stderr(r)
 			}
-			say(w, response{Begun: &held}, trailer{Result: &backends.Result{Ended: backends.EndedOK}})
+			say(w, response{Begun: &held}, trailer{Result: &backends.Result{End: backends.End{Ended: backends.EndedOK}}})
 		})
 		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{Stderr: io.Discard})
 		if !errors.Is(err, ErrLost) || r.Ended != "" {
@@ -135,7 +135,7 @@ func TestUnended(t *testing.T) {
 func TestBelieved(t *testing.T) {
 	c := backends.Containment{Backend: "b\x1b[2J", Layers: []backends.Layer{{Name: backends.LayerPID, Detail: strings.Repeat("x", 1<<20/2)}}}
 	_, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
-		say(w, response{Begun: &c}, trailer{Result: &backends.Result{Ended: backends.EndedOK, Wall: 100 * time.Hour, Contained: backends.Containment{Profile: "other"}}})
+		say(w, response{Begun: &c}, trailer{Result: &backends.Result{End: backends.End{Ended: backends.EndedOK}, Wall: 100 * time.Hour, Contained: backends.Containment{Profile: "other"}}})
 	})
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{})
 	if err != nil {
@@ -303,7 +303,7 @@ func FuzzConn(f *testing.F) {
 
 // FuzzAnswer has any bytes be the answer to all that is asked.
 func FuzzAnswer(f *testing.F) {
-	for _, m := range []response{{Begun: &held}, {Result: &backends.Result{Ended: "ok"}}, {File: &fileEntry{Name: []byte("x")}}, {Done: true}, {Failure: &failure{Text: "x"}}} {
+	for _, m := range []response{{Begun: &held}, {Result: &backends.Result{End: backends.End{Ended: "ok"}}}, {File: &fileEntry{Name: []byte("x")}}, {Done: true}, {Failure: &failure{Text: "x"}}} {
 		var b bytes.Buffer
 		write(&b, m)
 		f.Add(b.Bytes())

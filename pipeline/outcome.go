@@ -22,44 +22,27 @@ type Outcome struct {
 	Name      string `json:"name"`
 	Backend   string `json:"backend" redact:"-"`
 	Profile   string `json:"profile" redact:"-"`
+	Session   string `json:"session,omitempty"`
 
-	Ended    string `json:"ended" redact:"-"` // one of the Ended constants of backends
-	ExitCode int    `json:"exit_code"`
-	Signal   string `json:"signal,omitempty" redact:"-"`
+	backends.End `redact:"-"`
 	// Interrupted is the signal by which the caller asked the program to end, SIGINT or SIGTERM: see Stop.
 	Interrupted string `json:"interrupted,omitempty" redact:"-"`
 
-	Limit   string   `json:"limit,omitempty" redact:"-"` // the limit that ended it
-	Hit     []string `json:"hit,omitempty"`              // limits that it ran into
+	Hit     []string `json:"hit,omitempty"` // limits that it ran into
 	Refused *Error   `json:"refused,omitempty"`
 
-	Stdout    string `json:"stdout" redact:"-"`
-	Stderr    string `json:"stderr" redact:"-"`
-	StdoutCut int64  `json:"stdout_cut"` // bytes that are missing at the end
-	StderrCut int64  `json:"stderr_cut"`
+	Output
+	Shown
+	Packages []packages.Package `json:"packages,omitempty"` // what was installed
 
-	Session   string             `json:"session,omitempty"`
-	Value     kernel.Bundle      `json:"value,omitempty" redact:"cut"`    // of the last expression; see Request.Show
-	Displays  []kernel.Bundle    `json:"displays,omitempty" redact:"cut"` // what the code showed: images, tables
-	Error     *kernel.Error      `json:"error,omitempty"`                 // that ended a session's code
-	StateLost string             `json:"state_lost,omitempty"`            // why a session's variables are gone
-	Packages  []packages.Package `json:"packages,omitempty"`              // what was installed
-
-	Artifacts        []signer.Artifact `json:"artifacts"`
-	ArtifactsSkipped int               `json:"artifacts_skipped,omitempty"` // things that are no regular files
-	ArtifactsDropped int               `json:"artifacts_dropped,omitempty"` // files beyond the caps
-	ArtifactsWhy     string            `json:"artifacts_why,omitempty"`
+	signer.Manifest
 	// ArtifactsFailed says why artifacts could not be read or saved. The run itself stands.
 	ArtifactsFailed string `json:"artifacts_failed,omitempty"`
 
-	Egress     []egress.Record  `json:"egress"`
-	Layers     []backends.Layer `json:"layers"`
-	Timings    Timings          `json:"timings"`
-	WallMS     float64          `json:"wall_ms"`        // of the program alone
-	CPUMS      float64          `json:"cpu_ms"`         // user and system, of all of its processes
-	PeakMemory int64            `json:"peak_memory"`    // bytes
-	Warm       bool             `json:"warm,omitempty"` // what ran it stood ready; never of a session's code
-	Cold       string           `json:"cold,omitempty"` // why not, where things are kept ready: "PYTHONPATH is read when Python starts"
+	Egress  []egress.Record  `json:"egress"`
+	Layers  []backends.Layer `json:"layers"`
+	Timings Timings          `json:"timings"`
+	Usage
 
 	// Receipt is a DSSE envelope that says all this, signed; see signer.Receipt.
 	Receipt json.RawMessage `json:"receipt,omitempty" redact:"-"`
@@ -68,6 +51,31 @@ type Outcome struct {
 	Warnings []Remedy `json:"warnings,omitempty"`
 
 	late bool // see LateRow
+}
+
+// Output is what a program wrote, as far as it is kept.
+type Output struct {
+	Stdout    string `json:"stdout" redact:"-"`
+	Stderr    string `json:"stderr" redact:"-"`
+	StdoutCut int64  `json:"stdout_cut"` // bytes that are missing at the end
+	StderrCut int64  `json:"stderr_cut"`
+}
+
+// Shown is what code led to beside its output: see Request.Show.
+type Shown struct {
+	Value     kernel.Bundle   `json:"value,omitempty" redact:"cut"`    // of the last expression
+	Displays  []kernel.Bundle `json:"displays,omitempty" redact:"cut"` // images, tables
+	Error     *kernel.Error   `json:"error,omitempty"`                 // that ended a session's code
+	StateLost string          `json:"state_lost,omitempty"`            // why a session's variables are gone
+}
+
+// Usage is what a program took.
+type Usage struct {
+	WallMS     float64 `json:"wall_ms"`        // of the program alone
+	CPUMS      float64 `json:"cpu_ms"`         // user and system, of all of its processes
+	PeakMemory int64   `json:"peak_memory"`    // bytes
+	Warm       bool    `json:"warm,omitempty"` // what ran it stood ready; never of a session's code
+	Cold       string  `json:"cold,omitempty"` // why not, where things are kept ready: "PYTHONPATH is read when Python starts"
 }
 
 // Timings are the stages of a run, in microseconds. Start is the sandbox, with what is copied into
@@ -102,16 +110,9 @@ func (r Outcome) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-func (r *Outcome) addArtifacts(m signer.Manifest) {
-	r.Artifacts = append([]signer.Artifact{}, m.Artifacts...)
-	r.ArtifactsSkipped, r.ArtifactsDropped, r.ArtifactsWhy = m.Skipped, m.Dropped, m.Why
-}
-
 func (r *Outcome) addOutcome(out backends.Result) {
-	r.Ended, r.ExitCode, r.Signal = out.Ended, out.ExitCode, out.Signal
-	r.Limit, r.Hit = out.Limit, out.Hit
-	r.WallMS, r.CPUMS, r.PeakMemory = milliseconds(out.Wall), milliseconds(out.CPU), out.PeakMemory
-	r.Warm, r.Cold = out.Warm, out.Cold
+	r.End, r.Hit = out.End, out.Hit
+	r.Usage = Usage{milliseconds(out.Wall), milliseconds(out.CPU), out.PeakMemory, out.Warm, out.Cold}
 	r.Layers = append(r.Layers, out.Contained.Layers...)
 }
 
