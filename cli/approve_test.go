@@ -22,7 +22,7 @@ import (
 // typed runs a command line that answers questions.
 func typed(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	p := &program{&command.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}}
+	p := &program{Streams: &command.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}}
 	app := p.app()
 	line, err := cmdline.Parse(app, append([]string{"sandboxmcp"}, args...))
 	if err == nil {

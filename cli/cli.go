@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -47,7 +48,11 @@ With --json, what went wrong is on standard output, too: {"refused":{"reason":".
 
 // Main runs one command line, args[0] being the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &program{command.NewStreams(stdin, stdout, stderr)}
+	p := &program{Streams: command.NewStreams(stdin, stdout, stderr)}
+	return p.main(args, stdout)
+}
+
+func (p *program) main(args []string, stdout io.Writer) int {
 	defer p.Close()
 	app := p.app()
 	path, asked := cmdline.AsksJSON(app, args)
@@ -101,7 +106,10 @@ func (p *program) refused(path []string, f *exit.Error) {
 }
 
 // program is one invocation.
-type program struct{ *command.Streams }
+type program struct {
+	*command.Streams
+	idle time.Duration // after which a server gives up sandboxes that no run has asked for; 0 is the pool's own. A test has less time
+}
 
 func (p *program) app() *cli.App {
 	commands := []*cli.Command{

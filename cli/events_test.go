@@ -40,7 +40,7 @@ func events(ctx context.Context, args ...string) (code int, stdout, stderr strin
 }
 
 func eventsTo(ctx context.Context, out, errs io.Writer, args ...string) int {
-	p := &program{&command.Streams{In: strings.NewReader(""), Out: out, Err: errs}}
+	p := &program{Streams: &command.Streams{In: strings.NewReader(""), Out: out, Err: errs}}
 	app := p.app()
 	line, err := cmdline.Parse(app, append([]string{"sandboxmcp", "events"}, args...))
 	if err == nil {

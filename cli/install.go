@@ -27,7 +27,7 @@ func (p *program) installCommand() *cli.Command {
 sandbox that reaches the configured registries and nothing else; its packages' own install scripts do not run unless
 packages.scripts is set. It needs no server, and those that run show the packages to what they start from then on.
 
-What was fetched and unpacked is kept, up to packages.cache_mb, for whoever installs the same from the same registries with the
+What was fetched and unpacked is kept, up to 2 GB, for whoever installs the same from the same registries with the
 same credentials, in whatever namespace, session or server. The registries are asked each time what the newest versions are.
 
 The exit code is 1 if the package manager fails; nothing has changed then.

@@ -15,8 +15,10 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/cli/command"
 )
 
 // serveMeasured is the program's serve. On each byte from descriptor 3 it collects its garbage and writes to
@@ -38,7 +40,8 @@ func serveMeasured() int {
 			}
 		}
 	}()
-	return Main([]string{"sandboxmcp", "serve", "--structured"}, os.Stdin, os.Stdout, os.Stderr)
+	p := &program{command.NewStreams(os.Stdin, os.Stdout, os.Stderr), time.Second}
+	return p.main([]string{"sandboxmcp", "serve", "--structured"}, os.Stdout)
 }
 
 // measured is a running serveMeasured, of which clients can ask several things at once.
@@ -70,7 +73,7 @@ func startMeasured(t *testing.T) *measured {
 			t.Fatal(err)
 		}
 	}
-	settings := "max_concurrent: 16\npool: {max: 32, memory_mb: 512, idle_seconds: 1}\nkeep: {max_mb: 1}\n"
+	settings := "max_concurrent: 16\nkeep: {max_mb: 1}\n"
 	if err := os.WriteFile(filepath.Join(s.home, "sandboxmcp", "config.yaml"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}

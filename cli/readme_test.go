@@ -30,7 +30,7 @@ func readmes(t *testing.T, f func(path, text string)) {
 
 // TestReadmeCommands types each line of a README that begins with a prompt: its commands and flags exist.
 func TestReadmeCommands(t *testing.T) {
-	app := (&program{&command.Streams{Out: io.Discard, Err: io.Discard}}).app()
+	app := (&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app()
 	typed := 0
 	readmes(t, func(path, text string) {
 		lines := strings.Split(text, "\n")

@@ -53,7 +53,7 @@ func TestReference(t *testing.T) {
 // reference is the commands and settings in Markdown.
 func reference() string {
 	var b strings.Builder
-	app := (&program{&command.Streams{Out: io.Discard, Err: io.Discard}}).app()
+	app := (&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app()
 	b.WriteString("\n## Commands\n\nGlobal flags, before or after the command:\n\n")
 	writeTerms(&b, manualHead(app)[2].Terms...)
 	for _, s := range commandSections(app)[1:] {

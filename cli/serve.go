@@ -31,8 +31,7 @@ func (p *program) serveCommand() *cli.Command {
   {"mcpServers": {"sandboxmcp": {"command": "sandboxmcp", "args": ["serve"]}}}
 
 Answers are text and images. Many clients hand structuredContent to their model instead of these, so a client gets it, and
-outputSchema, only if it is known to hand on both. --structured gives it to every client, as programs want it; so do
-structured: true in the configuration and SANDBOXMCP_STRUCTURED=on.
+outputSchema, only if it is known to hand on both. --structured gives it to every client, as programs want it.
 
 A tool that the configuration has off (web.enabled, host.enabled) is listed in a few words, which say who can turn it on;
 with --tools on it is not listed. The configuration is read once, when the server starts.
@@ -48,7 +47,7 @@ With --listen, or http.listen in the configuration, it answers over HTTP: client
 old ones at /sse, one operation at /v1/tools/NAME, and the people's API below /v1 (/v1/openapi.json describes it); /healthz and /readyz
 tell whether it lives. ADDRESS is HOST:PORT, unix:PATH or systemd, which is the socket that
 systemd passes; without http.tls_cert it must be of this machine. Each client needs a token: sandboxmcp token create makes one.
-SIGTERM ends it when the requests under way have ended, after http.drain_seconds at most.
+SIGTERM ends it when the requests under way have ended, after ten seconds at most.
 
 Example: sandboxmcp serve --namespace my-agent
 Example: sandboxmcp serve --listen 127.0.0.1:8750`,
@@ -60,7 +59,7 @@ Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
 			&cli.StringFlag{Name: "skills", Usage: "give clients the skills in `DIR`, each a directory with a SKILL.md, as resources and prompts", DefaultText: command.Configured},
-			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too", DefaultText: command.Configured},
+			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too"},
 		},
 		Action: command.NoWords(p.serve),
 	}
@@ -85,7 +84,7 @@ func (p *program) serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := wiring.Load(c, "backend", "structured", "skills")
+	cfg, err := wiring.Load(c, "backend", "skills")
 	if err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func (p *program) serve(c *cli.Context) error {
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
 	log := slog.New(slog.NewTextHandler(p.Err, nil))
-	parts, err := wiring.New(ctx, cfg, wiring.Purpose{Delegate: true, Serve: true, Log: log, Progress: func(line string) { log.Info("an image is fetched", "progress", line) }})
+	parts, err := wiring.New(ctx, cfg, wiring.Purpose{Delegate: true, Serve: true, Idle: p.idle, Log: log, Progress: func(line string) { log.Info("an image is fetched", "progress", line) }})
 	if err != nil {
 		return err
 	}
@@ -132,7 +131,7 @@ func (p *program) serve(c *cli.Context) error {
 	memory.BoundGarbage()
 	served := mcp.Config{
 		Pipeline: parts.Pipeline, Log: parts.Log, Results: parts.Results, Approvals: parts.Approvals, User: console.User(), Backends: parts.Names(),
-		Namespace: c.String("namespace"), Structured: cfg.Structured, ToolsOn: on, Version: version.Current().Version, Logger: log,
+		Namespace: c.String("namespace"), Structured: c.Bool("structured"), ToolsOn: on, Version: version.Current().Version, Logger: log,
 	}
 	if cfg.Skills != "" {
 		if served.Skills, err = skills.Open(cfg.Skills, log); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/sandboxmcp/sandboxmcp/cli/client"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
@@ -39,7 +40,7 @@ type web struct {
 // listenHTTP answers over HTTP until close: the agents' protocol and the people's API to those that have an identity, and to all where they get one;
 // and people's browsers on the page.
 func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *control.API, log *slog.Logger) (*web, error) {
-	w := &web{mcp: mcp.NewHTTP(m), api: api, log: log, writable: m.Pipeline.Recordable, drain: time.Duration(cfg.HTTP.DrainSeconds) * time.Second}
+	w := &web{mcp: mcp.NewHTTP(m), api: api, log: log, writable: m.Pipeline.Recordable, drain: client.DrainTime}
 	ids := wiring.Identities(cfg, log)
 	metadata, metrics := ids.Metadata(), ids.Middleware(metricsHandler(m.Pipeline.Stats))
 	if cfg.HTTP.Page {

@@ -17,7 +17,7 @@ import (
 
 // tree calls f with each command that people see, and its path.
 func tree(f func(path string, c *cli.Command)) *cli.App {
-	app := (&program{&command.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}}).app()
+	app := (&program{Streams: &command.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}}).app()
 	var down func(above string, commands []*cli.Command)
 	down = func(above string, commands []*cli.Command) {
 		for _, c := range commands {

@@ -35,7 +35,7 @@ func ranOnHost(end pipeline.HostEnd, res pipeline.Outcome) *answer {
 		*one.to = excerpt(one.all, one.max, "")
 		text += fmt.Sprintf("\n%s (%d bytes):\n%s", one.name, len(one.all), strings.TrimSuffix(*one.to, "\n"))
 		if one.cut > 0 {
-			text += fmt.Sprintf("\nthe last %d bytes of %s are gone: host.output_bytes in the operator's configuration keeps more", one.cut, one.name)
+			text += fmt.Sprintf("\nthe last %d bytes of %s are gone: %d are kept", one.cut, one.name, pipeline.DefaultHostOutput)
 		}
 	}
 	if res.Stdout == "" && res.Stderr == "" {

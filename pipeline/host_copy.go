@@ -140,7 +140,7 @@ func inSession(ctx context.Context, s *session.Session, name string, f func(back
 }
 
 func tooLarge(name string, limit int64) error {
-	return refuse(StageValidate, fmt.Sprintf("%q has more than %d bytes, which is the most that can be copied here", name, limit), "copy less; the operator sets host.max_file_mb")
+	return refuse(StageValidate, fmt.Sprintf("%q has more than %d bytes, which is the most that can be copied here", name, limit), "copy less")
 }
 
 // artifact reads what a run of the namespace left.

@@ -134,7 +134,7 @@ func (h *hostRun) do(ctx context.Context) (HostEnd, error) {
 	}
 	h.facts["bounds"] = end.EnforcedBy
 	if end.Forks > 0 && end.Limit == "" && ctx.Err() == nil {
-		h.warn(fmt.Sprintf("the command was refused %d more processes: host.processes says how many it may have", end.Forks))
+		h.warn(fmt.Sprintf("the command was refused %d more processes than the %d that it may have", end.Forks, bounds.Processes))
 	}
 	switch {
 	case end.Limit != "":

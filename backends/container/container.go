@@ -221,7 +221,6 @@ type Config struct {
 	Progress func(line string) // of a pull; may be nil
 	StateDir string            // for locks and sockets; absolute
 	Ahead    int               // idle containers to keep for each of the last few pool keys, each for one sandbox
-	Labels   map[string]string // on all containers: see CheckLabels
 	Binary   string            // our own, static, for Linux and the engine's architecture; "" is the running one
 	Hidden   []string          // files and directories of the host that no program may see, whatever is mounted: they are covered
 	Attach   bool              // use attached streams also where a socket could be mounted

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -23,12 +22,11 @@ type plan struct {
 	image  Image
 	title  string // its name and digest
 	user   identity
-	binds  []Bind            // of the request
-	covers []string          // directories in them
-	labels map[string]string // the operator's
-	idle   bool              // it makes one
-	warm   bool              // it takes an idle container
-	cold   string            // why it does not
+	binds  []Bind   // of the request
+	covers []string // directories in them
+	idle   bool     // it makes one
+	warm   bool     // it takes an idle container
+	cold   string   // why it does not
 }
 
 // poolKey holds the properties that an idle container must share with a sandbox's plan.
@@ -54,9 +52,6 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 	if err := backends.CheckHome(spec); err != nil {
 		return nil, err
 	}
-	if err := CheckLabels(b.config.Labels); err != nil {
-		return nil, err
-	}
 	s, err := b.engineState(ctx)
 	if err != nil {
 		return nil, err
@@ -64,7 +59,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 	if !s.UserNS && slices.Contains(spec.Require, backends.LayerUser) {
 		return nil, s.refuseLayer(backends.LayerUser, noUsers)
 	}
-	p := &plan{engineState: s, spec: spec, labels: b.config.Labels}
+	p := &plan{engineState: s, spec: spec}
 	if p.binds, p.covers, err = b.mounts(s, spec); err != nil {
 		return nil, err
 	}
@@ -200,7 +195,6 @@ func (p *plan) container(name, id string, f *runDir, seed string) Container {
 		Masked:  masked(p.spec.GPUs), Seccomp: profile, GPUs: p.spec.GPUs, Idle: p.idle,
 		Volumes: p.image.Volumes,
 	}
-	maps.Copy(c.Labels, p.labels)
 	if id != "" {
 		c.Labels[LabelID] = id
 	}

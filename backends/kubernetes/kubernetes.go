@@ -159,8 +159,7 @@ func join(ctx context.Context, api *client, config Config) (_ *cluster, err erro
 var remedies = map[string]remedy.Text{
 	backends.LayerUser: {"use nodes that give pods user namespaces (a kernel of 6.3, containerd 2, Kubernetes 1.33 or newer), name them in ", remedy.Setting.With("kubernetes.node_selector"),
 		", and let the server list nodes: ", remedy.Command.With("sandboxmcp setup kubernetes"), " prints that right"},
-	backends.LayerNet: {"use a network that enforces policies, such as Calico's or Cilium's, and leave these pods to the policy ", policyName, " alone; ",
-		remedy.Setting.With("kubernetes.policy_seconds"), " is the time it has"},
+	backends.LayerNet:      {"use a network that enforces policies, such as Calico's or Cilium's, and leave these pods to the policy ", policyName, " alone, which it must have in force within seconds of a pod's start"},
 	backends.LayerCgroupNS: {"use nodes with cgroup v2"},
 	backends.LayerCgroup:   {"run without it: nothing limits the processes of one pod, so a watcher inside does; the kernel limits memory and CPU"},
 	backends.LayerLandlock: {"use nodes with a kernel of 5.13 or newer and lsm=landlock,... on its command line"},

@@ -42,14 +42,7 @@ func (c *cluster) metadata(of container.Container) meta {
 	if of.Idle {
 		m.Labels[labelKind] = c.kind(of)
 	}
-	for key, value := range of.Labels {
-		switch key {
-		case container.LabelInstance, container.LabelState, container.LabelID:
-			m.Labels[key] = value
-		default: // of the operator's, which may be no labels to the API
-			m.Annotations["sandboxmcp.label/"+strings.ReplaceAll(key, "/", ".")] = value
-		}
-	}
+	maps.Copy(m.Labels, of.Labels)
 	return m
 }
 

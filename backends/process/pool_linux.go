@@ -78,7 +78,7 @@ func newPreSpawned(b *Backend) *preSpawned {
 	}
 	c := b.config.Pool
 	a.pool = pool.New(pool.Config[poolKey, *sandbox]{
-		Max: c.Max, Memory: cmp.Or(c.Memory, 256<<20), Idle: cmp.Or(c.Idle, 5*time.Minute), Once: b.config.Inside,
+		Max: c.Max, Memory: cmp.Or(c.Memory, 128<<20), Idle: cmp.Or(c.Idle, 5*time.Minute), Once: b.config.Inside,
 		Make: a.newIdle, Tidy: a.zygotes.Tidy,
 	})
 	return a

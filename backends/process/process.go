@@ -88,6 +88,6 @@ type Config struct {
 // one program only. The zero value keeps none. Their number follows demand.
 type Pool struct {
 	Max    int           // sandboxes, of all kinds together
-	Memory int64         // bytes that they may hold in RAM, shared pages counted by share (PSS); 256 MiB if zero
+	Memory int64         // bytes that they may hold in RAM, shared pages counted by share (PSS); 128 MiB if zero
 	Idle   time.Duration // a kind that has not been requested for that long is given up; 5 minutes if zero
 }

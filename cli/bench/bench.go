@@ -84,7 +84,7 @@ func Run(ctx context.Context, c Config) (r Report, err error) {
 
 // settings are all that is not as by default. They are the same for servers and for run, which has its server only do what it would
 // have done itself.
-const settings = "containers: {pull: never}\nstructured: true\n"
+const settings = "containers: {pull: never}\n"
 
 // settings is the file that keeps the user's own settings out.
 func (b *bench) settings() string { return filepath.Join(b.dir, "default.yaml") }

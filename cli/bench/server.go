@@ -73,7 +73,7 @@ func (b *bench) serve(ctx context.Context, name string) (*server, error) {
 		return nil, err
 	}
 	defer stderr.Close()
-	cmd := exec.Command(b.Program, "--config", b.settings(), "serve")
+	cmd := exec.Command(b.Program, "--config", b.settings(), "serve", "--structured")
 	cmd.Args[0], cmd.Env, cmd.Stderr = "sandboxmcp", b.environ(name), stderr
 	in, err := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()

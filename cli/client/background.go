@@ -26,10 +26,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
+// DrainTime is what requests under way have to end when a server ends. Service managers kill it after 30 seconds and more.
+const DrainTime = 10 * time.Second
+
 const (
 	usualAddress = "127.0.0.1:8750"
 	startWait    = 2 * time.Minute  // until a server answers: it opens a log that may be large
-	stopWait     = 15 * time.Second // beside http.drain_seconds
+	stopWait     = 15 * time.Second // beside DrainTime
 	poll         = 20 * time.Millisecond
 	maxServerLog = 10 << 20 // bytes, with which the next start begins a new one
 )
@@ -48,7 +51,7 @@ Example: sandboxmcp start --listen 127.0.0.1:8750`,
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman, docker or kubernetes", DefaultText: command.Configured},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
-			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too", DefaultText: command.Configured},
+			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too"},
 			command.JSONFlag(),
 		},
 		Action: command.NoWords(p.start),
@@ -60,7 +63,7 @@ func (p commands) stopCommand() *cli.Command {
 		Name:      "stop",
 		Usage:     "end the server that start has started",
 		UsageText: "sandboxmcp stop [--now] [--json]",
-		Description: `Requests under way have http.drain_seconds to end. --now kills the server: its sandboxes end with it.
+		Description: `Requests under way have ten seconds to end. --now kills the server: its sandboxes end with it.
 
 Example: sandboxmcp stop`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "now", Usage: "do not wait for requests under way"}, command.JSONFlag()},
@@ -276,7 +279,7 @@ func (p commands) stop(ctx context.Context, c *cli.Context, cfg config.Config) e
 			return fmt.Errorf("end process %d: %w", s.PID, err)
 		}
 	}
-	for end := time.Now().Add(stopWait + time.Duration(cfg.HTTP.DrainSeconds)*time.Second); ; time.Sleep(poll) {
+	for end := time.Now().Add(stopWait + DrainTime); ; time.Sleep(poll) {
 		if now, lives, err := background(cfg.StateDir); err != nil || !lives || !now.Began.Equal(s.Began) {
 			if err != nil {
 				return err

@@ -25,8 +25,7 @@ type Config struct {
 	SQLitePath    string   `key:"sqlite_path" env:"SQLITE_PATH" is:"path" about:"database of the log"`
 	File          string   // absolute; the file that was read, "" where there was none
 	Profile       string   `key:"profile" env:"PROFILE" is:"profile" default:"hardened" about:"profile of runs that name none"`
-	Structured    bool     `key:"structured" env:"STRUCTURED" about:"a server gives structuredContent to every client"`
-	Git           Git      `key:"git"` // whom git says to have made commits in sandboxes
+	GitAuthor     string   `key:"git_author" is:"author" about:"author of commits that git makes in sandboxes, as NAME <EMAIL>"`
 	Skills        string   `key:"skills" is:"path or none" about:"directory of skills, each a directory with a SKILL.md, which a server gives its clients as resources and prompts"`
 
 	Limits Limits `key:"limits"` // for runs that name none
@@ -42,7 +41,7 @@ type Config struct {
 	Packages   Packages   `key:"packages"`
 	Validate   Validate   `key:"validate"`
 	Keep       Keep       `key:"keep"`
-	Pool       Pool       `key:"pool"`
+	Pool       bool       `key:"pool" env:"POOL" default:"true" about:"a server keeps sandboxes and containers ready for programs that may come"`
 	Web        Web        `key:"web"`
 	Host       Host       `key:"host"`
 	HTTP       HTTP       `key:"http"`
@@ -63,12 +62,11 @@ type Config struct {
 
 // Audit configures the content and the retention of the audit log, which can't be switched off.
 type Audit struct {
-	Enabled        on       `key:"enabled" env:"AUDIT" about:"the log is always on: a run without a row has no result"`
-	Capture        []string `key:"capture" oneof:"code output" about:"what rows hold beside hashes, redacted, 64 KiB of each"`
-	CheckpointRows int      `key:"checkpoint_rows" range:"1..1000000" default:"1000" about:"rows after which the state of the log is signed"`
-	RotateDays     int      `key:"rotate_days" range:"0..36500" about:"days after which servers close the log's file and go on in a new one; 0 is never"`
-	KeepDays       int      `key:"keep_days" range:"0..36500" about:"days after which servers delete closed files of the log; 0 is never"`
-	Push           []string `key:"push" about:"places that checkpoints are pushed to: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY"`
+	Enabled    on       `key:"enabled" env:"AUDIT" about:"the log is always on: a run without a row has no result"`
+	Capture    []string `key:"capture" oneof:"code output" about:"what rows hold beside hashes, redacted, 64 KiB of each"`
+	RotateDays int      `key:"rotate_days" range:"0..36500" about:"days after which servers close the log's file and go on in a new one; 0 is never"`
+	KeepDays   int      `key:"keep_days" range:"0..36500" about:"days after which servers delete closed files of the log; 0 is never"`
+	Push       []string `key:"push" about:"places that checkpoints are pushed to: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY"`
 }
 
 // Redact is the treatment of secrets in text that are not in the vault.
@@ -85,37 +83,31 @@ type Events struct {
 
 // Egress configures the hosts that runs may reach. Load does not check the patterns.
 type Egress struct {
-	Allow       []string `key:"allow" about:"names that runs may reach without asking for them, and that callers may name"`
-	Deny        []string `key:"deny" about:"names that nobody may reach"`
-	Networks    []string `key:"networks" about:"private networks and addresses that names may lead to"`
-	Local       []int    `key:"local" about:"ports of this machine's loopback that runs and the web tools may reach as localhost"`
-	Resolver    string   `key:"resolver" is:"resolver" default:"system" about:"DNS server that is asked for allowed names"`
-	IdleSeconds int      `key:"idle_seconds" range:"1..86400" default:"600" about:"seconds after which a connection without traffic is ended"`
-	Connections int      `key:"connections" range:"1..100000" default:"4096" about:"connections of one sandbox at the same time"`
+	Allow    []string `key:"allow" about:"names that runs may reach without asking for them, and that callers may name"`
+	Deny     []string `key:"deny" about:"names that nobody may reach"`
+	Networks []string `key:"networks" about:"private networks and addresses that names may lead to"`
+	Local    []int    `key:"local" about:"ports of this machine's loopback that runs and the web tools may reach as localhost"`
+	Resolver string   `key:"resolver" is:"resolver" default:"system" about:"DNS server that is asked for allowed names"`
 }
 
-// Artifacts bounds the files of a run that are kept.
+// Artifacts configures which files of a run are kept and handed out.
 type Artifacts struct {
-	MaxCount int   `key:"max_count" range:"1..1000000" default:"1000" about:"files of a run that are kept"`
-	MaxMB    int64 `key:"max_mb" range:"1..16777216" default:"512" about:"MB of the files of a run that are kept"`
-	Withhold bool  `key:"withhold" default:"true" about:"files in which a lent secret is found are named and hashed, and not handed out"`
+	MaxCount int  `key:"max_count" range:"1..1000000" default:"1000" about:"files of a run that are kept"`
+	Withhold bool `key:"withhold" default:"true" about:"files in which a lent secret is found are named and hashed, and not handed out"`
 }
 
 // Sessions bounds the sessions, whose interpreters outlast a run.
 type Sessions struct {
-	PerNamespace    int   `key:"per_namespace" range:"1..100000" default:"64" about:"sessions of one namespace at the same time"`
-	PerIdentity     int   `key:"per_identity" range:"1..100000" default:"256" about:"sessions at the same time that one identity has made over HTTP"`
-	Total           int   `key:"total" range:"1..100000" default:"1024" about:"sessions at the same time"`
-	PausedMB        int64 `key:"paused_mb" range:"1..16777216" default:"4096" about:"MB of the files of all paused sessions, which are kept until sessions.lifetime_seconds have passed, or the server ends"`
-	IdleSeconds     int   `key:"idle_seconds" range:"1..2592000" default:"1800" about:"seconds after which an unused session ends"`
-	LifetimeSeconds int   `key:"lifetime_seconds" range:"1..2592000" default:"86400" about:"seconds after which any session ends"`
+	PerNamespace    int `key:"per_namespace" range:"1..100000" default:"64" about:"sessions of one namespace at the same time"`
+	Total           int `key:"total" range:"1..100000" default:"1024" about:"sessions at the same time"`
+	IdleSeconds     int `key:"idle_seconds" range:"1..2592000" default:"1800" about:"seconds after which an unused session ends"`
+	LifetimeSeconds int `key:"lifetime_seconds" range:"1..2592000" default:"86400" about:"seconds after which any session ends"`
 }
 
 // Packages configures how packages are installed.
 type Packages struct {
 	Scripts bool  `key:"scripts" about:"packages may run install scripts and be built from source"`
 	MaxMB   int64 `key:"max_mb" range:"1..1048576" default:"2048" about:"MB of the packages of one namespace and language"`
-	CacheMB int64 `key:"cache_mb" range:"0..1048576" default:"2048" about:"MB that are kept of packages that were fetched and unpacked, for whoever installs the same; 0 is none"`
 	Ask     bool  `key:"ask" about:"a person approves each package that is installed"`
 }
 
@@ -125,29 +117,11 @@ type Validate struct {
 	RulesOff []string `key:"rules_off" about:"rules that find nothing"`
 }
 
-// Git names the author of commits in sandboxes, "" nobody.
-type Git struct {
-	Name  string `key:"name" is:"name" about:"name of the author of commits that git makes in sandboxes"`
-	Email string `key:"email" is:"email" about:"address of the author of commits that git makes in sandboxes"`
-}
-
 // Keep bounds the outputs and artifacts that are kept for clients that ask for them later.
 type Keep struct {
-	MaxMB int64 `key:"max_mb" range:"1..16777216" default:"1024" about:"MB of outputs and artifacts that are kept for get_artifacts"`
+	MaxMB int64 `key:"max_mb" range:"1..16777216" default:"1024" about:"MB of outputs and artifacts that are kept for get_artifacts; the files of one run are at most half of it"`
 	Hours int   `key:"hours" range:"1..8760" default:"24" about:"hours after which they are removed"`
 }
-
-// Pool bounds the sandboxes that a server keeps idle for later programs. It does not change their containment.
-type Pool struct {
-	Enabled     bool  `key:"enabled" env:"POOL" default:"true" about:"a server keeps sandboxes ready for programs that may come"`
-	Max         int   `key:"max" range:"1..1000" about:"sandboxes that are ready at the same time"`
-	MemoryMB    int64 `key:"memory_mb" range:"1..1048576" default:"128" about:"MB of all that are ready"`
-	IdleSeconds int   `key:"idle_seconds" range:"1..86400" default:"300" about:"seconds after which those of a kind end that no run has asked for"`
-}
-
-// minIdle and maxIdle bound the default of Pool.Max. A program finds no idle sandbox where other kinds take all the room; the
-// language, the script's name and the limits make a kind. More than maxIdle do not help in a burst, since refilling takes the same cores.
-const minIdle, maxIdle = 8, 64
 
 // Setting is one effective value, for people to read.
 type Setting struct {

@@ -37,18 +37,18 @@ func TestDefaults(t *testing.T) {
 	}
 	cores := runtime.GOMAXPROCS(0)
 	want := Config{
-		Backend: "process", MaxConcurrent: max(cores, 4), MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"}, Audit: Audit{CheckpointRows: 1000}, Redact: Redact{"warn"}, Events: Events{WebhookKinds: []string{"*"}},
+		Backend: "process", MaxConcurrent: max(cores, 4), MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"}, Redact: Redact{"warn"}, Events: Events{WebhookKinds: []string{"*"}},
 		StateDir: "/home/x/.local/state/sandboxmcp", SQLitePath: "/home/x/.local/state/sandboxmcp/sandboxmcp.db", Profile: "hardened",
 		Limits:    Limits{512, 60, 1, 256, 1 << 20, 512},
 		Caps:      Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
-		Egress:    Egress{Resolver: "system", IdleSeconds: 600, Connections: 4096},
-		Artifacts: Artifacts{1000, 512, true},
-		Sessions:  Sessions{64, 256, 1024, 4096, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048, CacheMB: 2048}, Approvals: Approvals{600, "user", true}, Validate: Validate{Reject: "never"}, Web: Web{Allow: []string{"*"}, TimeoutSeconds: 60, MaxMB: 10}, Keep: Keep{1024, 24}, Pool: Pool{true, max(8, min(2*max(cores, 4), 64)), 128, 300},
+		Egress:    Egress{Resolver: "system"},
+		Artifacts: Artifacts{1000, true},
+		Sessions:  Sessions{64, 1024, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048}, Approvals: Approvals{600, "user"}, Validate: Validate{Reject: "never"}, Web: Web{Allow: []string{"*"}}, Keep: Keep{1024, 24}, Pool: true,
 		Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
-		Containers: Containers{Pull: "missing", Ahead: 2},
-		Kubernetes: Kubernetes{Overcommit: 1, PolicySeconds: 3},
-		Host:       Host{TimeoutSeconds: 60, OutputBytes: 1 << 20, RAMMB: 2048, Processes: 256, CPUCores: cores, MaxFileMB: 16},
-		HTTP:       HTTP{Page: true, DrainSeconds: 10, Requests: 1000, OAuth: OAuth{Namespaces: "namespaces"}},
+		Containers: Containers{Pull: "missing"},
+		Kubernetes: Kubernetes{Overcommit: 1},
+		Host:       Host{TimeoutSeconds: 60},
+		HTTP:       HTTP{Page: true, OAuth: OAuth{Namespaces: "namespaces"}},
 		Profiles: map[string]Profile{
 			"hardened": {[]string{"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time", "landlock", "seccomp", "caps", "nnp"}, "hardened"},
 			"landlock": {[]string{"landlock", "seccomp", "caps", "nnp"}, "landlock"},
@@ -73,7 +73,7 @@ max_concurrent: 3
 max_queue: 0
 network: ask
 vault: [memory, environment]
-audit: {enabled: on, capture: [code, output], checkpoint_rows: 21, rotate_days: 22, keep_days: 23, push: [/mnt/kept.note]}
+audit: {enabled: on, capture: [code, output], rotate_days: 22, keep_days: 23, push: [/mnt/kept.note]}
 state_dir: ~/state
 sqlite_path: /var/lib/x.db
 profile: mine
@@ -91,14 +91,14 @@ caps:
   processes: 30
   output_bytes: 4096
   disk_mb: 70
-artifacts: {max_count: 5, max_mb: 6, withhold: false}
-sessions: {per_namespace: 8, per_identity: 7, total: 9, paused_mb: 13, idle_seconds: 10, lifetime_seconds: 11}
-packages: {scripts: true, max_mb: 12, cache_mb: 21, ask: true}
-approvals: {timeout_seconds: 30, confirm: root, notify: false}
+artifacts: {max_count: 5, withhold: false}
+sessions: {per_namespace: 8, total: 9, idle_seconds: 10, lifetime_seconds: 11}
+packages: {scripts: true, max_mb: 12, ask: true}
+approvals: {timeout_seconds: 30, confirm: root}
 validate: {reject_dangerous: high, rules_off: [python-eval]}
 keep: {max_mb: 13, hours: 14}
-pool: {enabled: off, max: 18, memory_mb: 19, idle_seconds: 20}
-host: {enabled: true, allowed: ["@safe", "docker restart *"], blocked: ["git push **"], timeout_seconds: 25, output_bytes: 2048, ram_mb: 27, processes: 28, cpu_cores: 29, environment: [TZ], read: [/srv], write: [/srv/out], max_file_mb: 26}
+pool: off
+host: {enabled: true, allowed: ["@safe", "docker restart *"], blocked: ["git push **"], timeout_seconds: 25, environment: [TZ], read: [/srv], write: [/srv/out]}
 http:
   listen: unix:/run/http.sock
   socket_group: web
@@ -109,27 +109,22 @@ http:
   page: off
   proxies: [10.0.0.2, unix]
   origins: ["https://app.example.com"]
-  drain_seconds: 32
-  requests: 31
   client_ca: /etc/clients.pem
   oauth: {issuer: "https://login.example.com", resource: "https://sandbox.example.com/mcp", audience: "api://sandbox", jwks: "https://login.example.com/keys", namespaces_claim: teams, all_namespaces: everything, scopes: [mcp], person_scope: admin}
   certificates: {"dns:ci.example.com": {kind: agent, namespaces: [ci]}, "cn:Ada Lovelace": {kind: person, namespaces: ["*"]}}
   templates: {data: {backend: podman, profile: landlock}}
 redact: {unknown: mask}
 events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied]}
-egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], local: [3000, 8080], resolver: "10.0.0.2:53", idle_seconds: 15, connections: 16}
+egress: {allow: [example.com, "*.example.org:8443"], deny: ["*"], networks: [10.0.0.0/8], local: [3000, 8080], resolver: "10.0.0.2:53"}
 images: {python: localhost/sandboxmcp/python, node: "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", shell: "registry.example.com:443/a/b:c", r: r-base}
-web: {enabled: true, allow: [docs.example.com], searxng: "https://searx.example.com", brave_key: ops/BRAVE, browser: /opt/chrome, timeout_seconds: 23, max_mb: 24}
-structured: true
+web: {enabled: true, allow: [docs.example.com], searxng: "https://searx.example.com", brave_key: ops/BRAVE, browser: /opt/chrome}
 skills: /srv/skills
-git: {name: Ada Lovelace, email: ada@example.com}
+git_author: Ada Lovelace <ada@example.com>
 containers:
   pull: never
   podman: ssh://me@host:22/run/podman.sock
   docker: unix:///run/docker.sock
-  ahead: 17
   binary: /opt/sandboxmcp
-  labels: [team=a, "note=b c=d"]
   gpus: 0,1
 kubernetes:
   kubeconfig: /etc/cluster
@@ -141,7 +136,6 @@ kubernetes:
   priority_class: low
   service_account: nobody
   overcommit: 33
-  policy_seconds: 34
 profiles:
   mine:
     require: [landlock, cgroup]
@@ -156,19 +150,18 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{on{}, []string{"code", "output"}, 21, 22, 23, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
+		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{on{}, []string{"code", "output"}, 22, 23, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
 		Events:   Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}},
-		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine", Structured: true, Skills: "/srv/skills", Git: Git{"Ada Lovelace", "ada@example.com"},
-		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, 6, false},
-		Sessions: Sessions{8, 7, 9, 13, 10, 11}, Packages: Packages{true, 12, 21, true}, Approvals: Approvals{30, "root", false}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome", 23, 24}, Keep: Keep{13, 14}, Pool: Pool{false, 18, 19, 20},
-		Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, 2048, 27, 28, 29, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}, 26},
-		Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, []int{3000, 8080}, "10.0.0.2:53", 15, 16},
-		HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, "box.example.com:8443", false, []string{"10.0.0.2", "unix"}, []string{"https://app.example.com"}, 32, 31, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", []string{"*"}}},
+		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine", Skills: "/srv/skills", GitAuthor: "Ada Lovelace <ada@example.com>",
+		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, false},
+		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12, true}, Approvals: Approvals{30, "root"}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome"}, Keep: Keep{13, 14},
+		Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}},
+		Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, []int{3000, 8080}, "10.0.0.2:53"},
+		HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, "box.example.com:8443", false, []string{"10.0.0.2", "unix"}, []string{"https://app.example.com"}, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", []string{"*"}}},
 			OAuth{"https://login.example.com", "https://sandbox.example.com/mcp", "api://sandbox", "https://login.example.com/keys", "teams", "everything", []string{"mcp"}, "admin"}, map[string]Template{"data": {"podman", "landlock"}}},
-		Images: Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
-		Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", Ahead: 17,
-			Labels: []string{"team=a", "note=b c=d"}, GPUs: []string{"0", "1"}},
-		Kubernetes: Kubernetes{"/etc/cluster", "prod", "agents", "registry.example.com/sandboxmcp:1", "gvisor", []string{"pool=sandboxes"}, "low", "nobody", 33, 34},
+		Images:     Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
+		Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", GPUs: []string{"0", "1"}},
+		Kubernetes: Kubernetes{"/etc/cluster", "prod", "agents", "registry.example.com/sandboxmcp:1", "gvisor", []string{"pool=sandboxes"}, "low", "nobody", 33},
 		Profiles:   builtin(),
 	}
 	want.Profiles["mine"] = Profile{[]string{"landlock", "cgroup"}, "landlock"}
@@ -338,7 +331,7 @@ func TestTags(t *testing.T) {
 		if list, is := strings.CutPrefix(was, "["); is {
 			v = value{list: true, words: strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune("\", ]", r) })}
 		}
-		if strings.HasSuffix(s.key, "_dir") || s.key == "sqlite_path" || s.key == "pool.max" { // are set by others
+		if strings.HasSuffix(s.key, "_dir") || s.key == "sqlite_path" { // are set by others
 			continue
 		}
 		if err := s.set(v); err != nil || s.show() != was {

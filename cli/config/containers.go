@@ -25,8 +25,6 @@ type Containers struct {
 	Podman string   `key:"podman" is:"podman" about:"address of Podman; auto goes by its own settings"`
 	Docker string   `key:"docker" is:"docker" about:"address of Docker; auto goes by DOCKER_HOST, contexts and the usual sockets"`
 	Binary string   `key:"binary" is:"path or auto" about:"static sandboxmcp for Linux that is each container's first program; auto is this one"`
-	Ahead  int      `key:"ahead" range:"0..100" default:"2" about:"containers that a server keeps started, each for one run"`
-	Labels []string `key:"labels" is:"labels" about:"labels of all containers"`
 	GPUs   []string `key:"gpus" is:"gpus" about:"graphics processors of runs that ask for none"`
 }
 
@@ -146,8 +144,7 @@ func SplitGPUs(text string) []string {
 	return all
 }
 
-// Kubernetes configures the pods of the backend kubernetes. Images, Containers.Pull and Containers.Ahead count for
-// them, too.
+// Kubernetes configures the pods of the backend kubernetes. Images, Containers.Pull and Pool count for them, too.
 type Kubernetes struct {
 	Kubeconfig    string   `key:"kubeconfig" is:"path or auto" about:"file that says how to reach the cluster; auto is KUBECONFIG, the home directory, or the account of the server's own pod"`
 	Context       string   `key:"context" about:"context of that file; none is its current one"`
@@ -158,5 +155,4 @@ type Kubernetes struct {
 	PriorityClass string   `key:"priority_class" about:"PriorityClass of the pods, by which the cluster decides whose wait; none is the cluster's default"`
 	Account       string   `key:"service_account" about:"account of the pods, of which they get no token; none is the namespace's default"`
 	Overcommit    int      `key:"overcommit" range:"1..100" default:"1" about:"sandboxes that share what each may use of the CPUs: pods request that part"`
-	PolicySeconds int      `key:"policy_seconds" range:"0..60" default:"3" about:"seconds that a network policy may take to come into force for a new pod"`
 }

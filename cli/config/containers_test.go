@@ -37,9 +37,9 @@ func TestSplitGPUs(t *testing.T) {
 
 // TestWordsForNothing takes what Origins shows for settings that are found out, or nothing.
 func TestWordsForNothing(t *testing.T) {
-	_, env := write(t, "containers: {podman: auto, docker: auto, binary: auto, gpus: none, labels: []}\n")
+	_, env := write(t, "containers: {podman: auto, docker: auto, binary: auto, gpus: none}\n")
 	c, err := Load(Options{Env: env})
-	if k := c.Containers; err != nil || k.Podman != "" || k.Docker != "" || k.Binary != "" || len(k.GPUs) > 0 || k.Labels != nil {
+	if k := c.Containers; err != nil || k.Podman != "" || k.Docker != "" || k.Binary != "" || len(k.GPUs) > 0 {
 		t.Errorf("got %+v, %v", k, err)
 	}
 	for text, want := range map[string][]string{"gpus: 1": {"1"}, "gpus: all": {"all"}, "gpus: ['0', '2']": {"0", "2"}} {

@@ -23,18 +23,15 @@ func (l Limits) Timeout() time.Duration {
 type Approvals struct {
 	TimeoutSeconds int    `key:"timeout_seconds" range:"1..86400" default:"600" about:"seconds after which a question without an answer is denied"`
 	Confirm        string `key:"confirm" oneof:"user root" default:"user" about:"who may approve what agents ask for: the user of the server, or root alone"`
-	Notify         bool   `key:"notify" default:"true" about:"questions are shown on the desktop, too, by notify-send"`
 }
 
 // Web is the access of callers to the web. The zero value allows none.
 type Web struct {
-	Enabled        bool     `key:"enabled" env:"WEB" about:"agents may use web_search, fetch_webpage and browser_fetch"`
-	Allow          []string `key:"allow" default:"*" about:"names that these reach; * alone is every public host on ports 80 and 443"`
-	SearXNG        string   `key:"searxng" url:"https://searx.example.com" about:"URL of a SearXNG that is asked first"`
-	BraveKey       string   `key:"brave_key" is:"secret" about:"secret of the vault with the key of Brave's search API, which is asked if SearXNG has not answered"`
-	Browser        string   `key:"browser" is:"path or auto" about:"Chromium that browser_fetch starts"`
-	TimeoutSeconds int      `key:"timeout_seconds" range:"1..600" default:"60" about:"seconds of one call"`
-	MaxMB          int64    `key:"max_mb" range:"1..100" default:"10" about:"MB of one page"`
+	Enabled  bool     `key:"enabled" env:"WEB" about:"agents may use web_search, fetch_webpage and browser_fetch"`
+	Allow    []string `key:"allow" default:"*" about:"names that these reach; * alone is every public host on ports 80 and 443"`
+	SearXNG  string   `key:"searxng" url:"https://searx.example.com" about:"URL of a SearXNG that is asked first"`
+	BraveKey string   `key:"brave_key" is:"secret" about:"secret of the vault with the key of Brave's search API, which is asked if SearXNG has not answered"`
+	Browser  string   `key:"browser" is:"path or auto" about:"Chromium that browser_fetch starts"`
 }
 
 // Host is the access of agents to the host, outside of any sandbox.
@@ -43,14 +40,9 @@ type Host struct {
 	Allowed        []string `key:"allowed" about:"commands that agents may run; a * is one word that is no option; @safe is a list of commands that change nothing"`
 	Blocked        []string `key:"blocked" about:"patterns of commands that nobody may allow"`
 	TimeoutSeconds int      `key:"timeout_seconds" range:"1..3600" default:"60" about:"seconds of one command"`
-	OutputBytes    int64    `key:"output_bytes" range:"1024..67108864" default:"1048576" about:"bytes of stdout, and as many of stderr, that are kept of a command"`
-	RAMMB          int64    `key:"ram_mb" range:"8..16777216" default:"2048" about:"MB of memory of a command and all that it starts"`
-	Processes      int      `key:"processes" range:"1..4194304" default:"256" about:"processes and threads of a command"`
-	CPUCores       int      `key:"cpu_cores" range:"1..4096" about:"cores that a command may use"`
 	Environment    []string `key:"environment" about:"names of variables that commands get"`
 	Read           []string `key:"read" is:"directories" about:"directories that agents may read"`
 	Write          []string `key:"write" is:"directories" about:"directories that agents may read and write"`
-	MaxFileMB      int64    `key:"max_file_mb" range:"1..1024" default:"16" about:"MB of one file that is read, written or copied"`
 }
 
 // directories is a list of paths, made absolute by value.path.

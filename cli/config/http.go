@@ -25,8 +25,6 @@ type HTTP struct {
 	Page         bool                   `key:"page" default:"true" about:"people have a page at the address, which sandboxmcp page opens"`
 	Proxies      []string               `key:"proxies" about:"reverse proxies whose X-Forwarded-For or Forwarded is believed: addresses, networks, and unix for whoever connects to a Unix socket"`
 	Origins      []string               `key:"origins" about:"origins of pages that may send requests, such as https://app.example.com"`
-	DrainSeconds int                    `key:"drain_seconds" range:"0..3600" default:"10" about:"seconds that requests under way have to end when the server ends"`
-	Requests     int                    `key:"requests" range:"1..1000000" default:"1000" about:"requests a second that one identity may send to a server's HTTP address, and four times as many at once"`
 	ClientCA     string                 `key:"client_ca" is:"path or none" about:"file of the certificates that sign those of clients"`
 	Certificates map[string]Certificate // by "uri:...", "dns:..." or "cn:...", as a client's certificate has it
 	OAuth        OAuth                  `key:"oauth"`

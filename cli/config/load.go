@@ -49,7 +49,6 @@ func Load(o Options) (Config, error) {
 	l.flags(o.Flags)
 	l.places()
 	l.lower()
-	l.pool()
 	if len(l.errs) == 0 { // else they would be told twice
 		l.consistent()
 	}
@@ -71,7 +70,7 @@ type loader struct {
 func newLoader(cores int, env []string) *loader {
 	l := &loader{env: environment(env), c: Config{Profiles: builtin(), origins: map[string]string{}}}
 	l.settings = settings(&l.c, true)
-	l.c.MaxConcurrent, l.c.Host.CPUCores = max(cores, 4), cores // many programs sleep
+	l.c.MaxConcurrent = max(cores, 4) // many programs sleep
 	l.c.Caps = Limits{
 		RAMMB:          8192,
 		TimeoutSeconds: 3600,
@@ -171,13 +170,6 @@ func (l *loader) lower() {
 	if strings.HasPrefix(from, "environment ") && l.c.From(limit) == "default" && l.c.Limits.RAMMB > l.c.Caps.RAMMB {
 		l.c.Limits.RAMMB = l.c.Caps.RAMMB
 		l.c.origins[limit] = from
-	}
-}
-
-// pool sets the size of the pool by the number of concurrent runs, unless a source has set it.
-func (l *loader) pool() {
-	if l.c.From("pool.max") == Default {
-		l.c.Pool.Max = max(minIdle, min(2*l.c.MaxConcurrent, maxIdle))
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 var emptyLists = map[string]string{
 	"audit.capture":            "rows hold hashes alone",
 	"audit.push":               "checkpoints are pushed nowhere",
-	"containers.labels":        "no labels",
 	"containers.gpus":          "no graphics processors",
 	"egress.allow":             "nothing may be reached",
 	"egress.deny":              "nothing is denied beside what is not allowed",

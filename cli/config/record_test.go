@@ -8,7 +8,7 @@ import (
 )
 
 func TestRecordSettings(t *testing.T) {
-	_, env := write(t, `audit: {capture: output, checkpoint_rows: 5, rotate_days: 90, push: [/mnt/kept.note, "git:/srv/kept.git#main"]}
+	_, env := write(t, `audit: {capture: output, rotate_days: 90, push: [/mnt/kept.note, "git:/srv/kept.git#main"]}
 redact: {unknown: mask}
 events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied]}
 vault: [keyring]
@@ -17,7 +17,7 @@ vault: [keyring]
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []any{Audit{on{}, []string{"output"}, 5, 90, 0, []string{"/mnt/kept.note", "git:/srv/kept.git#main"}}, Redact{"mask"},
+	want := []any{Audit{on{}, []string{"output"}, 90, 0, []string{"/mnt/kept.note", "git:/srv/kept.git#main"}}, Redact{"mask"},
 		Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}}, []string{"keyring"}}
 	if diff := cmp.Diff(want, []any{c.Audit, c.Redact, c.Events, c.Vault}); diff != "" {
 		t.Error(diff)
@@ -58,7 +58,6 @@ func TestRecordRefused(t *testing.T) {
 		{"audit: {capture: everything}", `audit.capture: "everything" is not known`},
 		{"audit: {capture: [code, code]}", "code is listed twice"},
 		{"audit: {enabled: false}", "can't be switched off"},
-		{"audit: {checkpoint_rows: 0}", "out of range"},
 		{"audit: [code]", "keys and values are wanted"},
 		{"events: {webhook: hook.example.com}", "is no address"},
 		{"events: {webhook: 'https://me:pass@hook.example.com'}", "can't hold a name and password"},

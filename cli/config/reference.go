@@ -19,8 +19,6 @@ func Reference() []Entry {
 	machine := map[string]string{ // defaults that depend on it
 		"max_concurrent": "the cores of the machine, at least 4",
 		"caps.cpu_cores": "the cores of the machine",
-		"host.cpu_cores": "the cores of the machine",
-		"pool.max":       "twice max_concurrent, 8 to 64",
 		"state_dir":      "~/.local/state/sandboxmcp",
 		"sqlite_path":    "sandboxmcp.db in state_dir",
 	}

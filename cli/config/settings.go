@@ -131,9 +131,8 @@ var (
 	texts = sync.OnceValue(func() map[string]func(*string) kind {
 		return map[string]func(*string) kind{
 			"": text, "backend": func(of *string) kind { return word(backends(), of) }, "profile": profile, "resolver": resolver,
-			"name":  func(of *string) kind { return checked("text", None, of, checkIdentity) },
-			"email": func(of *string) kind { return checked("an address", None, of, checkIdentity) },
-			"path":  path, "path or none": func(of *string) kind { return pathOr(None, of) }, "path or auto": func(of *string) kind { return pathOr(Found, of) },
+			"author": func(of *string) kind { return checked(None+", NAME <EMAIL>", None, of, checkAuthor) },
+			"path":   path, "path or none": func(of *string) kind { return pathOr(None, of) }, "path or auto": func(of *string) kind { return pathOr(Found, of) },
 			"secret": secretName, "listen": listenAt, "domain": domainName,
 			"image": func(of *string) kind { return checked("an image", "", of, CheckImage) }, "image or none": func(of *string) kind { return checked(None+", an image", None, of, CheckImage) },
 			"podman": func(of *string) kind { return engine("podman", []string{"unix", "ssh", "tcp"}, of) },
@@ -160,10 +159,20 @@ func checked(takes, none string, of *string, check func(text string) error) kind
 	}, func() string { return quoted(cmp.Or(*of, none)) }}
 }
 
-// checkIdentity refuses what git can't write into a commit.
-func checkIdentity(text string) error {
-	if strings.ContainsAny(text, "<>\n\x00") {
-		return errors.New("it is one line without < and >")
+// SplitAuthor returns the parts of an author in git's form, NAME <EMAIL>; both are "" where it has another.
+func SplitAuthor(text string) (name, email string) {
+	rest, closed := strings.CutSuffix(text, ">")
+	name, email, found := strings.Cut(rest, " <")
+	if !closed || !found || name == "" || email == "" || strings.ContainsAny(name+email, "<>\n\x00") {
+		return "", ""
+	}
+	return name, email
+}
+
+// checkAuthor refuses what git can't write into a commit.
+func checkAuthor(text string) error {
+	if name, _ := SplitAuthor(text); name == "" {
+		return fmt.Errorf("%.200q is not an author: write one as git does, Ada Lovelace <ada@example.com>", text)
 	}
 	return nil
 }

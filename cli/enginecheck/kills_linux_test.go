@@ -42,7 +42,7 @@ func (s *scene) command(ctx context.Context, args ...string) *exec.Cmd {
 // yet started goes with the next run.
 func TestKilledRuns(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
-		s := newScene(t, kind, "")
+		s := newScene(t, kind)
 		marker := "marker-" + crand.Text()
 		script := s.dir + "/run.sh"
 		if err := os.WriteFile(script, []byte("echo done; (exec -a \"$1\" sleep 300) & exec -a \"$1\" sleep 0.05"), 0o644); err != nil {
@@ -188,7 +188,7 @@ func (v *server) kill() {
 // TestKilledServer kills servers that have sessions, a run in the middle and containers that wait.
 func TestKilledServer(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
-		s := newScene(t, kind, "  ahead: 2\n")
+		s := newScene(t, kind)
 		marker := "marker-" + crand.Text()
 		code := fmt.Sprintf("import subprocess; p = subprocess.Popen(['bash', '-c', 'exec -a %s sleep 300'])", marker)
 		for _, programs := range []int{2, 3} { // those of the sessions, and a run's
@@ -270,7 +270,7 @@ func TestEngineRestarts(t *testing.T) {
 		if !has(t, kind) {
 			t.SkipNow()
 		}
-		s := newScene(t, kind, "")
+		s := newScene(t, kind)
 		b := newBench(t, kind, newSites(t))
 		res, err := interfered(t, b, func() {
 			enginetest.Restart(t, s.url)

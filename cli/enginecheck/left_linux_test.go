@@ -22,7 +22,7 @@ type scene struct {
 }
 
 // newScene makes one whose servers use an engine.
-func newScene(t testing.TB, kind, more string) *scene {
+func newScene(t testing.TB, kind string) *scene {
 	t.Helper()
 	if !has(t, kind) {
 		t.SkipNow()
@@ -39,7 +39,7 @@ func newScene(t testing.TB, kind, more string) *scene {
 	for language, image := range images(t, url) {
 		fmt.Fprintf(&text, "  %s: %s\n", language, image)
 	}
-	fmt.Fprintf(&text, "containers:\n  %s: %s\n  pull: never\n%s", kind, url, more)
+	fmt.Fprintf(&text, "containers:\n  %s: %s\n  pull: never\n", kind, url)
 	if err := os.WriteFile(s.config(), []byte(text.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func newPods(t *testing.T) *scene {
 	own, plain := enginetest.NodeImage(t, enginetest.Own), enginetest.NodeImage(t, enginetest.Plain)
 	s := &scene{kind: kubernetes.Name, program: program(t), dir: stateDir(t)}
 	os.Mkdir(s.dir+"/run", 0o700)
-	text := fmt.Sprintf("backend: kubernetes\nimages: {python: %[1]q, node: %[1]q, shell: %[1]q}\ncontainers: {pull: never, ahead: 1}\n"+
+	text := fmt.Sprintf("backend: kubernetes\nimages: {python: %[1]q, node: %[1]q, shell: %[1]q}\ncontainers: {pull: never}\n"+
 		"kubernetes: {kubeconfig: %[2]q, namespace: default, image: %[3]q, overcommit: 20}\n", plain, enginetest.Kubeconfig, own)
 	if err := os.WriteFile(s.config(), []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 // somebody must log in.
 func TestPull(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
-		s := newScene(t, kind, "")
+		s := newScene(t, kind)
 		open, closed := imageRegistry(t, s.url, ""), imageRegistry(t, s.url, "someone")
 		word := "w" + strings.Repeat("x", 8)
 		login := []byte(fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, closed, base64.StdEncoding.EncodeToString([]byte("someone:"+word))))

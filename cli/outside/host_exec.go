@@ -96,7 +96,7 @@ func (p commands) showHost(res pipeline.Outcome) {
 		_, _ = io.WriteString(screen, one.text) // who does not read on has had enough
 		_ = screen.Close()
 		if one.cut > 0 {
-			p.Say("the last %d bytes of %s are gone: host.output_bytes in the configuration keeps more", one.cut, one.name)
+			p.Say("the last %d bytes of %s are gone: %d are kept", one.cut, one.name, pipeline.DefaultHostOutput)
 		}
 	}
 	for _, w := range res.Warnings {

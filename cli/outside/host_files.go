@@ -235,10 +235,6 @@ func (p commands) hostWrite(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
 	from := "-"
 	if len(args) == 2 {
 		from = args[1]
@@ -248,7 +244,7 @@ func (p commands) hostWrite(c *cli.Context) error {
 		return exit.Fail("", "%v", err)
 	}
 	defer in.Close()
-	content, err := io.ReadAll(io.LimitReader(in, cfg.Host.MaxFileMB<<20+1))
+	content, err := io.ReadAll(io.LimitReader(in, pipeline.DefaultFileBytes+1))
 	if err != nil {
 		return exit.Fail("", "read %s: %v", from, err)
 	}

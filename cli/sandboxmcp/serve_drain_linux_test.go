@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,16 +13,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// A client that has a request of the people's API under way, and sends no more of it, gets the time of http.drain_seconds at the end, and no more.
+// A client that has a request of the people's API under way, and sends no more of it, gets ten seconds at the end, and no more.
 func TestDrainsSlowPeople(t *testing.T) {
 	home := t.TempDir()
-	config := filepath.Join(home, "config", "sandboxmcp")
-	if err := os.MkdirAll(config, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(config, "config.yaml"), []byte("http:\n  drain_seconds: 0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	token, err := command(t.Context(), t, home, "token", "create", "ada", "--person", "--namespace", "*").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -69,13 +69,6 @@ func (l *lockedBuffer) String() string { l.mu.Lock(); defer l.mu.Unlock(); retur
 
 func startHTTPServer(t *testing.T) *httpServer {
 	s := &httpServer{home: t.TempDir(), tokens: map[string]string{}}
-	config := s.home + "/config/sandboxmcp"
-	if err := os.MkdirAll(config, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(config+"/config.yaml", []byte("http: {page: true, drain_seconds: 0}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	s.serve = command(t.Context(), t, s.home, "serve", "--listen", "127.0.0.1:0")
 	s.serve.Stderr = &s.log
 	if err := s.serve.Start(); err != nil {

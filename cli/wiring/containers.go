@@ -63,21 +63,21 @@ func Backend(name string, cfg config.Config, why Purpose) warmed {
 	if name == "process" {
 		c := process.Config{StateDir: cfg.StateDir, Delegate: why.Delegate, Hidden: ownPlaces(cfg)}
 		if why.Serve { // one run has nobody to keep anything ready for
-			if c.Ahead = cfg.MaxConcurrent; cfg.Pool.Enabled {
-				c.Pool = process.Pool{Max: cfg.Pool.Max, Memory: cfg.Pool.MemoryMB << 20, Idle: time.Duration(cfg.Pool.IdleSeconds) * time.Second}
+			if c.Ahead = cfg.MaxConcurrent; cfg.Pool {
+				c.Pool = process.Pool{Max: idleSandboxes(cfg.MaxConcurrent), Idle: why.Idle}
 			}
 		}
 		return process.New(c)
 	}
 	c := container.Config{
 		Images: map[string]string{}, Pull: cfg.Containers.Pull, Progress: why.Progress,
-		StateDir: cfg.StateDir, Labels: pairs(cfg.Containers.Labels), Binary: cfg.Containers.Binary, Hidden: ownPlaces(cfg),
+		StateDir: cfg.StateDir, Binary: cfg.Containers.Binary, Hidden: ownPlaces(cfg),
 	}
 	for _, l := range config.Languages() {
 		c.Images[l] = cfg.Images.Of(l)
 	}
-	if why.Serve {
-		c.Ahead = cfg.Containers.Ahead
+	if why.Serve && cfg.Pool {
+		c.Ahead = idleContainers
 	}
 	b := container.New(Engine(name, cfg), c)
 	if name == kubernetes.Name {
@@ -86,13 +86,25 @@ func Backend(name string, cfg config.Config, why Purpose) warmed {
 	return equipped{b, cfg.Containers.GPUs}
 }
 
+// idleContainers is how many containers of each kind a server keeps started: one for a run, and one for the next while another is started.
+const idleContainers = 2
+
+// idleSandboxes returns how many idle sandboxes of processes, of all kinds together, a server of this many concurrent runs keeps. A program
+// finds none where other kinds take all the room: the language, the script's name and the limits make a kind. More than 64 do not help in a
+// burst, since refilling takes the same cores.
+func idleSandboxes(runs int) int { return max(8, min(2*runs, 64)) }
+
+// policyTime is what a network policy may take to come into force for a new pod: networks that enforce policies need one or two seconds, and
+// those that enforce none would cost each pod all of it.
+const policyTime = 3 * time.Second
+
 // Cluster returns the configuration of the backend kubernetes.
 func Cluster(cfg config.Config) kubernetes.Config {
 	k := cfg.Kubernetes
 	return kubernetes.Config{
 		Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Image: k.Image, RuntimeClass: k.RuntimeClass,
 		NodeSelector: pairs(k.NodeSelector), PriorityClass: k.PriorityClass, Account: k.Account, Never: cfg.Containers.Pull == "never", Overcommit: k.Overcommit,
-		Settle: time.Duration(k.PolicySeconds) * time.Second,
+		Settle: policyTime,
 	}
 }
 
@@ -109,9 +121,6 @@ func pairs(list []string) map[string]string {
 // checkContainers returns an error that says which settings no container can have, of which package config knows
 // nothing.
 func checkContainers(c config.Containers) error {
-	if err := container.CheckLabels(pairs(c.Labels)); err != nil {
-		return fmt.Errorf("containers.labels: %w", err)
-	}
 	if err := container.CheckGPUs(c.GPUs); err != nil {
 		return fmt.Errorf("containers.gpus: %w", err)
 	}

@@ -83,9 +83,9 @@ func (p *Parts) secretUsed(namespace, key, use string) error {
 
 // desktop returns what shows a server's questions on its user's desktop, or nil if nothing does. Who runs a single
 // script is asked where they typed it.
-func desktop(cfg config.Config, why Purpose) func(approval.Question) {
+func desktop(why Purpose) func(approval.Question) {
 	program, err := exec.LookPath("notify-send")
-	if err != nil || !cfg.Approvals.Notify || !why.Serve {
+	if err != nil || !why.Serve {
 		return nil
 	}
 	return notify.Send(program, vault.WithoutSecrets(os.Environ()))

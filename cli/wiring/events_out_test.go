@@ -13,7 +13,6 @@ func TestHookSecret(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("SANDBOXMCP_SECRET_OPS_HOOK", "correct-horse-battery-staple")
 	cfg := config.Config{StateDir: t.TempDir(), SQLitePath: t.TempDir() + "/log.db", Vault: []string{"environment"}}
-	cfg.Audit.CheckpointRows = 1000
 	keys, err := Keys(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func doorOf(h config.HTTP) door.Config {
 // Identities returns what tells who sends requests over HTTP: by the tokens of the state directory, and by the certificates and the
 // issuer that the configuration names.
 func Identities(cfg config.Config, log *slog.Logger) *identity.Checker {
-	c := identity.Config{Address: doorOf(cfg.HTTP).Proxies.Client, Tokens: identity.OpenTokens(cfg.StateDir), Certificates: grantsOf(cfg.HTTP), Rate: float64(cfg.HTTP.Requests), Log: log}
+	c := identity.Config{Address: doorOf(cfg.HTTP).Proxies.Client, Tokens: identity.OpenTokens(cfg.StateDir), Certificates: grantsOf(cfg.HTTP), Log: log}
 	if o := cfg.HTTP.OAuth; o.Issuer != "" {
 		c.OAuth = &identity.OAuth{Issuer: o.Issuer, Resource: o.Resource, Audience: o.Audience, JWKS: o.JWKS, Namespaces: o.Namespaces, All: o.All, Scopes: o.Scopes, Person: o.Person}
 	}

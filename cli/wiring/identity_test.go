@@ -19,7 +19,7 @@ import (
 func TestIdentities(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	text := "state_dir: " + dir + "\nhttp:\n  requests: 2\n  proxies: [127.0.0.0/8]\n  client_ca: /x.pem\n  tls_cert: /x.pem\n  tls_key: /x.pem\n  certificates: {\"dns:ci.example.com\": {kind: agent, namespaces: [ci]}}\n" +
+	text := "state_dir: " + dir + "\nhttp:\n  proxies: [127.0.0.0/8]\n  client_ca: /x.pem\n  tls_cert: /x.pem\n  tls_key: /x.pem\n  certificates: {\"dns:ci.example.com\": {kind: agent, namespaces: [ci]}}\n" +
 		"  oauth: {issuer: \"https://login.example.com\", resource: \"https://sandbox.example.com/mcp\", scopes: [mcp]}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -41,10 +41,8 @@ func TestIdentities(t *testing.T) {
 	}
 	r.TLS = nil
 	r.Header.Set("Authorization", "Bearer "+token)
-	for range 8 { // four seconds' worth
-		if i, err := c.Identify(r); err != nil || i.String() != "token:ada" {
-			t.Fatalf("got %+v, %v", i, err)
-		}
+	if i, err := c.Identify(r); err != nil || i.String() != "token:ada" {
+		t.Errorf("got %+v, %v", i, err)
 	}
 	tryWrong := func(client string) int {
 		g := httptest.NewRequest(http.MethodPost, "/mcp", nil)

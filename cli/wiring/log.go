@@ -253,7 +253,7 @@ func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, log *
 		}
 	}
 	return audit.OpenSigned(ctx, cfg.SQLitePath, audit.Signing{
-		Every: cfg.Audit.CheckpointRows, Log: log, Signed: signed,
+		Log: log, Signed: signed,
 		Key: func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) },
 		Known: func() []audit.Key {
 			trust, err := keys.Trust()

@@ -22,7 +22,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/mcp/e2b"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -51,7 +50,8 @@ func Policy(cfg config.Config) []byte {
 
 func sessions(cfg config.Config) session.Config {
 	idle, life := time.Duration(cfg.Sessions.IdleSeconds)*time.Second, time.Duration(cfg.Sessions.LifetimeSeconds)*time.Second
-	return session.Config{PerNamespace: cfg.Sessions.PerNamespace, PerIdentity: cfg.Sessions.PerIdentity, Total: cfg.Sessions.Total, PausedBytes: cfg.Sessions.PausedMB << 20, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
+	identity := max(cfg.Sessions.Total/4, cfg.Sessions.PerNamespace) // so that one caller, who may work in all namespaces, leaves others room
+	return session.Config{PerNamespace: cfg.Sessions.PerNamespace, PerIdentity: identity, Total: cfg.Sessions.Total, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
 }
 
 // review returns the policy of dangerous code. A rule that does not exist is an error:
@@ -76,8 +76,7 @@ func review(cfg config.Config) (pipeline.Review, error) {
 // Egress returns the network policy of the configuration. A pattern or a network that is not understood is an
 // error: it would allow less than the operator means, or deny less.
 func Egress(cfg config.Config) (pipeline.Egress, error) {
-	e := pipeline.Egress{Deny: cfg.Egress.Deny, Ask: cfg.Network == "ask", Connections: cfg.Egress.Connections,
-		Idle: time.Duration(cfg.Egress.IdleSeconds) * time.Second, Dialer: &egress.Dialer{}}
+	e := pipeline.Egress{Deny: cfg.Egress.Deny, Ask: cfg.Network == "ask", Dialer: &egress.Dialer{}}
 	var err error
 	if e.Policy, err = egress.NewPolicy(cfg.Egress.Allow, cfg.Egress.Deny); err != nil {
 		return e, exit.Usage(whereSet, "egress: %v", err)
@@ -112,8 +111,12 @@ func Host(cfg config.Config) (pipeline.Host, error) {
 	}
 	place := setup.Here() // without a home, what is private is known by its names alone
 	return pipeline.Host{Enabled: h.Enabled, Policy: policy, Timeout: time.Duration(h.TimeoutSeconds) * time.Second,
-		Output: h.OutputBytes, Bounds: launch.Bounds{RAM: h.RAMMB << 20, Processes: h.Processes, CPU: float64(h.CPUCores)}, Environment: h.Environment,
-		MaxFile: h.MaxFileMB << 20, Home: place.Home, Obeyed: setup.Files(place)}, nil
+		Environment: h.Environment, Home: place.Home, Obeyed: setup.Files(place)}, nil
+}
+
+func gitIdentity(cfg config.Config) pipeline.GitIdentity {
+	name, email := config.SplitAuthor(cfg.GitAuthor)
+	return pipeline.GitIdentity{Name: name, Email: email}
 }
 
 func profiles(cfg config.Config) map[string]pipeline.Profile {
@@ -134,11 +137,8 @@ func Requires(cfg config.Config, profile string) []string {
 }
 
 func artifacts(cfg config.Config) pipeline.ArtifactPolicy {
-	return pipeline.ArtifactPolicy{
-		MaxCount:    cfg.Artifacts.MaxCount,
-		MaxBytes:    cfg.Artifacts.MaxMB << 20,
-		ShowSecrets: !cfg.Artifacts.Withhold,
-	}
+	// One run's files displace at most half of what is kept of others.
+	return pipeline.ArtifactPolicy{MaxCount: cfg.Artifacts.MaxCount, MaxBytes: cfg.Keep.MaxMB << 20 / 2, ShowSecrets: !cfg.Artifacts.Withhold}
 }
 
 // Templates are what sandboxes of E2B's protocol are made in, by name.
@@ -195,9 +195,8 @@ func (p *Parts) webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, e
 	}); err != nil {
 		return w, exit.Usage(whereSet, "web: %v", err)
 	}
-	w.Client = web.NewClient(web.Config{Dialer: out.Dialer, Roots: out.Roots, MaxBytes: cfg.Web.MaxMB << 20, Version: version.Current().Version})
+	w.Client = web.NewClient(web.Config{Dialer: out.Dialer, Roots: out.Roots, Version: version.Current().Version})
 	w.Browser, w.Authorities = cfg.Web.Browser, browser.Authorities
-	w.Timeout = time.Duration(cfg.Web.TimeoutSeconds) * time.Second
 	w.Reader, err = readerOf()
 	return w, err
 }

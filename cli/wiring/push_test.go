@@ -17,7 +17,7 @@ import (
 func TestPushing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kept.note")
 	cfg := config.Config{StateDir: t.TempDir(), SQLitePath: filepath.Join(t.TempDir(), "log.db"), Vault: []string{"environment"}}
-	cfg.Audit.CheckpointRows, cfg.Audit.Push = 1000, []string{file}
+	cfg.Audit.Push = []string{file}
 	p, err := New(t.Context(), cfg, Purpose{})
 	if err != nil {
 		t.Fatal(err)

@@ -103,6 +103,8 @@ type Purpose struct {
 	Delegate bool
 	// Serve is for many runs, sessions and callers who come back.
 	Serve bool
+	// Idle is the time after which a server gives up idle sandboxes that no run has asked for; 0 is the default of process.Pool.
+	Idle time.Duration
 	// Install is for putting packages where later runs, also those of servers, find them.
 	Install bool
 	// Ask says that there is a person who can be asked about a single run.
@@ -197,7 +199,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Results:     p.Results,
 		Runtimes:    Runtimes(cfg),
 		Data:        data(cfg),
-		Git:         pipeline.GitIdentity(cfg.Git),
+		Git:         gitIdentity(cfg),
 		Review:      review,
 		Host:        onHost,
 		Protected:   ownPlaces(cfg),
@@ -219,11 +221,11 @@ func PackagesDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, 
 func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
 	dir := PackagesDir(cfg)
 	if _, there := os.Stat(dir); why.Serve || why.Install || there == nil {
-		p.packages, err = packages.Open(packages.Config{Dir: dir, Scripts: cfg.Packages.Scripts, MaxBytes: cfg.Packages.MaxMB << 20, CacheBytes: cfg.Packages.CacheMB << 20})
+		p.packages, err = packages.Open(packages.Config{Dir: dir, Scripts: cfg.Packages.Scripts, MaxBytes: cfg.Packages.MaxMB << 20})
 	}
 	if err == nil && (why.Serve || why.Ask) {
 		p.bus = event.NewBus()
-		p.Approvals = approval.New(approval.Config{Audit: p.Log, Bus: p.bus, Root: why.Serve && cfg.Approvals.Confirm == "root", Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: desktop(cfg, why)})
+		p.Approvals = approval.New(approval.Config{Audit: p.Log, Bus: p.bus, Root: why.Serve && cfg.Approvals.Confirm == "root", Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: desktop(why)})
 	}
 	if err != nil || !why.Serve && !why.Results {
 		return err

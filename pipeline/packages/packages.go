@@ -35,12 +35,16 @@ type Config struct {
 	Scripts bool
 	// MaxBytes bounds the files of one layer; 0 is 2 GiB.
 	MaxBytes int64
-	// CacheBytes bounds what is kept of what was fetched and unpacked, for later installs; 0 keeps nothing.
+	// CacheBytes bounds what is kept of what was fetched and unpacked, for later installs; 0 is
+	// DefaultCacheBytes, and what is negative keeps nothing.
 	CacheBytes int64
 }
 
 // DefaultMaxBytes is the MaxBytes of a zero Config.
 const DefaultMaxBytes = 2 << 30
+
+// DefaultCacheBytes is the CacheBytes of a zero Config.
+const DefaultCacheBytes = 2 << 30
 
 // errClosed is the error of an operation on a closed store, and the cause of the end of an install.
 var errClosed = errors.New("the package store is closed")
@@ -65,7 +69,7 @@ func Open(c Config) (*Store, error) {
 		return nil, fmt.Errorf("open package store: %q is not an absolute path", c.Dir)
 	}
 	c.MaxBytes = cmp.Or(max(c.MaxBytes, 0), DefaultMaxBytes)
-	c.CacheBytes = max(c.CacheBytes, 0)
+	c.CacheBytes = max(cmp.Or(c.CacheBytes, DefaultCacheBytes), 0)
 	s := &Store{cfg: c, closing: make(chan struct{}), sessions: map[string]*session{}}
 	for _, dir := range []string{c.Dir, s.namespaces(), s.sessionsDir()} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -302,7 +302,7 @@ func TestLarge(t *testing.T) {
 	if err := os.Truncate(sparse, 1<<40); err != nil {
 		hosttest.Missing(t, "sparse files", err.Error())
 	}
-	if _, err := p.Read(t.Context(), sparse); err == nil || !strings.Contains(err.Error(), "max_file_mb") {
+	if _, err := p.Read(t.Context(), sparse); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("a file of 1 TB: %v", err)
 	}
 	if _, err := p.Write(t.Context(), sparse, []byte("x"), Append); err == nil {

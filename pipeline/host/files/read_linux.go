@@ -50,7 +50,7 @@ func (a Access) all(ctx context.Context, name string, found *os.File, size int64
 }
 
 func (a Access) tooLarge(name string, size int64) error {
-	return deny(name, "has %d bytes or more, and the operator lets %d be read or written (host.max_file_mb)", size, a.MaxBytes)
+	return deny(name, "has %d bytes or more, and at most %d are read or written at once", size, a.MaxBytes)
 }
 
 // contextReader reads until its context ends.
