@@ -61,7 +61,7 @@ func commandSections(app *cli.App) []manual.Section {
 
 func flagTerms(flags []cli.Flag) (all []manual.Term) {
 	for _, f := range flags {
-		if f.Names()[0] == "help" {
+		if v, can := f.(cli.VisibleFlag); f.Names()[0] == "help" || can && !v.IsVisible() {
 			continue
 		}
 		names, meaning, _ := strings.Cut(f.String(), "\t")

@@ -4,7 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,27 +52,103 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// reference is the commands and settings in Markdown.
+// sharedBy is the number of commands from which on a flag of theirs, of one word and meaning, stands once for all of them.
+const sharedBy = 3
+
+// reference is the commands and settings in Markdown. Of a command it has the first paragraph of its help, and no examples: --help has all.
 func reference() string {
 	var b strings.Builder
 	app := (&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app()
-	b.WriteString("\n## Commands\n\nGlobal flags, before or after the command:\n\n")
+	sections := commandSections(app)[1:]
+	first, shared := sharedFlags(sections)
+	b.WriteString("\n## Commands\n\n`COMMAND --help` says more of each, with examples, and `sandboxmcp man` all. Where a flag has a default that is not named, it is a setting. Before or after any\n" +
+		"command:\n\n")
 	writeTerms(&b, manualHead(app)[2].Terms...)
-	for _, s := range commandSections(app)[1:] {
-		fmt.Fprintf(&b, "### %s\n\n```text\n%s\n```\n\n", s.Title, s.Synopsis)
-		writeText(&b, s.Text)
-		writeTerms(&b, s.Terms...)
+	b.WriteString("Where a command has one of these flags, it means the same for all:\n\n")
+	writeTerms(&b, first...)
+	for _, s := range sections {
+		fmt.Fprintf(&b, "### %s\n\n```text\n%s\n```\n\n%s\n\n", s.Title, s.Synopsis, cell(summary(s.Text)))
+		writeTerms(&b, slices.DeleteFunc(slices.Clone(s.Terms), func(t manual.Term) bool { return shared[t] })...)
+		var words []string
+		for _, t := range s.Terms {
+			if shared[t] {
+				words = append(words, "`"+t.Word+"`")
+			}
+		}
+		if len(words) > 0 {
+			b.WriteString("Shared: " + strings.Join(words, ", ") + "\n\n")
+		}
 	}
-	b.WriteString("## Settings\n\n| key, and variable | default | takes | what it does |\n|---|---|---|---|\n")
+	b.WriteString("## Settings\n\nSettings of `caps` are the highest `limits` that a caller can ask for.\n\n| key, and variable | default | takes | what it does |\n|---|---|---|---|\n")
+	for _, row := range settingRows() {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", row[0], row[1], row[2], row[3])
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// maxSummary is how much of the paragraph after its first line the reference has of a help, in bytes.
+const maxSummary = 280
+
+// summary returns what a help begins with: its first line, and the first whole sentences of the paragraph after it.
+func summary(help string) string {
+	about, more, _ := strings.Cut(help, "\n\n")
+	what, _, _ := strings.Cut(more, "\n\n")
+	what, _, _ = strings.Cut(strings.ReplaceAll(what, "\n  ", "\x00"), "\x00")
+	what = strings.ReplaceAll(what, "\n", " ")
+	if end := strings.LastIndex((what + " ")[:min(len(what)+1, maxSummary)], ". "); strings.HasPrefix(what, "Example") || end < 0 {
+		what = ""
+	} else {
+		what = what[:end+1]
+	}
+	return strings.TrimSpace(about + " " + what)
+}
+
+// sharedFlags returns the flags that stand once for all commands, by word: each in the meaning that most commands give it.
+func sharedFlags(sections []manual.Section) (first []manual.Term, shared map[manual.Term]bool) {
+	users := map[manual.Term]int{}
+	most := map[string]manual.Term{}
+	for _, s := range sections {
+		for _, t := range s.Terms {
+			if users[t]++; users[t] > users[most[t.Word]] {
+				most[t.Word] = t
+			}
+		}
+	}
+	shared = map[manual.Term]bool{}
+	for _, word := range slices.Sorted(maps.Keys(most)) {
+		if t := most[word]; users[t] >= sharedBy {
+			first, shared[t] = append(first, t), true
+		}
+	}
+	return first, shared
+}
+
+// settingRows returns the cells of each row of settings. A limit and its cap share one, and so do the images of all languages.
+func settingRows() (rows [][4]string) {
+	at := map[string]int{}
 	for _, e := range config.Reference() {
 		key := "`" + e.Key + "`"
 		if e.Env != "" {
 			key += "<br>`" + e.Env + "`"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", key, cell(e.Default), cell(e.Takes), cell(e.About))
+		section, name, _ := strings.Cut(e.Key, ".")
+		group := e.Key
+		switch section {
+		case "caps":
+			group = "limits." + name
+		case "images":
+			group = section
+		}
+		if i, there := at[group]; there {
+			rows[i][0] += "<br>" + key
+			rows[i][1] += "<br>" + cell(e.Default)
+			continue
+		}
+		at[group] = len(rows)
+		rows = append(rows, [4]string{key, cell(e.Default), cell(e.Takes), cell(e.About)})
 	}
-	b.WriteString("\n")
-	return b.String()
+	return rows
 }
 
 func writeTerms(b *strings.Builder, terms ...manual.Term) {
@@ -79,35 +157,8 @@ func writeTerms(b *strings.Builder, terms ...manual.Term) {
 	}
 	b.WriteString("| flag | |\n|---|---|\n")
 	for _, t := range terms {
-		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(t.Word, "|", `\|`), cell(t.Meaning))
+		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(t.Word, "|", `\|`), cell(strings.TrimSuffix(t.Meaning, " (default: "+command.Configured+")")))
 	}
-	b.WriteString("\n")
-}
-
-// writeText writes the paragraphs of a help; its indented lines become code.
-func writeText(b *strings.Builder, text string) {
-	code := false
-	fence := func(on bool) {
-		if on && !code {
-			b.WriteString("\n```text\n")
-		} else if !on && code {
-			b.WriteString("```\n")
-		}
-		code = on
-	}
-	for l := range strings.SplitSeq(text, "\n") {
-		if indented := strings.HasPrefix(l, "  "); indented {
-			fence(true)
-			b.WriteString(l[2:] + "\n")
-		} else if l != "" || !code {
-			if code {
-				l = "\n" + l
-			}
-			fence(false)
-			b.WriteString(cell(l) + "\n")
-		}
-	}
-	fence(false)
 	b.WriteString("\n")
 }
 

@@ -31,9 +31,9 @@ func (p commands) approvalsCommand() *cli.Command {
 	flags := []cli.Flag{command.JSONFlag(), ServerFlag()}
 	return &cli.Command{
 		Name:      "approvals",
-		Usage:     "list what agents ask a person to approve, and answer it",
-		UsageText: "sandboxmcp approvals [list] [--json] [--server PID]\nsandboxmcp approvals approve|deny ID ...",
-		Description: `What nobody answers in time is denied. Its approve and deny are sandboxmcp approve and sandboxmcp deny.
+		Usage:     "list what agents ask a person to approve",
+		UsageText: "sandboxmcp approvals [list] [--json] [--server PID]",
+		Description: `sandboxmcp approve and sandboxmcp deny answer. What nobody answers in time is denied.
 
 Example: sandboxmcp approvals`,
 		Flags:  flags,
@@ -45,7 +45,7 @@ Example: sandboxmcp approvals`,
 			Description: "Example: sandboxmcp approvals list --json",
 			Flags:       flags,
 			Action:      command.NoWords(p.approvals),
-		}, command.Under("approvals", p.approveCommand()), command.Under("approvals", p.denyCommand())},
+		}},
 	}
 }
 

@@ -22,14 +22,14 @@ import (
 func (p commands) sessionCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "session",
-		Usage:     "work with the sessions of a running server: list, create, exec, attach, put, get, copy, stats, inspect, kill",
+		Usage:     "work with the sessions of a running server: list, create, exec, attach, put, get, copy, stats, kill",
 		UsageText: "sandboxmcp session COMMAND ...",
 		Description: `A session is a sandbox whose interpreter stays: variables, imports and files live on. Agents and people share
 them. The beginning of an id stands for it where no other has it.
 
 Example: sandboxmcp session create --language python && sandboxmcp session list`,
 		Subcommands: []*cli.Command{p.sessionListCommand(), p.sessionCreateCommand(), p.sessionExecCommand(), p.sessionAttachCommand(),
-			p.sessionPutCommand(), p.sessionGetCommand(), p.sessionCopyCommand(), p.sessionStatsCommand(), command.Under("session", p.inspectCommand()), p.sessionKillCommand()},
+			p.sessionPutCommand(), p.sessionGetCommand(), p.sessionCopyCommand(), p.sessionStatsCommand(), p.sessionKillCommand()},
 	}
 }
 

@@ -2,7 +2,6 @@ package command
 
 import (
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -45,13 +44,6 @@ const Configured = "see sandboxmcp config"
 // NamespaceFlag is --namespace, of commands that work in this process.
 func NamespaceFlag() cli.Flag {
 	return &cli.StringFlag{Name: "namespace", Usage: "in the namespace `NS`", Value: "default"}
-}
-
-// Under returns the command c as a subcommand of parent.
-func Under(parent string, c *cli.Command) *cli.Command {
-	c.UsageText = strings.ReplaceAll(c.UsageText, "sandboxmcp ", "sandboxmcp "+parent+" ")
-	c.Description = strings.ReplaceAll(c.Description, "sandboxmcp ", "sandboxmcp "+parent+" ")
-	return c
 }
 
 // ToolsFlag is --tools.
