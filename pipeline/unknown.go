@@ -51,7 +51,7 @@ func (u *unknown) writer(w io.Writer) io.WriteCloser {
 
 // clean returns text as policy wants it.
 func (u *unknown) clean(text string) string {
-	if u.policy == UnknownOff {
+	if u.policy == UnknownOff || !tokens.May(text) {
 		return text
 	}
 	var b strings.Builder

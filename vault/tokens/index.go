@@ -43,17 +43,17 @@ func (x *index) add(text string, h head) {
 	text = text[:window]
 	x.begins[text[:1]], x.begins[text[:2]] = true, true
 	x.heads[text] = append(x.heads[text], h)
-	i := hash([]byte(text))
+	i := hash(text)
 	x.may[i/64] |= 1 << (i % 64)
 }
 
-func hash(b []byte) uint32 {
+func hash[T string | []byte](b T) uint32 {
 	return (uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])) * 0x9e3779b1 >> 16
 }
 
 // skip returns the first place in text, from i on, where a token may begin, if only with its first byte, or else the
 // end, and the heads that may be there.
-func (x *index) skip(text []byte, i int) (int, []head) {
+func skip[T string | []byte](x *index, text T, i int) (int, []head) {
 	for ; i+window <= len(text); i++ {
 		if h := hash(text[i : i+window]); x.may[h/64]>>(h%64)&1 != 0 {
 			if heads := x.heads[string(text[i:i+window])]; heads != nil {

@@ -59,7 +59,7 @@ func (s *scan) step(last bool) bool {
 		s.rest = nil
 	}
 	var heads []head
-	s.at, heads = s.known.skip(s.text, s.at)
+	s.at, heads = skip(s.known, s.text, s.at)
 	for _, h := range heads {
 		found, waits := s.match(h, last)
 		if waits {
