@@ -42,3 +42,23 @@ func TestDefaultsAreOurs(t *testing.T) {
 		}
 	}
 }
+
+// TestDerived: what no setting has by itself goes by another one.
+func TestDerived(t *testing.T) {
+	var cfg config.Config
+	cfg.Keep.MaxMB = 10
+	if got := artifacts(cfg).MaxBytes; got != 5<<20 {
+		t.Errorf("the files of a run have %d bytes of the 10 MB that are kept", got)
+	}
+	for total, want := range map[int]int{4000: 1000, 1024: 256, 4: 64} { // of which the last is bounded by the total
+		cfg.Sessions.PerNamespace, cfg.Sessions.Total = 64, total
+		if got := sessions(cfg).PerIdentity; got != want {
+			t.Errorf("of %d sessions an identity has %d, want %d", total, got, want)
+		}
+	}
+	for runs, want := range map[int]int{1: 8, 6: 12, 1000: 64} {
+		if got := idleSandboxes(runs); got != want {
+			t.Errorf("%d runs at a time: %d idle sandboxes, want %d", runs, got, want)
+		}
+	}
+}
