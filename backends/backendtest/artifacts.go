@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -15,8 +17,7 @@ import (
 // testArtifacts: what a program leaves in its workspace is collected by somebody with more rights
 // than it had. Nothing it leaves may lead that somebody astray.
 func testArtifacts(t *testing.T, b *bench) {
-	t.Run("plain", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "plain", func(t *testing.T) {
 		s := b.start(t, b.spec("shell"))
 		exec(t, s, "bash", "-c", "echo one >a; mkdir -p d/e; echo two >d/e/b; chmod 750 a; : >empty").ok(t)
 		files := filesOf(t, s)
@@ -27,13 +28,12 @@ func testArtifacts(t *testing.T, b *bench) {
 			t.Errorf("content %q, %v", text, err)
 		}
 	})
-	t.Run("tricks", func(t *testing.T) { testTricks(t, b) })
-	t.Run("many files", func(t *testing.T) { testManyFiles(t, b) })
-	t.Run("deep", func(t *testing.T) { testDeep(t, b) })
-	t.Run("replaced while collected", func(t *testing.T) { testRaces(t, b) })
-	t.Run("changed between listing and opening", func(t *testing.T) { testSwapped(t, b) })
-	t.Run("stopped", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "tricks", func(t *testing.T) { testTricks(t, b) })
+	b.beside(t, "many files", func(t *testing.T) { testManyFiles(t, b) })
+	b.beside(t, "deep", func(t *testing.T) { testDeep(t, b) })
+	b.beside(t, "replaced while collected", func(t *testing.T) { testRaces(t, b) })
+	b.beside(t, "changed between listing and opening", func(t *testing.T) { testSwapped(t, b) })
+	b.beside(t, "stopped", func(t *testing.T) {
 		s := b.start(t, b.spec("shell"))
 		exec(t, s, "bash", "-c", "for i in {1..50}; do echo >$i; done").ok(t)
 		enough, n := errors.New("enough"), 0
@@ -55,7 +55,6 @@ func testArtifacts(t *testing.T, b *bench) {
 
 // testTricks lists a workspace full of everything that is no file, or has a strange name.
 func testTricks(t *testing.T, b *bench) {
-	b.parallel(t)
 	dir := t.TempDir()
 	canary := filepath.Join(dir, "canary")
 	if err := os.WriteFile(canary, []byte("canary of the host"), 0o644); err != nil {
@@ -108,7 +107,6 @@ func testTricks(t *testing.T, b *bench) {
 }
 
 func testManyFiles(t *testing.T, b *bench) {
-	b.parallel(t)
 	spec := b.spec("python")
 	spec.Limits.Disk, spec.Limits.RAM = 512<<20, 512<<20
 	s := b.start(t, spec)
@@ -124,7 +122,6 @@ func testManyFiles(t *testing.T, b *bench) {
 
 // testDeep: directories deeper than any path may be long.
 func testDeep(t *testing.T, b *bench) {
-	b.parallel(t)
 	s := b.start(t, b.spec("python"))
 	o := exec(t, s, "python", "-c", "import os\nhere, name = os.getcwd(), 'd' * 200\nfor i in range(300):\n  os.mkdir(name); os.chdir(name)\nopen('bottom', 'w').write('x')\nos.chdir(here); open('top', 'w').write('x')\nprint('made')")
 	if o.Stdout != "made\n" {
@@ -141,7 +138,6 @@ func testDeep(t *testing.T, b *bench) {
 // testRaces: a program that runs on swaps files and directories for links to the host's, as fast as it
 // can, while they are collected.
 func testRaces(t *testing.T, b *bench) {
-	b.parallel(t)
 	dir := t.TempDir()
 	os.Chmod(dir, 0o755)
 	for _, name := range []string{"file", "plain"} {
@@ -188,7 +184,6 @@ func testRaces(t *testing.T, b *bench) {
 
 // testSwapped opens files whose place was taken since.
 func testSwapped(t *testing.T, b *bench) {
-	b.parallel(t)
 	s := b.session(t, "shell")
 	exec(t, s, "bash", "-c", "mkdir d; for f in link fifo directory gone other d/file; do echo mine >$f; done").ok(t)
 	files := filesOf(t, s)

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package backendtest is the contract of package backends as tests, written as attacks. Each backend's own test calls Run;
 // a case that opens anything is a failure.
 //

@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -7,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +73,23 @@ func (b *bench) parallel(t *testing.T) {
 	if b.o.Cgroup || b.promises(backends.LayerUser) {
 		t.Parallel()
 	}
+}
+
+// beside runs a case that is parallel.
+func (b *bench) beside(t *testing.T, name string, f func(*testing.T)) {
+	t.Run(name, func(t *testing.T) {
+		b.parallel(t)
+		f(t)
+	})
+}
+
+// refusal returns the error of a start, which is to be refused.
+func (b *bench) refusal(t testing.TB, spec backends.Spec) error {
+	s, err := b.backend.Start(t.Context(), spec)
+	if err == nil {
+		s.Close()
+	}
+	return err
 }
 
 // session starts a sandbox that can run many commands.
@@ -144,9 +162,15 @@ func put(t testing.TB, s backends.Sandbox, names ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Files().Put(name, 0o644, bytes.NewReader(text)); err != nil {
-			t.Fatalf("put %s: %v", name, err)
-		}
+		putText(t, s, name, string(text))
+	}
+}
+
+// putText writes a file into the workspace.
+func putText(t testing.TB, s backends.Sandbox, name, text string) {
+	t.Helper()
+	if err := s.Files().Put(name, 0o644, strings.NewReader(text)); err != nil {
+		t.Fatalf("put %s: %v", name, err)
 	}
 }
 
@@ -203,14 +227,6 @@ func poison() map[string]string {
 
 func poisonEnvironment(t *testing.T) {
 	for k, v := range poison() {
-		old, had := os.LookupEnv(k)
-		os.Setenv(k, v)
-		t.Cleanup(func() {
-			if had {
-				os.Setenv(k, old)
-			} else {
-				os.Unsetenv(k)
-			}
-		})
+		t.Setenv(k, v)
 	}
 }

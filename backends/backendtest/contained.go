@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -106,39 +108,24 @@ func testRequire(t *testing.T, b *bench, c backends.Containment) {
 	for _, name := range append(all, "no-such-layer") {
 		spec := b.spec("shell")
 		spec.Require = []string{name}
-		s, err := b.backend.Start(t.Context(), spec)
-		if slices.Contains(c.InForce(), name) {
-			if err != nil {
-				t.Errorf("%s is there, and requiring it fails: %v", name, err)
-				continue
-			}
-			s.Close()
-			continue
-		}
-		var refusal *backends.Refusal
-		if !errors.As(err, &refusal) {
-			t.Errorf("%q can't be had, and requiring it gives %v", name, err)
-			if err == nil {
-				s.Close()
-			}
-			continue
-		}
-		if refusal.Reason == "" {
-			t.Errorf("%q: a refusal without a reason", name)
+		err := b.refusal(t, spec)
+		refusal, is := errors.AsType[*backends.Refusal](err)
+		switch there := slices.Contains(c.InForce(), name); {
+		case there && err != nil:
+			t.Errorf("%s is there, and requiring it fails: %v", name, err)
+		case !there && (!is || refusal.Reason == ""):
+			t.Errorf("%q can't be had, and requiring it gives %v, want a refusal with a reason", name, err)
 		}
 	}
 	for _, profile := range []string{"no-such-profile", "Hardened", "none"} {
 		spec := b.spec("shell")
 		spec.Profile = profile
-		if s, err := b.backend.Start(t.Context(), spec); err == nil {
+		if b.refusal(t, spec) == nil {
 			t.Errorf("profile %q started", profile)
-			s.Close()
 		}
 	}
-	spec := b.spec("cobol")
-	if s, err := b.backend.Start(t.Context(), spec); err == nil {
+	if b.refusal(t, b.spec("cobol")) == nil {
 		t.Error("language cobol started")
-		s.Close()
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -18,10 +20,9 @@ import (
 )
 
 func testEnds(t *testing.T, b *bench) {
-	t.Run("exit codes", func(t *testing.T) { testExitCodes(t, b) })
-	t.Run("signals", func(t *testing.T) { testSignals(t, b) })
-	t.Run("tracebacks", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "exit codes", func(t *testing.T) { testExitCodes(t, b) })
+	b.beside(t, "signals", func(t *testing.T) { testSignals(t, b) })
+	b.beside(t, "tracebacks", func(t *testing.T) {
 		o := b.python(t, "raise ValueError('ünï')")
 		if o.Ended != backends.EndedExit || o.ExitCode != 1 || !strings.Contains(o.Stderr, "ValueError: ünï") {
 			t.Errorf("ended %s, exit code %d, %s", o.Ended, o.ExitCode, o.Stderr)
@@ -29,17 +30,15 @@ func testEnds(t *testing.T, b *bench) {
 	})
 	t.Run("timeout", func(t *testing.T) { testTimeout(t, b) })
 	t.Run("cancel", func(t *testing.T) { testCancel(t, b) })
-	t.Run("what the program left running", func(t *testing.T) { testLeftRunning(t, b) })
-	t.Run("zombies are reaped", func(t *testing.T) {
+	b.beside(t, "what the program left running", func(t *testing.T) { testLeftRunning(t, b) })
+	b.beside(t, "zombies are reaped", func(t *testing.T) {
 		b.layer(t, backends.LayerPID)
-		b.parallel(t)
 		b.program(t, b.spec("python"), "zombies.py").ok(t)
 	})
 }
 
 // testExitCodes and testSignals use a sandbox of its own for each of a few, and one for all the others.
 func testExitCodes(t *testing.T, b *bench) {
-	b.parallel(t)
 	ended := func(code int, o outcome) {
 		t.Helper()
 		want := backends.EndedExit
@@ -62,7 +61,6 @@ func testExitCodes(t *testing.T, b *bench) {
 // testSignals: a program can end by a signal like anywhere. As process 1 it could not, because
 // the kernel spares that from signals it does not handle.
 func testSignals(t *testing.T, b *bench) {
-	b.parallel(t)
 	ended := func(name string, number int, o outcome) {
 		t.Helper()
 		if o.Ended != backends.EndedSignal || o.ExitCode != 128+number || o.Signal != name || o.Limit != "" {
@@ -91,16 +89,14 @@ func testTimeout(t *testing.T, b *bench) {
 		{"swallows exceptions", "python", "import time\nwhile True:\n  try: time.sleep(1000)\n  except BaseException: pass"},
 		{"node", "node", "require('fs').writeSync(1, 'ready'); for(;;);"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			b.parallel(t)
+		b.beside(t, c.name, func(t *testing.T) {
 			if c.language == "python" {
 				c.program = "print('ready', flush=True)\n" + c.program
 			}
 			b.timedOut(t, c.language, func(spec backends.Spec) outcome { return b.run(t, spec, c.program) })
 		})
 	}
-	t.Run("with descendants", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "with descendants", func(t *testing.T) {
 		word := ulid.Make().String()
 		o := b.timedOut(t, "python", func(spec backends.Spec) outcome { return b.program(t, spec, "descendants.py", word, "stay") })
 		gone(t, o, word)
@@ -169,8 +165,7 @@ func descend(ctx context.Context, t testing.TB, s backends.Sandbox, word string)
 }
 
 func testCancel(t *testing.T, b *bench) {
-	t.Run("while it runs", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "while it runs", func(t *testing.T) {
 		word := ulid.Make().String()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -183,8 +178,7 @@ func testCancel(t *testing.T, b *bench) {
 		gone(t, o, word)
 	})
 	// What has written has begun: no error may then say that it was not started.
-	t.Run("at its first output", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "at its first output", func(t *testing.T) {
 		for range 8 {
 			ctx, cancel := context.WithCancel(t.Context())
 			out := onWrite{cancel: cancel}
@@ -194,22 +188,19 @@ func testCancel(t *testing.T, b *bench) {
 			}
 		}
 	})
-	t.Run("by a deadline", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "by a deadline", func(t *testing.T) {
 		s := b.start(t, b.spec("shell"))
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		cancelled(t, s, ctx)
 	})
-	t.Run("before it runs", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "before it runs", func(t *testing.T) {
 		s := b.start(t, b.spec("shell"))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		cancelled(t, s, ctx)
 	})
-	t.Run("by closing the sandbox", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "by closing the sandbox", func(t *testing.T) {
 		word := ulid.Make().String()
 		s := b.start(t, b.spec("python"))
 		ended := descend(context.Background(), t, s, word)
@@ -242,7 +233,6 @@ func cancelled(t *testing.T, s backends.Sandbox, ctx context.Context) {
 
 // testLeftRunning: a program that ends well takes its descendants along, and nobody waits for them.
 func testLeftRunning(t *testing.T, b *bench) {
-	b.parallel(t)
 	word := ulid.Make().String()
 	gone(t, b.program(t, b.spec("python"), "descendants.py", word, "leave").ok(t), word)
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -53,13 +55,9 @@ func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backend
 	if err := os.Symlink(h.dir, link); err != nil {
 		t.Fatal(err)
 	}
-	mounted := func(host, inside string) backends.Spec {
-		s := b.spec("shell")
-		s.Mounts = []backends.Mount{{Host: host, Inside: inside}}
-		return s
-	}
-	workspace, both := b.spec("shell"), mounted(h.dir, "/data")
-	workspace.Workspace.Host, both.Workspace.Host = h.dir, h.dir
+	mounted := func(host, inside string) backends.Spec { return b.mounting(backends.Mount{Host: host, Inside: inside}) }
+	both := mounted(h.dir, "/data")
+	both.Workspace.Host = h.dir
 	session := mounted(h.dir, "/data")
 	session.Keep = true
 	for name, c := range map[string]struct {
@@ -69,7 +67,7 @@ func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backend
 		"a mount":           {mounted(h.dir, "/home/user"), "/home/user"},
 		"a directory above": {mounted(above, "/data"), "/data/" + filepath.Base(h.dir)},
 		"a directory below": {mounted(filepath.Join(h.dir, "a"), "/data/a"), "/data"},
-		"the workspace":     {workspace, "/workspace"},
+		"the workspace":     {b.workingIn(backends.Mount{Host: h.dir}), "/workspace"},
 		"both":              {both, "/data"},
 		"a link":            {mounted(link, "/data"), "/data"},
 		"a session's mount": {session, "/data"},
@@ -92,24 +90,19 @@ func testHiddenRefused(t *testing.T, b *bench, h household, mounted func(host, i
 	if err := os.Symlink(filepath.Join(h.dir, "a/all/keys"), link); err != nil {
 		t.Fatal(err)
 	}
-	workspace, writable := b.spec("shell"), mounted(h.dir, "/data")
-	workspace.Workspace.Host = filepath.Join(h.dir, "a/all")
+	writable := mounted(h.dir, "/data")
 	writable.Mounts[0].Write = true
 	for name, spec := range map[string]backends.Spec{
 		"what is hidden, by a link":    mounted(link, "/data"),
 		"below it, by a link":          mounted(filepath.Join(h.dir, "by-link/signing.key"), "/data"),
 		"the directory":                mounted(filepath.Join(h.dir, "a/state"), "/data"),
 		"a file":                       mounted(filepath.Join(h.dir, "b c/log.db"), "/data"),
-		"the workspace":                workspace,
+		"the workspace":                b.workingIn(backends.Mount{Host: filepath.Join(h.dir, "a/all")}),
 		"to be written to":             writable,
 		"what is the server's and not": mounted(filepath.Join(h.dir, "a/state/../state"), "/data"),
 	} {
-		s, err := b.backend.Start(t.Context(), spec)
-		if err == nil {
-			s.Close()
-		}
-		var refusal *backends.Refusal
-		if !errors.As(err, &refusal) || refusal.Remedy.IsZero() {
+		err := b.refusal(t, spec)
+		if refusal, is := errors.AsType[*backends.Refusal](err); !is || refusal.Remedy.IsZero() {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

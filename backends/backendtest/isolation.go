@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -37,10 +39,8 @@ func hostNamespaces() map[string]any {
 func (b *bench) promised() []string {
 	promised := []string{}
 	for name, layer := range namespaces() {
-		for _, l := range b.o.Layers {
-			if l == layer {
-				promised = append(promised, name)
-			}
+		if b.promises(layer) {
+			promised = append(promised, name)
 		}
 	}
 	return promised

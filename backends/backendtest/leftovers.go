@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -24,9 +26,7 @@ func scenarios() []scenario {
 	return []scenario{
 		{"never used", false, func(*testing.T, backends.Sandbox, string) {}},
 		{"only files", false, func(t *testing.T, s backends.Sandbox, _ string) {
-			if err := s.Files().Put("a/b", 0o644, strings.NewReader("x")); err != nil {
-				t.Error(err)
-			}
+			putText(t, s, "a/b", "x")
 			filesOf(t, s)
 		}},
 		{"normal end", true, func(t *testing.T, s backends.Sandbox, word string) {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -38,19 +40,27 @@ func (b *bench) drop(t *testing.T, limits backends.Limits, kind string, bound in
 	return o, last
 }
 
+// makes runs a bomb that is within the limits, and makes all that it is to.
+func (b *bench) makes(t *testing.T, limits backends.Limits, kind string, all int64) outcome {
+	t.Helper()
+	o, made := b.drop(t, limits, kind, all)
+	if o.Ended != backends.EndedOK || made.Made < all {
+		t.Errorf("ended %s %s, made %d of %d, %s", o.Ended, o.Limit, made.Made, all, made.Error)
+	}
+	return o
+}
+
 func testLimits(t *testing.T, b *bench) {
 	t.Run("memory", func(t *testing.T) { testMemory(t, b) })
 	t.Run("processes", func(t *testing.T) { testProcesses(t, b) })
 	t.Run("disk", func(t *testing.T) { testDisk(t, b) })
-	t.Run("descriptors", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "descriptors", func(t *testing.T) {
 		o, made := b.drop(t, b.spec("").Limits, "descriptors", 200_000)
 		if o.Ended != backends.EndedOK || made.Made >= 200_000 || made.Error != "EMFILE" {
 			t.Errorf("ended %s %s after %+v", o.Ended, o.Limit, made)
 		}
 	})
-	t.Run("sockets", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "sockets", func(t *testing.T) {
 		b.layer(t, backends.LayerNet)
 		limits := b.spec("").Limits
 		limits.RAM = 1 << 30 // what they might hold is counted as that
@@ -62,8 +72,7 @@ func testLimits(t *testing.T, b *bench) {
 			t.Errorf("ended %s %s after %+v", o.Ended, o.Limit, made)
 		}
 	})
-	t.Run("room", func(t *testing.T) { // in limits that another one bounds, as programs expect it
-		b.parallel(t)
+	b.beside(t, "room", func(t *testing.T) { // in limits that another one bounds, as programs expect it
 		const code = "import resource as r, os\n" +
 			"print(r.getrlimit(r.RLIMIT_CPU)[1])\n" +
 			"r.setrlimit(r.RLIMIT_CPU, (1_000_000, 1_000_000))\n" +
@@ -79,8 +88,7 @@ func testLimits(t *testing.T, b *bench) {
 			t.Errorf("got %q, want %q; %s %s", o.Stdout, want, o.Ended, o.Stderr)
 		}
 	})
-	t.Run("cpu", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "cpu", func(t *testing.T) {
 		if !b.o.Cgroup {
 			t.Skip("no cgroup")
 		}
@@ -91,8 +99,7 @@ func testLimits(t *testing.T, b *bench) {
 			t.Errorf("used %v of processor time in %v, want half", o.CPU, o.Wall)
 		}
 	})
-	t.Run("defaults", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "defaults", func(t *testing.T) {
 		// The zero value is the default, never "no limit".
 		o, made := b.drop(t, backends.Limits{}, "processes", 400)
 		if made.Made >= 400 {
@@ -114,8 +121,7 @@ func testMemory(t *testing.T, b *bench) {
 	const limit, bound = 96 << 20, 700 << 20
 	limits := backends.Limits{RAM: limit, Disk: 32 << 20, Wall: time.Hour, Processes: 30}
 	for _, kind := range []string{"anonymous", "children", "leaderless", "shared", "memfd", "memfd_in_flight", "socket_buffers", "sysv", "huge_child_of_small", "stack", "threads_arenas"} {
-		t.Run(kind, func(t *testing.T) {
-			b.parallel(t)
+		b.beside(t, kind, func(t *testing.T) {
 			counted := kind == "socket_buffers" && b.promises(backends.LayerNet) // one by one
 			if !b.o.Cgroup && (kind == "memfd_in_flight" || kind == "socket_buffers" && !counted) {
 				t.Skip("no cgroup, and nothing else counts what only the kernel holds")
@@ -140,8 +146,7 @@ func testMemory(t *testing.T, b *bench) {
 		})
 	}
 	for _, kind := range []string{"tcp_buffers", "udp_buffers", "tcp_unaccepted"} {
-		t.Run(kind, func(t *testing.T) {
-			b.parallel(t)
+		b.beside(t, kind, func(t *testing.T) {
 			b.layer(t, backends.LayerNet)
 			b.countsSockets(t)
 			limits := limits
@@ -152,28 +157,17 @@ func testMemory(t *testing.T, b *bench) {
 			}
 		})
 	}
-	t.Run("below the limit", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "below the limit", func(t *testing.T) {
 		limits := limits
 		limits.RAM = 256 << 20
-		o, made := b.drop(t, limits, "anonymous", 150<<20)
-		if o.Ended != backends.EndedOK || made.Made < 150<<20 {
-			t.Errorf("ended %s %s at %d MB", o.Ended, o.Limit, made.Made>>20)
-		}
+		o := b.makes(t, limits, "anonymous", 150<<20)
 		if o.PeakMemory < 140<<20 || o.PeakMemory > 260<<20 {
 			t.Errorf("peak memory %d MB, want about 160", o.PeakMemory>>20)
 		}
 	})
-	t.Run("not by reserving", func(t *testing.T) {
-		b.parallel(t)
-		// Node, Go, Java and sanitizers reserve far more address space than they use.
-		o, made := b.drop(t, limits, "reserve", 64<<30)
-		if o.Ended != backends.EndedOK || made.Made < 64<<30 {
-			t.Errorf("ended %s %s, reserved %d GB, %s", o.Ended, o.Limit, made.Made>>30, made.Error)
-		}
-	})
-	t.Run("not as sanitizers do", func(t *testing.T) {
-		b.parallel(t)
+	// Node, Go, Java and sanitizers reserve far more address space than they use.
+	b.beside(t, "not by reserving", func(t *testing.T) { b.makes(t, limits, "reserve", 64<<30) })
+	b.beside(t, "not as sanitizers do", func(t *testing.T) {
 		if !b.o.Cgroup {
 			t.Skip("no cgroup, so each process's own memory is bounded")
 		}
@@ -183,8 +177,7 @@ func testMemory(t *testing.T, b *bench) {
 			t.Errorf("ended %s %s: %s", o.Ended, o.Limit, o.Stderr)
 		}
 	})
-	t.Run("not without bound between two polls", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "not without bound between two polls", func(t *testing.T) {
 		if b.o.Cgroup || b.o.Memory {
 			t.Skip("a cgroup checks all the time")
 		}
@@ -195,8 +188,7 @@ func testMemory(t *testing.T, b *bench) {
 			t.Errorf("ended %s, %s; want no 1.25 GiB of memory to write to", o.Ended, o.Stderr)
 		}
 	})
-	t.Run("node", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "node", func(t *testing.T) {
 		spec := b.spec("node")
 		spec.Limits = limits
 		spec.Limits.RAM = 160 << 20
@@ -205,20 +197,11 @@ func testMemory(t *testing.T, b *bench) {
 			t.Errorf("ended %s %s %s, %q %.300s", o.Ended, o.Limit, o.Signal, o.Stdout, o.Stderr)
 		}
 	})
-	t.Run("files in the workspace are not memory", func(t *testing.T) {
-		b.parallel(t)
-		limits := limits
-		limits.Disk = 400 << 20
-		o, made := b.drop(t, limits, "disk_workspace", 300<<20)
-		if o.Ended != backends.EndedOK || made.Made != 300<<20 {
-			t.Errorf("ended %s %s, wrote %d MB, %s", o.Ended, o.Limit, made.Made>>20, made.Error)
-		}
-	})
-	t.Run("the disk limit does not raise memory's", func(t *testing.T) {
-		b.parallel(t)
-		limits := limits
-		limits.Disk = 400 << 20
-		o, made := b.drop(t, limits, "anonymous_and_stay", limit+limits.Disk/2)
+	roomy := limits // in a variable of its own, as those beside it run later
+	roomy.Disk = 400 << 20
+	b.beside(t, "files in the workspace are not memory", func(t *testing.T) { b.makes(t, roomy, "disk_workspace", 300<<20) })
+	b.beside(t, "the disk limit does not raise memory's", func(t *testing.T) {
+		o, made := b.drop(t, roomy, "anonymous_and_stay", limit+roomy.Disk/2)
 		if o.Ended != backends.EndedOOM || o.Limit != "ram" {
 			t.Errorf("ended %s %s, held %d MB with a limit of %d MB", o.Ended, o.Limit, made.Made>>20, limit>>20)
 		}
@@ -240,8 +223,7 @@ func (b *bench) countsSockets(t *testing.T) {
 func testProcesses(t *testing.T, b *bench) {
 	limits := backends.Limits{RAM: 256 << 20, Wall: time.Hour, Processes: 12}
 	for _, kind := range []string{"processes", "threads", "double_forks"} {
-		t.Run(kind, func(t *testing.T) {
-			b.parallel(t)
+		b.beside(t, kind, func(t *testing.T) {
 			o, made := b.drop(t, limits, kind, 400)
 			if made.Made >= 100 || o.Ended == backends.EndedOOM || o.Ended == backends.EndedTimeout {
 				t.Errorf("ended %s %s after %+v; want EAGAIN after about 12", o.Ended, o.Limit, made)
@@ -254,16 +236,14 @@ func testProcesses(t *testing.T, b *bench) {
 			}
 		})
 	}
-	t.Run("storm", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "storm", func(t *testing.T) {
 		// Each process makes two, eight times over: 512, were nothing to stop it.
 		o, made := b.drop(t, limits, "storm", 8)
 		if o.Ended != backends.EndedOK || made.Made > 100 {
 			t.Errorf("ended %s %s, %d at once", o.Ended, o.Limit, made.Made)
 		}
 	})
-	t.Run("node starts", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "node starts", func(t *testing.T) {
 		spec := b.spec("node")
 		spec.Limits = backends.Limits{Processes: 1}
 		exec(t, b.start(t, spec), "node", "-e", "require('fs').promises.readFile('/etc/passwd').then(() => console.log('ok'))").ok(t)
@@ -275,8 +255,7 @@ func testDisk(t *testing.T, b *bench) {
 	const limit = 24 << 20
 	limits := backends.Limits{RAM: 256 << 20, Disk: limit, Wall: time.Hour}
 	for _, kind := range []string{"disk_workspace", "disk_tmp", "disk_shm", "disk_all"} {
-		t.Run(kind, func(t *testing.T) {
-			b.parallel(t)
+		b.beside(t, kind, func(t *testing.T) {
 			if !b.promises(backends.LayerMount) {
 				b.watchedDisk(t, limits, kind)
 				return
@@ -295,19 +274,14 @@ func testDisk(t *testing.T, b *bench) {
 			}
 		})
 	}
-	t.Run("large shared memory", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "large shared memory", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
 		// Browsers and data loaders want more of /dev/shm than the 64 MB that others give.
 		limits := limits
 		limits.Disk = 256 << 20
-		o, made := b.drop(t, limits, "disk_shm", 160<<20)
-		if o.Ended != backends.EndedOK || made.Made < 160<<20 {
-			t.Errorf("ended %s %s, wrote %d MB, %s", o.Ended, o.Limit, made.Made>>20, made.Error)
-		}
+		b.makes(t, limits, "disk_shm", 160<<20)
 	})
-	t.Run("other places", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "other places", func(t *testing.T) {
 		// Wherever else a program may write, it is not more.
 		if b.o.OwnDisks {
 			o, made := b.drop(t, limits, "disk_anywhere_and_stay", 100<<20)
@@ -319,8 +293,7 @@ func testDisk(t *testing.T, b *bench) {
 			t.Errorf("ended %s %s, wrote %d MB in all", o.Ended, o.Limit, made.Made>>20)
 		}
 	})
-	t.Run("inodes", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "inodes", func(t *testing.T) {
 		// An empty file takes no block, and a kilobyte of the kernel's memory all the same.
 		limits := limits
 		limits.Disk = 4 << 20
@@ -329,8 +302,7 @@ func testDisk(t *testing.T, b *bench) {
 			t.Errorf("made %d files, ended %s", made.Made, o.Ended)
 		}
 	})
-	t.Run("a large file", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "a large file", func(t *testing.T) {
 		o, made := b.drop(t, limits, "sparse", 1<<40)
 		t.Logf("a sparse file of %d bytes, %s", made.Made, made.Error)
 		if o.Ended == backends.EndedOOM || o.Ended == backends.EndedTimeout {

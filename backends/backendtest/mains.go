@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -82,8 +84,7 @@ for line in lines:
 func testMains(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Keep = true
-	t.Run("channel", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "channel", func(t *testing.T) {
 		m := startMain(t.Context(), t, b.start(t, spec))
 		if got := m.ask(t, "6 * 7"); got != "42" {
 			t.Errorf("got %q", got)
@@ -102,8 +103,7 @@ func testMains(t *testing.T, b *bench) {
 			t.Errorf("at the end of its channel: %s %s", o.Ended, o.Stderr)
 		}
 	})
-	t.Run("interrupt", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "interrupt", func(t *testing.T) {
 		m := startMain(t.Context(), t, b.start(t, spec))
 		for _, code := range []string{"time.sleep(100)", `[0 for _ in iter(int, 1)]`, `subprocess.run(["sleep", "100"])`} {
 			if got := m.ask(t, `os.write(3, b"begun\n") and `+code); got != "begun" {
@@ -118,8 +118,7 @@ func testMains(t *testing.T, b *bench) {
 			t.Errorf("afterwards: %q", got)
 		}
 	})
-	t.Run("longer than a command may", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "longer than a command may", func(t *testing.T) {
 		spec := spec
 		spec.Limits.Wall = 500 * time.Millisecond
 		m := startMain(t.Context(), t, b.start(t, spec))
@@ -132,8 +131,7 @@ func testMains(t *testing.T, b *bench) {
 		default:
 		}
 	})
-	t.Run("its end ends all", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "its end ends all", func(t *testing.T) {
 		s := b.start(t, spec)
 		word := ulid.Make().String()
 		m := startMain(t.Context(), t, s)
@@ -146,8 +144,7 @@ func testMains(t *testing.T, b *bench) {
 			t.Errorf("the sandbox did not outlive it: %s %q", o.Ended, o.Stdout)
 		}
 	})
-	t.Run("cancelled", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		m := startMain(ctx, t, b.start(t, spec))
 		m.ask(t, "1")
@@ -156,8 +153,7 @@ func testMains(t *testing.T, b *bench) {
 			t.Errorf("ended %s", o.Ended)
 		}
 	})
-	t.Run("failures are reported to their own caller", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "failures are reported to their own caller", func(t *testing.T) {
 		s := b.start(t, spec)
 		m := startMain(t.Context(), t, s)
 		var all sync.WaitGroup
@@ -178,8 +174,7 @@ func testMains(t *testing.T, b *bench) {
 			t.Errorf("got %q", got)
 		}
 	})
-	t.Run("usage and limits", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "usage and limits", func(t *testing.T) {
 		s := b.start(t, spec)
 		m := startMain(t.Context(), t, s)
 		m.ask(t, `globals().update(a=bytearray(b"x" * (80 << 20)))`)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -28,12 +30,24 @@ func shared(t *testing.T) string {
 	return dir
 }
 
+// mounting is the usual Spec of a shell, with a mount, and workingIn with a workspace of the host.
+func (b *bench) mounting(m backends.Mount) backends.Spec {
+	spec := b.spec("shell")
+	spec.Mounts = []backends.Mount{m}
+	return spec
+}
+
+func (b *bench) workingIn(m backends.Mount) backends.Spec {
+	spec := b.spec("shell")
+	spec.Workspace = m
+	return spec
+}
+
 func testMounts(t *testing.T, b *bench) {
 	b.layer(t, backends.LayerMount)
 	t.Run("read-only", func(t *testing.T) {
 		dir := shared(t)
-		spec := b.spec("shell")
-		spec.Mounts = []backends.Mount{{Host: dir, Inside: "/data/in"}}
+		spec := b.mounting(backends.Mount{Host: dir, Inside: "/data/in"})
 		o := exec(t, b.start(t, spec), "bash", "-c", `cat /data/in/given; cd /data/in
 echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chmod 777 given 2>/dev/null; mv given other 2>/dev/null; mkdir d 2>/dev/null; ln given /workspace/l 2>/dev/null; touch given 2>/dev/null; ls`)
 		if o.Stdout != "givengiven\n" {
@@ -47,16 +61,14 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 	})
 	t.Run("writable", func(t *testing.T) {
 		dir := shared(t)
-		spec := b.spec("shell")
-		spec.Mounts = []backends.Mount{{Host: dir, Inside: "/data/out", Write: true}}
+		spec := b.mounting(backends.Mount{Host: dir, Inside: "/data/out", Write: true})
 		exec(t, b.start(t, spec), "bash", "-ec", `cat /data/out/given; echo new >/data/out/new; echo changed >/data/out/given; mkdir /data/out/d`).ok(t)
 		sees(t, dir, "new", "new\n")
 		sees(t, dir, "given", "changed\n")
 	})
 	t.Run("a file", func(t *testing.T) {
 		dir := shared(t)
-		spec := b.spec("shell")
-		spec.Mounts = []backends.Mount{{Host: filepath.Join(dir, "given"), Inside: "/opt/config/given.txt"}}
+		spec := b.mounting(backends.Mount{Host: filepath.Join(dir, "given"), Inside: "/opt/config/given.txt"})
 		o := exec(t, b.start(t, spec), "bash", "-c", `cat /opt/config/given.txt; ls /opt/config; echo x 2>/dev/null >/opt/config/given.txt`)
 		if o.Stdout != "givengiven.txt\n" {
 			t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
@@ -70,8 +82,7 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 				t.Fatal(err)
 			}
 		}
-		spec := b.spec("shell")
-		spec.Mounts = []backends.Mount{{Host: dir, Inside: "/data", Write: true}}
+		spec := b.mounting(backends.Mount{Host: dir, Inside: "/data", Write: true})
 		o := exec(t, b.start(t, spec), "bash", "-c", `cd /data; cat abs shadow up directory/given 2>/dev/null; echo owned 2>/dev/null >abs; echo owned 2>/dev/null >directory/given; ls -d ..`)
 		if o.Stdout != "..\n" {
 			t.Errorf("got %q", o.Stdout)
@@ -79,8 +90,7 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 		sees(t, other, "given", "given")
 	})
 	t.Run("a mount below the mount is read-only too", func(t *testing.T) {
-		spec := b.spec("shell")
-		spec.Mounts = []backends.Mount{{Host: "/dev", Inside: "/hostdev"}}
+		spec := b.mounting(backends.Mount{Host: "/dev", Inside: "/hostdev"})
 		s, err := b.backend.Start(t.Context(), spec)
 		if err != nil {
 			t.Skip("refused: ", err)
@@ -108,9 +118,7 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 			"no host":         {Inside: "/data"},
 			"NUL":             {Host: dir, Inside: "/data\x00x"},
 		} {
-			spec := b.spec("shell")
-			spec.Mounts = []backends.Mount{m}
-			s, err := b.backend.Start(t.Context(), spec)
+			s, err := b.backend.Start(t.Context(), b.mounting(m))
 			if err == nil {
 				// An error that comes with the first command is as good.
 				_, err = try(t, s, backends.Command{Args: []string{"true"}}, nil)
@@ -134,14 +142,9 @@ func testRights(t *testing.T, b *bench) {
 		if err := os.Chmod(file, mode|0o777); err != nil {
 			t.Fatal(err)
 		}
-		mounted, workspace := b.spec("shell"), b.spec("shell")
-		mounted.Mounts = []backends.Mount{{Host: dir, Inside: "/data", Write: true}}
-		workspace.Workspace = backends.Mount{Host: dir, Write: true}
+		mounted, workspace := b.mounting(backends.Mount{Host: dir, Inside: "/data", Write: true}), b.workingIn(backends.Mount{Host: dir, Write: true})
 		for _, spec := range []backends.Spec{mounted, workspace} {
-			s, err := b.backend.Start(t.Context(), spec)
-			if err == nil {
-				s.Close()
-			}
+			err := b.refusal(t, spec)
 			refusal, is := errors.AsType[*backends.Refusal](err)
 			if named := is && strings.Contains(refusal.Reason, file); named != (os.Geteuid() == 0) {
 				t.Errorf("%s: got %v, want a refusal that names the file if it is root's", name, err)
@@ -154,8 +157,7 @@ func testRights(t *testing.T, b *bench) {
 	if err := os.Chmod(dir, os.ModeSetgid|0o777); err != nil { // a project's, whose files are its group's
 		t.Fatal(err)
 	}
-	spec := b.spec("shell")
-	spec.Mounts = []backends.Mount{{Host: dir, Inside: "/data", Write: true}}
+	spec := b.mounting(backends.Mount{Host: dir, Inside: "/data", Write: true})
 	exec(t, b.start(t, spec), "bash", "-c", "echo x >/data/given").ok(t)
 }
 
@@ -178,9 +180,7 @@ func testSubmounts(t *testing.T, b *bench) {
 	if b.o.Engine != 0 {
 		showMounts(t, dir, b.o.Engine)
 	}
-	mounted, workspace := b.spec("shell"), b.spec("shell")
-	mounted.Mounts = []backends.Mount{{Host: dir, Inside: "/data"}}
-	workspace.Workspace = backends.Mount{Host: dir}
+	mounted, workspace := b.mounting(backends.Mount{Host: dir, Inside: "/data"}), b.workingIn(backends.Mount{Host: dir})
 	for _, write := range []bool{false, true} {
 		mounted.Mounts[0].Write, workspace.Workspace.Write = write, write
 		for at, spec := range map[string]backends.Spec{"/data": mounted, "/workspace": workspace} {
@@ -200,8 +200,7 @@ func testSubmounts(t *testing.T, b *bench) {
 	}
 	sees(t, dir, "m/shown", "shown")
 	mounted.Mounts[0] = backends.Mount{Host: filepath.Join(dir, "proc"), Inside: "/data"}
-	if s, err := b.backend.Start(t.Context(), mounted); err == nil {
-		s.Close()
+	if b.refusal(t, mounted) == nil {
 		t.Error("the host's processes can be shown")
 	}
 }
@@ -209,8 +208,7 @@ func testSubmounts(t *testing.T, b *bench) {
 func testWorkspace(t *testing.T, b *bench) {
 	t.Run("of the host, writable", func(t *testing.T) {
 		dir := shared(t)
-		spec := b.spec("shell")
-		spec.Workspace = backends.Mount{Host: dir, Write: true}
+		spec := b.workingIn(backends.Mount{Host: dir, Write: true})
 		s := b.start(t, spec)
 		exec(t, s, "bash", "-ec", `[ "$PWD" = /workspace ]; [ "$(cat given)" = given ]; echo new >new`).ok(t)
 		sees(t, dir, "new", "new\n")
@@ -226,8 +224,7 @@ func testWorkspace(t *testing.T, b *bench) {
 			os.Chmod(filepath.Join(dir, path), mode)
 		}
 		os.Mkdir(filepath.Join(dir, "sealed-directory"), 0)
-		spec := b.spec("shell")
-		spec.Workspace = backends.Mount{Host: dir, Write: true}
+		spec := b.workingIn(backends.Mount{Host: dir, Write: true})
 		for _, f := range filesOf(t, b.start(t, spec)) {
 			content(t, f)
 		}
@@ -239,8 +236,7 @@ func testWorkspace(t *testing.T, b *bench) {
 	})
 	t.Run("of the host, read-only", func(t *testing.T) {
 		dir := shared(t)
-		spec := b.spec("shell")
-		spec.Workspace = backends.Mount{Host: dir}
+		spec := b.workingIn(backends.Mount{Host: dir})
 		s := b.start(t, spec)
 		o := exec(t, s, "bash", "-c", `cat given; echo x 2>/dev/null >given; echo x 2>/dev/null >new; ls`)
 		if o.Stdout != "givengiven\n" {

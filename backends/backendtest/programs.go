@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -20,8 +22,7 @@ func modest() []string {
 // works.js is something that programs do every day.
 func testPrograms(t *testing.T, b *bench) {
 	for _, c := range []struct{ language, program string }{{"python", "works.py"}, {"node", "works.js"}, {"shell", "works.sh"}} {
-		t.Run(c.language, func(t *testing.T) {
-			b.parallel(t)
+		b.beside(t, c.language, func(t *testing.T) {
 			spec := b.spec(c.language)
 			spec.Limits = backends.Limits{RAM: 512 << 20, Processes: 40}
 			o := b.program(t, spec, c.program, b.surroundings()...)

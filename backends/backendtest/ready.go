@@ -1,7 +1,8 @@
+//go:build linux
+
 package backendtest
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -26,15 +27,12 @@ console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 100
 (( ${uptime/./} - ${began[19]} > now - ${put/./} - 2 && seconds <= now / 100 - ${put%.*} )) && echo True`,
 	} {
 		language := map[string]string{".py": "python", ".js": "node", ".sh": "shell"}[file[4:]]
-		t.Run(language, func(t *testing.T) {
-			b.parallel(t)
+		b.beside(t, language, func(t *testing.T) {
 			cmd := backends.Command{Args: []string{map[string]string{"python": "python", "node": "node", "shell": "bash"}[language], file}}
 			s := b.startAnnounced(t, b.spec(language), cmd)
 			ready := time.Now()
 			hosttest.Until(t, "a second has gone by", func() bool { return time.Since(ready) > 1100*time.Millisecond }) // a shell counts them
-			if err := s.Files().Put(file, 0o644, strings.NewReader(source)); err != nil {
-				t.Fatal(err)
-			}
+			putText(t, s, file, source)
 			put := time.Now()
 			hosttest.Until(t, "the clock has gone on", func() bool { return time.Since(put) > before })
 			if o := b.execAnnounced(t, s, cmd).ok(t); o.Stdout != "True\n" {
@@ -42,8 +40,7 @@ console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 100
 			}
 		})
 	}
-	t.Run("for another", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "for another", func(t *testing.T) {
 		spec := b.spec("python")
 		spec.Limits.RAM += 1 << 20 // another kind, or the tests beside this one would find what is ready for other.py
 		b.startAnnounced(t, spec, backends.Command{Args: []string{"python", "main.py"}})
@@ -52,9 +49,7 @@ console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 100
 		const script = `import glob
 for file in glob.glob("/proc/[0-9]*/cmdline"):
 	if b"main.py" in (line := open(file, "rb").read()): print(file, line)`
-		if err := s.Files().Put("other.py", 0o644, strings.NewReader(script)); err != nil {
-			t.Fatal(err)
-		}
+		putText(t, s, "other.py", script)
 		if o := b.execAnnounced(t, s, cmd).ok(t); o.Stdout != "" {
 			t.Errorf("it sees an interpreter that was ready for another: %s", o.Stdout)
 		}

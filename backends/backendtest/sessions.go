@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -16,8 +18,7 @@ import (
 func testSessions(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Keep = true
-	t.Run("lives on", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "lives on", func(t *testing.T) {
 		s := b.start(t, spec)
 		put(t, s, "descendants.py")
 		word := ulid.Make().String()
@@ -36,21 +37,17 @@ func testSessions(t *testing.T, b *bench) {
 		}
 		gone(t, outcome{Stdout: "descendants ready"}, word)
 	})
-	t.Run("files stay", func(t *testing.T) {
+	b.beside(t, "files stay", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
-		b.parallel(t)
 		s := b.start(t, spec)
 		exec(t, s, "bash", "-c", "echo one >file; echo two >/tmp/file; echo three >/dev/shm/file").ok(t)
-		if err := s.Files().Put("put", 0o644, strings.NewReader("four")); err != nil {
-			t.Error(err)
-		}
+		putText(t, s, "put", "four")
 		if o := exec(t, s, "bash", "-c", "cat file /tmp/file /dev/shm/file put").ok(t); o.Stdout != "one\ntwo\nthree\nfour" {
 			t.Errorf("got %q", o.Stdout)
 		}
 	})
-	t.Run("home", func(t *testing.T) {
+	b.beside(t, "home", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
-		b.parallel(t)
 		spec := b.spec("shell")
 		spec.Keep, spec.Home, spec.Guest = true, "/home/user", true
 		spec.Limits.Wall = 300 * time.Millisecond
@@ -63,15 +60,13 @@ func testSessions(t *testing.T, b *bench) {
 		}
 		for _, home := range []string{"/", "/home", "/home/a/b", "/home/..", "/home/A", "/tmp/x"} {
 			spec.Home = home
-			if s, err := b.backend.Start(t.Context(), spec); err == nil {
-				s.Close()
+			if b.refusal(t, spec) == nil {
 				t.Errorf("a sandbox has its home directory at %s", home)
 			}
 		}
 	})
-	t.Run("after each end", func(t *testing.T) {
+	b.beside(t, "after each end", func(t *testing.T) {
 		// A session outlives its commands, however those end.
-		b.parallel(t)
 		s := b.start(t, spec)
 		for _, c := range []struct{ code, want string }{
 			{"import sys; sys.exit(3)", backends.EndedExit},
@@ -88,8 +83,7 @@ func testSessions(t *testing.T, b *bench) {
 			}
 		}
 	})
-	t.Run("after a timeout", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "after a timeout", func(t *testing.T) {
 		spec := spec
 		for spec.Limits.Wall = 500 * time.Millisecond; ; spec.Limits.Wall *= 2 {
 			s := b.start(t, spec)
@@ -108,8 +102,7 @@ func testSessions(t *testing.T, b *bench) {
 			return
 		}
 	})
-	t.Run("out of memory", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "out of memory", func(t *testing.T) {
 		// It may take the session along, but then the next command says so.
 		s := b.start(t, spec)
 		o := exec(t, s, "python", "-c", "a = [bytearray(b'x' * (8 << 20)) for _ in range(100)]")
@@ -120,9 +113,8 @@ func testSessions(t *testing.T, b *bench) {
 			t.Errorf("afterwards: ended %s, %q", o.Ended, o.Stdout)
 		}
 	})
-	t.Run("the limits are the session's", func(t *testing.T) {
+	b.beside(t, "the limits are the session's", func(t *testing.T) {
 		b.layer(t, backends.LayerMount)
-		b.parallel(t)
 		s := b.start(t, spec)
 		put(t, s, "bombs.py")
 		exec(t, s, "python", "bombs.py", "disk_workspace", "40000000").ok(t)
@@ -135,8 +127,7 @@ func testSessions(t *testing.T, b *bench) {
 			t.Errorf("a second command got a disk of its own: %.200s", o.Stdout)
 		}
 	})
-	t.Run("two at once", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "two at once", func(t *testing.T) {
 		s := b.start(t, spec)
 		var out lockedBuffer
 		done := make(chan error)
@@ -150,16 +141,7 @@ func testSessions(t *testing.T, b *bench) {
 			t.Errorf("the first command got %q, %v", out.String(), err)
 		}
 	})
-	t.Run("without Keep nothing stays", func(t *testing.T) {
-		b.parallel(t)
-		s := b.start(t, b.spec("python"))
-		put(t, s, "descendants.py")
-		word := ulid.Make().String()
-		o := exec(t, s, "python", "descendants.py", word, "leave").ok(t)
-		gone(t, o, word)
-	})
-	t.Run("after Close", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "after Close", func(t *testing.T) {
 		s := b.start(t, spec)
 		for range 3 {
 			if err := s.Close(); err != nil {

@@ -1,8 +1,9 @@
+//go:build linux
+
 package backendtest
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -40,9 +41,7 @@ func testSmoke(t *testing.T, b *bench) {
 	})
 	t.Run("files", func(t *testing.T) {
 		s := b.session(t, "shell")
-		if err := s.Files().Put("a/in", 0o644, strings.NewReader("given")); err != nil {
-			t.Error(err)
-		}
+		putText(t, s, "a/in", "given")
 		exec(t, s, "bash", "-c", "cat a/in >out").ok(t)
 		if text, err := content(t, filesOf(t, s)["out"]); err != nil || text != "given" {
 			t.Errorf("got %q, %v", text, err)

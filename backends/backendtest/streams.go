@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -23,23 +25,20 @@ import (
 const flood = 16 << 20
 
 func testStreams(t *testing.T, b *bench) {
-	t.Run("apart", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "apart", func(t *testing.T) {
 		o := b.shell(t, "echo out; echo err >&2; printf 'no end of line'").ok(t)
 		if o.Stdout != "out\nno end of line" || o.Stderr != "err\n" {
 			t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
 		}
 	})
-	t.Run("output of what the program left running", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "output of what the program left running", func(t *testing.T) {
 		// All that was written before the end arrives, whoever wrote it.
 		o := b.shell(t, "(echo child; : >said; sleep 1000) & until [ -e said ]; do :; done; echo parent").ok(t)
 		if o.Stdout != "child\nparent\n" {
 			t.Errorf("stdout %q", o.Stdout)
 		}
 	})
-	t.Run("signals", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "signals", func(t *testing.T) {
 		// A program gets each of them after it has reported its handler, and ends by itself. It waits: a signal that reaches
 		// bash 5.2 while it parses $(...) or <(...) has its trap fail with "unexpected EOF".
 		s := b.start(t, b.spec("shell"))
@@ -53,17 +52,15 @@ func testStreams(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("stdin", func(t *testing.T) { testStdin(t, b) })
-	t.Run("flood", func(t *testing.T) { testFlood(t, b) })
-	t.Run("nowhere to write", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "flood", func(t *testing.T) { testFlood(t, b) })
+	b.beside(t, "nowhere to write", func(t *testing.T) {
 		s := b.start(t, b.spec("shell"))
 		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo x; echo y >&2; exit 4"}}, backends.Streams{})
 		if err != nil || r.ExitCode != 4 {
 			t.Errorf("got %+v, %v", r, err)
 		}
 	})
-	t.Run("writer that waits", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "writer that waits", func(t *testing.T) {
 		// A client that does not read holds up its output, not the end of the program.
 		spec := b.spec("shell")
 		spec.Limits.Wall = time.Second
@@ -86,8 +83,7 @@ func testStreams(t *testing.T, b *bench) {
 		close(w.until)
 		<-done
 	})
-	t.Run("writer that fails", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "writer that fails", func(t *testing.T) {
 		var errs lockedBuffer
 		s := b.start(t, b.spec("python"))
 		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"python", "-c",
@@ -119,38 +115,27 @@ func testStdin(t *testing.T, b *bench) {
 	data := make([]byte, 8<<20)
 	rand.New(rand.NewSource(1)).Read(data)
 	sum := sha256.Sum256(data)
-	t.Run("binary", func(t *testing.T) {
-		b.parallel(t)
-		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"sha256sum"}}, bytes.NewReader(data))
-		if err != nil || !strings.HasPrefix(o.Stdout, hex.EncodeToString(sum[:])) {
-			t.Errorf("stdin changed: %q %q %v", o.Stdout, o.Stderr, err)
-		}
-	})
-	t.Run("not read", func(t *testing.T) {
-		b.parallel(t)
-		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"true"}}, bytes.NewReader(data))
-		if err != nil || o.Ended != backends.EndedOK {
-			t.Errorf("ended %s, %v", o.Ended, err)
-		}
-	})
-	t.Run("closed early", func(t *testing.T) {
-		b.parallel(t)
-		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"bash", "-c", "head -c 10 >/dev/null; exec <&-; sleep 0.1; echo done"}}, bytes.NewReader(data))
-		if err != nil || o.Stdout != "done\n" {
-			t.Errorf("stdout %q, %v", o.Stdout, err)
-		}
-	})
-	t.Run("never ends", func(t *testing.T) {
-		b.parallel(t)
-		r, w := io.Pipe()
-		defer w.Close()
-		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"echo", "done"}}, r)
-		if err != nil || o.Stdout != "done\n" {
-			t.Errorf("stdout %q, %v", o.Stdout, err)
-		}
-	})
-	t.Run("comes piece by piece", func(t *testing.T) {
-		b.parallel(t)
+	endless, w := io.Pipe()
+	t.Cleanup(func() { w.Close() })
+	for _, c := range []struct {
+		name  string
+		args  []string
+		stdin io.Reader
+		want  string
+	}{
+		{"binary", []string{"sha256sum"}, bytes.NewReader(data), hex.EncodeToString(sum[:]) + "  -\n"},
+		{"not read", []string{"true"}, bytes.NewReader(data), ""},
+		{"closed early", []string{"bash", "-c", "head -c 10 >/dev/null; exec <&-; sleep 0.1; echo done"}, bytes.NewReader(data), "done\n"},
+		{"never ends", []string{"echo", "done"}, endless, "done\n"},
+	} {
+		b.beside(t, c.name, func(t *testing.T) {
+			o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: c.args}, c.stdin)
+			if err != nil || o.Ended != backends.EndedOK || o.Stdout != c.want {
+				t.Errorf("ended %s, stdout %q, want %q, stderr %q, %v", o.Ended, o.Stdout, c.want, o.Stderr, err)
+			}
+		})
+	}
+	b.beside(t, "comes piece by piece", func(t *testing.T) {
 		// And goes piece by piece: each is answered before the next comes.
 		r, w := io.Pipe()
 		s := b.start(t, b.spec("shell"))
@@ -169,8 +154,7 @@ func testStdin(t *testing.T, b *bench) {
 			t.Errorf("stdout %q, %v", out.String(), err)
 		}
 	})
-	t.Run("fails", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "fails", func(t *testing.T) {
 		in := io.MultiReader(strings.NewReader("part"), brokenReader{})
 		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"cat"}}, in)
 		if err == nil && o.Stdout != "part" {
@@ -185,7 +169,6 @@ func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("this write
 
 // testFlood: both streams at once, binary, whole, and none of it stays in the sandbox's memory.
 func testFlood(t *testing.T, b *bench) {
-	b.parallel(t)
 	s := b.start(t, b.spec("python"))
 	put(t, s, "flood.py")
 	out, errs := &hashWriter{h: sha256.New()}, &hashWriter{h: sha256.New()}

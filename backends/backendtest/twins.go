@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -147,13 +149,11 @@ func (w twin) live(t *testing.T, b *bench, warm bool) outcome {
 	}
 	if strings.HasPrefix(w.program, "twin.") {
 		put(t, s, w.program)
-	} else if err := s.Files().Put(w.program, 0o644, strings.NewReader(w.source)); err != nil {
-		t.Fatal(err)
+	} else {
+		putText(t, s, w.program, w.source)
 	}
 	for name, text := range w.files {
-		if err := s.Files().Put(name, 0o644, strings.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
+		putText(t, s, name, text)
 	}
 	var out, errs lockedBuffer
 	streams := backends.Streams{Stdout: &out, Stderr: &errs}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -22,8 +24,7 @@ func testVisible(t *testing.T, b *bench) {
 	}
 	limits := backends.Limits{RAM: 192 << 20, Disk: 64 << 20, CPU: 1.5, Processes: 60}
 	cores := min(2, runtime.NumCPU())
-	t.Run("files", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "files", func(t *testing.T) {
 		spec := b.spec("python")
 		spec.Limits = limits
 		var args []string
@@ -58,8 +59,7 @@ func testVisible(t *testing.T, b *bench) {
 			t.Errorf("changed %v, sees the cgroups %v, mounted %v", saw.Changed, saw.Others, saw.Roots)
 		}
 	})
-	t.Run("variables", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "variables", func(t *testing.T) {
 		spec := b.spec("shell")
 		spec.Limits = limits
 		const code = "echo $GOMEMLIMIT $GOMAXPROCS $((DOTNET_GCHeapHardLimit)) $DOTNET_PROCESSOR_COUNT $R_MAX_VSIZE"
@@ -72,8 +72,7 @@ func testVisible(t *testing.T, b *bench) {
 	if b.o.Unseen {
 		return
 	}
-	t.Run("changed", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "changed", func(t *testing.T) {
 		spec := b.spec("shell")
 		spec.Limits, spec.Keep = limits, true
 		s := b.start(t, spec)
@@ -87,8 +86,7 @@ func testVisible(t *testing.T, b *bench) {
 			}
 		}
 	})
-	t.Run("node", func(t *testing.T) {
-		b.parallel(t)
+	b.beside(t, "node", func(t *testing.T) {
 		spec := b.spec("node")
 		spec.Limits = limits
 		var saw struct {

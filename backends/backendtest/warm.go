@@ -1,3 +1,5 @@
+//go:build linux
+
 package backendtest
 
 import (
@@ -68,9 +70,7 @@ func (b *bench) inline(t testing.TB, spec backends.Spec, source string, args ...
 	}
 	cmd := backends.Command{Args: append([]string{c.program, c.file}, args...)}
 	s := b.startAnnounced(t, spec, cmd)
-	if err := s.Files().Put(c.file, 0o644, strings.NewReader(source)); err != nil {
-		t.Fatal(err)
-	}
+	putText(t, s, c.file, source)
 	return s, cmd
 }
 
