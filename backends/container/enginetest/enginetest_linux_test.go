@@ -187,3 +187,8 @@ func left(dir string) (all []string) {
 	groups, _ := filepath.Glob("/sys/fs/cgroup/*/" + filepath.Base(dir))
 	return append(append(all, groups...), mountsUnder("/proc/self/mountinfo", dir)...)
 }
+
+func fileExists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -3,7 +3,6 @@ package enginetest
 import (
 	"archive/tar"
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -53,17 +52,13 @@ func own(l *layerWriter) {
 	if path == "" {
 		path = "/proc/self/exe"
 	}
-	f, openErr := os.Open(path)
-	if err = cmp.Or(err, openErr); err != nil {
+	if err != nil {
 		l.err = err
 		return
 	}
-	defer f.Close()
-	size, _ := f.Seek(0, io.SeekEnd)
-	f.Seek(0, io.SeekStart)
 	l.dir("/.sandboxmcp", 0o755)
 	l.dir("/.sandboxmcp/conn", 0o755)
-	l.put(&tar.Header{Typeflag: tar.TypeReg, Name: "/.sandboxmcp/init", Mode: 0o555, Size: size}, f)
+	l.copy("/.sandboxmcp/init", path, 0o555, nil)
 }
 
 // volume has programs in directories that the hostile configuration declares as volumes.
@@ -83,11 +78,11 @@ func setuid(l *layerWriter) {
 	for _, word := range []uint32{0x02000001, 0x3, 0, 0, 0} {
 		caps = binary.LittleEndian.AppendUint32(caps, word)
 	}
-	for name, from := range map[string]string{"su-id": "id", "su-bash": "bash", "su-cat": "cat"} {
-		l.copy("/usr/local/bin/"+name, from, 0o6755, nil)
+	for _, path := range found("id", "bash", "cat") {
+		l.copy("/usr/local/bin/su-"+filepath.Base(path), path, 0o6755, nil)
 	}
-	for name, from := range map[string]string{"cap-id": "id", "cap-bash": "bash", "cap-chown": "chown"} {
-		l.copy("/usr/local/bin/"+name, from, 0o755, map[string]string{"SCHILY.xattr.security.capability": string(caps)})
+	for _, path := range found("id", "bash", "chown") {
+		l.copy("/usr/local/bin/cap-"+filepath.Base(path), path, 0o755, map[string]string{"SCHILY.xattr.security.capability": string(caps)})
 	}
 	l.text("/etc/sealed", 0o600, "only root reads this\n")
 	l.put(&tar.Header{Typeflag: tar.TypeChar, Name: "/srv/null", Mode: 0o666, Devmajor: 1, Devminor: 3}, nil)
@@ -96,11 +91,7 @@ func setuid(l *layerWriter) {
 
 // copy puts a program of this machine under another name.
 func (l *layerWriter) copy(name, from string, mode int64, pax map[string]string) {
-	paths := found(from)
-	if len(paths) == 0 || l.err != nil {
-		return
-	}
-	f, err := os.Open(paths[0])
+	f, err := os.Open(from)
 	if err != nil {
 		l.err = err
 		return

@@ -69,27 +69,13 @@ func Image(t testing.TB, engineURL, name string) string {
 		return reference
 	}
 	begun := time.Now()
-	r, ok := imageSpecs()[name]
-	if !ok {
-		t.Fatalf("no image is called %q", name)
-	}
-	var layers []layer
-	var size int64
-	for _, name := range r.layers {
-		l, err := cachedLayer(e.dir, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		layers = append(layers, l)
-		size += l.size
-	}
 	from, to := io.Pipe()
-	go func() { to.CloseWithError(archive(to, reference, layers, r.config)) }()
+	go func() { to.CloseWithError(save(to, reference, name, e.dir)) }()
 	if err := load(engineURL, from); err != nil {
 		t.Fatalf("image %s: %v", name, err)
 	}
 	from.Close()
-	t.Logf("image %s: %d MB in %v", name, size>>20, time.Since(begun).Round(time.Millisecond))
+	t.Logf("image %s in %v", name, time.Since(begun).Round(time.Millisecond))
 	e.images[name] = true
 	return reference
 }
@@ -98,7 +84,15 @@ func Image(t testing.TB, engineURL, name string) string {
 func Save(to io.Writer, reference, name, dir string) error {
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
-	spec := imageSpecs()[name]
+	return save(to, reference, name, dir)
+}
+
+// save is Save with mine locked.
+func save(to io.Writer, reference, name, dir string) error {
+	spec, ok := imageSpecs()[name]
+	if !ok {
+		return fmt.Errorf("no image is called %q", name)
+	}
 	var layers []layer
 	for _, name := range spec.layers {
 		l, err := cachedLayer(dir, name)

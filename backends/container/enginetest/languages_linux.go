@@ -89,14 +89,10 @@ func node(l *layerWriter) {
 	if path := found("npm"); len(path) > 0 {
 		l.add(path[0])
 		if real, err := filepath.EvalSymlinks(path[0]); err == nil {
-			if root := filepath.Dir(filepath.Dir(real)); fileExists(root + "/package.json") {
+			root := filepath.Dir(filepath.Dir(real))
+			if _, err := os.Stat(root + "/package.json"); err == nil {
 				l.tree(root, "docs", "man")
 			}
 		}
 	}
-}
-
-func fileExists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
