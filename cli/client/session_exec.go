@@ -23,7 +23,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/run"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
@@ -135,25 +134,24 @@ func (p commands) through(ctx context.Context, client *control.Client, id string
 	})()
 	var output [2][]byte
 	var displays []kernel.Bundle
-	keep := func(n int, w io.Writer) func([]byte) error {
-		return func(b []byte) error {
-			output[n] = append(output[n], b...)
-			if silent {
-				return nil
-			}
-			_, err := w.Write(b)
-			return err
+	res, err := client.Exec(cut, id, cell, func(part control.Part) (err error) {
+		if part.Run != "" {
+			run.Store(part.Run)
 		}
-	}
-	w := control.Watcher{
-		Began:  func(id string) { run.Store(id) },
-		Stdout: keep(0, s.out), Stderr: keep(1, s.err),
-		Display: func(b kernel.Bundle) { displays = append(displays, b) },
-		Asks: func(q approval.Question) {
+		for n, text := range part.Output() {
+			output[n] = append(output[n], text...)
+			if err == nil && len(text) > 0 && !silent {
+				_, err = []io.Writer{s.out, s.err}[n].Write(text)
+			}
+		}
+		if part.Display != nil {
+			displays = append(displays, part.Display)
+		}
+		if q := part.Asks; q != nil {
 			p.Say("a person is asked about %s %s; sandboxmcp approve %s", q.Kind, q.What, q.ID)
-		},
-	}
-	res, err := client.Exec(cut, id, cell, w)
+		}
+		return err
+	})
 	res.Stdout, res.Stderr, res.Displays = string(output[0]), string(output[1]), displays
 	if err == nil && dir != nil {
 		err = savePictures(dir, res)

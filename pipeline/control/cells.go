@@ -43,6 +43,11 @@ type Part struct {
 	Result    *pipeline.Outcome  `json:"result,omitempty"`
 }
 
+// Output returns what the part has of stdout and stderr.
+func (p Part) Output() [2][]byte {
+	return [2][]byte{append([]byte(p.Stdout), p.StdoutRaw...), append([]byte(p.Stderr), p.StderrRaw...)}
+}
+
 const maxCellBody = 24 << 20 // bytes of JSON: more than the longest code, written as most code can be
 
 var errInterrupted = fmt.Errorf("interrupted at the command line: %w", context.Canceled)

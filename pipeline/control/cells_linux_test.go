@@ -66,10 +66,26 @@ func (r *running) create(language string) session.Info {
 func (r *running) exec(id, code string) (pipeline.Outcome, string) {
 	r.t.Helper()
 	var response strings.Builder
-	write := func(b []byte) error { response.Write(b); return nil }
-	res, err := r.Exec(r.t.Context(), id, Cell{Code: code}, Watcher{Stdout: write, Stderr: write})
+	res, err := r.Exec(r.t.Context(), id, Cell{Code: code}, func(p Part) error {
+		for _, b := range p.Output() {
+			response.Write(b)
+		}
+		return nil
+	})
 	must(r.t, err)
 	return res, response.String()
+}
+
+func unheard(Part) error { return nil }
+
+// telling sends the ids of runs that begin.
+func telling(began chan<- string) func(Part) error {
+	return func(p Part) error {
+		if p.Run != "" {
+			began <- p.Run
+		}
+		return nil
+	}
 }
 
 // idle waits until the session runs nothing.
@@ -94,7 +110,7 @@ func TestCells(t *testing.T) {
 		t.Errorf("what is no code: %+v", res)
 	}
 	dir := t.TempDir()
-	if _, err := r.Exec(t.Context(), info.ID, Cell{Code: "echo x > f.txt", Artifacts: dir}, Watcher{}); err != nil {
+	if _, err := r.Exec(t.Context(), info.ID, Cell{Code: "echo x > f.txt", Artifacts: dir}, unheard); err != nil {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "f.txt")); string(b) != "x\n" {
@@ -161,20 +177,18 @@ func TestInterrupt(t *testing.T) {
 		"obeys": "print('begun', flush=True)\nwhile True: pass",
 		"waits": "import time\ntry:\n  print('begun', flush=True)\n  time.sleep(1000)\nfinally: print('last words')",
 	} {
-		runs := make(chan string, 1)
-		var response strings.Builder
-		w := Watcher{Began: func(id string) { runs <- id }}
-		w.Stdout = func(b []byte) error {
-			if response.Write(b); strings.Contains(string(b), "begun") {
-				if _, err := Ask(t.Context(), r.Client, InterruptCell, OfRun{ID: <-runs}); err != nil {
+		var run, response string
+		res, err := r.Exec(t.Context(), info.ID, Cell{Code: code}, func(p Part) error {
+			run += p.Run
+			if response += p.Stdout; strings.Contains(p.Stdout, "begun") {
+				if _, err := Ask(t.Context(), r.Client, InterruptCell, OfRun{ID: run}); err != nil {
 					t.Error(err)
 				}
 			}
 			return nil
-		}
-		res, err := r.Exec(t.Context(), info.ID, Cell{Code: code}, w)
-		if err != nil || res.Ended != backends.EndedCancelled || name == "waits" && response.String() != "begun\nlast words\n" {
-			t.Errorf("%s: said %q, %+v, %v", name, response.String(), res, err)
+		})
+		if err != nil || res.Ended != backends.EndedCancelled || name == "waits" && response != "begun\nlast words\n" {
+			t.Errorf("%s: said %q, %+v, %v", name, response, res, err)
 		}
 	}
 	if _, response := r.exec(info.ID, "print(x+1)"); response != "42\n" {
@@ -223,7 +237,7 @@ func TestCloseWhileCellsRun(t *testing.T) {
 	ended := make(chan error, 1)
 	began := make(chan string, 1)
 	go func() {
-		_, err := r.Exec(t.Context(), info.ID, Cell{Code: "sleep 1000"}, Watcher{Began: func(id string) { began <- id }})
+		_, err := r.Exec(t.Context(), info.ID, Cell{Code: "sleep 1000"}, telling(began))
 		ended <- err
 	}()
 	<-began
@@ -231,11 +245,17 @@ func TestCloseWhileCellsRun(t *testing.T) {
 	defer close(block)
 	first := make(chan struct{})
 	var once sync.Once
-	go r.Exec(t.Context(), other.ID, Cell{Code: "yes"}, Watcher{Stdout: func([]byte) error { once.Do(func() { close(first) }); <-block; return nil }})
+	go r.Exec(t.Context(), other.ID, Cell{Code: "yes"}, func(p Part) error {
+		if p.Stdout != "" {
+			once.Do(func() { close(first) })
+			<-block
+		}
+		return nil
+	})
 	<-first
 	r.listener.Close()
 	<-ended
-	if _, err := r.Exec(t.Context(), info.ID, Cell{Code: "echo"}, Watcher{}); err == nil {
+	if _, err := r.Exec(t.Context(), info.ID, Cell{Code: "echo"}, unheard); err == nil {
 		t.Error("a closed listener runs code")
 	}
 }
@@ -259,14 +279,14 @@ func TestManyCells(t *testing.T) {
 	began := make(chan string, maxLong)
 	for range maxLong {
 		all.Go(func() {
-			r.Exec(ctx, info.ID, Cell{Code: "sleep 1000"}, Watcher{Began: func(id string) { began <- id }})
+			r.Exec(ctx, info.ID, Cell{Code: "sleep 1000"}, telling(began))
 		})
 	}
 	for range maxLong {
 		<-began
 	}
 	var f *Failure
-	if _, err := r.Exec(ctx, info.ID, Cell{Code: "echo"}, Watcher{}); !errors.As(err, &f) || f.Status != http.StatusServiceUnavailable {
+	if _, err := r.Exec(ctx, info.ID, Cell{Code: "echo"}, unheard); !errors.As(err, &f) || f.Status != http.StatusServiceUnavailable {
 		t.Errorf("one more: %v", err)
 	}
 	if list, err := Ask(ctx, r.Client, ListSessions, InNamespace{}); err != nil || len(list) != 2 {

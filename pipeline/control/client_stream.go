@@ -9,9 +9,7 @@ import (
 	"iter"
 	"net/http"
 
-	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
@@ -30,24 +28,16 @@ func (f *Failure) Unwrap() error { return f.known }
 // ErrCut is the error of a stream that ended before its end: the server has ended, or was killed.
 var ErrCut = errors.New("the server has ended")
 
-// Watcher receives the events of a cell, in the order of the stream. Fields may be nil.
-type Watcher struct {
-	Began          func(run string)
-	Stdout, Stderr func([]byte) error // an error ends the cell
-	Asks           func(approval.Question)
-	Display        func(kernel.Bundle)
-}
-
-// Exec runs a cell. When ctx ends, the cell is cancelled, and nobody waits for what it still has to say: see
-// InterruptCell for that. An error that is no *Failure and no error of ctx is ErrCut, or of w.
-func (c *Client) Exec(ctx context.Context, id string, cell Cell, w Watcher) (pipeline.Outcome, error) {
+// Exec runs a cell, and calls f for what it says, as it comes. An error of f ends the cell. When ctx ends, the cell is cancelled, and nobody
+// waits for what it still has to say: see InterruptCell for that. An error that is no *Failure and no error of ctx is ErrCut, or of f.
+func (c *Client) Exec(ctx context.Context, id string, cell Cell, f func(Part) error) (pipeline.Outcome, error) {
 	cell.ID = id
 	var res *pipeline.Outcome
 	err := follow(ctx, c, runCell, cell, func(p Part) error {
 		if res = p.Result; res != nil {
 			return errWhole
 		}
-		return w.tell(p)
+		return f(p)
 	})
 	switch {
 	case res != nil:
@@ -113,29 +103,6 @@ func follow[A, R any](ctx context.Context, c *Client, what *operation.Route[A, R
 			return err
 		}
 	}
-}
-
-func (w Watcher) tell(p Part) (err error) {
-	for _, part := range []struct {
-		text string
-		raw  []byte
-		to   func([]byte) error
-	}{{p.Stdout, p.StdoutRaw, w.Stdout}, {p.Stderr, p.StderrRaw, w.Stderr}} {
-		text := append([]byte(part.text), part.raw...)
-		if len(text) > 0 && part.to != nil && err == nil {
-			err = part.to(text)
-		}
-	}
-	if p.Run != "" && w.Began != nil {
-		w.Began(p.Run)
-	}
-	if p.Asks != nil && w.Asks != nil {
-		w.Asks(*p.Asks)
-	}
-	if p.Display != nil && w.Display != nil {
-		w.Display(p.Display)
-	}
-	return err
 }
 
 // endless is the server for requests that may take any time, on the same connections.

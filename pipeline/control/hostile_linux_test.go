@@ -38,7 +38,7 @@ func TestEndlessPart(t *testing.T) {
 			c, err := Dial(t.Context(), dir, "")
 			must(t, err)
 			defer c.Close()
-			if _, err := c.Exec(t.Context(), "x", Cell{Code: "1"}, Watcher{}); err == nil || !strings.Contains(err.Error(), "at once") {
+			if _, err := c.Exec(t.Context(), "x", Cell{Code: "1"}, unheard); err == nil || !strings.Contains(err.Error(), "at once") {
 				t.Errorf("got %v", err)
 			}
 			if n := <-response; n >= 2*maxAnswer {

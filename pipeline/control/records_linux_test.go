@@ -75,7 +75,7 @@ func TestWatch(t *testing.T) {
 	p := overHTTP(t)
 	results := make(chan pipeline.Outcome, 1)
 	go func() {
-		res, _ := p.Exec(context.Background(), p.mine, Cell{Code: "echo first; while :; do sleep 0.05; done"}, Watcher{})
+		res, _ := p.Exec(context.Background(), p.mine, Cell{Code: "echo first; while :; do sleep 0.05; done"}, unheard)
 		results <- res
 	}()
 	var run string

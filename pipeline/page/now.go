@@ -232,11 +232,15 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 		}
 		came := &typed{by: v, ended: make(chan struct{})}
 		defer close(came.ended)
-		res, err := p.c.Client.Exec(ctx, id, control.Cell{Code: code}, came.watcher(func(run string) {
-			p.typed.Store(run, came)
-			time.AfterFunc(typedTime, func() { p.typed.Delete(run) })
-			began <- run
-		}))
+		res, err := p.c.Client.Exec(ctx, id, control.Cell{Code: code}, func(part control.Part) error {
+			if run := part.Run; run != "" {
+				p.typed.Store(run, came)
+				time.AfterFunc(typedTime, func() { p.typed.Delete(run) })
+				began <- run
+			}
+			came.add(part)
+			return nil
+		})
 		if err == nil && res.Refused != nil {
 			err = errors.New(res.Refused.Error())
 		}

@@ -89,9 +89,10 @@ type queue struct {
 func (q *queue) add(part control.Part) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.spoke = q.spoke || part.Stdout != "" || part.Stderr != "" || part.StdoutRaw != nil || part.StderrRaw != nil || part.Display != nil
-	for n, text := range [][]byte{append([]byte(part.Stdout), part.StdoutRaw...), append([]byte(part.Stderr), part.StderrRaw...)} {
+	q.spoke = q.spoke || part.Display != nil
+	for n, text := range part.Output() {
 		if len(text) > 0 {
+			q.spoke = true
 			q.put(update{Stream: []string{"out", "err"}[n], Spans: q.screens[n].write(text)}, len(text))
 		}
 	}

@@ -25,17 +25,8 @@ const typedTime = time.Minute
 func (s *typed) add(p control.Part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.size += len(p.StdoutRaw) + len(p.StderrRaw); s.size <= maxInline {
+	if s.size += len(p.Stdout) + len(p.StdoutRaw) + len(p.Stderr) + len(p.StderrRaw); s.size <= maxInline {
 		s.parts = append(s.parts, p)
-	}
-}
-
-func (s *typed) watcher(began func(run string)) control.Watcher {
-	return control.Watcher{
-		Began:   began,
-		Stdout:  func(b []byte) error { s.add(control.Part{StdoutRaw: b}); return nil },
-		Stderr:  func(b []byte) error { s.add(control.Part{StderrRaw: b}); return nil },
-		Display: func(b kernel.Bundle) { s.add(control.Part{Display: b}) },
 	}
 }
 
