@@ -32,7 +32,7 @@ type Outcome struct {
 	Refused *Error   `json:"refused,omitempty"`
 
 	Output
-	Shown
+	Displayed
 	Packages []packages.Package `json:"packages,omitempty"` // what was installed
 
 	signer.Manifest
@@ -61,8 +61,8 @@ type Output struct {
 	StderrCut int64  `json:"stderr_cut"`
 }
 
-// Shown is what code led to beside its output: see Request.Show.
-type Shown struct {
+// Displayed is what code led to beside its output: see Request.Show.
+type Displayed struct {
 	Value     kernel.Bundle   `json:"value,omitempty" redact:"cut"`    // of the last expression
 	Displays  []kernel.Bundle `json:"displays,omitempty" redact:"cut"` // images, tables
 	Error     *kernel.Error   `json:"error,omitempty"`                 // that ended a session's code

@@ -137,7 +137,7 @@ func TestScrubForgetsNothing(t *testing.T) {
 	if len(before) < 40 || slices.Contains(left, ".Hints") {
 		t.Errorf("only %d places held the secret: %q", len(before), before)
 	}
-	for _, path := range []string{".Refused.Remedy", ".Shown.Value key", ".Shown.Displays", ".Shown.Error.Traceback", ".Layers.Detail", ".Shown.StateLost", ".Hints", ".Egress.Decision.Reason"} {
+	for _, path := range []string{".Refused.Remedy", ".Displayed.Value key", ".Displayed.Displays", ".Displayed.Error.Traceback", ".Layers.Detail", ".Displayed.StateLost", ".Hints", ".Egress.Decision.Reason"} {
 		if !slices.Contains(before, path) {
 			t.Errorf("%s was not filled: %q", path, before)
 		}

@@ -78,8 +78,8 @@ func (r *running) exec(id, code string) (pipeline.Outcome, string) {
 
 func unheard(Part) error { return nil }
 
-// telling sends the ids of runs that begin.
-func telling(began chan<- string) func(Part) error {
+// sendRunTo sends the ids of runs that begin.
+func sendRunTo(began chan<- string) func(Part) error {
 	return func(p Part) error {
 		if p.Run != "" {
 			began <- p.Run
@@ -237,7 +237,7 @@ func TestCloseWhileCellsRun(t *testing.T) {
 	ended := make(chan error, 1)
 	began := make(chan string, 1)
 	go func() {
-		_, err := r.Exec(t.Context(), info.ID, Cell{Code: "sleep 1000"}, telling(began))
+		_, err := r.Exec(t.Context(), info.ID, Cell{Code: "sleep 1000"}, sendRunTo(began))
 		ended <- err
 	}()
 	<-began
@@ -279,7 +279,7 @@ func TestManyCells(t *testing.T) {
 	began := make(chan string, maxLong)
 	for range maxLong {
 		all.Go(func() {
-			r.Exec(ctx, info.ID, Cell{Code: "sleep 1000"}, telling(began))
+			r.Exec(ctx, info.ID, Cell{Code: "sleep 1000"}, sendRunTo(began))
 		})
 	}
 	for range maxLong {
