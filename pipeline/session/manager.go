@@ -87,6 +87,7 @@ func NewManager(cfg Config, ended func(Info)) *Manager {
 // Bounds returns what is kept, with the defaults.
 func (k *Manager) Bounds() Config { return k.cfg }
 
+// now returns the time that people are told. Time that has passed is measured by cfg.Now: UTC drops the monotonic reading, and a wall clock jumps.
 func (k *Manager) now() time.Time { return k.cfg.Now().UTC() }
 
 // Plan describes a new session.
@@ -175,6 +176,8 @@ func (s *Session) start(ctx context.Context) (err error) {
 	}
 	i.State, i.Created = "idle", s.manager.now()
 	i.Used = i.Created
+	s.began = s.manager.cfg.Now()
+	s.used = s.began
 	i.Idle = cmp.Or(i.Idle, s.manager.cfg.Idle.Seconds())
 	i.Lifetime = cmp.Or(i.Lifetime, s.manager.cfg.Lifetime.Seconds())
 	return nil
@@ -285,11 +288,11 @@ func (k *Manager) List(namespace string) []Info {
 // Reschedule has a session end at a time, or with extend not before it.
 func (k *Manager) Reschedule(s *Session, at time.Time, extend bool) error {
 	most := k.cfg.Lifetime
-	if life := at.Sub(s.Info().Created); life > most && !extend {
+	if at.Sub(s.began) > most && !extend {
 		return fmt.Errorf("a session may live for %s at most", most)
 	}
 	s.Change(func(i *Info) {
-		lifetime := max(0, at.Sub(i.Created).Seconds())
+		lifetime := max(0, at.Sub(s.began).Seconds())
 		if extend {
 			lifetime = max(min(lifetime, most.Seconds()), i.Lifetime)
 		}
@@ -348,13 +351,13 @@ func (k *Manager) expire() {
 	living := slices.Collect(maps.Values(k.all))
 	k.mu.Unlock()
 	for _, s := range living {
-		i, now := s.Info(), k.now()
-		switch {
-		case now.Sub(i.Created).Seconds() >= i.Lifetime && i.Pause && k.cfg.Pause != nil:
+		i, now := s.Info(), k.cfg.Now()
+		switch over := now.Sub(s.began).Seconds() >= i.Lifetime; {
+		case over && i.Pause && k.cfg.Pause != nil:
 			k.pause(s)
-		case now.Sub(i.Created).Seconds() >= i.Lifetime:
+		case over:
 			k.end(s, "lifetime")
-		case i.State == "idle" && now.Sub(i.Used).Seconds() >= i.Idle:
+		case i.State == "idle" && now.Sub(s.lastUsed()).Seconds() >= i.Idle:
 			k.end(s, "idle")
 		}
 	}

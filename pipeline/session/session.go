@@ -27,9 +27,12 @@ type Session struct {
 
 	line []*ticket // guarded by the manager's lines
 
+	began time.Time // with the monotonic clock's reading, which the times of info lack
+
 	mu      sync.Mutex
 	sandbox backends.Sandbox
 	info    Info
+	used    time.Time               // last, with the monotonic clock's reading
 	more    map[string]*interpreter // beside the first, by id
 	users   int                     // that keep it from being idle
 	using   sync.WaitGroup          // the same
@@ -136,7 +139,8 @@ func (s *Session) enter() error {
 	if !dead {
 		s.users++
 		s.using.Add(1)
-		s.info.State, s.info.Used = "busy", s.manager.now()
+		s.info.State = "busy"
+		s.touch()
 	}
 	s.mu.Unlock()
 	if dead {
@@ -153,9 +157,19 @@ func (s *Session) quit() {
 	if s.info.State == "dead" {
 		return
 	}
-	if s.info.Used = s.manager.now(); s.users == 0 {
+	if s.touch(); s.users == 0 {
 		s.info.State = "idle"
 	}
+}
+
+// touch takes down that the session is used. The caller holds the lock.
+func (s *Session) touch() { s.used, s.info.Used = s.manager.cfg.Now(), s.manager.now() }
+
+// lastUsed returns when the session was used last, on the monotonic clock.
+func (s *Session) lastUsed() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.used
 }
 
 // Use keeps the session from being idle, and its secrets from being wiped, until done is called.
