@@ -105,7 +105,15 @@ func Open(ctx context.Context, path string) (*Log, error) {
 
 func open(ctx context.Context, path string, wait time.Duration, s *Signing) (*Log, error) {
 	l := &Log{wait: wait, signing: s, now: time.Now, sync: syncData, files: map[int]*logFile{}}
-	err := l.openActive(ctx, path)
+	var err error
+	if l.path, err = filepath.Abs(path); err == nil {
+		openIt := func() error { return l.openActive(ctx) }
+		if s != nil && s.Frees {
+			err = l.withReserve(openIt)
+		} else {
+			err = openIt()
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open audit log %q: %w", path, explain(err, wait))
 	}
@@ -118,10 +126,7 @@ func open(ctx context.Context, path string, wait time.Duration, s *Signing) (*Lo
 }
 
 // openActive opens the last file.
-func (l *Log) openActive(ctx context.Context, path string) (err error) {
-	if l.path, err = filepath.Abs(path); err != nil {
-		return err
-	}
+func (l *Log) openActive(ctx context.Context) error {
 	numbers, err := fileNumbers(l.path)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -114,6 +115,65 @@ func TestRotateFullDisk(t *testing.T) {
 	}
 	if r := verify(t, path, VerifyOptions{Keys: keys('a')}); r.Bad != nil || r.Unsigned != 0 || r.Absent == 0 {
 		t.Errorf("%+v, bad %+v", r, r.Bad)
+	}
+}
+
+// A log that nobody has open is opened on a full disk, too, to rotate it, again and again: its -shm file takes space of the reserve.
+func TestOpenFullDisk(t *testing.T) {
+	if !hosttest.Apart(t) {
+		return
+	}
+	dir, _ := smallDisk(t, 8<<20)
+	path := filepath.Join(dir, "audit.db")
+	l := openSigned(t, path, signing(1000))
+	hosttest.Until(t, "the reserve is there", func() bool { _, err := os.Stat(l.reservePath()); return err == nil })
+	fill(t, l, 10)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	takeAll(t, dir)
+	if _, err := OpenSigned(t.Context(), path, signing(1000)); err == nil || !strings.Contains(err.Error(), "sandboxmcp audit rotate") {
+		t.Fatalf("opened on a full disk: %v, want what to type", err)
+	}
+	s := signing(1000)
+	s.Frees = true
+	for n := range 3 {
+		l, err := OpenSigned(t.Context(), path, s)
+		if err != nil {
+			t.Fatalf("opened for the %d. time: %v", n+1, err)
+		}
+		if _, err := l.Rotate(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if deleted, err := l.Prune(t.Context(), time.Now()); err != nil || n == 0 && len(deleted) != 1 {
+			t.Errorf("%v was deleted: %v", deleted, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		takeAll(t, dir)
+	}
+	if err := os.Remove(filepath.Join(dir, "other")); err != nil { // to read a log takes a -shm file, too
+		t.Fatal(err)
+	}
+	if r := verify(t, path, VerifyOptions{Keys: keys('a')}); r.Bad != nil || r.Unsigned != 0 {
+		t.Errorf("%+v, bad %+v", r, r.Bad)
+	}
+}
+
+// takeAll leaves a file system no space.
+func takeAll(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(dir, "other"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
 	}
 }
 

@@ -52,7 +52,11 @@ func explain(err error, wait time.Duration) error {
 	var s *sqlite.Error
 	switch {
 	case errors.As(err, &s):
-		if hint := advice(s.Code()&0xff, wait); hint != "" {
+		code := s.Code() & 0xff
+		if s.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the -shm file can't grow, for which a disk that is full is the reason
+			code = sqlite3.SQLITE_FULL
+		}
+		if hint := advice(code, wait); hint != "" {
 			return fmt.Errorf("%w: %s", err, hint)
 		}
 	case errors.Is(err, syscall.ENOSPC):

@@ -19,8 +19,10 @@ type Signing struct {
 	Known func() []Key
 	// Signed is called after each checkpoint that was made, if it is not nil. It must return at once.
 	Signed func()
-	Every  int          // rows between two checkpoints; 0 is 1000
-	Log    *slog.Logger // gets one message when rows stay unsigned, with the reason; nil is none
+	// Frees says that the log is opened to free space: on a full disk that takes space of the reserve, as SQLite's -shm file needs some.
+	Frees bool
+	Every int          // rows between two checkpoints; 0 is 1000
+	Log   *slog.Logger // gets one message when rows stay unsigned, with the reason; nil is none
 }
 
 // key returns the key to sign with now.

@@ -39,7 +39,7 @@ func (p commands) auditRotate(c *cli.Context) error {
 			return err
 		}
 	}
-	return wiring.WithSignedLog(c, func(ctx context.Context, log *audit.Log) error {
+	return wiring.WithFreedLog(c, func(ctx context.Context, log *audit.Log) error {
 		result := struct {
 			Closed  *audit.File  `json:"closed"`
 			Deleted []audit.File `json:"deleted"`

@@ -40,13 +40,22 @@ func WithLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
 
 // WithSignedLog is WithLog for a log whose rows are signed. The first call makes the key.
 func WithSignedLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
+	return withSignedLog(c, false, f)
+}
+
+// WithFreedLog is WithSignedLog for what frees space of the log: it opens it on a full disk, too.
+func WithFreedLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
+	return withSignedLog(c, true, f)
+}
+
+func withSignedLog(c *cli.Context, frees bool, f func(context.Context, *audit.Log) error) error {
 	cfg, keys, err := LoadKeys(c)
 	if err != nil {
 		return err
 	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
-	log, err := openSigned(ctx, cfg, keys)
+	log, err := openSignedTo(ctx, cfg, keys, frees)
 	if err != nil {
 		return err
 	}
@@ -69,7 +78,7 @@ func openInBackground(ctx context.Context, cfg config.Config, keys *signer.Keys,
 	l := &pendingLog{path: cfg.SQLitePath, ready: make(chan struct{}), logger: log}
 	go func() {
 		defer close(l.ready)
-		l.log, l.err = openLogged(ctx, cfg, keys, log, signed)
+		l.log, l.err = openLogged(ctx, cfg, keys, audit.Signing{Log: log, Signed: signed})
 	}()
 	return l
 }
@@ -238,7 +247,12 @@ func RecordIn(ctx context.Context, cfg config.Config, entry audit.Entry) error {
 // openSigned opens the log with the signing of its rows, and writes what killed processes owe it. What goes wrong with signing is an
 // error of its Close.
 func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*audit.Log, error) {
-	log, err := openLogged(ctx, cfg, keys, nil, nil)
+	return openSignedTo(ctx, cfg, keys, false)
+}
+
+// openSignedTo is openSigned, on a full disk with space that is set aside where that frees some.
+func openSignedTo(ctx context.Context, cfg config.Config, keys *signer.Keys, frees bool) (*audit.Log, error) {
+	log, err := openLogged(ctx, cfg, keys, audit.Signing{Frees: frees})
 	if err == nil {
 		pipeline.RecordCrashes(ctx, log, journals(cfg), nil)
 	}
@@ -246,23 +260,21 @@ func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*aud
 }
 
 // openLogged is openSigned for a server, which tells its log at once what goes wrong, and calls signed when a checkpoint was made.
-func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger, signed func()) (*audit.Log, error) {
+func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s audit.Signing) (*audit.Log, error) {
 	if !keys.Made() { // which opens the log
 		if _, err := keys.Current(ctx); err != nil {
 			return nil, fmt.Errorf("open audit log %q: %w", cfg.SQLitePath, err)
 		}
 	}
-	return audit.OpenSigned(ctx, cfg.SQLitePath, audit.Signing{
-		Log: log, Signed: signed,
-		Key: func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) },
-		Known: func() []audit.Key {
-			trust, err := keys.Trust()
-			if err != nil { // what can't be read is not known
-				return nil
-			}
-			return CheckingKeys(trust)
-		},
-	})
+	s.Key = func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) }
+	s.Known = func() []audit.Key {
+		trust, err := keys.Trust()
+		if err != nil { // what can't be read is not known
+			return nil
+		}
+		return CheckingKeys(trust)
+	}
+	return audit.OpenSigned(ctx, cfg.SQLitePath, s)
 }
 
 // CheckingKeys converts trusted keys for the checks of the log.
