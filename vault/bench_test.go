@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,7 +90,7 @@ func BenchmarkWrite(b *testing.B) {
 				b.SetBytes(int64(len(text)))
 				b.ReportAllocs()
 				for b.Loop() {
-					for p := range chunks(text, 32<<10) {
+					for p := range slices.Chunk(text, 32<<10) {
 						w.Write(p)
 					}
 				}
@@ -107,7 +108,7 @@ func BenchmarkWriteThrough(b *testing.B) {
 			w := lease(b, values...).Writer(unknown.NewWriter(io.Discard, false, func(string) {}))
 			b.SetBytes(int64(len(all[name])))
 			for b.Loop() {
-				for p := range chunks(all[name], 32<<10) {
+				for p := range slices.Chunk(all[name], 32<<10) {
 					w.Write(p)
 				}
 			}

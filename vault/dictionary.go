@@ -17,19 +17,8 @@ const (
 // word is one encoding of a value, as the symbols of a view of the text (see scan).
 type word struct {
 	symbols []byte
-	spacing spacing
 	tail    uint8 // characters of base64 or base32 that belong to it behind its last symbol
 }
-
-// spacing says which text between the symbols of a word is that of a secret. Whatever stands between them, an encoded
-// value is one; but a text that has the letters of a value may say something else.
-type spacing uint8
-
-const (
-	solid spacing = 1 << iota // nothing stands between any two
-	apart                     // something stands between any two
-	loose                     // either, or both
-)
 
 // dictionary is a set of words, sorted, without duplicates. The words form a trie: the scan follows all words with the
 // same beginning at once.
@@ -47,7 +36,6 @@ func newDictionary(words []word) *dictionary {
 	d := &dictionary{words: words[:0], begin: make(map[uint64]point, len(words))}
 	for _, w := range words {
 		if n := len(d.words); n > 0 && bytes.Equal(d.words[n-1].symbols, w.symbols) {
-			d.words[n-1].spacing |= w.spacing
 			d.words[n-1].tail = max(d.words[n-1].tail, w.tail)
 			continue
 		}
@@ -68,9 +56,7 @@ func (d *dictionary) add(symbols []byte, p point) {
 		p = first
 	}
 	d.begin[key] = p
-	for n := 1; n <= window; n++ {
-		d.filter.add(folded(numberOf(symbols[:n])))
-	}
+	d.filter.add(folded(key))
 	for i := range stride {
 		d.filter.add(uint32(numberOf(symbols[i : i+grams])))
 	}
@@ -119,12 +105,6 @@ type point struct {
 
 const lastWindow = 1<<(8*window) - 1 // of the last eight symbols
 
-// at returns the node after the last symbols, if there is one.
-func (d *dictionary) at(last uint64) (point, bool) {
-	p, ok := d.begin[last&lastWindow]
-	return p, ok
-}
-
 // has reports whether the last symbols are the beginning of a word.
 func (d *dictionary) has(last uint64) bool {
 	if !d.filter.has(folded(last & lastWindow)) {
@@ -170,9 +150,6 @@ func (d *dictionary) complete(p point) (*word, point) {
 
 // prefix reports whether a word begins with symbols.
 func (d *dictionary) prefix(symbols []byte) bool {
-	if !d.filter.has(folded(numberOf(symbols))) {
-		return false
-	}
 	i, _ := slices.BinarySearchFunc(d.words, symbols, func(w word, s []byte) int { return bytes.Compare(w.symbols, s) })
 	return i < len(d.words) && bytes.HasPrefix(d.words[i].symbols, symbols)
 }

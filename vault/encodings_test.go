@@ -2,9 +2,9 @@ package vault
 
 import (
 	"bytes"
-	"encoding/ascii85"
 	"encoding/base32"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -53,6 +53,8 @@ func tokens() map[string]string {
 		"url":      "postgres" + "://app:" + random(14, word+"!$") + "@db.internal:5432/main",
 		"hex":      random(40, "0123456789abcdef"),
 		"short":    random(10, word),
+		"control":  random(8, word) + "\x01-\x1b" + random(8, word),
+		"lines":    "user: app\n  key: " + random(10, word),
 		"pem line": random(64, word+"+/"),
 	}
 }
@@ -92,26 +94,10 @@ func encoders() map[string]func(string) string {
 			return r
 		}, v)
 	}
-	wide := func(v string, size int, big bool) string {
+	wide := func(v string, order binary.AppendByteOrder) string {
 		var b []byte
-		units := []uint32{}
-		if size == 2 {
-			for _, u := range utf16.Encode([]rune(v)) {
-				units = append(units, uint32(u))
-			}
-		} else {
-			for _, r := range v {
-				units = append(units, uint32(r))
-			}
-		}
-		for _, u := range units {
-			for i := range size {
-				shift := 8 * i
-				if big {
-					shift = 8 * (size - 1 - i)
-				}
-				b = append(b, byte(u>>shift))
-			}
+		for _, u := range utf16.Encode([]rune(v)) {
+			b = order.AppendUint16(b, u)
 		}
 		return string(b)
 	}
@@ -120,7 +106,7 @@ func encoders() map[string]func(string) string {
 		return string(b)
 	}
 	ints := func(v string) []int {
-		var n []int
+		n := []int{}
 		for i := range len(v) {
 			n = append(n, int(v[i]))
 		}
@@ -153,7 +139,6 @@ func encoders() map[string]func(string) string {
 		"wrapped":           func(v string) string { return fold(strings.Repeat("x", 70)+v, 76, "\n") },
 		"wrapped short":     func(v string) string { return fold(v, 7, "\r\n") },
 		"indented":          func(v string) string { return fold(v, 9, "\n    ") },
-		"coloured":          func(v string) string { return "\x1b[31m" + chars("%c", "\x1b[0m\x1b[1;32m")(v) },
 		"zero width":        chars("%c", "\u200b"),
 		"upper":             strings.ToUpper,
 		"lower":             strings.ToLower,
@@ -174,7 +159,6 @@ func encoders() map[string]func(string) string {
 		"hex underscores":   bytesAs("%02x", "_"),
 		"hex 0x":            bytesAs("0x%02x", ", "),
 		"hex 0X lines":      func(v string) string { return fold(bytesAs("0x%02X", ", ")(v), 36, "\n   ") },
-		"hex dump":          func(v string) string { return hex.Dump([]byte("0123" + v + "!")) },
 		"hex folded":        func(v string) string { return fold(hx(v), 60, "\n") },
 		"decimal list":      func(v string) string { return fmt.Sprint(ints(v)) },
 		"decimal json":      func(v string) string { b, _ := json.Marshal(map[string]any{"data": ints(v)}); return string(b) },
@@ -186,29 +170,20 @@ func encoders() map[string]func(string) string {
 		"binary python":     bytesAs("0b%b", ", "),
 		"base32":            func(v string) string { return base32.StdEncoding.EncodeToString([]byte(v)) },
 		"base32 lower":      func(v string) string { return strings.ToLower(base32.StdEncoding.EncodeToString([]byte(v))) },
-		"base32hex":         func(v string) string { return base32.HexEncoding.EncodeToString([]byte(v)) },
 		"base64":            b64,
 		"base64url":         func(v string) string { return base64.RawURLEncoding.EncodeToString([]byte(v)) },
 		"mime":              func(v string) string { return fold(b64("KEY="+v+"\n"), 76, "\r\n") },
-		"utf-16":            func(v string) string { return wide(v, 2, false) },
-		"utf-16be":          func(v string) string { return wide(v, 2, true) },
-		"utf-32":            func(v string) string { return wide(v, 4, false) },
-		"utf-32be":          func(v string) string { return wide(v, 4, true) },
+		"utf-16":            func(v string) string { return wide(v, binary.LittleEndian) },
+		"utf-16be":          func(v string) string { return wide(v, binary.BigEndian) },
 		"reversed":          reverse,
 		"rot13":             rot,
 		"base64 twice":      func(v string) string { return b64(b64(v)) },
 		"base64 of hex":     func(v string) string { return b64(hx(v)) },
 		"hex of base64":     func(v string) string { return hx(b64(v)) },
 		"hex of hex":        func(v string) string { return hx(hx(v)) },
-		"base64 reversed":   func(v string) string { return reverse(b64(v)) },
-		"base64 of reverse": func(v string) string { b := []byte(v); slices.Reverse(b); return std(b) },
-		"base64 rot13":      func(v string) string { return rot(b64(v)) },
-		"powershell":        func(v string) string { return b64(wide(v, 2, false)) },
-		"hex of utf-16":     func(v string) string { return hx(wide(v, 2, false)) },
-		"ascii85": func(v string) string {
-			b := make([]byte, ascii85.MaxEncodedLen(len(v)))
-			return string(b[:ascii85.Encode(b, []byte(v))])
-		},
+		"base64 of reverse": func(v string) string { return b64(reverse(v)) },
+		"powershell":        func(v string) string { return b64(wide(v, binary.LittleEndian)) },
+		"hex of utf-16":     func(v string) string { return hx(wide(v, binary.LittleEndian)) },
 	}
 	for offset := range 5 {
 		pad := "?????"[:offset]
@@ -237,55 +212,58 @@ func swapcase(v string) string {
 	return string(b)
 }
 
-// left is what of text is still there, without marks.
-func left(got string) string { return strings.ReplaceAll(got, Mark, "") }
-
-func TestEncoders(t *testing.T) {
-	for token, v := range tokens() {
-		l := lease(t, v)
-		for name, encode := range encoders() {
-			text := encode(v)
-			if name == "json of chars" && strings.Contains(text, `\u`) {
-				continue // not found
-			}
-			if (name == "upper" || name == "lower" || name == "swapcase") && (len(v) < minLoose || text == v) {
-				continue
-			}
-			whole := l.Redact(" <" + text + "> ")
-			if !strings.Contains(whole, Mark) || len(left(whole)) > allowed(text) {
-				t.Errorf("%s as %s: %.200q leaves %.200q", token, name, text, whole)
-				continue
-			}
-			for _, n := range []int{1, 2, 3, 7, 4096} {
-				got := stream(t, l, " <"+text+"> ", n)
-				if len(left(got)) > len(left(whole))+len("0b1110000, ") {
-					t.Errorf("%s as %s in pieces of %d: %.200q leaves %.200q", token, name, n, text, got)
-				}
-			}
-		}
-	}
+// left is what of text is still there, without marks and white space.
+func left(got string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(got, Mark, "")), "")
 }
 
-// allowed is how much of a text may be left: brackets, offsets, what stands around in the encoders above.
-func allowed(text string) int {
-	n := 20
-	switch {
-	case strings.HasPrefix(text, "00000000"):
-		n += 80
-	case strings.HasPrefix(text, "xxxx"):
-		n += 70
+// partly are the encodings that are found of values that are long enough for it.
+var partly = []string{"upper", "lower", "swapcase", "blanks", "dashes", "commas", "dots", "list of chars", "json of chars"}
+
+// isFound reports whether README.md promises that a value is found in an encoding.
+func isFound(name, v string) bool {
+	return !slices.Contains(partly, name) || len(v) >= minLoose && isASCII(v) && strings.ContainsAny(v, "0123456789")
+}
+
+// TestForms is of each encoding that README.md promises: of a text that has it, nothing of the value is left, wherever it is cut.
+func TestForms(t *testing.T) {
+	for token, v := range tokens() {
+		t.Run(token, func(t *testing.T) {
+			t.Parallel()
+			l := lease(t, v)
+			for name, encode := range encoders() {
+				if !isFound(name, v) {
+					continue
+				}
+				text := " <" + encode(v) + "> "
+				around := len(" <"+encode("")+"> ") + 8 // and what an encoding shares with what stands beside the value
+				fails := func(got string, most int) bool {
+					return !strings.Contains(got, Mark) || len(left(got)) > most || shows(got, v)
+				}
+				if got := l.Redact(text); fails(got, around) {
+					t.Errorf("%s: %.200q leaves %.200q", name, text, got)
+					continue
+				}
+				for n := 1; n < len(text); n += hosttest.Long(1+len(text)/150, 1) {
+					if got := write(t, l, []byte(text[:n]), []byte(text[n:])); fails(got, around+len("0b1110000, ")) {
+						t.Fatalf("%s cut after %d: %q leaves %q", name, n, text, got)
+					}
+				}
+				for _, n := range []int{1, 2, 3, 7} {
+					if got := stream(t, l, text, n); fails(got, around+len("0b1110000, ")) {
+						t.Fatalf("%s in pieces of %d: %q leaves %q", name, n, text, got)
+					}
+				}
+			}
+		})
 	}
-	return n
 }
 
 // What the tools of a Unix system write.
 func TestTools(t *testing.T) {
 	for name, argv := range map[string][]string{
-		"xxd": {"xxd"}, "xxd -p": {"xxd", "-p"}, "xxd -b": {"xxd", "-b"}, "xxd -i": {"xxd", "-i"}, "hexdump -C": {"hexdump", "-C"},
-		"od -c": {"od", "-c"}, "od -b": {"od", "-b"}, "od -tx1": {"od", "-An", "-tx1"}, "od -tx1z": {"od", "-tx1z"}, "od -tu1": {"od", "-tu1"},
+		"xxd -p": {"xxd", "-p"}, "xxd -i": {"xxd", "-i"}, "od -b": {"od", "-An", "-b"}, "od -tx1": {"od", "-An", "-tx1"}, "od -tu1": {"od", "-An", "-tu1"},
 		"base64": {"base64"}, "base32": {"base32", "-w", "20"}, "rev": {"rev"}, "fold": {"fold", "-w", "11"}, "openssl": {"openssl", "base64"},
-		"a85":    {"python3", "-c", "import sys,base64;print(base64.a85encode(sys.stdin.buffer.read()).decode())"},
-		"b85":    {"python3", "-c", "import sys,base64;print(base64.b85encode(sys.stdin.buffer.read()).decode())"},
 		"repr":   {"python3", "-c", "import sys;print(repr(sys.stdin.buffer.read()))"},
 		"ascii":  {"python3", "-c", "import sys;print(ascii(sys.stdin.buffer.read().decode()))"},
 		"list":   {"python3", "-c", "import sys;print(list(sys.stdin.buffer.read()))"},
@@ -308,9 +286,6 @@ func TestTools(t *testing.T) {
 					out, err := cmd.Output()
 					if err != nil {
 						t.Skip(err)
-					}
-					if name == "od -c" && !isASCII(v) {
-						continue
 					}
 					l := lease(t, v)
 					for _, size := range []int{1, 7, 4096} {

@@ -18,9 +18,19 @@ const (
 
 const (
 	levels    = 3  // how many different escapes may be wrapped in each other: JSON in a URL in HTML
-	maxColour = 32 // bytes of a terminal's escape sequence
 	maxEntity = 32 // bytes of a named character of HTML
 )
+
+// appendTo appends the bytes of a character that is seen.
+func (c char) appendTo(b []byte) []byte {
+	switch {
+	case c >= byNumber && !unseen(rune(c&^byNumber)):
+		return utf8.AppendRune(b, rune(c&^byNumber))
+	case 0 <= c && c < byNumber:
+		return append(b, byte(c))
+	}
+	return b
+}
 
 // escaped is text with escapes in it. Its methods return the character that is spelled at a place, and the number of
 // bytes that spell it: 0 with end and more. A level is how often escapes are resolved: at 0, none are.
@@ -31,7 +41,7 @@ type escaped struct {
 
 // at returns the character at place i.
 func (e escaped) at(i, level int) (char, int) {
-	if i < len(e.text) && !bytesOf[e.text[i]].spells {
+	if i < len(e.text) && !bytesOf[e.text[i]].special {
 		return char(e.text[i]), 1
 	}
 	c, n := e.raw(i)
@@ -45,8 +55,6 @@ func (e escaped) at(i, level int) (char, int) {
 			to, size = e.percent(i+n, inner)
 		case '&':
 			to, size = e.entity(i+n, inner)
-		case 0x1b:
-			to, size = e.colour(i+n, inner)
 		default:
 			return c, n
 		}
@@ -55,21 +63,11 @@ func (e escaped) at(i, level int) (char, int) {
 			return more, 0
 		case to != end:
 			c, n = to, n+size
-		case c == '\\' || c == 0x1b:
+		case c == '\\':
 			return nothing, n
-		case inner == 0 && e.unescaped(i+n):
-			return c, n // as at all levels
 		}
 	}
 	return c, n
-}
-
-// unescaped reports whether there is no escape in what decides whether % or & at the byte before begins one.
-func (e escaped) unescaped(i int) bool {
-	for n := 0; n < maxEntity && i < len(e.text) && (isWord(e.text[i]) || e.text[i] == '#' || e.text[i] == '{'); n++ {
-		i++
-	}
-	return i < len(e.text) && !bytesOf[e.text[i]].spells
 }
 
 // raw returns the byte at place i, or nothing for characters without width.
@@ -109,17 +107,15 @@ func (e escaped) backslash(i, level int) (char, int) {
 		return e.hex(i, n, level, 4)
 	case 'U':
 		return e.hex(i, n, level, 8)
-	case '0', '1', '2', '3', '4', '5', '6', '7':
-		return e.octal(i, level)
-	case 'n':
+	case '0': // and the number, which may have three digits behind it
+		return e.digits(i, level, 8, 1, 4)
+	case '1', '2', '3', '4', '5', '6', '7':
+		return e.digits(i, level, 8, 1, 3)
+	case 'n', 'r':
 		return '\n', n
-	case 'r':
-		return '\r', n
 	case 't':
 		return '\t', n
-	case 'e':
-		return 0x1b, n
-	case 'b', 'f', 'v', 'a':
+	case 'b', 'f', 'v', 'a', 'e':
 		return nothing, n
 	case more:
 		return more, 0
@@ -130,43 +126,54 @@ func (e escaped) backslash(i, level int) (char, int) {
 // percent reads %2F, and %u002F of JavaScript's escape.
 func (e escaped) percent(i, level int) (char, int) {
 	c, n := e.at(i, level)
-	if c == 'u' {
+	switch {
+	case c == 'u':
 		return e.hex(i, n, level, 4)
+	case digit(c) < 16:
+		return e.hex(i, 0, level, 2)
 	}
-	if c == more {
-		return more, 0
-	}
-	if digit(c) >= 16 {
-		return end, 0
-	}
-	return e.hex(i, 0, level, 2)
+	return min(c, end), 0
 }
 
 // hex reads a number of so many digits, or in braces, after n bytes; with two digits, it is that of a byte.
 func (e escaped) hex(i, n, level, digits int) (char, int) {
-	c, brace := e.at(i+n, level)
-	if c == '{' && n > 0 {
-		return e.number(i, n+brace, level, 16, '}')
+	if c, brace := e.at(i+n, level); n > 0 && c == '{' {
+		value, size := e.digits(i+n+brace, level, 16, 1, 8)
+		n += brace + size
+		if c, brace = e.at(i+n, level); value < 0 || c != '}' {
+			return min(value, c, end), 0
+		}
+		return character(value), n + brace
 	}
-	var value char
-	for range digits {
+	value, size := e.digits(i+n, level, 16, digits, digits)
+	switch {
+	case value < 0:
+		return value, 0
+	case digits == 2:
+		return value, n + size
+	case 0xd800 <= value && value < 0xdc00:
+		return e.pair(i, n+size, level, value)
+	}
+	return character(value), n + size
+}
+
+// digits reads at least and at most so many digits of a number.
+func (e escaped) digits(i, level int, radix char, least, most int) (value char, n int) {
+	for count := range most {
 		c, size := e.at(i+n, level)
-		if c == more {
-			return more, 0
-		}
 		d := digit(c)
-		if d >= 16 || value > utf8.MaxRune {
+		switch {
+		case c == more:
+			return more, 0
+		case d < radix && value <= utf8.MaxRune:
+			value, n = value*radix+d, n+size
+		case count < least:
 			return end, 0
+		default:
+			return value, n
 		}
-		value, n = value<<4|d, n+size
 	}
-	if digits == 2 {
-		return value, n
-	}
-	if 0xd800 <= value && value < 0xdc00 {
-		return e.pair(i, n, level, value)
-	}
-	return character(value), n
+	return value, n
 }
 
 // character returns the character of a number. Python writes bytes that are not UTF-8 as 0xdc80 to 0xdcff.
@@ -183,117 +190,40 @@ func character(value char) char {
 // pair reads the second half of a pair of surrogates.
 func (e escaped) pair(i, n, level int, high char) (char, int) {
 	c, size := e.at(i+n, level)
-	if c != '\\' && c != '%' {
-		return min(c, end), 0
-	}
-	for count := 0; (c == '\\' || c == '%') && count < maxSlashes; count++ {
+	slashes := 0
+	for ; (c == '\\' || c == '%') && slashes < maxSlashes; slashes++ {
 		n += size
 		c, size = e.at(i+n, level)
 	}
-	if c != 'u' {
+	if c != 'u' || slashes == 0 {
 		return min(c, end), 0
 	}
-	low := char(0)
-	n += size
-	for range 4 {
-		c, size := e.at(i+n, level)
-		if d := digit(c); d >= 16 {
-			return min(c, end), 0
-		} else {
-			low, n = low<<4|d, n+size
-		}
+	low, digits := e.digits(i+n+size, level, 16, 4, 4)
+	if low < 0 {
+		return low, 0
 	}
-	return char(utf16.DecodeRune(rune(high), rune(low))) | byNumber, n
-}
-
-// octal reads up to three digits, or four after a zero, that are the number of a byte.
-func (e escaped) octal(i, level int) (char, int) {
-	value, n := char(0), 0
-	for count := 0; count < 4; count++ {
-		c, size := e.at(i+n, level)
-		if c == more {
-			return more, 0
-		}
-		d := digit(c)
-		if d >= 8 || value<<3|d > 0xff || count == 3 && e.text[i] != '0' {
-			break
-		}
-		value, n = value<<3|d, n+size
-	}
-	return value, n
-}
-
-// number reads digits up to the byte after them.
-func (e escaped) number(i, n, level int, radix, closing char) (char, int) {
-	value := char(0)
-	for count := 0; ; count++ {
-		c, size := e.at(i+n, level)
-		if c == closing && count > 0 {
-			return character(value), n + size
-		}
-		d := digit(c)
-		if c == more {
-			return more, 0
-		}
-		if d >= radix || count == 8 || value > utf8.MaxRune {
-			return end, 0
-		}
-		value, n = value*radix+d, n+size
-	}
+	return char(utf16.DecodeRune(rune(high), rune(low))) | byNumber, n + size + digits
 }
 
 // entity reads a character of HTML, by its number or name.
 func (e escaped) entity(i, level int) (char, int) {
-	c, n := e.at(i, level)
-	if c == '#' {
-		x, size := e.at(i+n, level)
-		if x|0x20 == 'x' {
-			return e.number(i, n+size, level, 16, ';')
-		}
-		if x == more {
-			return more, 0
-		}
-		return e.number(i, n, level, 10, ';')
-	}
-	name, n := [maxEntity]byte{'&'}, 0
-	for length := 1; length < len(name); length++ {
+	name, n := append(make([]byte, 0, maxEntity+1), '&'), 0
+	for len(name) < maxEntity {
 		c, size := e.at(i+n, level)
 		n += size
 		switch {
 		case c == more:
 			return more, 0
-		case c == ';' && length > 2:
-			name[length] = ';'
-			text := html.UnescapeString(string(name[:length+1]))
+		case c == ';':
+			text := html.UnescapeString(string(append(name, ';')))
 			if r, all := utf8.DecodeRuneInString(text); all == len(text) {
 				return character(char(r)), n
 			}
 			return end, 0
-		case c < 0 || c > 'z' || !isWord(byte(c)) || c == '_':
+		case c < 0 || c > 'z' || c != '#' && !isWord(byte(c)):
 			return end, 0
 		}
-		name[length] = byte(c)
-	}
-	return end, 0
-}
-
-// colour reads an escape sequence of a terminal.
-func (e escaped) colour(i, level int) (char, int) {
-	c, n := e.at(i, level)
-	if c != '[' {
-		return min(c, end), 0
-	}
-	for n < maxColour {
-		c, size := e.at(i+n, level)
-		n += size
-		switch {
-		case c == more:
-			return more, 0
-		case '@' <= c && c <= '~':
-			return nothing, n
-		case c < ' ' || c > '~':
-			return end, 0
-		}
+		name = append(name, byte(c))
 	}
 	return end, 0
 }

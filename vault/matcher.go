@@ -7,9 +7,7 @@ type matcher struct {
 	once              sync.Once
 	values, keys      [][]byte    // keys: the edges of PEM keys; see edges
 	all, letters, raw *dictionary // of the words of each view of a scan
-	inLetters, inAll  codes
-	slowFrom          int  // from a slow byte, where the first word of raw may begin that is not skipped otherwise
-	few               bool // a word has few letters
+	few               bool        // a word has few letters near its beginning: no text is skipped
 }
 
 // newMatcher takes ownership of the values, and of keys that are matched as text only. It returns nil if there are

@@ -9,7 +9,7 @@ import (
 const (
 	minValue    = 6  // bytes; what is shorter occurs by chance
 	minLine     = 16 // bytes; shorter lines of a longer value are often mere structure, like "}"
-	minDistinct = 3  // different bytes; "--------" and "00000000" are drawings and zeros; of a long number, 2
+	minDistinct = 3  // different bytes; "--------" and "00000000" are drawings and zeros
 
 	nodePrefix = 50 // bytes of a Buffer that Node's console shows: the beginning of a longer value
 
@@ -84,8 +84,7 @@ func distinctive(v []byte) bool {
 			seen = append(seen, c)
 		}
 	}
-	number := len(seen) == 2 && len(v) >= minLoose && digitsOnly(v) && rare(v)
-	return (number || len(seen) >= minDistinct) &&
+	return len(seen) == minDistinct &&
 		!slices.ContainsFunc(common, func(w string) bool { return strings.EqualFold(w, string(v)) })
 }
 
@@ -100,8 +99,7 @@ func pieces(v []byte) [][]byte {
 	for i := 0; i < len(v); i += pieceSize {
 		from := min(i, len(v)-pieceSize)
 		piece := v[from : from+pieceSize]
-		known := func(p []byte) bool { return bytes.Equal(p, piece) }
-		if len(all) < 100 && slices.ContainsFunc(all, known) {
+		if len(all) < 100 && slices.ContainsFunc(all, func(p []byte) bool { return bytes.Equal(p, piece) }) {
 			continue // it repeats
 		}
 		all = append(all, piece)

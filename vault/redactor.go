@@ -133,14 +133,11 @@ func (r *redaction) settle(limit int64) {
 
 // redactText redacts a whole text.
 func redactText(m *matcher, s string) string {
-	r := redaction{scan: scan{matcher: m}, held: []byte(s)}
+	var r redaction
+	text := []byte(s)
+	defer clear(text)
 	defer r.wipe()
-	r.scan.feed(r.held, true)
-	if len(r.scan.found) == 0 {
-		return s
-	}
-	r.settle(r.scan.now)
-	return string(r.clean)
+	return string(r.add(m, text, true))
 }
 
 // wipe clears the text in memory.
@@ -148,5 +145,5 @@ func (r *redaction) wipe() {
 	clear(r.held[:cap(r.held)])
 	clear(r.clean[:cap(r.clean)])
 	clear(r.scan.rest[:cap(r.scan.rest)])
-	r.held, r.clean, r.scan.rest, r.scan.ahead = nil, nil, nil, nil
+	r.held, r.clean, r.scan.rest = nil, nil, nil
 }

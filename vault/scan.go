@@ -1,5 +1,7 @@
 package vault
 
+import "encoding/binary"
+
 // scan searches text that comes in pieces for the words of a matcher, in one pass, in three views of it. One is its
 // bytes. Two have the text's escapes resolved: one is all characters but line breaks with the indent after them, and what is not seen. The
 // other is letters and digits alone, without case: what stands between them is the same whether an encoding is folded,
@@ -12,13 +14,11 @@ type scan struct {
 	letters view
 	raw     view   // all bytes: a value as it is, whatever the escapes in it and beside it stand for
 	slow    int64  // up to here, every character is read: a value may have begun within the last escape
-	ahead   *scan  // of a slow character
-	special []span // slow characters that were skipped
+	escapes []span // that were skipped
 	closed  bool   // the last mark behind the last letter ends a list
 	inLine  bool   // there was something else than blanks in this line
-	dump    dump   // what kind of a line it is
 	slashes int64  // where the backslashes just before this place begin, and 1; 0: there are none
-	growth  growth // of the last match
+	growth  uint8  // what may belong to the last match behind it: so many characters of base64 less one, and padding
 	floor   int64  // matches that began earlier were released in part, and count from here on
 	found   []span // matches in order; overlapping matches are merged
 }
@@ -30,7 +30,7 @@ type span struct{ from, to int64 }
 type view struct {
 	*dictionary
 	last   uint64   // the last eight symbols
-	count  uint     // symbols so far
+	count  uint     // symbols so far that no gap is between
 	begins [8]int64 // where the last symbols begin in the text: symbol number n at n&7
 	end    int64    // of the last symbol
 	live   []candidate
@@ -41,11 +41,10 @@ type view struct {
 type candidate struct {
 	point
 	from, last int64 // where the first and the last symbol begin
-	gaps, wide int32 // symbols that something stands before; that are more bytes of a character
 }
 
 const (
-	maxGap     = 120 // bytes between two symbols of a word: the other columns of a dump
+	maxGap     = 120 // bytes between two symbols of a word
 	maxSlashes = 64  // backslashes before a character: of an escape that was escaped six times
 )
 
@@ -71,7 +70,7 @@ func (s *scan) feed(piece []byte, last bool) {
 		for j := i; j < i+n; j++ {
 			s.step(&s.raw, e.text[j], base+int64(j), base+int64(j+1))
 		}
-		if s.inLetters[e.text[i]]&slow != 0 {
+		if bytesOf[e.text[i]].special {
 			s.slow = max(s.slow, base+int64(i+n)+window)
 		}
 		i += n
@@ -81,42 +80,29 @@ func (s *scan) feed(piece []byte, last bool) {
 
 // idle reports whether nothing is known of the text before a place that decides what comes.
 func (s *scan) idle(at int64) bool {
-	return len(s.all.live)+len(s.letters.live)+len(s.raw.live) == 0 && s.inLine && s.dump.idle() && s.growth == none &&
-		s.slashes == 0 && at >= s.slow
+	return len(s.all.live)+len(s.letters.live)+len(s.raw.live) == 0 && s.growth == 0 && s.slashes == 0 && at >= s.slow
 }
 
 // read reads the character at place i, which is at from in the whole text, and returns its length in bytes: 0 if more
 // text is needed.
 func (s *scan) read(e escaped, i int, from int64) int {
-	b := e.text[i]
-	if !s.inLine && b != ' ' && b != '\t' && b != '\n' {
-		if !s.dump.begin(e.text[i:], from, e.last) {
-			return 0
-		}
-		s.inLine = true
-	}
-	if !bytesOf[b].special {
+	if b := e.text[i]; !bytesOf[b].special {
 		s.put(b, s.began(from), from+1)
 		return 1
 	}
+	s.inLine = true
 	c, n := e.at(i, levels)
-	to := from + int64(n)
-	if c == nothing && b == '\\' && n == 1 {
+	if c == nothing && e.text[i] == '\\' && n == 1 {
 		s.slashes = s.began(from) + 1
 		return n
 	}
+	to := from + int64(n)
 	if n > 0 {
 		from = s.began(from)
 	}
-	switch {
-	case c >= byNumber:
-		if r := rune(c &^ byNumber); !unseen(r) {
-			for _, b := range []byte(string(r)) {
-				s.put(b, from, to)
-			}
-		}
-	case c >= ' ' || n == 1 && c > 0 || c == '\n' || c == '\r' || c == '\t': // other control characters, escaped, say nothing
-		s.put(byte(c), from, to)
+	var room [4]byte
+	for _, b := range c.appendTo(room[:0]) {
+		s.put(b, from, to)
 	}
 	return n
 }
@@ -133,30 +119,23 @@ func (s *scan) began(from int64) int64 {
 
 // put adds a byte to the views.
 func (s *scan) put(b byte, from, to int64) {
-	if s.growth != none {
+	if s.growth > 0 {
 		s.grow(b, to)
 	}
-	k := &bytesOf[b]
 	if b == '\n' || b == '\r' {
-		s.dump.end(&s.letters, from)
 		s.inLine = false
 		return
 	}
-	if k.isPlain && (s.inLine || b != ' ' && b != '\t') {
+	k := &bytesOf[b]
+	if k.plain != 0 && (s.inLine || k.plain != ' ') {
 		s.inLine = true
 		s.step(&s.all, k.plain, from, to)
 	}
-	if from < s.dump.offset {
-		return
-	}
-	switch s.dump.next(b, &s.letters); {
-	case k.isLetter:
+	if k.letter != 0 {
 		s.step(&s.letters, k.letter, from, to)
 		s.closed = false
-	case k.breaks:
-		s.step(&s.letters, 0, from, to)
-	default:
-		s.closed = b > ' ' && closes(b) || b <= ' ' && s.closed
+	} else if b > ' ' {
+		s.closed = closes(b)
 	}
 }
 
@@ -172,72 +151,30 @@ func (s *scan) step(v *view, symbol byte, from, to int64) {
 			continue
 		}
 		if c.point = v.child(c.point, symbol); c.lo < c.hi {
-			if c.count(from, symbol); v.may(&c, 0) {
-				keep = s.follow(v, keep, c, to)
-			}
+			c.last = from
+			keep = s.follow(v, keep, c, to)
 		}
 	}
 	v.live = keep
+	if v.count > 0 && from-v.begins[(v.count-1)&7] > maxGap {
+		v.count = 0
+	}
 	v.last = v.last<<8 | uint64(symbol)
 	v.begins[v.count&7] = from
 	v.count++
 	v.end = to
 	if v.count >= window && v.has(v.last) {
-		p, _ := v.at(v.last)
-		if c, ok := v.candidate(p); ok && v.may(&c, 0) {
-			c.from = max(c.from, s.floor)
-			v.live = s.follow(v, v.live, c, to)
+		if p := v.begin[v.last&lastWindow]; p.lo < p.hi {
+			first := v.begins[(v.count-window)&7]
+			v.live = s.follow(v, v.live, candidate{p, max(first, s.floor), from}, to)
 		}
 	}
-}
-
-// candidate returns the candidate whose first symbols are the last of the view.
-func (v *view) candidate(p point) (candidate, bool) {
-	c := candidate{point: p}
-	for n := uint(window); n > 0; n-- {
-		from := v.begins[(v.count-n)&7]
-		if n == window {
-			c.from, c.last = from, from
-			continue
-		}
-		if from-c.last > maxGap {
-			return c, false
-		}
-		c.count(from, byte(v.last>>(8*(n-1))))
-	}
-	return c, true
-}
-
-// count counts what stands before the symbol at from.
-func (c *candidate) count(from int64, symbol byte) {
-	switch {
-	case from-c.last > 1:
-		c.gaps++
-	case symbol&0xc0 == 0x80:
-		c.wide++
-	}
-	c.last = from
-}
-
-// allows reports whether what stood between the symbols so far, and so many more gaps, may stand there.
-func (w spacing) allows(c *candidate, gaps int32) bool {
-	return w&loose != 0 || w&solid != 0 && c.gaps+gaps == 0 || w&apart != 0 && c.gaps+c.wide >= c.depth-1
-}
-
-// may reports whether the candidate may still become a word.
-func (v *view) may(c *candidate, gaps int32) bool {
-	for i := c.lo; i < min(c.hi, c.lo+4); i++ {
-		if v.words[i].spacing.allows(c, gaps) {
-			return true
-		}
-	}
-	return c.hi-c.lo > 4
 }
 
 // follow records a match if a word ends at the candidate, and keeps it if it has more.
 func (s *scan) follow(v *view, keep []candidate, c candidate, to int64) []candidate {
 	w, p := v.complete(c.point)
-	if w != nil && w.spacing.allows(&c, 0) {
+	if w != nil {
 		s.match(span{c.from, to}, w)
 	}
 	if c.point = p; p.lo < p.hi {
@@ -253,34 +190,21 @@ func (s *scan) match(m span, w *word) {
 		s.found = s.found[:n-1]
 	}
 	s.found = append(s.found, m)
-	if s.growth = max(s.growth, growth(w.tail)); s.dump.offset > 0 {
-		s.growth = toLineEnd
-	}
+	s.growth = max(s.growth, w.tail)
 }
-
-// growth is what may belong to the last match behind it: so many characters of base64 less one, and padding.
-type growth uint8
-
-const (
-	none      growth = 0
-	toLineEnd growth = 255 // the column of text of a dump
-)
 
 // grow extends the last match by a byte, or ends its growth.
 func (s *scan) grow(b byte, to int64) {
 	m := &s.found[len(s.found)-1]
-	breaks := b == '\n' || b == '\r'
 	switch {
-	case s.growth == toLineEnd && breaks:
-		s.growth = none
-	case s.growth == toLineEnd, b == '=':
+	case b == '=':
 		m.to = to
-	case breaks, !s.inLine && (b == ' ' || b == '\t'):
+	case b == '\n' || b == '\r' || !s.inLine && (b == ' ' || b == '\t'):
 	case s.growth > 1 && (isWord(b) || b == '+' || b == '/' || b == '-'):
 		s.growth--
 		m.to = to
 	default:
-		s.growth = none
+		s.growth = 0
 	}
 }
 
@@ -292,20 +216,16 @@ func (s *scan) pending() (first int64, paused bool) {
 	if s.slashes > 0 {
 		first = s.slashes - 1
 	}
-	if s.growth != none {
+	if s.growth > 0 {
 		first = min(first, s.found[len(s.found)-1].from)
 	}
 	for _, v := range s.views() {
-		gap := int32(0)
-		if v == &s.letters && v.end < known {
-			gap = 1
-		}
 		for _, c := range v.live {
-			if known-c.last <= maxGap && v.may(&c, gap) {
+			if known-c.last <= maxGap {
 				first = min(first, c.from)
 			}
 		}
-		if v.dictionary == nil || v == &s.dump.saved && s.dump.offset == 0 {
+		if v.dictionary == nil {
 			continue
 		}
 		from, p := v.tail(known, v == &s.all && !s.inLine || v != &s.all && v.end < known, s.closed)
@@ -314,7 +234,7 @@ func (s *scan) pending() (first int64, paused bool) {
 	return max(first, s.floor), paused
 }
 
-func (s *scan) views() [4]*view { return [...]*view{&s.all, &s.letters, &s.raw, &s.dump.saved} }
+func (s *scan) views() [3]*view { return [...]*view{&s.all, &s.letters, &s.raw} }
 
 // release lets the text before a position go: matches that began earlier count from there on.
 func (s *scan) release(floor int64) {
@@ -330,17 +250,11 @@ func (s *scan) release(floor int64) {
 // behind them, it lets the first go, two that are not a byte in hex, and all if that ends a list: nearly every message
 // ends so. If a word does begin there, its rest is found; paused reports that this may be.
 func (v *view) tail(known int64, behind, closed bool) (from int64, paused bool) {
-	var last [8]byte
-	for i := range last {
-		last[i] = byte(v.last >> (56 - 8*i))
-	}
+	last := binary.BigEndian.AppendUint64(nil, v.last)
 	from = known
 	before := v.end
 	for n := uint(1); n < window && n <= v.count; n++ {
 		at := v.begins[(v.count-n)&7]
-		if before-at > maxGap {
-			break
-		}
 		together := before-at == 1
 		if before = at; !v.prefix(last[8-n:]) {
 			continue

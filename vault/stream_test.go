@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestNothingIsDelayedWithoutNeed(t *testing.T) {
 		for n := 1; n <= len(c.in); n++ {
 			var out bytes.Buffer
 			w := l.Writer(&out)
-			for p := range chunks([]byte(c.in), n) {
+			for p := range slices.Chunk([]byte(c.in), n) {
 				w.Write(p)
 			}
 			if got := out.String(); got != c.out {
@@ -82,8 +83,8 @@ func TestHoldsNoMoreThanTheBeginning(t *testing.T) {
 				t.Errorf("after %q: %q is out", s[:n], got)
 			}
 			held := out.String() == "#"
-			io.WriteString(w, "\x01#")
-			if want := "#" + s[:n] + "\x01#"; held && out.String() != want {
+			io.WriteString(w, "QQQQ~#")
+			if want := "#" + s[:n] + "QQQQ~#"; held && out.String() != want {
 				t.Errorf("then: got %q, want %q", out.String(), want)
 			}
 		}
