@@ -25,23 +25,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Config holds the parts that an API serves.
+// Config holds the parts that an API serves. Requests are only for those that are there.
 type Config struct {
 	Server    Server
-	Pipeline  *pipeline.Pipeline    // nil: nothing can be run
-	Runs      *pipeline.Pipeline    // runs what the command line hands over, as a process of its own would; nil: nothing is
-	Sweep     func(context.Context) // does before each of these what such a process would at its start, about what killed ones have left; may be nil
+	Pipeline  *pipeline.Pipeline    // nil: there are no secrets to take out of questions
+	Runs      *pipeline.Pipeline    // runs what the command line hands over, as a process of its own would; nil: nothing is handed over
+	Sweep     func(context.Context) // does before each of these what such a process would at its start, about what killed ones have left
 	Alike     func() string         // what such a process goes by, as one text; other ones run for themselves
 	Approvals *approval.Broker
-	Events    *event.Bus                               // nil: there are none to listen to
-	Records   Records                                  // the audit log; nil shows none
-	Keys      *signer.Keys                             // whose public halves are shown
-	Results   *results.Store                           // what is kept of runs; nil is nothing
-	Settings  func() []Setting                         // those in force; nil shows none
-	Doctor    func(context.Context) ([]Finding, error) // nil looks at nothing
-	Disk      func() (Disk, error)                     // nil is unknown
-	More      []operation.Operation                    // what else is answered at the same address, for the OpenAPI document
-	Log       *slog.Logger                             // nil says nothing
+	Events    *event.Bus
+	Records   Records          // the audit log
+	Keys      *signer.Keys     // whose public halves are shown
+	Results   *results.Store   // what is kept of runs
+	Settings  func() []Setting // those in force
+	Doctor    func(context.Context) ([]Finding, error)
+	Disk      func() (Disk, error)
+	More      []operation.Operation // what else is answered at the same address, for the OpenAPI document
+	Log       *slog.Logger          // nil says nothing
 }
 
 // Bounds of one client. One that hangs, or a bug in one, must not hold the server up.
@@ -161,7 +161,7 @@ func (a *API) routes() http.Handler {
 	all.HandleFunc(putFiles.Pattern, a.long(streamed)(a.putFiles))
 	all.HandleFunc(getFiles.Pattern, a.long(getFiles.Limit())(a.getFiles))
 	on(r, CopyExport, a.copyExport, nil)
-	all.HandleFunc(watchRun.Pattern, a.running(a.watch))
+	all.HandleFunc(watchRun.Pattern, a.watch)
 	on(r, ShowCode, a.runningCode, nil)
 	on(r, ReviewCode, a.review, nil)
 	on(r, RunDoctor, a.doctor, nil)
@@ -174,23 +174,23 @@ func (a *API) routes() http.Handler {
 	on(r, GiveGrant, a.grant, nil)
 	on(r, ListSessions, func(ctx context.Context, q *InNamespace) ([]session.Info, error) {
 		return a.sessions(ctx, q.Namespace), nil
-	}, a.running)
-	on(r, ListUsage, a.usage, a.running)
-	on(r, InterruptCell, a.interrupt, a.running)
-	on(r, GetLimits, a.limits, a.running)
-	on(r, SetLimits, a.setLimits, a.running)
-	on(r, GetQueue, a.queue, a.running)
-	on(r, GetStats, a.stats, a.running)
-	on(r, ListJobs, a.jobs, a.running)
-	on(r, ListRunning, a.underway, a.running)
-	on(r, InterruptRun, a.interruptRun, a.running)
+	}, nil)
+	on(r, ListUsage, a.usage, nil)
+	on(r, InterruptCell, a.interrupt, nil)
+	on(r, GetLimits, a.limits, nil)
+	on(r, SetLimits, a.setLimits, nil)
+	on(r, GetQueue, a.queue, nil)
+	on(r, GetStats, a.stats, nil)
+	on(r, ListJobs, a.jobs, nil)
+	on(r, ListRunning, a.underway, nil)
+	on(r, InterruptRun, a.interruptRun, nil)
 	on(r, SearchLog, a.search, a.bounded)
 	on(r, GetStory, a.story, a.bounded)
 	on(r, GetEvidence, a.evidence, a.bounded)
 	on(r, ListStored, a.stored, nil)
 	on(r, ReadStored, a.storedPart, nil)
 	on(r, GetPolicy, a.policy, nil)
-	on(r, ListSecrets, a.secrets, a.running)
+	on(r, ListSecrets, a.secrets, nil)
 	on(r, GetDisk, a.disk, nil)
 	on(r, GetFigures, a.figuresOf, nil)
 	on(r, OpenPage, a.invite, nil)
@@ -225,19 +225,6 @@ func on[A, R any](all routes, o *operation.Route[A, R], do func(context.Context,
 	mux.HandleFunc(o.Pattern, h)
 }
 
-var errNothing = failure(http.StatusNotFound, "this server runs nothing")
-
-// running refuses requests where nothing can be run.
-func (a *API) running(f http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if a.c.Pipeline == nil {
-			deny(w, errNothing)
-			return
-		}
-		f(w, r)
-	}
-}
-
 // streamed is the limit of requests whose body is read as it comes.
 const streamed = -1
 
@@ -249,7 +236,7 @@ func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
 // longIn is long for what counts among these, and not among what has something run.
 func (a *API) longIn(among *streams, limit int64) func(http.HandlerFunc) http.HandlerFunc {
 	return func(f http.HandlerFunc) http.HandlerFunc {
-		return a.running(func(w http.ResponseWriter, r *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
 			by := askerOf(r.Context())
 			if err := among.enter(by, maxLong, "wait for what takes long"); err != nil {
 				deny(w, err)
@@ -276,7 +263,7 @@ func (a *API) longIn(among *streams, limit int64) func(http.HandlerFunc) http.Ha
 				}
 			}()
 			f(w, r.WithContext(ctx))
-		})
+		}
 	}
 }
 
@@ -322,18 +309,12 @@ func (a *API) jobs(ctx context.Context, q *InNamespace) ([]pipeline.Job, error) 
 }
 
 func (a *API) pending(ctx context.Context, _ *Nothing) (questions, error) {
-	if a.c.Approvals == nil {
-		return questions{[]approval.Question{}}, nil
-	}
 	sees := askerOf(ctx).sees
 	return questions{slices.DeleteFunc(a.c.Approvals.Pending(), func(q approval.Question) bool { return !sees(q.Namespace) })}, nil
 }
 
 func (a *API) grants(ctx context.Context, _ *Nothing) (grants, error) {
 	all := grants{[]Grant{}}
-	if a.c.Approvals == nil {
-		return all, nil
-	}
 	sees := askerOf(ctx).sees
 	for _, g := range a.c.Approvals.Grants() {
 		if sees(g.Question.Namespace) {
@@ -347,9 +328,6 @@ func (a *API) grants(ctx context.Context, _ *Nothing) (grants, error) {
 func (a *API) answer(ctx context.Context, v *Verdict) (Outcome, error) {
 	if !v.Allow && (v.Scope != "" || v.Seconds != 0) {
 		return Outcome{}, failure(http.StatusBadRequest, "a no has no scope and no end")
-	}
-	if a.c.Approvals == nil {
-		return Outcome{}, approval.ErrUnknown
 	}
 	by, id := askerOf(ctx), strings.ToUpper(v.ID)
 	verdict := approval.Answer{Allowed: v.Allow, By: by.channel(), User: by.user, Reason: v.Reason, Scope: v.Scope}

@@ -49,7 +49,7 @@ func runAt(t *testing.T, at pace) *running {
 	t.Cleanup(func() { log.Close() })
 	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir()})
 	t.Cleanup(p.Close)
-	l := serveAt(t, Config{Pipeline: p, Runs: p, Alike: func() string { return alike }}, at)
+	l := serveAt(t, Config{Pipeline: p, Runs: p, Sweep: func(context.Context) {}, Alike: func() string { return alike }}, at)
 	c := newClient(filepath.Dir(l.socket.path), strings.TrimSuffix(filepath.Base(l.socket.path), socketSuffix))
 	t.Cleanup(c.Close)
 	return &running{c, t, l, p, log}

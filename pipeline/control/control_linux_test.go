@@ -126,9 +126,11 @@ func ask(t *testing.T, b *approval.Broker, what string) *approval.Pending {
 
 func TestShow(t *testing.T) {
 	began := time.Now().UTC().Truncate(time.Second)
+	b, _ := broker(t)
 	l := serve(t, Config{
-		Server:   Server{PID: 77, Version: "1.2", Began: began, Database: "/x.db"},
-		Pipeline: pipeline.New(pipeline.Config{Queue: pipeline.NewQueue(3, 7)}),
+		Approvals: b,
+		Server:    Server{PID: 77, Version: "1.2", Began: began, Database: "/x.db"},
+		Pipeline:  pipeline.New(pipeline.Config{Queue: pipeline.NewQueue(3, 7)}),
 	})
 	c := connect(t, l)
 	if want := (Server{Name: "77", PID: 77, Version: "1.2", Began: began, Database: "/x.db"}); c.server != want {

@@ -110,9 +110,6 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	if err == nil && q.Namespace != "" {
 		err = by.reach(q.Namespace)
 	}
-	if err == nil && a.c.Events == nil {
-		err = failure(http.StatusNotFound, "this server has none")
-	}
 	if err == nil {
 		err = a.streams.enter(by, maxStreams, "listen")
 	}

@@ -163,8 +163,9 @@ func waitForStreams(t *testing.T, l *Listener, n int) {
 // TestStuckClients neither keep others out nor the server from ending.
 func TestStuckClients(t *testing.T) {
 	bus := event.NewBus()
+	b, _ := broker(t)
 	before := runtime.NumGoroutine()
-	l := serve(t, Config{Events: bus})
+	l := serve(t, Config{Events: bus, Approvals: b})
 	c := connect(t, l)
 	for range maxStreams {
 		mute(t, l, "/v1/events")
@@ -209,22 +210,19 @@ func TestClientsThatGo(t *testing.T) {
 }
 
 func TestEventsAreRefused(t *testing.T) {
-	with := serve(t, Config{Events: event.NewBus()})
-	without := serve(t, Config{})
+	l := serve(t, Config{Events: event.NewBus()})
 	for name, tt := range map[string]struct {
-		l      *Listener
 		query  string
 		status int
 		want   string
 	}{
-		"none":           {without, "", 404, "has none"},
-		"kind":           {with, "kind=egress.deny", 400, "did you mean"},
-		"since":          {with, "since=-1", 400, "must not be negative"},
-		"since twice":    {with, "since=1&since=2", 400, "more than once"},
-		"follow":         {with, "follow=no", 400, "must be true or false"},
-		"another filter": {with, "run=x", 400, "there is no argument"},
+		"kind":           {"kind=egress.deny", 400, "did you mean"},
+		"since":          {"since=-1", 400, "must not be negative"},
+		"since twice":    {"since=1&since=2", 400, "more than once"},
+		"follow":         {"follow=no", 400, "must be true or false"},
+		"another filter": {"run=x", 400, "there is no argument"},
 	} {
-		resp, err := http.ReadResponse(bufio.NewReader(mute(t, tt.l, "/v1/events?"+tt.query)), nil)
+		resp, err := http.ReadResponse(bufio.NewReader(mute(t, l, "/v1/events?"+tt.query)), nil)
 		must(t, err)
 		text, err := io.ReadAll(resp.Body)
 		if err != nil || resp.StatusCode != tt.status || !strings.Contains(string(text), tt.want) {

@@ -85,9 +85,6 @@ type FiguresQuery struct {
 const figuresTime = time.Second
 
 func (a *API) figuresOf(ctx context.Context, q *FiguresQuery) (Figures, error) {
-	if a.c.Records == nil {
-		return Figures{}, errNoLog
-	}
 	s := &a.sums
 	p, err := s.catchUp(a.c.Records)
 	if err != nil {

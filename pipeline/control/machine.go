@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -23,9 +22,6 @@ var general = []string{"backend", "profile", "network", "limits.", "caps.", "egr
 
 func (a *API) policy(ctx context.Context, _ *Nothing) ([]Setting, error) {
 	list := []Setting{}
-	if a.c.Settings == nil {
-		return list, nil
-	}
 	all := askerOf(ctx).seesAll()
 	for _, s := range a.c.Settings() {
 		if all || slices.ContainsFunc(general, func(p string) bool {
@@ -68,9 +64,6 @@ type Finding struct {
 }
 
 func (a *API) doctor(ctx context.Context, _ *Nothing) ([]Finding, error) {
-	if a.c.Doctor == nil {
-		return nil, failure(http.StatusNotFound, "this server does not look at its machine")
-	}
 	list, err := a.looked.ask(ctx, a.c.Doctor)
 	if !askerOf(ctx).seesAll() {
 		list = slices.DeleteFunc(slices.Clone(list), func(f Finding) bool { return f.Kind == "state" })
@@ -110,12 +103,7 @@ type Disk struct {
 	Log   int64 `json:"log"` // the audit log's file
 }
 
-func (a *API) disk(context.Context, *Nothing) (Disk, error) {
-	if a.c.Disk == nil {
-		return Disk{}, nil
-	}
-	return a.c.Disk()
-}
+func (a *API) disk(context.Context, *Nothing) (Disk, error) { return a.c.Disk() }
 
 // Invitation lets a browser in, once.
 type Invitation struct {

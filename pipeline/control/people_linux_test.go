@@ -2,6 +2,7 @@ package control
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -35,7 +37,14 @@ func overHTTP(t *testing.T) people {
 	r := run(t)
 	b, _ := broker(t)
 	bus := event.NewBus()
-	r.listener.api.c.Approvals, r.listener.api.c.Events = b, bus
+	store, err := results.Open(results.Config{Dir: t.TempDir()})
+	must(t, err)
+	t.Cleanup(func() { store.Close() })
+	c := &r.listener.api.c
+	c.Approvals, c.Events, c.Results = b, bus, store
+	c.Settings = func() []Setting { return []Setting{{Key: "sqlite_path", Value: "audit.db"}} }
+	c.Doctor = func(context.Context) ([]Finding, error) { return []Finding{{Kind: "state", Detail: "audit.db"}}, nil }
+	c.Disk = func() (Disk, error) { return Disk{}, nil }
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		ctx := q.Context()
 		switch q.Header.Get(who) {
@@ -52,8 +61,7 @@ func overHTTP(t *testing.T) people {
 	p := people{r, s.URL, r.create("shell").ID, ask(t, b, "a.example"), ""}
 	res, _ := r.exec(p.mine, "echo of-team > secret.example.txt")
 	p.run, r.listener.api.c.Records = res.ID, r.log
-	var err error
-	r.listener.api.c.Keys, err = signer.OpenKeys(t.TempDir(), nil)
+	c.Keys, err = signer.OpenKeys(t.TempDir(), nil)
 	must(t, err)
 	bus.Publish(event.Event{Name: event.EgressDenied, Namespace: "team", Data: map[string]any{"name": "secret.example"}})
 	return p
@@ -100,7 +108,7 @@ func (p people) requests() map[string][3]string {
 		ReviewCode.Pattern:   {"/v1/review", `{"language":"shell","code":"rm -rf /"}`},
 		SearchLog.Pattern:    {"/v1/log"}, GetStory.Pattern: {"/v1/log/" + p.run, "", "404"}, GetEvidence.Pattern: {"/v1/log/" + p.run + "/evidence", "", "404"},
 		ListStored.Pattern: {"/v1/stored"}, ReadStored.Pattern: {"/v1/stored/" + p.run + "?name=stdout", "", "404"},
-		GetPolicy.Pattern: {"/v1/policy"}, ListSecrets.Pattern: {"/v1/secrets?namespace=team", "", "403"}, RunDoctor.Pattern: {"/v1/doctor", "", "404"}, GetDisk.Pattern: {"/v1/disk"},
+		GetPolicy.Pattern: {"/v1/policy"}, ListSecrets.Pattern: {"/v1/secrets?namespace=team", "", "403"}, RunDoctor.Pattern: {"/v1/doctor"}, GetDisk.Pattern: {"/v1/disk"},
 		GetFigures.Pattern: {"/v1/figures"}, OpenPage.Pattern: {"/v1/page", "{}"},
 		streamEvents.Pattern: {"/v1/events?follow=false"}, EndSession.Pattern: {"/v1/sessions/" + id, "", "404"},
 	}

@@ -56,9 +56,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = conn.SetDeadline(time.Time{})
 	ctx := pipeline.ByCaller(r.Context(), pipeline.Caller{}) // its rows are those of a process of its own
-	if a.c.Sweep != nil {
-		a.c.Sweep(ctx)
-	}
+	a.c.Sweep(ctx)
 	if answer := h.do(ctx, a.c.Runs, q); ctx.Err() == nil { // else the server ends
 		h.send(answer)
 	}

@@ -35,9 +35,6 @@ type StoredQuery struct {
 
 func (a *API) stored(ctx context.Context, q *StoredQuery) ([]Stored, error) {
 	list := []Stored{}
-	if a.c.Results == nil {
-		return list, nil
-	}
 	var records []results.Record
 	if q.Run == "" {
 		records = a.c.Results.List(results.Filter{Namespace: q.Namespace})
@@ -68,9 +65,6 @@ type StoredPart struct {
 
 func (a *API) storedPart(ctx context.Context, q *PartQuery) (StoredPart, error) {
 	unknown := failure(http.StatusNotFound, "nothing of that is kept")
-	if a.c.Results == nil {
-		return StoredPart{}, unknown
-	}
 	r, err := a.c.Results.Metadata(strings.ToUpper(q.ID))
 	if err != nil || !askerOf(ctx).sees(r.Namespace) {
 		return StoredPart{}, unknown
