@@ -239,11 +239,19 @@ func (a *attachment) watch(ctx context.Context, ended context.CancelCauseFunc) {
 			return
 		case <-time.After(glances):
 		}
-		if _, err := control.Ask(ctx, a.client, control.ListUsage, control.OfLimits{Session: a.info.ID}); err != nil && ctx.Err() == nil {
-			ended(a.gone(err))
+		if err := a.over(ctx); err != nil {
+			ended(err)
 			return
 		}
 	}
+}
+
+// over returns an error if the session or the server has ended.
+func (a *attachment) over(ctx context.Context) error {
+	if _, err := control.Ask(ctx, a.client, control.ListUsage, control.OfLimits{Session: a.info.ID}); err != nil && ctx.Err() == nil {
+		return a.gone(err)
+	}
+	return nil
 }
 
 // gone is the error of an attachment whose session or server has ended.
@@ -286,18 +294,13 @@ func (a *attachment) run(ctx context.Context, code string) (ended string, gone e
 		if errors.As(a.cellEnd(res, false), &refused) && refused.Text != "" {
 			_ = a.Exit(refused)
 		}
-		if _, err := control.Ask(ctx, a.client, control.ListUsage, control.OfLimits{Session: a.info.ID}); err != nil && ctx.Err() == nil {
-			return "", a.gone(err)
-		}
-		return backends.EndedRefused, nil
+		return backends.EndedRefused, a.over(ctx)
 	}
 	a.cellNotes(res)
 	if res.Ended == backends.EndedCancelled || res.StateLost != "" { // perhaps since the session ended
-		if _, err := control.Ask(ctx, a.client, control.ListUsage, control.OfLimits{Session: a.info.ID}); err != nil && ctx.Err() == nil {
-			return "", a.gone(err)
-		}
+		gone = a.over(ctx)
 	}
-	return res.Ended, nil
+	return res.Ended, gone
 }
 
 // command carries out a line that begins with %, and reports whether text was such a line.

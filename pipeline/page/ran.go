@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -111,10 +112,7 @@ func (p *Page) ran(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	}
 	older := ""
 	if found.Next > 0 {
-		next := url.Values{}
-		for name, values := range asked {
-			next[name] = values
-		}
+		next := maps.Clone(asked)
 		next.Set("before", strconv.FormatInt(found.Next, 10))
 		older = "ran?" + next.Encode()
 	}

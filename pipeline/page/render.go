@@ -57,8 +57,6 @@ var templates = sync.OnceValue(func() *template.Template {
 		"left":    func(d time.Duration) string { return max(0, d).Round(time.Second).String() },
 		"num":     func(f float64) string { return fmt.Sprintf("%.2f", f) },
 		"coord":   func(f float64) string { return fmt.Sprintf("%.1f", f) },
-		"part":    func(a, b int64) float64 { return float64(a) / float64(max(b, 1)) },
-		"pair":    func(a, b any) [2]any { return [2]any{a, b} },
 		"hold":    holds,
 		"picture": func(u update) template.URL { return template.URL(u.Picture) }, // that shows has checked
 		"mega20":  func(mb int64) int64 { return mb << 20 },
