@@ -65,7 +65,7 @@ func (s *Server) serve(ctx context.Context, m *message) (mcp.ResultMetadata, *fa
 			return s.discover(ctx), nil
 		}
 		return subscribe(m)
-	case mcp.MethodInitialize, mcp.MethodPing, mcp.MethodSetLogLevel, mcp.MethodTasksList, mcp.MethodTasksResult, "resources/subscribe", "resources/unsubscribe":
+	case mcp.MethodInitialize, mcp.MethodPing, mcp.MethodSetLogLevel, "resources/subscribe", "resources/unsubscribe":
 		switch {
 		case m.modern:
 			return nil, m.refuse(mcp.METHOD_NOT_FOUND, fmt.Sprintf("%q was removed in protocol version %s", method, mcp.ProtocolVersion20260728))
@@ -126,10 +126,8 @@ func (s *Server) initialize(ctx context.Context, m *message) (mcp.ResultMetadata
 	client := sender{logs: mcp.LoggingLevelWarning}
 	client.describe(p.ClientInfo, p.Capabilities)
 	m.session.greeted.Store(&client)
-	has := s.capabilities()
-	has.Tasks = mcp.NewTasksCapability()
 	return &mcp.InitializeResult{
-		ProtocolVersion: mcp.NegotiateLegacyVersion(p.ProtocolVersion), Capabilities: has, ServerInfo: s.identity(), Instructions: s.instructions(ctx),
+		ProtocolVersion: mcp.NegotiateLegacyVersion(p.ProtocolVersion), Capabilities: s.capabilities(), ServerInfo: s.identity(), Instructions: s.instructions(ctx),
 	}, nil
 }
 
@@ -181,7 +179,6 @@ func subscribe(m *message) (mcp.ResultMetadata, *fault) {
 type callParams struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
-	Task      json.RawMessage `json:"task"`
 	Meta      meta            `json:"_meta"`
 	Responses json.RawMessage `json:"inputResponses"` // to what an answer to the call before has asked
 	State     string          `json:"requestState"`   // that this answer had

@@ -125,7 +125,7 @@ func TestIdentity(t *testing.T) {
 	if err := json.Unmarshal(p.initialize("2025-11-25", `{}`).Result, &greeted); err != nil {
 		t.Fatal(err)
 	}
-	if greeted.Capabilities.Tasks == nil || greeted.Capabilities.Extensions != nil {
+	if greeted.Capabilities.Tasks != nil || greeted.Capabilities.Extensions != nil {
 		t.Errorf("initialize: got %+v", greeted.Capabilities)
 	}
 	for _, i := range []info{greeted.ServerInfo, found.Meta["io.modelcontextprotocol/serverInfo"]} {
@@ -234,12 +234,11 @@ func TestResourcesList(t *testing.T) {
 
 func (s *Server) rig(r *rig) *rig { return &rig{t: r.t, cfg: r.cfg, s: s} }
 
-// state is what is told of a task, in either era.
+// state is what is told of a task.
 type state struct {
-	TaskID, Status, StatusMessage, ResultType, CreatedAt, LastUpdatedAt string
-	TTL, TTLMs, PollInterval, PollIntervalMs                            *int64
-	Result                                                              json.RawMessage
-	Task                                                                *state
+	TaskID, Status, ResultType, CreatedAt, LastUpdatedAt string
+	TTLMs, PollIntervalMs                                int64
+	Result                                               json.RawMessage
 }
 
 func stateOf(t *testing.T, m reply) (s state) {
@@ -253,88 +252,8 @@ func stateOf(t *testing.T, m reply) (s state) {
 	return s
 }
 
-// TestTasks runs calls as tasks in the way of the protocol 2025-11-25.
+// TestTasks runs calls as tasks, for clients that declare the extension in the call.
 func TestTasks(t *testing.T) {
-	p := newRig(t, nil).hello("2025-11-25", `{}`)
-	ask := func(method, id string) reply { return p.call(method, fmt.Sprintf(`{"taskId":%q}`, id)) }
-	begin := func(code string) string {
-		t.Helper()
-		m := p.call("tools/call", fmt.Sprintf(`{"name":"execute_code","task":{},"arguments":{"language":"shell","code":%q}}`, code))
-		got := stateOf(t, m).Task
-		if got == nil || got.Status != "working" || *got.TTL != defaultTask.Milliseconds() || got.TTLMs != nil {
-			t.Fatalf("got %s", m.line)
-		}
-		return got.TaskID
-	}
-	code, alive, wake := sleeper(t)
-	id := begin(code + "; echo as a task")
-	hosttest.Until(t, "it runs", alive)
-	if got := stateOf(t, ask("tasks/get", id)); got.Status != "working" {
-		t.Errorf("got %+v", got)
-	}
-	wake()
-	m := ask("tasks/result", id)
-	contains(t, p.read1(m).text, "exit code 0", "as a task")
-	contains(t, m.line, `"io.modelcontextprotocol/related-task":{"taskId":"`+id)
-	if got := stateOf(t, ask("tasks/get", id)); got.Status != "completed" || got.Result != nil {
-		t.Errorf("got %+v", got)
-	}
-	contains(t, p.call("tasks/list", `{}`).line, id)
-	if m := ask("tasks/cancel", id); m.code() != -32602 || !strings.Contains(m.line, "completed") {
-		t.Errorf("got %s", m.line)
-	}
-
-	code, alive, _ = sleeper(t)
-	id = begin(code)
-	hosttest.Until(t, "it runs", alive)
-	if got := stateOf(t, ask("tasks/cancel", id)); got.Status != "cancelled" {
-		t.Errorf("got %+v", got)
-	}
-	if r := p.read1(ask("tasks/result", id)); !r.IsError || !strings.Contains(r.text, "cancelled") {
-		t.Errorf("got %q", r.text)
-	}
-	hosttest.Until(t, "it is gone", func() bool { return !alive() })
-	if got := stateOf(t, ask("tasks/get", id)); got.Status != "cancelled" {
-		t.Errorf("when it has ended: got %+v", got)
-	}
-
-	m = p.call("tools/call", `{"name":"execute_code","task":{"ttl":1000000},"arguments":{"cod":1}}`)
-	made := stateOf(t, m).Task
-	if r := p.read1(ask("tasks/result", made.TaskID)); !r.IsError || *made.TTL != 1000000 {
-		t.Errorf("got %q, %s", r.text, m.line)
-	}
-	if got := stateOf(t, ask("tasks/get", made.TaskID)); got.Status != "failed" || got.StatusMessage == "" {
-		t.Errorf("got %+v", got)
-	}
-	if m := ask("tasks/update", id); m.code() != -32601 {
-		t.Errorf("tasks/update: got %s", m.line)
-	}
-	for want, calls := range map[int][]string{
-		-32601: {`"name":"sandbox_stats","task":{},"arguments":{}`, `"name":"install_package","task":{"ttl":1},"arguments":{}`},
-		-32602: {`"name":"rm","task":{}`, `"name":"execute_code","task":7`, `"name":"execute_code","task":{"ttl":-1}`, `"name":"execute_code","task":{"ttl":"long"}`, `"name":"execute_code","task":[]`},
-	} {
-		for _, call := range calls {
-			if m := p.call("tools/call", `{`+call+`}`); m.code() != want {
-				t.Errorf("%s: got %s, want %d", call, m.line, want)
-			}
-		}
-	}
-	// A task ends with its connection, and another one does not see it.
-	code, alive, _ = sleeper(t)
-	id = begin(code)
-	hosttest.Until(t, "it runs", alive)
-	other := newRig(t, nil).hello("2025-11-25", `{}`)
-	if m := other.call("tasks/get", fmt.Sprintf(`{"taskId":%q}`, id)); m.code() != -32602 {
-		t.Errorf("got %s", m.line)
-	}
-	p.close()
-	if alive() {
-		t.Error("the task's program lives on")
-	}
-}
-
-// TestTasksExtension runs calls as tasks in the way of the protocol 2026-07-28.
-func TestTasksExtension(t *testing.T) {
 	p := newRig(t, nil).connect()
 	ask := func(method, id string) reply {
 		t.Helper()
@@ -349,8 +268,8 @@ func TestTasksExtension(t *testing.T) {
 		contains(t, m.line, "at once") // a busy machine may take longer, and make it a task
 	}
 	code, alive, wake := sleeper(t)
-	m, made := run(code+"; echo as a task", `,"task":{"ttl":60000,"pollInterval":100}`) // which means nothing any more
-	if made.ResultType != "task" || made.Status != "working" || *made.TTLMs <= 0 || *made.PollIntervalMs <= 0 || made.TTL != nil || made.PollInterval != nil || made.Task != nil || made.Result != nil {
+	m, made := run(code+"; echo as a task", `,"task":{"ttl":60000}`) // which means nothing any more
+	if made.ResultType != "task" || made.Status != "working" || made.TTLMs <= 0 || made.PollIntervalMs <= 0 || made.Result != nil {
 		t.Fatalf("got %s", m.line)
 	}
 	if got := stateOf(t, ask("tasks/get", made.TaskID)); got.Status != "working" || got.ResultType != "complete" || got.Result != nil {
@@ -368,7 +287,7 @@ func TestTasksExtension(t *testing.T) {
 		got = stateOf(t, ask("tasks/get", made.TaskID))
 		return got.Status != "working"
 	})
-	if got.Status != "completed" || strings.Contains(string(got.Result), "related-task") {
+	if got.Status != "completed" {
 		t.Errorf("got %+v", got)
 	}
 	contains(t, string(got.Result), "as a task", `"content":[`, `"resultType":"complete"`)
@@ -393,19 +312,18 @@ func TestTasksExtension(t *testing.T) {
 	hosttest.Until(t, "it is gone", func() bool { return !alive() })
 
 	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
-		if m := ask(method, "none"); m.code() != -32602 {
-			t.Errorf("%s of none: got %s", method, m.line)
+		for _, id := range []string{`"none"`, "7", "null", "[]", `"` + strings.Repeat("x", 1<<20) + `"`} {
+			if m := p.modern(method, knowsTasks, `"taskId":`+id); m.code() != -32602 {
+				t.Errorf("%s of %.10s: got %.300s", method, id, m.line)
+			}
 		}
 		if m := p.modern(method, `{}`, `"taskId":"none"`); m.code() != -32021 || !strings.Contains(m.line, `"requiredCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`) {
 			t.Errorf("%s without the extension: got %s", method, m.line)
 		}
 	}
-	call := `"name":"execute_code","arguments":{"language":"shell","code":"sleep 0.6; echo out"}`
+	call := `"name":"execute_code","arguments":{"language":"shell","code":"sleep 0.6; echo out"},"task":{}`
 	if m := p.modern("tools/call", `{}`, call); m.Error != nil || !strings.Contains(m.line, `"resultType":"complete"`) {
 		t.Errorf("without the extension: got %s", m.line)
-	}
-	if m := p.modern("tools/call", `{}`, call+`,"task":{}`); m.code() != -32021 {
-		t.Errorf(`"task" without the extension: got %s`, m.line)
 	}
 	if m := p.modern("tools/call", knowsTasks, `"name":"sandbox_stats","arguments":{},"task":{}`); m.Error != nil || !strings.Contains(m.line, `"resultType":"complete"`) {
 		t.Errorf("a tool that is no task: got %s", m.line)
@@ -413,13 +331,29 @@ func TestTasksExtension(t *testing.T) {
 	if len(answer) > 0 {
 		t.Errorf("a cancelled request is answered: %s", (<-answer).line)
 	}
+
+	// A task ends with its connection, and another one does not see it.
+	code, alive, _ = sleeper(t)
+	_, made = run(code, "")
+	hosttest.Until(t, "it runs", alive)
+	other := newRig(t, nil).hello("2025-11-25", `{}`)
+	if m := other.modern("tasks/get", knowsTasks, fmt.Sprintf(`"taskId":%q`, made.TaskID)); m.code() != -32602 {
+		t.Errorf("got %s", m.line)
+	}
+	if m := other.call("tools/call", "{"+call+"}"); stateOf(t, m).TaskID != "" || !strings.Contains(m.line, "exit code 0") {
+		t.Errorf("a call of 2025-11-25: got %s", m.line)
+	}
+	p.close()
+	if alive() {
+		t.Error("the task's program lives on")
+	}
 }
 
 // TestTasksAreBounded keeps no more answers than it says.
 func TestTasksAreBounded(t *testing.T) {
 	var s tasks
 	add := func(id string) *task {
-		one := &task{id: id, ttl: maxTask, began: time.Now(), state: "working", done: make(chan struct{})}
+		one := &task{id: id, began: time.Now(), state: "working", done: make(chan struct{})}
 		if !s.add(one) {
 			return nil
 		}
@@ -445,7 +379,7 @@ func TestTasksAreBounded(t *testing.T) {
 		t.Errorf("%d bytes of answers are kept", s.bytes)
 	}
 	late := s.find("104")
-	late.ttl = 1
+	late.began = late.began.Add(-taskTime)
 	if s.find("104") != nil {
 		t.Error("a task is known when its time is over")
 	}

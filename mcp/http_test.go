@@ -374,6 +374,7 @@ func TestHTTPRevoked(t *testing.T) {
 		return alive, wake
 	}
 	ci, other := r.token("ci", identity.Agent, "one"), r.token("other", identity.Agent, "one")
+	asTask, newer := ","+fmt.Sprintf(modern, knowsTasks), []string{"Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: execute_code"}
 	running := map[string]func() bool{}
 	for name, test := range map[string]struct {
 		arguments, more string
@@ -381,13 +382,12 @@ func TestHTTPRevoked(t *testing.T) {
 	}{
 		"a request":                        {},
 		"a request whose client went away": {},
-		"a task":                           {more: `,"task":{}`},
-		"a task of a newer client":         {more: "," + fmt.Sprintf(modern, knowsTasks), headers: []string{"Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: execute_code"}},
+		"a task":                           {more: asTask, headers: newer},
 		"a run in the background":          {arguments: `,"background":true`},
 	} {
 		running[name], _ = start(name, ci, test.arguments, test.more, test.headers...)
 	}
-	theirs, wake := start("another's task", other, "", `,"task":{}`)
+	theirs, wake := start("another's task", other, "", asTask, newer...)
 	if _, err := r.tokens.Revoke(t.Context(), "ci", func(identity.Token) error { return nil }); err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ type message struct {
 	unread     error      // what is wrong with these
 	call       *call      // nil where its arguments are wrong, and why says how
 	why        error
-	task       *task       // that it is to become, or may: its client's user can't be asked meanwhile
+	task       *task       // that it may become: its client's user can't be asked meanwhile
 	quiet      atomic.Bool // nothing more may be sent about it
 	failed     int         // the code of the error that it was answered with; 0 is none
 	plain      bool        // it came without the protocol, and is answered so

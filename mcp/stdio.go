@@ -205,8 +205,8 @@ func (c *conn) cancel(key string, why error) {
 // wants none any more; what else there is to say of the request goes to a stream.
 func (c *conn) request(ctx context.Context, m *message, to *stream, reply func([]byte)) *fault {
 	m.session, m.to = &c.session, to
-	if bad := c.s.asTask(m); bad != nil {
-		return bad
+	if c.s.mayBeTask(m) {
+		m.task = &task{}
 	}
 	ctx, u, bad := c.enter(ctx, m)
 	if bad != nil {
@@ -287,8 +287,8 @@ func (c *conn) handle(ctx context.Context, m *message) (answer []byte) {
 			answer = m.refuse(mcp.INTERNAL_ERROR, "internal error: this is a bug of sandboxmcp").encode()
 		}
 	}()
-	if m.ofTasks() {
-		return c.aboutTask(ctx, m)
+	if m.isOfTasks() {
+		return c.aboutTask(m)
 	}
 	return c.dispatch(ctx, m)
 }

@@ -75,7 +75,7 @@ func TestMalformedLines(t *testing.T) {
 		{"no such resource", `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"sandbox://runs/01K00000000000000000000000/stdout"}}`, -32002, "1"},
 		{"no resource", `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"file:///etc/passwd"}}`, -32002, "1"},
 		{"a bad range", `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"sandbox://runs/01K00000000000000000000000/stdout?offset=-1"}}`, -32602, "1"},
-		{"no such task", `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"x"}}`, -32602, "1"},
+		{"a task of the old protocol", `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"x"}}`, -32601, "1"},
 		{"members twice", `{"jsonrpc":"2.0","id":1,"id":2,"method":"x","method":"ping"}`, 0, "2"},
 		{"too long", `{"jsonrpc":"2.0","id":12,"method":"ping","params":{"x":"` + big + `"}}`, -32600, "12"},
 		{"too long, id last", `{"method":"ping","params":{"x":"` + big + `"},"jsonrpc":"2.0","id":"a-13"}`, -32600, `"a-13"`},
@@ -112,8 +112,7 @@ func TestMalformedLines(t *testing.T) {
 		{long, -32601, []string{`{}`}},
 		{"initialize", -32602, []string{`{}`, `{"protocolVersion":7}`, `{"protocolVersion":null}`, `{"protocolVersion":"2025-11-25","capabilities":7}`, `{"protocolVersion":"2025-11-25","clientInfo":[]}`}},
 		{"tools/list", -32602, []string{`{"cursor":7}`, `{"cursor":{}}`, `{"_meta":[]}`}},
-		{"tools/call", -32602, []string{`{}`, `{"name":null}`, `{"name":""}`, `{"name":["ping"]}`, `{"name":"` + long + `"}`, `{"name":"execute_code\u0000"}`,
-			`{"name":"execute_code","task":7}`, `{"name":"execute_code","task":{"ttl":-1}}`}},
+		{"tools/call", -32602, []string{`{}`, `{"name":null}`, `{"name":""}`, `{"name":["ping"]}`, `{"name":"` + long + `"}`, `{"name":"execute_code\u0000"}`}},
 		{"resources/list", -32602, []string{`{"cursor":7}`, `{"cursor":[]}`, `{"cursor":"%%"}`, `{"cursor":"bm9uZQ=="}`}},
 		{"resources/templates/list", -32602, []string{`{"cursor":7}`, `{"cursor":"%%"}`}},
 		{"resources/read", -32602, []string{`{"uri":7}`, `{"uri":["x"]}`, `{"uri":{}}`, `{"uri":"sandbox://runs/01K00000000000000000000000/stdout?offset=NaN"}`,
@@ -125,11 +124,6 @@ func TestMalformedLines(t *testing.T) {
 		{"prompts/get", -32601, []string{`{"name":"x"}`, `{}`}},
 		{"completion/complete", -32601, []string{`{"ref":7}`, `{}`}},
 		{"logging/setLevel", -32602, []string{`{}`, `{"level":7}`, `{"level":null}`, `{"level":""}`, `{"level":["info"]}`}},
-		{"tasks/get", -32602, []string{`{}`, `{"taskId":7}`, `{"taskId":null}`, `{"taskId":"` + long + `"}`}},
-		{"tasks/result", -32602, []string{`{}`, `{"taskId":{}}`}},
-		{"tasks/cancel", -32602, []string{`{}`, `{"taskId":[]}`}},
-		{"tasks/list", -32602, []string{`{"cursor":7}`, `{"cursor":"x"}`}},
-		{"tasks/update", -32601, []string{`{"taskId":"x"}`}},
 		{"server/discover", -32602, []string{`{}`}},
 		{"subscriptions/listen", -32601, []string{`{}`, `{"notifications":7}`}},
 		{"sampling/createMessage", -32601, []string{`{}`}},
@@ -206,7 +200,7 @@ func TestProtocolVersions(t *testing.T) {
 		if result.ProtocolVersion != want || result.ServerInfo.Name != "sandboxmcp" || result.ServerInfo.Version != "test" || len(result.Instructions) < 100 {
 			t.Errorf("%s: got %+v", asked, result)
 		}
-		for _, c := range []string{"tools", "resources", "logging", "tasks"} {
+		for _, c := range []string{"tools", "resources", "logging"} {
 			if result.Capabilities[c] == nil {
 				t.Errorf("%s: no capability %s", asked, c)
 			}

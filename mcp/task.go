@@ -12,9 +12,9 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// A task is a call whose answer the client fetches later. In the protocol 2025-11-25 the client asks for one with the
-// parameter "task"; in the extension of 2026-07-28 the server decides, for clients that declare it:
-// https://github.com/modelcontextprotocol/ext-tasks. A task is made of a whole request.
+// A task is a call whose answer the client fetches later. The server decides which, for clients that declare the extension of 2026-07-28:
+// https://github.com/modelcontextprotocol/ext-tasks. Those of 2025-11-25, which are another protocol, are not served: each client that knows them
+// calls without where initialize does not offer them. A task is made of a whole request.
 
 const (
 	tasksExtension = "io.modelcontextprotocol/tasks"
@@ -24,8 +24,8 @@ const (
 	taskAfter = 500 * time.Millisecond
 	// taskPoll is how often a client should ask.
 	taskPoll = time.Second
-	// defaultTask is how long a task is known where the client does not say, and maxTask at most.
-	defaultTask, maxTask = time.Hour, 24 * time.Hour
+	// taskTime is how long a task is known.
+	taskTime = time.Hour
 	// maxTasks is how many are known at once, and maxTaskBytes what their answers take. The oldest that have ended go first.
 	maxTasks, maxTaskBytes = 256, 64 << 20
 )
@@ -39,7 +39,6 @@ type tasks struct {
 
 type task struct {
 	id     string
-	ttl    time.Duration
 	began  time.Time
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when there is the answer
@@ -51,39 +50,9 @@ type task struct {
 	fault   json.RawMessage
 }
 
-// asTask notes what a call says about being a task, and refuses it where that can't be.
-func (s *Server) asTask(m *message) *fault {
-	p := m.called
-	if p.Name == "" || m.unread != nil {
-		return nil // what is wrong with it is said elsewhere
-	}
-	able := slices.Contains(s.background, p.Name)
-	switch {
-	case m.knowsTasks: // "task" means nothing to it
-		if able {
-			m.task = &task{ttl: defaultTask}
-		}
-		return nil
-	case p.Task == nil:
-		return nil
-	case m.modern:
-		return m.needsTasks()
-	case !able && s.tool(p.Name) == nil:
-		return nil
-	case !able:
-		return m.refuse(mcp.METHOD_NOT_FOUND, fmt.Sprintf("%s can't run as a task: leave out \"task\"", p.Name))
-	}
-	var asked struct {
-		TTL *float64 `json:"ttl"`
-	}
-	if p.Task[0] != '{' || json.Unmarshal(p.Task, &asked) != nil || asked.TTL != nil && *asked.TTL <= 0 {
-		return m.refuse(mcp.INVALID_PARAMS, `"task" must be {} or {"ttl": N}, N the milliseconds for which the task is to be known`)
-	}
-	m.task = &task{ttl: defaultTask}
-	if asked.TTL != nil {
-		m.task.ttl = time.Duration(min(*asked.TTL, float64(maxTask.Milliseconds()))) * time.Millisecond
-	}
-	return nil
+// mayBeTask reports whether a call may become a task.
+func (s *Server) mayBeTask(m *message) bool {
+	return m.knowsTasks && m.unread == nil && slices.Contains(s.background, m.called.Name)
 }
 
 func (m *message) needsTasks() *fault {
@@ -92,44 +61,32 @@ func (m *message) needsTasks() *fault {
 		with(map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{tasksExtension: struct{}{}}}})
 }
 
-// runTask does a call, and answers it with its result, or with a task if the client has asked for that, or waits already.
+// runTask does a call, and answers it with its result, or after a while with a task.
 func (c *conn) runTask(ctx context.Context, m *message, u *underway, answer func([]byte), ended func()) {
-	t := m.task
-	t.id, t.began, t.state, t.done, t.cancel = rand.Text(), time.Now(), "working", make(chan struct{}), u.cancel
-	t.changed = t.began
-	if !m.modern && !c.tasks.add(t) {
-		answer(m.refuse(codeBusy, fmt.Sprintf("busy: %d tasks are under way, try again when some have ended", maxTasks)).encode())
-		ended()
-		return
-	}
+	t, now := m.task, time.Now()
+	t.id, t.began, t.changed, t.state, t.done, t.cancel = rand.Text(), now, now, "working", make(chan struct{}), u.cancel
 	c.calls.Add(1)
 	go func() {
 		defer c.calls.Done()
 		defer ended()
 		c.tasks.end(t, c.handle(ctx, m))
 	}()
-	if m.modern {
-		select {
-		case <-t.done:
-			answer(t.answer)
-			return
-		case <-time.After(taskAfter):
-		}
-		if !c.tasks.add(t) {
-			<-t.done
-			answer(t.answer)
-			return
-		}
-		m.quiet.Store(true) // the protocol has no progress of tasks
+	select {
+	case <-t.done:
+		answer(t.answer)
+		return
+	case <-time.After(taskAfter):
 	}
-	c.tasks.mu.Lock()
-	made := t.view(m.modern)
-	c.tasks.mu.Unlock()
-	if m.modern {
-		made["resultType"] = "task"
-	} else {
-		made = map[string]any{"task": made}
+	if !c.tasks.add(t) {
+		<-t.done
+		answer(t.answer)
+		return
 	}
+	m.quiet.Store(true) // the protocol has no progress of tasks
+	made := c.tasks.view(t)
+	made["resultType"] = "task"
+	delete(made, "result") // of one that has ended meanwhile: the answer is fetched
+	delete(made, "error")
 	answer(c.reply(m, made))
 }
 
@@ -159,7 +116,7 @@ func (s *tasks) prune(count, bytes int) {
 	})
 }
 
-func (t *task) expired() bool { return time.Since(t.began) > t.ttl }
+func (t *task) expired() bool { return time.Since(t.began) > taskTime }
 
 // end notes the answer to a task's call. A task that was cancelled stays that.
 func (s *tasks) end(t *task, answer []byte) {
@@ -180,96 +137,55 @@ func (s *tasks) end(t *task, answer []byte) {
 	close(t.done)
 }
 
-// view is a task as clients of an era see it.
-func (t *task) view(modern bool) map[string]any {
-	v := map[string]any{"taskId": t.id, "status": t.state, "createdAt": stamp(t.began), "lastUpdatedAt": stamp(t.changed)}
-	if modern {
-		v["ttlMs"], v["pollIntervalMs"] = t.ttl.Milliseconds(), taskPoll.Milliseconds()
-		return v
-	}
-	v["ttl"], v["pollInterval"] = t.ttl.Milliseconds(), taskPoll.Milliseconds()
-	var r struct{ IsError bool }
-	if _ = json.Unmarshal(t.result, &r); r.IsError && t.state == "completed" { // the older protocol has it so
-		v["status"], v["statusMessage"] = "failed", "the call failed: tasks/result says why"
+// view is a task as clients see it, with its answer if that has come.
+func (s *tasks) view(t *task) map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := map[string]any{"taskId": t.id, "status": t.state, "createdAt": stamp(t.began), "lastUpdatedAt": stamp(t.changed),
+		"ttlMs": taskTime.Milliseconds(), "pollIntervalMs": taskPoll.Milliseconds()}
+	switch t.state {
+	case "completed":
+		v["result"] = t.result
+	case "failed":
+		v["error"] = t.fault
 	}
 	return v
 }
 
-// ofTasks reports whether a request is about tasks, and of a method that its era has.
-func (m *message) ofTasks() bool {
-	switch mcp.MCPMethod(m.method) {
-	case mcp.MethodTasksGet, mcp.MethodTasksCancel:
-		return true
-	case mcp.MethodTasksList, mcp.MethodTasksResult:
-		return !m.modern
-	case "tasks/update":
-		return m.modern
-	}
-	return false
+// The methods of the extension.
+const (
+	methodTaskGet    = "tasks/get"
+	methodTaskCancel = "tasks/cancel"
+	methodTaskUpdate = "tasks/update"
+)
+
+// isOfTasks reports whether a request is about tasks.
+func (m *message) isOfTasks() bool {
+	return m.modern && (m.method == methodTaskGet || m.method == methodTaskCancel || m.method == methodTaskUpdate)
 }
 
 // aboutTask answers a request about tasks.
-func (c *conn) aboutTask(ctx context.Context, m *message) []byte {
-	if m.modern && !m.knowsTasks {
+func (c *conn) aboutTask(m *message) []byte {
+	if !m.knowsTasks {
 		return m.needsTasks().encode()
 	}
 	var p struct {
-		ID     string           `json:"taskId"`
-		Cursor string           `json:"cursor"`
-		Inputs *json.RawMessage `json:"inputResponses"`
+		ID string `json:"taskId"`
 	}
 	if err := json.Unmarshal(m.Params, &p); m.Params != nil && err != nil {
 		return m.refuse(mcp.INVALID_PARAMS, `"taskId" must be a string, as the answer that began the task has it`).encode()
-	}
-	if m.method == string(mcp.MethodTasksList) {
-		if p.Cursor != "" {
-			return m.refuse(mcp.INVALID_PARAMS, "there is no such page: leave out \"cursor\"").encode()
-		}
-		return c.reply(m, map[string]any{"tasks": c.tasks.list()})
 	}
 	t := c.tasks.find(p.ID)
 	if t == nil {
 		return m.refuse(mcp.INVALID_PARAMS, fmt.Sprintf("there is no task %q: each is known until its ttl is over, to the connection that began it", clip(p.ID, 100))).encode()
 	}
-	switch mcp.MCPMethod(m.method) {
-	case mcp.MethodTasksCancel:
-		state := c.tasks.stop(t)
-		if m.modern {
-			return c.reply(m, map[string]any{})
-		}
-		if state != "" {
-			return m.refuse(mcp.INVALID_PARAMS, "the task has ended already: it is "+state).encode()
-		}
-	case mcp.MethodTasksResult:
-		select {
-		case <-t.done:
-			return c.taskResult(m, t)
-		case <-ctx.Done(): // who cancels gets no answer
-			return m.refuse(mcp.REQUEST_INTERRUPTED, context.Cause(ctx).Error()).encode()
-		}
-	case "tasks/update": // no task of ours asks for anything, and answers to nothing are ignored
-		return c.reply(m, map[string]any{})
-	}
-	c.tasks.mu.Lock()
-	defer c.tasks.mu.Unlock()
-	v := t.view(m.modern)
-	switch {
-	case m.modern && t.state == "completed":
-		v["result"] = t.result
-	case m.modern && t.state == "failed":
-		v["error"] = t.fault
-	}
-	return c.reply(m, v)
-}
-
-func (s *tasks) list() []map[string]any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := []map[string]any{}
-	for _, t := range slices.Backward(s.all) {
-		list = append(list, t.view(false))
-	}
-	return list
+	switch m.method {
+	case methodTaskGet:
+		return c.reply(m, c.tasks.view(t))
+	case methodTaskCancel:
+		c.tasks.stop(t)
+	} // no task of ours asks for anything, and updates, which answer, are ignored
+	return c.reply(m, map[string]any{})
 }
 
 func (s *tasks) find(id string) *task {
@@ -282,47 +198,22 @@ func (s *tasks) find(id string) *task {
 	return s.all[i]
 }
 
-// stop cancels a task. It returns the state of one that has ended, and "" otherwise.
-func (s *tasks) stop(t *task) (ended string) {
+// stop cancels a task, unless it has ended.
+func (s *tasks) stop(t *task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.state != "working" {
-		return t.state
+	if t.state == "working" {
+		t.state, t.changed = "cancelled", time.Now()
+		t.cancel(errCancelled)
 	}
-	t.state, t.changed = "cancelled", time.Now()
-	t.cancel(errCancelled)
-	return ""
-}
-
-// taskResult answers tasks/result as the call itself would have been answered.
-func (c *conn) taskResult(m *message, t *task) []byte {
-	if t.fault != nil {
-		var e mcp.JSONRPCErrorDetails
-		_ = json.Unmarshal(t.fault, &e) // it is ours
-		return m.refuse(e.Code, e.Message).with(e.Data).encode()
-	}
-	var result, meta map[string]json.RawMessage
-	_ = json.Unmarshal(t.result, &result) // both are ours
-	_ = json.Unmarshal(result["_meta"], &meta)
-	if meta == nil {
-		meta = map[string]json.RawMessage{}
-	}
-	meta[mcp.RelatedTaskMetaKey] = marshal(mcp.RelatedTaskMeta(t.id))
-	result["_meta"] = marshal(meta)
-	if t.state == "cancelled" {
-		result["isError"] = json.RawMessage("true")
-	}
-	return m.encoded(result)
 }
 
 // reply encodes an answer about tasks.
 func (c *conn) reply(m *message, result map[string]any) []byte {
-	if m.modern {
-		if result["resultType"] == nil {
-			result["resultType"] = mcp.ResultTypeComplete
-		}
-		result["_meta"] = map[string]any{mcp.MetaKeyServerInfo: map[string]string{"name": "sandboxmcp", "version": c.s.cfg.Version}}
+	if result["resultType"] == nil {
+		result["resultType"] = mcp.ResultTypeComplete
 	}
+	result["_meta"] = map[string]any{mcp.MetaKeyServerInfo: map[string]string{"name": "sandboxmcp", "version": c.s.cfg.Version}}
 	return m.encoded(result)
 }
 

@@ -84,9 +84,6 @@ func (t tool) entry() mcp.Tool {
 		RawInputSchema: t.In.Schema(), RawOutputSchema: t.Out, Annotations: t.annotations(),
 	}
 	out.Annotations.Title = t.Title
-	if t.Hints&backgrounds != 0 {
-		out.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskSupportOptional}
-	}
 	return out
 }
 
