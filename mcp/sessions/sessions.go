@@ -299,9 +299,6 @@ func faultOf(status int, message string) fault {
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {
-	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
-		w.Header().Set("Retry-After", "1")
-	}
 	operation.Reply(w, status, faultOf(status, message))
 }
 

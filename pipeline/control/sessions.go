@@ -215,9 +215,6 @@ func deny(w http.ResponseWriter, err error) {
 	case errors.As(err, &own):
 		m = message{Error: own.Reason, Hint: own.Remedy.String()}
 	}
-	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", "1")
-	}
 	m.Error = cmp.Or(m.Error, "something went wrong that has no name")
 	operation.Reply(w, status, m)
 }

@@ -207,7 +207,6 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, v any, most int64) (status
 		err = door.Decode(r.Context(), len(body), door.Values(body), func() error { return json.Unmarshal(body, v) })
 	}
 	if full, ok := errors.AsType[*door.Full](err); ok {
-		full.RetryAfter(w.Header())
 		return full.Status, full.Text
 	}
 	if errors.As(err, new(*http.MaxBytesError)) {
@@ -219,7 +218,7 @@ func ReadJSON(w http.ResponseWriter, r *http.Request, v any, most int64) (status
 	return 0, ""
 }
 
-// Reply writes a JSON value as an answer.
+// Reply writes a JSON value as an answer. One that is busy says when to try again.
 func Reply(w http.ResponseWriter, status int, body any) {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -227,6 +226,9 @@ func Reply(w http.ResponseWriter, status int, body any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
+		w.Header().Set("Retry-After", "1")
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n')) // a client that has gone needs no answer
 }
