@@ -49,7 +49,7 @@ func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *contr
 	}
 	site := w.page
 	agents, people := ids.Middleware(w.mcp), ids.Middleware(api)
-	w.e2b = e2b.New(e2b.Config{Pipeline: m.Pipeline, Identities: ids, Namespace: m.Namespace, Templates: wiring.Templates(cfg), Domain: cfg.HTTP.Domain, Wall: wiring.MaxTime(cfg), Log: m.Log, Logger: log})
+	w.e2b = e2b.New(e2b.Config{Pipeline: m.Pipeline, Identities: ids, Namespace: m.Namespace, Templates: wiring.Templates(cfg), Domain: cfg.HTTP.Domain, Wall: wiring.MaxTime(cfg)})
 	plain := ids.MiddlewareWith(sessions.New(sessions.Config{Pipeline: m.Pipeline, Namespace: m.Namespace}), sessions.Refuse)
 	hosted := w.e2b
 	handler := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { // http.ServeMux would redirect clients that write //mcp

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -36,35 +35,27 @@ func (q WriteFile) plan(_ context.Context, r *run) (action[guest.Entry], error) 
 // ChangeFile changes files of a session's sandbox otherwise. It comes to the [guest.Entry] that it leaves, but of "remove".
 type ChangeFile struct {
 	Namespace, Session string
-	Op                 string // "mkdir", "move", "remove", or "compose", which joins files into one
+	Op                 string // "mkdir", "move" or "remove"
 	Path               string // what is made, moved or removed; absolute, or relative to the home directory
-	To                 string // of "move" and "compose"
-	From               []string
+	To                 string // of "move"
 }
 
 func (q ChangeFile) subject() subject { return about("file", q.Namespace, q.Session) }
 
 func (q ChangeFile) plan(_ context.Context, r *run) (action[guest.Entry], error) {
-	q.From = slices.Clone(q.From)
-	paths := []*string{&q.Path, &q.To}
-	for i := range q.From {
-		paths = append(paths, &q.From[i])
-	}
 	return planFileOf(r, q.Session, facts{"op": q.Op}, func(ctx context.Context, s *session.Session, c *guest.Client) (e guest.Entry, err error) {
 		switch q.Op {
 		case "mkdir":
 			e, err = c.Mkdir(ctx, q.Path)
 		case "move":
 			e, err = c.Move(ctx, q.Path, q.To)
-		case "compose":
-			e, err = c.Compose(ctx, q.From, q.To)
 		case "remove":
 			err = c.Remove(ctx, q.Path)
 		default:
 			err = fmt.Errorf("there is no change %q of files: this is a bug", q.Op)
 		}
 		return cleanEntry(s, e), err
-	}, paths...)
+	}, &q.Path, &q.To)
 }
 
 // planFileOf plans a change of a session's files, whose row says row. The paths are resolved before.
@@ -80,9 +71,7 @@ func planFileOf[T any](r *run, id string, row facts, do func(context.Context, *s
 		if *p, err = ResolvePath(s.Info(), *p); err != nil {
 			return nil, err
 		}
-		if names := []string{"path", "to"}; i < len(names) {
-			row[names[i]] = *p
-		}
+		row[[]string{"path", "to"}[i]] = *p
 	}
 	return planInside(r, id, "session.file", row, func(ctx context.Context, s *session.Session) (answer T, err error) {
 		c, err := s.Guest(ctx)

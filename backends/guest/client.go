@@ -167,12 +167,6 @@ func (c *Client) Move(ctx context.Context, from, to string) (e Entry, err error)
 	return e, err
 }
 
-// Compose writes the content of files into one, and removes them.
-func (c *Client) Compose(ctx context.Context, from []string, to string) (e Entry, err error) {
-	err = c.ask(ctx, http.MethodPost, "/compose", url.Values{"path": from, "to": {to}}, nil, &e)
-	return e, err
-}
-
 // Remove removes a file, or a directory with all that is in it. It is no error if there is none.
 func (c *Client) Remove(ctx context.Context, path string) error {
 	return c.ask(ctx, http.MethodPost, "/remove", url.Values{"path": {path}}, nil, &struct{}{})

@@ -280,36 +280,6 @@ func fill(f *os.File, p Put, body io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// compose writes the content of several files into one, in order, and removes them.
-func compose(w http.ResponseWriter, r *http.Request) error {
-	to := r.FormValue("to")
-	sources := r.Form["path"]
-	var parts []io.Reader
-	for _, path := range sources {
-		f, _, err := openRegular(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		parts = append(parts, f)
-	}
-	if err := parents(to); err != nil {
-		return err
-	}
-	if info, err := os.Stat(to); err == nil && info.IsDir() {
-		return errorf(IsDirectory, "path is a directory: %s", to)
-	}
-	if err := whole(Put{Path: to, Mode: 0o644}, io.MultiReader(parts...)); err != nil {
-		return err
-	}
-	for _, path := range sources {
-		if path != to {
-			os.Remove(path)
-		}
-	}
-	return answer(w)(stat(to))
-}
-
 // mkdir makes a directory and its parents. One that is there is an error.
 func mkdir(path string) (*Entry, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {

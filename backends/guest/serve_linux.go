@@ -63,7 +63,6 @@ func handler() http.Handler {
 		"POST /move": func(w http.ResponseWriter, r *http.Request) error {
 			return answer(w)(move(r.FormValue("path"), r.FormValue("to")))
 		},
-		"POST /compose": compose,
 		"POST /remove": func(w http.ResponseWriter, r *http.Request) error {
 			return answer(w)(struct{}{}, os.RemoveAll(r.FormValue("path")))
 		},

@@ -36,25 +36,18 @@ func (s *Server) controlPlane() http.Handler {
 		"POST /sandboxes":                 s.create,
 		"GET /sandboxes":                  s.list,
 		"GET /v2/sandboxes":               s.list,
-		"GET /sandboxes/metrics":          s.allMetrics,
 		"GET /sandboxes/{id}":             s.owned(s.get),
 		"DELETE /sandboxes/{id}":          s.owned(s.kill),
 		"POST /sandboxes/{id}/connect":    s.owned(s.connect),
 		"POST /sandboxes/{id}/resume":     s.owned(s.connect),
 		"POST /sandboxes/{id}/timeout":    s.owned(s.running(s.setTimeout)),
-		"POST /sandboxes/{id}/refreshes":  s.owned(s.running(s.refresh)),
 		"PUT /sandboxes/{id}/network":     s.owned(s.running(s.setNetwork)),
 		"GET /sandboxes/{id}/metrics":     s.owned(s.metrics),
-		"GET /sandboxes/{id}/logs":        s.owned(s.logs),
-		"GET /v2/sandboxes/{id}/logs":     s.owned(s.logsV2),
 		"POST /sandboxes/{id}/pause":      s.owned(s.pause),
 		"POST /sandboxes/{id}/snapshots":  s.owned(s.running(s.takeSnapshot)),
 		"POST /sandboxes/{id}/fork":       s.owned(s.running(s.fork)),
 		"GET /snapshots":                  s.listSnapshots,
 		"DELETE /templates/{id}":          s.deleteSnapshot,
-		"GET /templates":                  s.listTemplates,
-		"GET /v2/templates":               s.listTemplates,
-		"GET /templates/{id}":             s.getTemplate,
 		"GET /templates/aliases/{id}":     s.getAlias,
 		"GET /volumes": func(w http.ResponseWriter, _ *http.Request, _ caller) error {
 			return response.Reply(w, http.StatusOK, []int{})
@@ -79,6 +72,7 @@ var elsewhere = map[string]string{
 	"templates": "templates are the runtimes and images of this server: its operator names them in http.templates of the configuration",
 	"volumes":   "this server has no volumes: write files into the sandbox, and read them from there",
 	"secrets":   "secrets are added by a person with sandboxmcp vault add, and lent by this server's own API",
+	"logs":      "what was done in a sandbox is in this server's log: sandboxmcp audit shows it",
 	"teams":     "this server has no teams: a token's namespaces say what it reaches", "nodes": "this server is one machine", "admin": "this server is administered on its command line",
 	"api-keys": "a person makes tokens with sandboxmcp token create", "access-tokens": "a person makes tokens with sandboxmcp token create",
 }
@@ -161,15 +155,11 @@ func answerError(w http.ResponseWriter, err error) {
 	if err == nil {
 		return
 	}
-	status, text := statusOf(err), pipeline.PublicText(err)
-	no, is := errors.AsType[*response.Refused](err)
-	switch {
-	case is:
-		status, text = no.Status, no.Text
-	case status == http.StatusServiceUnavailable, status == http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", "1")
+	if no, is := errors.AsType[*response.Refused](err); is {
+		refuse(w, no.Status, no.Text)
+		return
 	}
-	refuse(w, status, text)
+	refuse(w, statusOf(err), pipeline.PublicText(err))
 }
 
 // statusOf is the status of an answer that says why the pipeline did not do something.

@@ -106,7 +106,7 @@ func (s *Server) open(r *http.Request, b *Sandbox, files string, seconds int64) 
 	if err != nil {
 		return err
 	}
-	b.ID, b.Created, b.sessions, b.contexts = strings.ToLower(info.ID), info.Created, []string{info.ID}, newContexts()
+	b.ID, b.Created, b.current, b.contexts = strings.ToLower(info.ID), info.Created, info.ID, newContexts()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all[b.ID] = b

@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -32,14 +31,11 @@ type Config struct {
 	Templates map[string]Template // besides the builtin ones, or in their place
 	Domain    string              // ports of sandboxes are at PORT-ID.Domain, for all who know the name unless their maker wants a token; "" is nowhere
 	Wall      time.Duration       // of code, the most that callers may have; 0 is the default of runs
-	Log       Log                 // the audit log; nil has no logs
-	Logger    *slog.Logger        // nil logs nothing
 }
 
 // Server answers E2B's SDKs. Its methods may be called concurrently.
 type Server struct {
 	cfg     Config
-	log     *slog.Logger
 	envd    *envd.Server
 	control http.Handler // behind it, requests have an identity
 	key     []byte       // of the tokens for sandboxes
@@ -54,11 +50,8 @@ type Server struct {
 
 // New returns a server that works as cfg says, until Close.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger, envd: envd.New(cfg.Pipeline), all: map[string]*Sandbox{}, key: make([]byte, sha256.Size)}
+	s := &Server{cfg: cfg, envd: envd.New(cfg.Pipeline), all: map[string]*Sandbox{}, key: make([]byte, sha256.Size)}
 	rand.Read(s.key) // never fails
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.work.Go(func() { s.measureAll(ctx) })

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -38,6 +37,7 @@ type rig struct {
 	p      *pipeline.Pipeline
 	url    string
 	tokens *identity.Tokens
+	log    *audit.Log
 }
 
 func newRig(t *testing.T, change func(*pipeline.Config)) *rig {
@@ -63,7 +63,7 @@ func newRig(t *testing.T, change func(*pipeline.Config)) *rig {
 	}
 	p := pipeline.New(cfg)
 	tokens := identity.OpenTokens(filepath.Join(dir))
-	s := New(Config{Pipeline: p, Identities: identity.New(identity.Config{Tokens: tokens, Rate: 1e6}), Log: log, Wall: time.Hour, Templates: map[string]Template{"mine": {}}})
+	s := New(Config{Pipeline: p, Identities: identity.New(identity.Config{Tokens: tokens, Rate: 1e6}), Wall: time.Hour, Templates: map[string]Template{"mine": {}}})
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -73,7 +73,7 @@ func newRig(t *testing.T, change func(*pipeline.Config)) *rig {
 		backend.Close()
 		log.Close()
 	})
-	return &rig{t, s, p, server.URL, tokens}
+	return &rig{t, s, p, server.URL, tokens, log}
 }
 
 // key makes a token, in the spelling of SDKs.
@@ -179,8 +179,8 @@ func TestSandboxes(t *testing.T) {
 		path, body string
 		longer     bool
 	}{
-		{"/connect", `{"timeout":10}`, false}, {"/refreshes", `{"duration":5}`, false}, {"/connect", `{"timeout":600}`, true},
-		{"/refreshes", `{"duration":1200}`, true}, {"/timeout", `{"timeout":30}`, false},
+		{"/connect", `{"timeout":10}`, false}, {"/connect", `{"timeout":600}`, true},
+		{"/timeout", `{"timeout":30}`, false},
 	} {
 		if a := r.call(key, "POST", "/sandboxes/"+m.ID+c.path, c.body); a.status >= 300 {
 			t.Errorf("%s %s: %d %s", c.path, c.body, a.status, a.text)
@@ -206,10 +206,6 @@ func TestSandboxes(t *testing.T) {
 	}
 	if r.call(key, "GET", "/sandboxes/"+m.ID+"/metrics?start=1&end=2", "").into(t, &samples); len(samples) != 0 {
 		t.Errorf("metrics of long ago are %v", samples)
-	}
-	var logs struct{ Logs []logEntry }
-	if r.call(key, "GET", "/v2/sandboxes/"+m.ID+"/logs", "").into(t, &logs); len(logs.Logs) == 0 || logs.Logs[0].Message != "session.created" || logs.Logs[0].Fields["identity"] != "token:ci" {
-		t.Errorf("logs are %+v", logs)
 	}
 	for range 2 { // the second time it is not there any more
 		a := r.call(key, "DELETE", "/sandboxes/"+m.ID, "")
@@ -253,7 +249,7 @@ func TestWalls(t *testing.T) {
 	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
 	m := r.make(key, `{"templateID":"base","timeout":60}`)
 	for _, c := range [][3]string{{"GET", "", ""}, {"DELETE", "", ""}, {"POST", "/timeout", `{"timeout":1}`}, {"POST", "/connect", `{"timeout":1}`}, {"GET", "/metrics", ""},
-		{"GET", "/logs", ""}, {"PUT", "/network", `{}`}, {"POST", "/pause", `{}`}} {
+		{"PUT", "/network", `{}`}, {"POST", "/pause", `{}`}} {
 		if a := r.call(other, c[0], "/sandboxes/"+m.ID+c[1], c[2]); a.status != http.StatusNotFound {
 			t.Errorf("%s %s of another's: %d %s", c[0], c[1], a.status, a.text)
 		}
@@ -363,7 +359,7 @@ func TestRefused(t *testing.T) {
 	}
 	for path, want := range map[string]int{
 		"DELETE /templates/none": 404, "DELETE /templates/base": 403, "POST /volumes": 501,
-		"POST /v3/templates": 501, "GET /secrets": 501, "GET /teams": 501, "GET /nothing": 404, "POST /sandboxes": 429, "GET /templates": 200, "GET /templates/aliases/base": 200,
+		"POST /v3/templates": 501, "GET /secrets": 501, "GET /teams": 501, "GET /nothing": 404, "POST /sandboxes": 429, "GET /templates": 501, "GET /sandboxes/x/logs": 501, "GET /templates/aliases/base": 200,
 		"GET /templates/aliases/none": 404, "GET /snapshots": 200,
 	} {
 		method, path, _ := strings.Cut(path, " ")
@@ -549,57 +545,6 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// counting counts the rows that are read of a log.
-type counting struct {
-	Log
-	rows int
-}
-
-func (c *counting) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error] {
-	return func(yield func(audit.Row, error) bool) {
-		for row, err := range c.Log.Rows(ctx, f) {
-			if c.rows++; !yield(row, err) {
-				return
-			}
-		}
-	}
-}
-
-// TestLongLogs: of many rows the first or the last are answered, and no more of them are held or read than that takes.
-func TestLongLogs(t *testing.T) {
-	r := newRig(t, nil)
-	key := r.key("ci", identity.Agent, "ci")
-	m := r.make(key, `{"templateID":"base","timeout":300}`)
-	log := &counting{Log: r.s.cfg.Log}
-	var entries []audit.Entry
-	for n := range 3000 {
-		entries = append(entries, audit.Entry{Kind: "test.row", Run: strings.ToUpper(m.ID), Namespace: "ci", Data: map[string]int{"n": n}})
-	}
-	if _, err := r.s.cfg.Log.(*audit.Log).Append(t.Context(), entries...); err != nil {
-		t.Fatal(err)
-	}
-	r.s.cfg.Log = log
-	for _, c := range []struct {
-		query           string
-		n, first, last  string
-		readsAtMostRows int
-	}{
-		{"limit=10&search=test.row", "10", "0", "9", 20}, {"limit=10&direction=backward&search=test.row", "10", "2999", "2990", 4000},
-		{"direction=backward&search=test.row", "1000", "2999", "2000", 4000}, {"search=test.row&limit=5000", "1000", "0", "999", 1100}, {"limit=0", "0", "", "", 0},
-	} {
-		var logs struct{ Logs []logEntry }
-		log.rows = 0
-		r.call(key, "GET", "/v2/sandboxes/"+m.ID+"/logs?"+c.query, "").into(t, &logs)
-		first, last := "", ""
-		if n := len(logs.Logs); n > 0 {
-			first, last = logs.Logs[0].Fields["n"], logs.Logs[n-1].Fields["n"]
-		}
-		if strconv.Itoa(len(logs.Logs)) != c.n || first != c.first || last != c.last || log.rows > c.readsAtMostRows {
-			t.Errorf("%s: %d entries from %q to %q, of %d rows", c.query, len(logs.Logs), first, last, log.rows)
-		}
-	}
-}
-
 // TestRevokedWatcher: a watcher whose events are fetched ends with the token by which it was asked for.
 func TestRevokedWatcher(t *testing.T) {
 	r := newRig(t, nil)
@@ -695,11 +640,12 @@ func TestPause(t *testing.T) {
 	if got := summary(t, r.inside(t.Context(), m, "POST", "/execute", `{"code":"'x' in globals(), os.environ['A'] if 'os' in globals() else __import__('os').environ['A'], __import__('os').readlink('l'), oct(__import__('os').stat('d/e/g').st_mode)"}`)); got != "#1; result true (False, 'kept', '/usr', '0o100700'); end_of_execution" {
 		t.Errorf("inside: %s", got)
 	}
-	var logs struct{ Logs []logEntry }
-	r.call(key, "GET", "/v2/sandboxes/"+m.ID+"/logs", "").into(t, &logs)
 	kinds := map[string]int{}
-	for _, l := range logs.Logs {
-		kinds[l.Message]++
+	for row, err := range r.log.Rows(t.Context(), audit.Filter{Namespace: "ci"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds[row.Kind]++
 	}
 	if kinds["session.created"] != 2 || kinds["session.paused"] != 1 || kinds["session.killed"] != 1 {
 		t.Errorf("rows are %v", kinds)
@@ -916,7 +862,7 @@ func (r *rig) at(host, method, path string, headers ...string) answer {
 func (r *rig) wantNobody() {
 	r.t.Helper()
 	found := 0
-	for row, err := range r.s.cfg.Log.Rows(r.t.Context(), audit.Filter{Contains: []string{`"by":"public port"`}}) {
+	for row, err := range r.log.Rows(r.t.Context(), audit.Filter{Contains: []string{`"by":"public port"`}}) {
 		if found++; err != nil || strings.Contains(string(row.Data), `"identity"`) {
 			r.t.Errorf("%s %s, %v", row.Kind, row.Data, err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
@@ -103,30 +102,11 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 		if text == "" {
 			continue
 		}
-		var err error
-		if *at, err = parseUnix(text); err != nil {
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
 			return response.Refuse(http.StatusBadRequest, name+" must be seconds since 1970")
 		}
+		*at = time.Unix(seconds, 0)
 	}
 	return response.Reply(w, http.StatusOK, s.measured(b, from, to))
-}
-
-// maxMeasured is how many sandboxes one request may ask about.
-const maxMeasured = 100
-
-// allMetrics answers with the last metrics of several sandboxes.
-func (s *Server) allMetrics(w http.ResponseWriter, r *http.Request, c caller) error {
-	ids := strings.Split(strings.Join(r.URL.Query()["sandbox_ids"], ","), ",")
-	if len(ids) > maxMeasured {
-		return response.Refuse(http.StatusBadRequest, "more than "+strconv.Itoa(maxMeasured)+" sandboxes")
-	}
-	found := map[string]metric{}
-	for _, id := range ids {
-		if b := s.visible(id, c); b != nil {
-			if all := s.measured(b, time.Time{}, time.Time{}); len(all) > 0 {
-				found[id] = all[len(all)-1]
-			}
-		}
-	}
-	return response.Reply(w, http.StatusOK, map[string]any{"sandboxes": found})
 }

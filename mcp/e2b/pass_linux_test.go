@@ -47,7 +47,7 @@ func TestPasses(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.text)
 	}
 	actors := map[string]bool{}
-	for row, err := range r.s.cfg.Log.Rows(t.Context(), audit.Filter{Namespace: "ci"}) {
+	for row, err := range r.log.Rows(t.Context(), audit.Filter{Namespace: "ci"}) {
 		var data struct{ Identity string }
 		if err != nil || json.Unmarshal(row.Data, &data) != nil {
 			t.Fatal(err)

@@ -2,34 +2,26 @@ package e2b
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // pause ends what runs in a sandbox and keeps its files. Who wants its memory, too, is refused while there is something in it.
 func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
-	q := struct{ Memory *bool }{}
-	body, err := door.ReadBody(r, maxRequest)
-	if full, ok := errors.AsType[*door.Full](err); ok {
-		full.RetryAfter(w.Header())
-		return response.Refuse(full.Status, full.Text)
-	}
-	if err != nil || len(body) > 0 && json.Unmarshal(body, &q) != nil {
-		return response.Refuse(http.StatusBadRequest, "the body can't be read")
+	q := struct{ Memory bool }{true}
+	if err := decodeAny(w, r, &q); err != nil {
+		return err
 	}
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	if s.paused(b) {
 		return response.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused already")
 	}
-	_, _, err = pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.PauseSession{Namespace: b.Namespace, Session: b.session(), Memory: q.Memory == nil || *q.Memory})
+	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.PauseSession{Namespace: b.Namespace, Session: b.session(), Memory: q.Memory})
 	if err != nil {
 		return notCopied(err, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
 	}
@@ -50,8 +42,7 @@ func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sessions = append(b.sessions, info.ID)
-	b.contexts, b.samples = newContexts(), nil
+	b.current, b.contexts, b.samples = info.ID, newContexts(), nil
 	return nil
 }
 

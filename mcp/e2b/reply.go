@@ -2,8 +2,6 @@ package e2b
 
 import (
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
@@ -23,10 +21,4 @@ func refuse(w http.ResponseWriter, status int, message string) {
 func refuseIdentity(w http.ResponseWriter, e *identity.Refused) {
 	e.RetryAfter(w.Header())
 	refuse(w, e.Status, e.Text+": "+e.Hint)
-}
-
-// parseUnix reads seconds since 1970.
-func parseUnix(text string) (time.Time, error) {
-	seconds, err := strconv.ParseInt(text, 10, 64)
-	return time.Unix(seconds, 0), err
 }

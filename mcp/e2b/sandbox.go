@@ -25,7 +25,7 @@ type Sandbox struct {
 	changing  sync.Mutex // held while it is paused or resumed
 
 	mu       sync.Mutex
-	sessions []string // ids of those that it was and is: one more each time that it is resumed
+	current  string // id of its session: another one each time that it is resumed
 	internet *bool
 	network  *networkConfig
 	samples  []metric
@@ -37,7 +37,7 @@ type Sandbox struct {
 func (b *Sandbox) session() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sessions[len(b.sessions)-1]
+	return b.current
 }
 
 // net returns what its network was set to.
@@ -45,13 +45,6 @@ func (b *Sandbox) net() (internet *bool, network *networkConfig) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.internet, b.network
-}
-
-// was returns the ids of all of its sessions.
-func (b *Sandbox) was() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.sessions)
 }
 
 // target is the sandbox as its daemon knows it, for requests with a pass; nil is none.

@@ -19,25 +19,20 @@ func (s *Server) lifetime(r *http.Request, b *Sandbox, seconds int64, extend boo
 	return err
 }
 
-// secondsOf reads the seconds of a request's body, in a field.
-func secondsOf(w http.ResponseWriter, r *http.Request, field string, lack int64) (seconds int64, err error) {
-	q := map[string]any{}
+// secondsOf reads the timeout of a request's body.
+func secondsOf(w http.ResponseWriter, r *http.Request, lack int64) (seconds int64, err error) {
+	q := struct{ Timeout float64 }{float64(lack)}
 	if err := decodeAny(w, r, &q); err != nil {
 		return 0, err
 	}
-	value, named := q[field]
-	if !named {
-		return lack, nil
+	if q.Timeout < 0 || q.Timeout != math.Trunc(q.Timeout) {
+		return 0, response.Refuse(http.StatusBadRequest, "timeout must be a number of seconds from 0 on")
 	}
-	number, is := value.(float64)
-	if !is || number < 0 || number != math.Trunc(number) {
-		return 0, response.Refuse(http.StatusBadRequest, field+" must be a number of seconds from 0 on")
-	}
-	return int64(min(number, maxSeconds)), nil
+	return int64(min(q.Timeout, maxSeconds)), nil
 }
 
 func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
-	seconds, err := secondsOf(w, r, "timeout", defaultTimeout)
+	seconds, err := secondsOf(w, r, defaultTimeout)
 	if err != nil {
 		return err
 	}
@@ -47,24 +42,9 @@ func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	return response.Reply(w, http.StatusNoContent, nil)
 }
 
-// refresh keeps a sandbox for a while, an hour at most.
-func (s *Server) refresh(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
-	seconds, err := secondsOf(w, r, "duration", defaultTimeout)
-	if err != nil {
-		return err
-	}
-	if seconds > 3600 {
-		return response.Refuse(http.StatusBadRequest, "duration is 3600 seconds at most")
-	}
-	if err := s.lifetime(r, b, seconds, true); err != nil {
-		return err
-	}
-	return response.Reply(w, http.StatusNoContent, nil)
-}
-
 // connect answers how a sandbox is reached, and keeps it for as long as it is asked to: a shorter time changes nothing. One that is paused runs again.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
-	seconds, err := secondsOf(w, r, "timeout", usualTimeout(r))
+	seconds, err := secondsOf(w, r, usualTimeout(r))
 	if err != nil {
 		return err
 	}

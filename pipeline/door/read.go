@@ -24,22 +24,6 @@ func (p *passing) Read(b []byte) (int, error) {
 	return p.Reader.Read(b)
 }
 
-// Counted returns a reader of what is more than its source, such as what was compressed: it is counted as if it had come so.
-func Counted(ctx context.Context, from io.Reader) io.Reader { return &counted{from, ctx} }
-
-type counted struct {
-	io.Reader
-	ctx context.Context
-}
-
-func (c *counted) Read(b []byte) (int, error) {
-	n, err := c.Reader.Read(b)
-	if full := VisitOf(c.ctx).reserveBytes(c.ctx, int64(n)); full != nil {
-		return 0, full
-	}
-	return n, err
-}
-
 // Gathered returns a body that [ReadBody] has read, for who reads it again.
 func Gathered(body []byte) io.ReadCloser { return &gathered{bytes.NewReader(body), body} }
 

@@ -1,6 +1,9 @@
 // Package envd speaks the protocol of E2B's daemon for the pipeline: what its SDKs ask of one sandbox. Processes, files and watches are those of a
 // session, each change of which is an effect of the pipeline's.
 //
+// connectrpc.com/connect 1.21 would save some 60 lines, since messages and errors stay ours, and cost 0.5 MB and five
+// packages' inits. It reads and unzips into pooled buffers of up to 8 MB, for which it asks no budget (pipeline/door).
+//
 // A sandbox has one unprivileged user. Clients may call it "user", "root" or nothing: it is the same, and nobody is root.
 package envd
 
@@ -9,7 +12,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"hash"
 	"io"
@@ -111,10 +113,7 @@ func unary[Q any](do func(*call, *Q) (message any, err error)) func(*call) error
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t Target) {
 	if err := s.serve(w, r, t); err != nil {
 		why, text := explain(err)
-		if why.status == http.StatusServiceUnavailable || why.status == http.StatusTooManyRequests {
-			w.Header().Set("Retry-After", "1")
-		}
-		writeJSON(w, why.status, map[string]any{"message": text, "code": why.status})
+		response.Reply(w, why.status, map[string]any{"message": text, "code": why.status})
 	}
 }
 
@@ -128,12 +127,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t Target) error {
 		return s.upload(w, r, t)
 	case !t.admits(r):
 		return response.Refuse(http.StatusUnauthorized, "unauthorized access, please provide a valid access token or method signing if supported")
-	case path == "POST /files/compose":
-		return s.compose(w, r, t)
-	case path == "GET /metrics":
-		return s.metrics(w, t)
 	case path == "GET /envs":
-		return writeJSON(w, http.StatusOK, t.Env)
+		return response.Reply(w, http.StatusOK, t.Env)
 	case methods[r.URL.Path] != nil:
 		c, cancel := s.open(w, r, t)
 		if c == nil {
@@ -217,14 +212,6 @@ func (t Target) signed(r *http.Request, operation string) string {
 // users are the names by which the sandbox's user goes.
 var users = map[string]bool{"": true, "user": true, "root": true}
 
-// writeJSON answers. It returns nil, as a handler does that has answered.
-func writeJSON(w http.ResponseWriter, status int, v any) error {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(v)
-	return nil
-}
-
 // reason is the code of an error in the protocol, and its status in HTTP.
 type reason struct {
 	code   code
@@ -278,23 +265,4 @@ func (c *call) faultOf(err error) *fault {
 	}
 	why, text := explain(err)
 	return &fault{why.code, text}
-}
-
-// metrics answers with what the sandbox uses.
-func (s *Server) metrics(w http.ResponseWriter, t Target) error {
-	info, err := s.pipeline.Session(t.Namespace, t.Session)
-	var u session.Usage
-	if err == nil {
-		u, err = s.pipeline.Usage(t.Namespace, t.Session)
-	}
-	if err != nil {
-		return err
-	}
-	cores := info.Limits.CPU
-	share := 100 * u.CPUSeconds / max(0.001, time.Since(info.Created).Seconds()*cores)
-	return writeJSON(w, http.StatusOK, map[string]any{
-		"ts": time.Now().Unix(), "cpu_count": max(1, int(cores)), "cpu_used_pct": min(100, share), "mem_cache": 0,
-		"mem_total": info.Limits.RAM << 20, "mem_used": u.MemoryBytes, "mem_total_mib": info.Limits.RAM, "mem_used_mib": u.MemoryBytes >> 20,
-		"disk_used": u.DiskBytes, "disk_total": info.Limits.Disk << 20,
-	})
 }

@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -357,18 +358,15 @@ func TestStreamInput(t *testing.T) {
 	s.next(&m)
 	pid := m.Event.Start.PID
 	var body bytes.Buffer
-	add := func(q *streamInputRequest, zip bool) {
-		b, flag := h.marshal(q), byte(0)
-		if zip {
-			b, flag = zipped(b), 1
-		}
-		body.Write(append(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(b))), b...))
+	add := func(q *streamInputRequest) {
+		b := h.marshal(q)
+		body.Write(append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(b))), b...))
 	}
-	add(&streamInputRequest{Start: &selected{&selector{PID: &pid}}}, false)
+	add(&streamInputRequest{Start: &selected{&selector{PID: &pid}}})
 	for i := range 10 {
-		add(&streamInputRequest{Data: &inputData{&processInput{Stdin: fmt.Appendf(nil, "%d ", i)}}}, i%2 == 0)
+		add(&streamInputRequest{Data: &inputData{&processInput{Stdin: fmt.Appendf(nil, "%d ", i)}}})
 	}
-	res := h.request(t.Context(), http.MethodPost, "/process.Process/StreamInput", &body, "Content-Type", "application/connect+json", "Connect-Content-Encoding", "gzip")
+	res := h.request(t.Context(), http.MethodPost, "/process.Process/StreamInput", &body, "Content-Type", "application/connect+json", "Connect-Content-Encoding", "identity")
 	one := &stream{h, res.Body, nil}
 	if !one.next(&empty{}) || one.next(&empty{}) || one.err != nil {
 		t.Fatalf("got %+v", one.err)
@@ -569,9 +567,8 @@ func TestProtocol(t *testing.T) {
 		{"no such method", "POST", "/process.Process/None", "{}", []string{"Content-Type", "application/json"}, 404},
 		{"no JSON", "POST", "/filesystem.Filesystem/Stat", "{", []string{"Content-Type", "application/json"}, 400},
 		{"no message", "POST", "/filesystem.Filesystem/Stat", "\xff", []string{"Content-Type", "application/proto"}, 400},
-		{"unknown compression", "POST", "/filesystem.Filesystem/Stat", "{}", []string{"Content-Type", "application/json", "Content-Encoding", "br"}, 501},
-		{"no gzip", "POST", "/filesystem.Filesystem/Stat", "{}", []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}, 400},
-		{"a bomb", "POST", "/filesystem.Filesystem/Stat", string(zipped(make([]byte, maxMessage+1))), []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}, 429},
+		{"compressed", "POST", "/filesystem.Filesystem/Stat", string(zipped([]byte("{}"))), []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}, 501},
+		{"too much", "POST", "/filesystem.Filesystem/Stat", strings.Repeat(" ", maxMessage+1), []string{"Content-Type", "application/json", "Content-Encoding", "identity"}, 429},
 		{"a timeout of words", "POST", "/filesystem.Filesystem/Stat", "{}", []string{"Content-Type", "application/json", "Connect-Timeout-Ms", "soon"}, 400},
 		{"another user", "POST", "/process.Process/List", "{}", []string{"Content-Type", "application/json", "Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("eve:"))}, 401},
 		{"root, who is the same", "POST", "/process.Process/List", "{}", []string{"Content-Type", "application/json", "Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("root:"))}, 200},
@@ -579,7 +576,6 @@ func TestProtocol(t *testing.T) {
 		{"another token", "POST", "/process.Process/List", "{}", []string{"Content-Type", "application/json", "X-Access-Token", "x"}, 401},
 		{"health needs none", "GET", "/health", "", []string{"X-Access-Token", ""}, 204},
 		{"the host's own", "POST", "/init", "{}", nil, 404},
-		{"metrics", "GET", "/metrics", "", nil, 200},
 		{"envs", "GET", "/envs", "", nil, 200},
 	} {
 		res := h.request(ctx, tt.method, tt.path, strings.NewReader(tt.body), tt.headers...)
@@ -590,11 +586,11 @@ func TestProtocol(t *testing.T) {
 		}
 	}
 	for name, body := range map[string]string{
-		"no envelope": "", "half of one": "\x00\x00", "a promise": "\x00\x00\x00\x00\x09{}", "too much": "\x00\xff\xff\xff\xff{}", "flags": "\x40\x00\x00\x00\x02{}", "no gzip": "\x01\x00\x00\x00\x02{}",
+		"no envelope": "", "half of one": "\x00\x00", "a promise": "\x00\x00\x00\x00\x09{}", "too much": "\x00\xff\xff\xff\xff{}", "flags": "\x40\x00\x00\x00\x02{}", "compressed": "\x01\x00\x00\x00\x02{}",
 	} {
 		res := h.request(ctx, http.MethodPost, "/process.Process/Start", strings.NewReader(body), "Content-Type", "application/connect+json", "Connect-Content-Encoding", "gzip")
 		s := &stream{h, res.Body, nil}
-		if s.next(&processResponse{}) || s.err == nil || s.err.Code != invalidArgument && s.err.Code != resourceExhausted {
+		if s.next(&processResponse{}) || s.err == nil || !slices.Contains([]code{invalidArgument, resourceExhausted, unimplemented}, s.err.Code) {
 			t.Errorf("%s: got %+v", name, s.err)
 		}
 	}
@@ -653,12 +649,6 @@ func TestFiles(t *testing.T) {
 	}
 	if status, text, _ := do("GET", "/files?path=m/one.txt", nil); status != 200 || string(text) != "in m/one.txt" {
 		t.Errorf("got %d: %s", status, text)
-	}
-	if status, text, _ := do("POST", "/files/compose", []byte(`{"source_paths":["m/one.txt","/tmp/two.txt"],"destination":"both"}`), "Content-Type", "application/json"); status != 200 {
-		t.Errorf("got %d: %s", status, text)
-	}
-	if _, text, _ := do("GET", "/files?path=both", nil); string(text) != "in m/one.txtin /tmp/two.txt" {
-		t.Errorf("got %s", text)
 	}
 	for _, tt := range []struct {
 		name, method, path string
@@ -880,11 +870,10 @@ func TestUploadNoMemory(t *testing.T) {
 	h := newHost(t)
 	const form = "multipart/form-data; boundary=b"
 	for name, q := range map[string]struct{ path, kind, encoding, text string }{
-		"a file":               {"/files?path=f", "application/octet-stream", "", strings.Repeat("x", 1<<20)},
-		"a compressed file":    {"/files?path=f", "application/octet-stream", "gzip", ""},
-		"the head of a part":   {"/files?path=f", form, "", "--b\r\nA: "},
-		"a part":               {"/files?path=f", form, "", "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n" + strings.Repeat("x", 1<<20)},
-		"what is to be merged": {"/files/compose", "application/json", "", "{"},
+		"a file":             {"/files?path=f", "application/octet-stream", "", strings.Repeat("x", 1<<20)},
+		"a compressed file":  {"/files?path=f", "application/octet-stream", "gzip", ""},
+		"the head of a part": {"/files?path=f", form, "", "--b\r\nA: "},
+		"a part":             {"/files?path=f", form, "", "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n" + strings.Repeat("x", 1<<20)},
 	} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, q.path, io.MultiReader(strings.NewReader(q.text), iotest.ErrReader(&door.Full{Status: http.StatusServiceUnavailable, Text: "busy"})))

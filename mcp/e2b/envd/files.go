@@ -2,7 +2,6 @@ package envd
 
 import (
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -132,7 +131,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) error 
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, http.StatusOK, u.done)
+	return response.Reply(w, http.StatusOK, u.done)
 }
 
 // unreadBody is the error of a body that was not read: there is no memory for it at the moment, or else what the text says.
@@ -238,28 +237,4 @@ func (u *upload) parts(body io.Reader, boundary string) error {
 			return err
 		}
 	}
-}
-
-// compose joins files into one.
-func (s *Server) compose(w http.ResponseWriter, r *http.Request, t Target) error {
-	var q struct {
-		Sources     []string `json:"source_paths"`
-		Destination string   `json:"destination"`
-		Username    string   `json:"username"`
-	}
-	body, err := door.ReadBody(r, 1<<20)
-	if err == nil {
-		err = door.Decode(r.Context(), len(body), door.Values(body), func() error { return json.Unmarshal(body, &q) })
-	}
-	switch {
-	case err != nil || len(q.Sources) == 0 || q.Destination == "":
-		return unreadBody(err, "source_paths and destination are required")
-	case !users[q.Username]:
-		return response.Refuse(http.StatusUnauthorized, fmt.Sprintf("error looking up user '%.64s'", q.Username))
-	}
-	e, _, err := pipeline.Do(r.Context(), s.pipeline, pipeline.ChangeFile{Namespace: t.Namespace, Session: t.Session, Op: "compose", From: q.Sources, To: q.Destination})
-	if err != nil {
-		return err
-	}
-	return writeJSON(w, http.StatusOK, uploadedOf(e))
 }

@@ -1,8 +1,6 @@
 package envd
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -11,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +56,7 @@ func faultf(c code, format string, args ...any) *fault {
 	return &fault{c, fmt.Sprintf(format, args...)}
 }
 
-// maxMessage bounds a message of a client, in bytes, and maxInput all of them that wait in a stream.
+// maxMessage bounds a message of a client, in bytes.
 const maxMessage = 16 << 20
 
 // call is one call of a client's.
@@ -162,71 +161,44 @@ func (c *call) unread(err error, format string, args ...any) *fault {
 	return faultf(resourceExhausted, "%s", full.Text)
 }
 
-// unzip reads a part, which may be compressed, within the bounds of a message.
-func (c *call) unzip(from io.Reader, size int64, encoding string) ([]byte, error) {
-	switch encoding {
-	case "", "identity":
-	case "gzip":
-		z, err := gzip.NewReader(from)
-		if err != nil {
-			return nil, c.unread(err, "the message is not compressed as it says")
+// receive reads the message of a unary call, or the next of a stream; io.EOF is its end. Those of E2B's SDKs are never compressed.
+func (c *call) receive(message any) error {
+	from, size := io.Reader(c.r.Body), c.r.ContentLength
+	switch {
+	case c.stream:
+		var head [5]byte
+		if _, err := io.ReadFull(from, head[:]); err == io.EOF {
+			return err
+		} else if err != nil {
+			return c.unread(err, "protocol error: incomplete envelope: %v", err)
 		}
-		from, size = door.Counted(c.ctx, z), maxMessage
-	default:
-		return nil, faultf(unimplemented, "unknown compression %.40q: supported encodings are gzip", encoding)
+		if size = int64(binary.BigEndian.Uint32(head[1:])); size > maxMessage {
+			return faultf(resourceExhausted, "the message has %d bytes, more than %d", size, maxMessage)
+		}
+		from = io.LimitReader(from, size)
+		switch head[0] {
+		case 0:
+		case 1:
+			return errCompressed
+		default:
+			return faultf(invalidArgument, "protocol error: invalid envelope flags %d", head[0])
+		}
+	case !slices.Contains([]string{"", "identity"}, c.r.Header.Get("Content-Encoding")):
+		return errCompressed
+	case size < 0:
+		size = maxMessage
 	}
 	b, err := door.ReadAll(from, size, maxMessage)
-	if err != nil {
-		return nil, c.unread(err, "read message: %v", err)
-	}
-	return b, nil
-}
-
-// receive reads the message of a unary call, or the next of a stream; io.EOF is its end.
-func (c *call) receive(message any) error {
-	if !c.stream {
-		size := c.r.ContentLength
-		if size < 0 {
-			size = maxMessage
-		}
-		b, err := c.unzip(c.r.Body, size, c.r.Header.Get("Content-Encoding"))
-		if err != nil {
-			return err
-		}
-		return c.unmarshal(b, message)
-	}
-	var head [5]byte
-	if _, err := io.ReadFull(c.r.Body, head[:]); err == io.EOF {
-		return err
-	} else if err != nil {
-		return c.unread(err, "protocol error: incomplete envelope: %v", err)
-	}
-	size := binary.BigEndian.Uint32(head[1:])
-	if size > maxMessage {
-		return faultf(resourceExhausted, "the message has %d bytes, more than %d", size, maxMessage)
-	}
-	part := io.LimitReader(c.r.Body, int64(size))
-	encoding := ""
-	switch head[0] {
-	case 0:
-	case 1:
-		encoding = c.r.Header.Get("Connect-Content-Encoding")
-	default:
-		return faultf(invalidArgument, "protocol error: invalid envelope flags %d", head[0])
-	}
-	whole, err := door.ReadAll(part, int64(size), maxMessage)
-	if err != nil || len(whole) != int(size) {
-		return c.unread(err, "protocol error: promised %d bytes in enveloped message, got %d bytes", size, len(whole))
-	}
-	b, err := whole, error(nil)
-	if encoding != "" {
-		b, err = c.unzip(bytes.NewReader(whole), int64(size), encoding)
-	}
-	if err != nil {
-		return err
+	switch {
+	case c.stream && (err != nil || int64(len(b)) != size):
+		return c.unread(err, "protocol error: promised %d bytes in enveloped message, got %d bytes", size, len(b))
+	case err != nil:
+		return c.unread(err, "read message: %v", err)
 	}
 	return c.unmarshal(b, message)
 }
+
+var errCompressed = faultf(unimplemented, "messages are not compressed here: send them as they are")
 
 // only reads the one message of a client.
 func (c *call) only(message any) error {
