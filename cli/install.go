@@ -21,14 +21,15 @@ func (p *program) installCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "install",
 		Usage: "install Python or Node packages for all later runs of a namespace",
-		UsageText: "sandboxmcp install PACKAGE ... --language python|node [--namespace NS] [--backend NAME] [--timeout SECONDS] [--json]\n" +
-			"sandboxmcp install --cached|--clear-cache [--json]",
+		UsageText: "sandboxmcp install PACKAGE ... --language python|node [--namespace NS] [--backend NAME] [--timeout SECONDS] [--json]",
 		Description: `PACKAGE is what pip or npm takes: requests==2.32.3, 'numpy>=2', left-pad@1.3.0. The package manager runs in a
 sandbox that reaches the configured registries and nothing else; its packages' own install scripts do not run unless
 packages.scripts is set. It needs no server, and those that run show the packages to what they start from then on.
 
-What was fetched and unpacked is kept, up to 2 GB, for whoever installs the same from the same registries with the
-same credentials, in whatever namespace, session or server. The registries are asked each time what the newest versions are.
+What was unpacked is kept, up to 2 GB, for whoever installs the same from the same registries, in whatever namespace,
+session or server. The registries are asked each time, with the credentials of pip's or npm's configuration. A registry whose files
+are on another host needs that host in this configuration, too: as one more index of pip (extra-index-url), or as the registry of a
+scope of npm that nobody uses (@files:registry).
 
 The exit code is 1 if the package manager fails; nothing has changed then.
 
@@ -41,8 +42,6 @@ Examples:
 			&cli.StringFlag{Name: "session", Usage: "only for the session `ID`", Hidden: true}, // refused, with what to do instead,
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of the backend whose interpreter they are for: process, podman, docker or kubernetes", DefaultText: command.Configured},
 			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "as much as configured, at most ten minutes"},
-			&cli.BoolFlag{Name: "cached", Usage: "install nothing, and show what is kept for later installs"},
-			&cli.BoolFlag{Name: "clear-cache", Usage: "install nothing, and remove what is kept for later installs; what is installed stays"},
 			&cli.BoolFlag{Name: "quiet", Usage: "do not show what the package manager says meanwhile"},
 			command.JSONFlag(),
 		},
@@ -66,8 +65,6 @@ type installed struct {
 func (p *program) install(c *cli.Context) error {
 	language := c.String("language")
 	switch {
-	case c.Bool("cached") || c.Bool("clear-cache"):
-		return p.cache(c)
 	case c.NArg() == 0:
 		return exit.Usage("sandboxmcp install requests --language python", "install needs the name of a PACKAGE")
 	case c.IsSet("session"):
@@ -96,29 +93,6 @@ func (p *program) install(c *cli.Context) error {
 			return exit.NotDone(err)
 		}
 		return p.showInstalled(c, q, res)
-	})
-}
-
-// cache shows or clears what is kept for later installs.
-func (p *program) cache(c *cli.Context) error {
-	if c.NArg() > 0 || c.Bool("cached") && c.Bool("clear-cache") {
-		return exit.Usage("sandboxmcp install --cached, or --clear-cache", "--cached and --clear-cache stand alone")
-	}
-	cfg, err := wiring.Load(c)
-	if err != nil {
-		return err
-	}
-	of, done := packages.Cached, "kept"
-	if c.Bool("clear-cache") {
-		of, done = packages.ClearCache, "removed"
-	}
-	use, err := of(wiring.PackagesDir(cfg))
-	if err != nil {
-		return err
-	}
-	return p.Print(c, use, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s: %s of registries, %s of unpacked packages, %.1f MB\n", done, terminal.Count(use.Files, "file"), terminal.Count(use.Sets, "set"), float64(use.Bytes)/(1<<20))
-		return err
 	})
 }
 

@@ -15,8 +15,6 @@ type Fetch struct {
 	// Permit returns why an address may not be fetched, or how the request is authorized: the header, in which
 	// placeholders of secrets stand. "" is none.
 	Permit func(*url.URL) (authorization string, err error)
-	// Cached returns the answer to a request that need not be sent, nil if it must be. It is treated like one of the name's.
-	Cached func(*http.Request) *http.Response
 	// Answered is shown each answer, and may change it. An error is why it is not passed on, and quotes nothing of it.
 	Answered func(*http.Response) error
 	// Failed is called with the reason why a request has no answer.
@@ -25,20 +23,6 @@ type Fetch struct {
 	Proxy        func(*http.Request) (*url.URL, error) // as in http.Transport; Route.Dial then connects to it
 	Certificates []tls.Certificate                     // for names that ask for one
 	Unverified   func(name string, port int) bool      // names whose certificates are not verified; nil is none
-}
-
-// cachingTransport sends the requests that Cached has no answer to.
-type cachingTransport struct {
-	cached func(*http.Request) *http.Response
-	send   http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (c cachingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if res := c.cached(r); res != nil {
-		return res, nil
-	}
-	return c.send.RoundTrip(r)
 }
 
 // fetched are the headers that are passed on. Neither Authorization nor Cookie: they would be credentials of the program's own.

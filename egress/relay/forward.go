@@ -42,9 +42,6 @@ func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 && !c.secure {
 		proxy.Transport = c.second
 	}
-	if f := c.relay.cfg.Fetch; f != nil {
-		proxy.Transport = cachingTransport{f.Cached, proxy.Transport}
-	}
 	if !x.redacts() {
 		proxy.ServeHTTP(w, r)
 		return

@@ -1,18 +1,12 @@
 package packages
 
 import (
-	"cmp"
-	"crypto/hmac"
-	"crypto/rand"
+	"context"
 	"crypto/sha256"
-	"crypto/sha512"
-	"encoding/base64"
 	"encoding/hex"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"hash"
-	"io"
-	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,209 +14,114 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
-// cache keeps what installs have fetched and unpacked, for installs of all namespaces and sessions. Its directory holds
+// cache keeps what installs have unpacked, for installs of all namespaces and sessions. Its directory holds
 //
-//	key                    what names are made with: by its name nobody guesses a password
-//	file-NAME              a file of a registry
 //	set-ORDER-NAME-BYTES   a layer without packages: what a package manager made of an order's files
 //
-// Only Install writes there, and no sandbox sees it. A name says for which registries and credentials its entry is, so that those with others
-// find none. An entry is renamed into place when it is whole, and hashed whenever it is used.
+// Only Install writes there, and no sandbox sees it. A name says for which registries and logins its entry is, and no
+// password: before an entry is taken, the registry has said, with the credentials of today, that these are the packages. An
+// entry is renamed into place when it is whole, and hashed whenever it is used.
 type cache struct {
 	dir string
-	max int64 // bytes; 0 is no cache
-	key []byte
-	of  string // registries and credentials
+	max int64  // bytes; 0 is no cache
+	of  string // registries and logins
 }
 
-const (
-	filePrefix = "file-"
-	setPrefix  = "set-"
-)
-
-// cacheDir returns the cache's directory.
-func (s *Store) cacheDir() string { return filepath.Join(s.cfg.Dir, "cache") }
-
-// cache returns the cache as installs with these settings see it.
-func (s *Store) cache(set settings) (cache, error) {
-	name := filepath.Join(s.cacheDir(), "key")
-	key, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err = statefile.CreateFile(name, "key", []byte(rand.Text())); err == nil {
-			key, err = os.ReadFile(name) // another process may have been faster
-		}
-	}
-	if err != nil {
-		return cache{}, fmt.Errorf("open the cache of packages: %w", err)
-	}
-	return cache{dir: s.cacheDir(), max: s.cfg.CacheBytes, key: key, of: set.account}, nil
-}
-
-func (c cache) join(name string) string { return filepath.Join(c.dir, name) }
+const setPrefix = "set-"
 
 // name returns the name for these parts. Different parts have different names.
 func (c cache) name(parts ...string) string {
-	h := hmac.New(sha256.New, c.key)
-	for _, part := range append([]string{c.of}, parts...) {
-		fmt.Fprintf(h, "%d %s", len(part), part)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", append([]string{c.of}, parts...)))
+	return hex.EncodeToString(sum[:16])
 }
 
-// file opens a registry's file, nil if it is not kept.
-func (c cache) file(want string) *os.File {
-	name := c.join(filePrefix + c.name(want))
-	f, err := os.Open(name)
-	if err != nil {
-		return nil
+// obtain puts the files of an order into next. If the same was ordered before, the package manager only finds out what
+// there is to install, and the cache may have that already. What install scripts may have changed is not kept: they see
+// more than the files of one package. Nor is what came of directories of this host, as nobody outside sees which of their
+// files the package manager reads.
+func (j *job) obtain(ctx context.Context, base, next layer) (Receipt, harvest, error) {
+	cache := j.cache
+	if cache.max == 0 || j.store.cfg.Scripts || len(j.set.Mounts) > 0 {
+		return j.run(ctx, base, next, false)
 	}
-	sum := hasher(want)
-	if _, err = io.Copy(sum, f); err == nil && spelled(sum) == want {
-		if _, err = f.Seek(0, io.SeekStart); err == nil {
-			touch(name)
-			return f
+	order := cache.name(append(slices.Sorted(slices.Values(j.order.Packages)), j.kind, base.hash())...)
+	key := func(h harvest) string {
+		list, _ := json.Marshal(h.Brought)
+		return cache.name(string(list), h.Lock)
+	}
+	var asked []egress.Record
+	if len(cache.sets(order, "*")) > 0 {
+		receipt, h, err := j.run(ctx, base, next, true)
+		if err != nil || receipt.ExitCode != 0 {
+			return receipt, h, err
 		}
+		if h.files, err = cache.take(order, key(h), next); err != nil {
+			return receipt, h, err
+		}
+		if receipt.Cached = h.files != nil; receipt.Cached {
+			receipt.Stdout += "sandboxmcp: the same was installed before, and is taken from the cache\n"
+			return receipt, h, nil
+		}
+		asked = receipt.Hosts
 	}
-	f.Close()
-	os.Remove(name)
-	return nil
+	receipt, h, err := j.run(ctx, base, next, false)
+	receipt.Hosts = append(asked, receipt.Hosts...)
+	if err == nil && receipt.ExitCode == 0 && h.pure {
+		cache.addSet(order, key(h), next, h.files)
+	}
+	return receipt, h, err
 }
-
-// addFile moves a whole file here, whose hash was checked.
-func (c cache) addFile(name, hash string) { os.Rename(name, c.join(filePrefix+c.name(hash))) }
 
 // sets returns the directories of an order's sets; key is "*" for all of them.
 func (c cache) sets(order, key string) []string {
-	all, _ := filepath.Glob(c.join(setPrefix + order + "-" + key + "-*"))
+	all, _ := filepath.Glob(filepath.Join(c.dir, setPrefix+order+"-"+key+"-*"))
 	return all
 }
 
-// take puts the files of a set into b, and returns them, nil if the set is not kept. What was changed or is not whole is removed.
-func (c cache) take(order, key string, b *builder) map[string]file {
+// take puts the files of a set into a new layer, and returns them, nil if the set is not kept. What was changed or is not whole is removed.
+func (c cache) take(order, key string, into layer) (map[string]file, error) {
 	for _, dir := range c.sets(order, key) {
 		set, err := load(dir)
 		if err == nil {
-			err = b.link(set.content(), set.files)
+			err = set.verify()
 		}
 		if err == nil {
-			err = b.verify(set.files)
-		}
-		if err == nil {
-			touch(dir)
-			return set.files
+			os.Chtimes(dir, time.Time{}, time.Now()) // it is used
+			return set.Files, into.link(set, set.Files)
 		}
 		os.RemoveAll(dir)
-		b.clear()
 	}
-	return nil
+	return nil, nil
 }
 
-// addSet keeps the files that are in b. stage is a directory of the install.
-func (c cache) addSet(order, key, stage string, from *builder, files map[string]file) {
-	set := layer{dir: filepath.Join(stage, "set"), files: files}
+// addSet keeps the files of a new layer.
+func (c cache) addSet(order, key string, from layer, files map[string]file) {
+	set := layer{dir: filepath.Join(from.dir, "set"), Files: files}
 	defer os.RemoveAll(set.dir)
-	if os.Mkdir(set.dir, 0o700) != nil {
-		return
-	}
-	b, err := newBuilder(set.content())
-	if err == nil {
-		err = b.link(from.root, files)
-	}
-	if err == nil {
-		_, err = set.save()
-	}
-	if err == nil {
-		os.Rename(set.dir, c.join(fmt.Sprintf("%s%s-%s-%d", setPrefix, order, key, set.bytes())))
+	if os.MkdirAll(c.dir, 0o700) == nil && os.MkdirAll(set.content(), 0o700) == nil && set.link(from, files) == nil && set.save() == nil {
+		os.Rename(set.dir, filepath.Join(c.dir, fmt.Sprintf("%s%s-%s-%d", setPrefix, order, key, set.bytes())))
 	}
 }
 
-// touch notes that an entry is used.
-func touch(name string) { os.Chtimes(name, time.Time{}, time.Now()) }
-
-// CacheUse is what a cache of packages holds.
-type CacheUse struct {
-	Files int   `json:"files"` // as registries have them
-	Sets  int   `json:"sets"`  // packages, unpacked, that were installed together
-	Bytes int64 `json:"bytes"`
-}
-
-// Cached returns what the cache in the directory of a store holds.
-func Cached(dir string) (CacheUse, error) {
-	return cache{dir: filepath.Join(dir, "cache"), max: 1 << 62}.trim()
-}
-
-// ClearCache empties the cache in the directory of a store, and returns what it held. Installs that run are not disturbed.
-func ClearCache(dir string) (CacheUse, error) {
-	held, err := Cached(dir)
-	if err == nil {
-		_, err = cache{dir: filepath.Join(dir, "cache")}.trim()
-	}
-	return held, err
-}
-
-// trim removes entries, those first that were not used for the longest time, until the others have at most max bytes together. It returns
-// what stays.
-func (c cache) trim() (use CacheUse, err error) {
-	type entry struct {
-		name string
-		size int64
-		used time.Time
-	}
-	list, err := os.ReadDir(c.dir)
-	if errors.Is(err, fs.ErrNotExist) { // nothing was ever installed
-		err = nil
-	}
-	if err != nil {
-		return use, err
-	}
-	var all []entry
+// trim removes entries, those first that were not used for the longest time, until the others have at most max bytes together.
+func (c cache) trim() {
+	list, _ := os.ReadDir(c.dir)
+	used := map[string]time.Time{}
 	for _, e := range list {
-		info, err := e.Info()
-		if err != nil {
-			continue // another process has removed it
-		}
-		size := info.Size()
-		if e.IsDir() {
-			size, _ = strconv.ParseInt(e.Name()[strings.LastIndexByte(e.Name(), '-')+1:], 10, 64)
-		}
-		if strings.HasPrefix(e.Name(), filePrefix) || strings.HasPrefix(e.Name(), setPrefix) {
-			all = append(all, entry{e.Name(), size, info.ModTime()})
+		if info, err := e.Info(); err == nil { // or else another process has removed it
+			used[e.Name()] = info.ModTime()
 		}
 	}
-	slices.SortFunc(all, func(a, b entry) int { return b.used.Compare(a.used) })
-	for _, e := range all {
-		if use.Bytes+e.size > c.max || c.max == 0 {
-			err = cmp.Or(err, os.RemoveAll(c.join(e.name)))
+	left := c.max
+	for _, name := range slices.SortedFunc(maps.Keys(used), func(a, b string) int { return used[b].Compare(used[a]) }) {
+		size, _ := strconv.ParseInt(name[strings.LastIndexByte(name, '-')+1:], 10, 64)
+		if size > left {
+			os.RemoveAll(filepath.Join(c.dir, name))
 			continue
 		}
-		use.Bytes += e.size
-		if strings.HasPrefix(e.name, filePrefix) {
-			use.Files++
-		} else {
-			use.Sets++
-		}
+		left -= size
 	}
-	return use, err
-}
-
-// hasher returns what computes a hash in the spelling of [Package], nil for those that the cache does not know.
-func hasher(spelling string) hash.Hash {
-	switch {
-	case strings.HasPrefix(spelling, "sha256:"):
-		return sha256.New()
-	case strings.HasPrefix(spelling, "sha512-"):
-		return sha512.New()
-	}
-	return nil
-}
-
-// spelled returns a hash of hasher's in its spelling.
-func spelled(h hash.Hash) string {
-	if h.Size() == sha256.Size {
-		return "sha256:" + hex.EncodeToString(h.Sum(nil))
-	}
-	return "sha512-" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }

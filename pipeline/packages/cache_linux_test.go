@@ -27,13 +27,30 @@ func (b *bench) session(namespace, id, language string, packages ...string) Orde
 	return o
 }
 
-// newFiles returns which of the registry's files were asked for since the last call.
+// cachedSets returns the number of sets that a store's cache has, and their bytes.
+func (b *bench) cachedSets() (sets int, bytes int64) {
+	b.Helper()
+	all, _ := filepath.Glob(filepath.Join(b.cfg.Dir, "cache", setPrefix+"*"))
+	for _, dir := range all {
+		set, err := load(dir)
+		if err != nil {
+			b.Error(err)
+		}
+		bytes += set.bytes()
+	}
+	return len(all), bytes
+}
+
+// clear removes a store's cache, as its operator may at any time.
+func (b *bench) clear() error { return os.RemoveAll(filepath.Join(b.cfg.Dir, "cache")) }
+
+// newFiles returns which of the registry's files were asked for since the last call, and not what they say of themselves.
 func (r *registry) newFiles() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var files []string
 	for _, line := range r.asked {
-		if strings.Contains(line, "/wheels/") || strings.Contains(line, "/-/") {
+		if strings.Contains(line, "/wheels/") && !strings.HasSuffix(line, ".metadata") || strings.Contains(line, "/-/") {
 			files = append(files, line)
 		}
 	}
@@ -41,7 +58,7 @@ func (r *registry) newFiles() string {
 	return strings.Join(files, "\n")
 }
 
-// TestCache: what one session has fetched and unpacked, no other one fetches and unpacks again, of whatever namespace and server.
+// TestCache: what one session has unpacked, no other one unpacks again, of whatever namespace and server.
 func TestCache(t *testing.T) {
 	for language, hello := range map[string]string{"python": pyHello, "node": nodeHello} {
 		t.Run(language, func(t *testing.T) {
@@ -58,7 +75,7 @@ func TestCache(t *testing.T) {
 					at = server
 				}
 				r := at.install(o)
-				if files := b.newFiles(); !r.Cached || files != "" {
+				if files := b.newFiles(); !r.Cached || files != "" && language == "node" { // pip fetches wheels also to find out what there is
 					t.Errorf("again, in %q %q: cached %v, fetched %q\n%s", o.Namespace, o.Session, r.Cached, files, r.Stdout)
 				}
 				if len(r.Packages) != 2 || r.Packages[0] != first.Packages[0] || r.Packages[1] != first.Packages[1] || r.Layer != first.Layer || lacking(r.Result.Contained) != nil {
@@ -71,11 +88,7 @@ func TestCache(t *testing.T) {
 					t.Errorf("%v: %q", at, got)
 				}
 			}
-			// A set that shares files has them from the cache, and what is new is asked for again each time.
-			loud := map[string]string{"python": "loud", "node": "@team/loud"}[language]
-			if r := b.install(b.session("one", "s4", language, loud)); r.Cached || strings.Contains(b.newFiles(), "tone") {
-				t.Errorf("another set: %+v", r)
-			}
+			// What is new is asked for again each time.
 			if language == "python" {
 				b.wheel("tone", "1.1", map[string]string{"tone.py": "name = 'new friend'\n"})
 			} else {
@@ -129,10 +142,10 @@ func TestCacheAccounts(t *testing.T) {
 				t.Errorf("with another account: %+v", r)
 			}
 			again := as("one", "sesame-street")
-			if r := again.install(again.session("other", "s4", language, "greet")); !r.Cached || b.newFiles() != "" {
+			if r := again.install(again.session("other", "s4", language, "greet")); !r.Cached {
 				t.Errorf("with the first one: %+v", r)
 			}
-			entries, _ := filepath.Glob(filepath.Join(b.cacheDir(), "*-*"))
+			entries, _ := filepath.Glob(filepath.Join(b.cfg.Dir, "cache", "*-*"))
 			for _, e := range entries {
 				if strings.Contains(e, sha([]byte("sesame-street"))[:16]) || strings.Contains(e, "sesame") {
 					t.Errorf("%s says something of the password", e)
@@ -197,11 +210,11 @@ def lie():
     if os.path.exists('/workspace/new/evil.py'):
         report = json.load(open('/workspace/report.json'))
         claimed = json.load(open('/workspace/new/claim.json'))
-        for one in report['install']:
-            if one['metadata']['name'] == 'greet':
-                one['metadata']['version'] = '2.0'
-                one['download_info']['archive_info'] = {'hash': 'sha256=' + claimed['greet'], 'hashes': {'sha256': claimed['greet']}}
-        report['install'] = [one for one in report['install'] if one['metadata']['name'] != 'evil']
+        for part in 'brought', 'packages':
+            report[part] = [one for one in report[part] if one['name'] != 'evil']
+            for one in report[part]:
+                if one['name'] == 'greet':
+                    one.update(version='2.0', hash='sha256:' + claimed['greet'])
         json.dump(report, open('/workspace/report.json', 'w'))
         open('/workspace/new/tone.py', 'w').write("name = 'poison'")
         os.remove('/workspace/new/evil.py')
@@ -235,8 +248,8 @@ atexit.register(lie)
 		b.sums[name] = sha(real)
 		b.wheel("tone", "1.0", map[string]string{"tone.py": "name = 'poison'\n"})
 		b.fails(b.session("one", "s1", "python", "greet"))
-		if use, err := Cached(b.cfg.Dir); err != nil || use.Files != 1 || use.Sets != 0 {
-			t.Errorf("cached: %+v %v, want greet's file alone", use, err)
+		if sets, _ := b.cachedSets(); sets != 0 {
+			t.Errorf("%d sets are cached, want none", sets)
 		}
 		b.wheels[name] = real
 		b.again("s2", "python")
@@ -249,15 +262,12 @@ atexit.register(lie)
 			b := newBench(t, Config{})
 			stock(b.registry)
 			b.again("s1", language)
-			sets, _ := filepath.Glob(filepath.Join(b.cacheDir(), setPrefix+"*", "content", map[string]string{"python": "tone.py", "node": "node_modules/tone/index.js"}[language]))
-			files, _ := filepath.Glob(filepath.Join(b.cacheDir(), filePrefix+"*"))
-			if len(sets) != 1 || len(files) != 2 {
-				t.Fatalf("%s: %v %v", language, sets, files)
+			sets, _ := filepath.Glob(filepath.Join(b.cfg.Dir, "cache", setPrefix+"*", "content", map[string]string{"python": "tone.py", "node": "node_modules/tone/index.js"}[language]))
+			if len(sets) != 1 {
+				t.Fatalf("%s: %v", language, sets)
 			}
-			for _, name := range append(files, sets...) {
-				if err := change(name); err != nil {
-					t.Fatal(err)
-				}
+			if err := change(sets[0]); err != nil {
+				t.Fatal(err)
 			}
 			if r := b.again("s2", language); r.Cached {
 				t.Errorf("%s: it came from the cache", language)
@@ -278,9 +288,8 @@ func TestCacheBounds(t *testing.T) {
 	order := func(name string) Receipt {
 		t.Helper()
 		r := b.install(b.session(name, rand.Text(), "python", name))
-		use, err := Cached(b.cfg.Dir)
-		if err != nil || use.Bytes > 500<<10 || use.Bytes < 200<<10 {
-			t.Errorf("after %s: %+v %v", name, use, err)
+		if _, bytes := b.cachedSets(); bytes > 500<<10 || bytes < 200<<10 {
+			t.Errorf("after %s: %d bytes", name, bytes)
 		}
 		return r
 	}
@@ -296,12 +305,8 @@ func TestCacheBounds(t *testing.T) {
 	if r := order("two"); r.Cached {
 		t.Error("there was no room for three")
 	}
-	held, err := ClearCache(b.cfg.Dir)
-	if err != nil || held.Sets == 0 || held.Files == 0 {
-		t.Errorf("cleared %+v %v", held, err)
-	}
-	if use, err := Cached(b.cfg.Dir); err != nil || use != (CacheUse{}) {
-		t.Errorf("after that: %+v %v", use, err)
+	if err := b.clear(); err != nil {
+		t.Error(err)
 	}
 	if r := order("one"); r.Cached {
 		t.Error("it was cleared")
@@ -312,8 +317,8 @@ func TestCacheBounds(t *testing.T) {
 			t.Errorf("without a cache: %+v", r)
 		}
 	}
-	if use, err := Cached(b.cfg.Dir); err != nil || use != (CacheUse{}) {
-		t.Errorf("a store without a cache leaves %+v %v", use, err)
+	if sets, _ := b.cachedSets(); sets != 0 {
+		t.Errorf("a store without a cache leaves %d sets", sets)
 	}
 }
 
@@ -326,7 +331,7 @@ func TestCacheTogether(t *testing.T) {
 		o := b.session("default", fmt.Sprint("s", i), "python", "greet")
 		all.Go(func() {
 			if i == 3 {
-				if _, err := ClearCache(b.cfg.Dir); err != nil {
+				if err := b.clear(); err != nil {
 					t.Error(err)
 				}
 			}
@@ -365,7 +370,7 @@ func BenchmarkCached(b *testing.B) {
 					}
 					times[i] = append(times[i], float64(time.Since(start).Microseconds())/1000)
 				}
-				if _, err := ClearCache(h.cfg.Dir); err != nil {
+				if err := h.clear(); err != nil {
 					b.Fatal(err)
 				}
 			}

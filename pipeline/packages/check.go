@@ -2,7 +2,6 @@ package packages
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -28,7 +27,7 @@ var (
 // Check returns an error unless packages may be asked for: names with optional versions, and for Python extras, such as
 // "requests[socks]>=2.31,<3", "left-pad@1.3.0" or "@types/node@^20". The error is a *backends.Refusal.
 func Check(language string, specs []string) error {
-	if _, ok := tools[language]; !ok {
+	if _, ok := managers[language]; !ok {
 		return backends.Refuse(fmt.Sprintf("packages can't be installed for %q", language), "use python or node")
 	}
 	if len(specs) == 0 || len(specs) > maxPackages {
@@ -36,12 +35,8 @@ func Check(language string, specs []string) error {
 	}
 	for _, spec := range specs {
 		if specName(language, spec) == "" {
-			example := `"requests==2.32.3" or "uvicorn[standard]>=0.30,<1"`
-			if language == "node" {
-				example = `"left-pad@1.3.0" or "@types/node@^20"`
-			}
 			return backends.Refuse(fmt.Sprintf("%q is not a package's name and version", shorten(spec)),
-				"name packages of the registry like ", example, "; options, URLs and paths are not taken")
+				"name packages of the registry like ", managers[language].example, "; options, URLs and paths are not taken")
 		}
 	}
 	return nil
@@ -49,44 +44,26 @@ func Check(language string, specs []string) error {
 
 // specName returns the name in a spec, "" if the spec is malformed.
 func specName(language, spec string) string {
-	pattern := pythonSpec
-	if language == "node" {
-		pattern = nodeSpec
-	}
-	m := pattern().FindStringSubmatch(spec)
+	m := managers[language].spec().FindStringSubmatch(spec)
 	if m == nil || len(spec) > maxSpec || spec[0] == '-' || archive().MatchString(spec) {
 		return ""
 	}
 	return m[1]
 }
 
-// pythonName returns the spelling by which a Python package's name is compared: PEP 503.
-func pythonName(name string) string {
-	return separators().ReplaceAllString(strings.ToLower(name), "-")
-}
-
-// separators matches the characters that PEP 503 treats as one dash.
-var separators = lazy.Regexp(`[-_.]+`)
-
 func shorten(s string) string { return safetext.Clip(s, 80) }
 
-// validName matches the names of namespaces and sessions.
-var validName = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
+// validName matches the names of namespaces, and escaped the characters of those that stand for themselves nowhere or not everywhere.
+var (
+	validName = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
+	escaped   = lazy.Regexp(`^\.|[A-Z]`)
+)
 
-// dirName returns the name of the directory of a namespace or session. Different names have
+// dirName returns the name of the directory of a namespace. Different names have
 // different directories, also on a file system that ignores case.
-func dirName(kind, name string) (string, error) {
-	if !validName().MatchString(name) {
-		return "", backends.Refuse(fmt.Sprintf("%q is not a %s", shorten(name), kind), "use up to 64 letters, digits, dots, dashes and underscores")
+func dirName(namespace string) (string, error) {
+	if !validName().MatchString(namespace) {
+		return "", backends.Refuse(fmt.Sprintf("%q is not a namespace", shorten(namespace)), "use up to 64 letters, digits, dots, dashes and underscores")
 	}
-	var b strings.Builder
-	for i, c := range []byte(name) {
-		switch {
-		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_', c == '.' && i > 0:
-			b.WriteByte(c)
-		default:
-			fmt.Fprintf(&b, "+%02x", c)
-		}
-	}
-	return b.String(), nil
+	return escaped().ReplaceAllStringFunc(namespace, func(c string) string { return fmt.Sprintf("+%02x", c[0]) }), nil
 }

@@ -1,6 +1,7 @@
 package packages
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -64,7 +65,7 @@ func FuzzCheck(f *testing.F) {
 func TestDirName(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range []string{"default", "Team", "team", "TEAM", "..", ".", "...", "a.b", ".a", "a_b", "+41", "con"} {
-		dir, err := dirName("namespace", name)
+		dir, err := dirName(name)
 		if name == "+41" {
 			if err == nil {
 				t.Errorf("%q: no error", name)
@@ -80,39 +81,35 @@ func TestDirName(t *testing.T) {
 
 // TestSaved: a layer is read as it was written, and its hash tells layers apart.
 func TestSaved(t *testing.T) {
-	l := layer{dir: t.TempDir(), packages: []Package{{Name: "a", Version: "1", Hash: "sha256:x", Requested: true}}, files: map[string]file{
-		"a/b.py": {size: 5, exec: true, hash: strings.Repeat("a", 64)}, "with space\n\xff\"": {hash: strings.Repeat("b", 64)}}}
-	hash, err := l.save()
-	if err != nil {
+	l := layer{dir: t.TempDir(), Packages: []Package{{Name: "a", Version: "1", Hash: "sha256:x", Requested: true}}, Files: map[string]file{
+		"a/b.py": {Size: 5, Exec: true, Hash: strings.Repeat("a", 64)}, "with space\n<é\"": {Hash: strings.Repeat("b", 64)}}}
+	if err := errors.Join(os.MkdirAll(l.content(), 0o700), l.save()); err != nil {
 		t.Fatal(err)
 	}
 	got, err := load(l.dir)
-	if err != nil || !reflect.DeepEqual(got, l) {
+	if hash := l.hash(); err != nil || !reflect.DeepEqual(got, l) || got.hash() != hash {
 		t.Errorf("got %+v %v, want %+v", got, err, l)
 	}
-	old := `[{"Name":"a","Version":"1","Hash":"sha256:x","Requested":true}]` // as earlier releases wrote it
-	if err := os.WriteFile(filepath.Join(l.dir, "packages.json"), []byte(old), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := load(l.dir); err != nil || !reflect.DeepEqual(got, l) {
-		t.Errorf("as it was written once: got %+v %v, want %+v", got, err, l)
-	}
-	for _, f := range []file{{size: 6, exec: true, hash: strings.Repeat("a", 64)}, {size: 5, hash: strings.Repeat("a", 64)}, {size: 5, exec: true, hash: strings.Repeat("c", 64)}} {
-		l.files["a/b.py"] = f
-		if _, other := l.list(); other == hash {
+	seen := map[string]bool{l.hash(): true}
+	for _, f := range []file{{6, true, strings.Repeat("a", 64)}, {5, false, strings.Repeat("a", 64)}, {5, true, strings.Repeat("c", 64)}} {
+		if l.Files["a/b.py"] = f; seen[l.hash()] {
 			t.Errorf("%+v makes no difference", f)
 		}
+		seen[l.hash()] = true
 	}
-	for _, line := range []string{"", "x - 1 \"a\"", strings.Repeat("a", 64) + " - 1 \"../a\"", strings.Repeat("a", 64) + " - x \"a\"", strings.Repeat("a", 64) + " - 1 a"} {
-		if _, _, err := parseFile(line); err == nil {
-			t.Errorf("%q: no error", line)
+	for _, text := range []string{"", "[]", `{"Files":{"a":{"Size":"x"}}}`} {
+		if err := os.WriteFile(filepath.Join(l.dir, "layer.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := load(l.dir); err == nil {
+			t.Errorf("%q: no error, but %+v", text, got)
 		}
 	}
 }
 
 func TestOutput(t *testing.T) {
 	var lines []string
-	o := &output{screen: &screen{show: func(l string) { lines = append(lines, l) }, outwards: func(l string) string { return l }}}
+	o := &output{screen: &screen{show: func(l string) { lines = append(lines, l) }, redact: func(l string) string { return l }}}
 	for _, part := range []string{"a\nb", "c\r\n", "\xff", "\nlast"} {
 		o.Write([]byte(part))
 	}

@@ -13,11 +13,11 @@ func TestHostGetsNoSecrets(t *testing.T) {
 	}
 	t.Setenv("SANDBOXMCP_SECRET_TEAM_KEY", "x")
 	t.Setenv("PIP_INDEX_URL", "x")
-	c, err := host{dir: t.TempDir()}.ask(t.Context(), "pip", "sh", "-c", `printf '{"options":{"names":"%s"}}' "$(env | cut -d= -f1 | tr '\n' ' ')"`)
+	c, err := runAsk(t.Context(), t.TempDir(), "sh", "-c", `printf '{"proxy":"%s"}' "$(env | cut -d= -f1 | tr '\n' ' ')"`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := c.Options["names"]; !strings.Contains(text, "PIP_INDEX_URL ") || strings.Contains(text, "SANDBOXMCP_SECRET_") {
+	if text := c.Proxy; !strings.Contains(text, "PIP_INDEX_URL ") || strings.Contains(text, "SANDBOXMCP_SECRET_") {
 		t.Errorf("it gets no environment, or one with secrets: %d bytes", len(text))
 	}
 }

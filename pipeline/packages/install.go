@@ -1,15 +1,20 @@
 package packages
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"os"
-	"slices"
+	"path"
+	"path/filepath"
 	"strings"
+	"time"
+	"unicode/utf8"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
@@ -20,9 +25,6 @@ import (
 // that is malformed or can't be contained is a *backends.Refusal.
 func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 	if err := Check(o.Language, o.Packages); err != nil {
-		return Receipt{}, err
-	}
-	if _, err := dirName("namespace", o.Namespace); err != nil {
 		return Receipt{}, err
 	}
 	ctx, end, err := s.begin(ctx)
@@ -38,12 +40,8 @@ func (s *Store) Install(ctx context.Context, o Order) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	cache, err := s.cache(set)
-	if err != nil {
-		return Receipt{}, err
-	}
-	defer cache.trim()
-	j := job{store: s, order: o, kind: kind, tool: tools[o.Language], set: set, cache: cache}
+	j := job{s, o, kind, set, cache{filepath.Join(s.cfg.Dir, "cache"), s.cfg.CacheBytes, set.account}}
+	defer j.cache.trim()
 	if o.Session != "" {
 		return j.intoSession(ctx)
 	}
@@ -55,42 +53,38 @@ type job struct {
 	store *Store
 	order Order
 	kind  string
-	tool  tool
 	set   settings
 	cache cache
 }
 
-// intoNamespace installs into a new generation of the namespace's layer, under its lock.
+// intoNamespace installs into a new layer of the namespace, under the lock of its layers.
 func (j *job) intoNamespace(ctx context.Context) (Receipt, error) {
-	sh, err := j.store.layersOf(j.order.Namespace, j.kind)
+	in, err := j.store.layersOf(j.order.Namespace, j.kind)
 	if err != nil {
 		return Receipt{}, err
 	}
-	held, err := sh.own(ctx)
+	lock, err := statefile.LockFile(ctx, in.join("lock"), false, installTime)
 	if err != nil {
 		return Receipt{}, fmt.Errorf("wait for the namespace's packages: %w", err)
 	}
-	defer held.Close()
-	base := layer{files: map[string]file{}}
-	name, err := sh.current()
-	if err == nil && name != "" {
-		base, err = load(sh.join(name))
-	}
+	defer lock.Close()
+	base, held, err := in.base()
+	held.Close() // of nil, too: what is current stays so until we change it
 	if err != nil {
 		return Receipt{}, err
 	}
-	stage, err := sh.stage()
-	if err != nil {
-		return Receipt{}, err
-	}
-	defer os.RemoveAll(stage)
-	return j.carryOut(ctx, base, stage, func(next layer, retained, _ map[string]file, b *builder) (string, error) {
-		if err := b.link(base.content(), retained); err != nil {
+	return j.carryOut(ctx, base, in, func(next layer, fresh map[string]file) (string, error) {
+		retained := maps.Clone(next.Files)
+		maps.DeleteFunc(retained, func(name string, _ file) bool { _, is := fresh[name]; return is })
+		if err := next.link(base, retained); err != nil {
 			return "", fmt.Errorf("keep what was installed before: %w", err)
 		}
-		return sh.publish(next)
+		return in.publish(next)
 	})
 }
+
+// installTime is longer than any install, whose own time ends its waiting.
+const installTime = 24 * time.Hour
 
 // intoSession installs into the session's layer. It waits for other installs, and ends with errDropped if the session ends.
 func (j *job) intoSession(ctx context.Context) (Receipt, error) {
@@ -101,7 +95,7 @@ func (j *job) intoSession(ctx context.Context) (Receipt, error) {
 	if ses.kind != j.kind {
 		return Receipt{}, fmt.Errorf("the session was opened for the packages of %s, and new sandboxes have %s: open a new session", ses.kind, j.kind)
 	}
-	ctx, stop := until(ctx, ses.dropped, errDropped)
+	ctx, stop := until(ctx, ses.open)
 	defer stop()
 	select {
 	case ses.busy <- struct{}{}:
@@ -112,166 +106,104 @@ func (j *job) intoSession(ctx context.Context) (Receipt, error) {
 	if ctx.Err() != nil {
 		return Receipt{}, context.Cause(ctx)
 	}
-	live, err := load(ses.dir)
+	live, err := load(ses.layer.dir)
 	if err != nil {
 		return Receipt{}, err
 	}
-	stage, err := os.MkdirTemp(ses.dir, stagePrefix)
-	if err != nil {
-		return Receipt{}, err
-	}
-	defer os.RemoveAll(stage)
-	return j.carryOut(ctx, live, stage, func(next layer, _, fresh map[string]file, b *builder) (string, error) {
-		if err := renew(live, b.root, next, fresh); err != nil {
+	return j.carryOut(ctx, live, j.store.sessionLayers(), func(next layer, fresh map[string]file) (string, error) {
+		if err := renew(live, next, fresh); err != nil {
 			return "", fmt.Errorf("change the session's packages: %w", err)
 		}
 		next.dir = live.dir
-		return next.save()
+		return next.hash(), next.save()
 	})
 }
 
-// errDropped is the cause of an install's end if its session ends first.
-var errDropped = errors.New("the session is closed")
+// put shows the new layer next, in which the fresh files are, and returns its hash.
+type put func(next layer, fresh map[string]file) (hash string, err error)
 
-// put makes the layer next of the fresh files, which are below b's root, and the retained ones,
-// which are in the layer before. It returns the layer's hash.
-type put func(next layer, retained, fresh map[string]file, b *builder) (string, error)
-
-// carryOut runs the package manager, collects the installed files into stage, and calls put to make the new layer. A layer
-// that would be larger than MaxBytes is refused.
-func (j *job) carryOut(ctx context.Context, base layer, stage string, put put) (Receipt, error) {
-	next := layer{dir: stage}
-	b, err := newBuilder(next.content())
+// carryOut puts the files of an order into a new layer, and calls put to show them together with those of the layer before that stay. A
+// layer that would be larger than MaxBytes is refused.
+func (j *job) carryOut(ctx context.Context, base layer, in layers, put put) (Receipt, error) {
+	next, held, err := in.add(managers[j.order.Language].directory)
 	if err != nil {
 		return Receipt{}, err
 	}
-	receipt, h, err := j.obtain(ctx, base, stage, b)
+	defer in.prune() // of it, too, unless it is current then
+	defer held.Close()
+	receipt, h, err := j.obtain(ctx, base, next)
 	if err != nil || receipt.ExitCode != 0 {
 		return receipt, err
 	}
-	retained, err := j.tool.retained(base, h.files)
-	if err != nil {
-		return receipt, err
-	}
-	next.packages, next.files = h.all, maps.Clone(retained)
-	maps.Copy(next.files, h.files)
-	if next.bytes() > j.store.cfg.MaxBytes {
-		return receipt, tooLarge(j.store.cfg.MaxBytes)
-	}
-	for _, dir := range j.tool.directories() {
-		if err := b.mkdir(dir); err != nil {
-			return receipt, err
+	next.Packages = h.Packages
+	if !h.Whole {
+		maps.Copy(next.Files, base.Files)
+		for _, name := range h.Stale {
+			delete(next.Files, name)
 		}
 	}
-	if ctx.Err() != nil {
-		return receipt, context.Cause(ctx)
+	maps.Copy(next.Files, h.files)
+	if next.bytes() > j.store.cfg.MaxBytes {
+		return receipt, errTooLarge
 	}
-	if receipt.Layer, err = put(next, retained, h.files, b); err != nil {
+	if receipt.Layer, err = put(next, h.files); err != nil {
 		return receipt, err
 	}
-	receipt.Packages = h.brought
+	receipt.Packages = h.Brought
 	return receipt, nil
 }
 
-// obtain puts the files of an order into b. If the same was ordered before, the package manager only finds out what there is to install, and
-// the cache may have that already. What install scripts may have changed is not kept: they see more than the files of one package. Nor is what
-// came of directories of this host, as nobody outside sees which of their files the package manager reads.
-func (j *job) obtain(ctx context.Context, base layer, stage string, b *builder) (Receipt, harvest, error) {
-	cache, works := j.cache, ""
-	if cache.max == 0 || j.store.cfg.Scripts || len(j.set.mounts) > 0 {
-		return j.run(ctx, base, stage, b)
-	}
-	if j.order.Language == "node" { // npm works on the layer
-		_, works = base.list()
-	}
-	order := cache.name(append(slices.Sorted(slices.Values(j.order.Packages)), j.kind, works)...)
-	key := func(h harvest) string {
-		list, _ := json.Marshal(h.brought)
-		return cache.name(string(list), string(h.lock))
-	}
-	var asked []egress.Record
-	if len(cache.sets(order, "*")) > 0 {
-		receipt, h, err := j.run(ctx, base, stage, nil)
-		if err != nil || receipt.ExitCode != 0 {
-			return receipt, h, err
-		}
-		if h.files = cache.take(order, key(h), b); h.files != nil {
-			receipt.Cached = true
-			receipt.Stdout += "sandboxmcp: the same was installed before, and is taken from the cache\n"
-			return receipt, h, nil
-		}
-		asked = receipt.Hosts
-	}
-	receipt, h, err := j.run(ctx, base, stage, b)
-	receipt.Hosts = append(asked, receipt.Hosts...)
-	if err == nil && receipt.ExitCode == 0 && h.pure() {
-		cache.addSet(order, key(h), stage, b, h.files)
-	}
-	return receipt, h, err
+// errTooLarge is the error for files of more than MaxBytes.
+var errTooLarge = backends.Refuse("the packages would be larger together than packages.max_mb allows",
+	"ask for smaller ones, or ", remedy.Raise.With("packages.max_mb"))
+
+// harvest is what an install left in its workspace.
+type harvest struct {
+	report
+	files map[string]file // that were put into the layer
+	pure  bool            // they depend on nothing but the files of the packages that the report says were brought
 }
 
-// tooLarge returns the refusal of a layer of more than max bytes.
-func tooLarge(max int64) error {
-	return backends.Refuse(fmt.Sprintf("the packages would be larger than %d MiB together", max>>20), "ask for smaller ones, or ", remedy.Raise.With("packages.max_mb"))
-}
-
-// run runs the package manager in a sandbox, and collects the files that it left there. Without a builder it installs nothing.
-func (j *job) run(ctx context.Context, base layer, stage string, b *builder) (Receipt, harvest, error) {
-	o := j.order
-	r, err := j.tool.plan(o, base, j.set, j.store.cfg.Scripts, b == nil)
+// run runs the package manager in a sandbox, and collects the files that it left there. A dry run installs nothing.
+func (j *job) run(ctx context.Context, base, next layer, dry bool) (Receipt, harvest, error) {
+	o, m := j.order, managers[j.order.Language]
+	task, mounts := j.plan(base, dry)
+	show := &screen{show: o.Progress}
+	registries, err := newRegistries(j.set, o.Egress.Dialer, o.Language == "python", j.store.cfg.Scripts, 2*j.store.cfg.MaxBytes, show)
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}
-	sites, err := newSites(j.set, o.Egress.Dialer, 2*j.store.cfg.MaxBytes, j.cache, stage)
-	if err != nil {
-		return Receipt{}, harvest{}, err
-	}
-	defer sites.secrets.Close()
-	relay, err := sites.relay()
-	if err != nil {
-		return Receipt{}, harvest{}, err
-	}
+	defer registries.secrets.Close()
 	sandbox, err := o.Backend.Start(ctx, backends.Spec{ID: o.ID, Language: o.Language, Profile: o.Profile, Require: o.Require,
-		Limits: j.store.limits(o.Limits), Mounts: r.mounts, Gateway: []int{proxyPort}, Trust: relay.Authority()})
+		Limits: j.store.limits(o.Limits), Mounts: mounts, Gateway: []int{proxyPort}, Trust: registries.relay.Authority()})
 	if err != nil {
 		return Receipt{}, harvest{}, err
 	}
 	defer sandbox.Close()
-	show := &screen{show: o.Progress, outwards: sites.secrets.Redact}
-	if o.Progress != nil && o.Language == "node" { // pip says it by itself
-		sites.fetched = func(file, host string) { show.line("fetched " + file + " from " + host) }
-	}
+	show.redact = registries.secrets.Redact
 	c := o.Egress
-	c.Proxy, c.Decide, c.Dial, c.Relay = true, sites.decide, sites.dial, relay
+	c.Proxy, c.Decide, c.Dial, c.Relay = true, registries.decide, registries.dial, registries.relay
 	gateway := egress.Open(c, egress.Sockets(sandbox.Gateway()))
 	defer gateway.Close()
-	for name, content := range r.files {
-		if err := sandbox.Files().Put(name, 0o644, strings.NewReader(content)); err != nil {
-			return Receipt{}, harvest{}, fmt.Errorf("prepare the install: %w", err)
-		}
+	if err := sandbox.Files().Put(taskFile, 0o644, bytes.NewReader(task)); err != nil {
+		return Receipt{}, harvest{}, fmt.Errorf("prepare the install: %w", err)
 	}
-	receipt, err := j.exec(ctx, sandbox, r, show, sites)
+	receipt, err := j.exec(ctx, sandbox, m.install, show, registries)
 	gateway.Close()
 	receipt.Hosts = gateway.Take()
 	if err != nil || receipt.ExitCode != 0 {
 		return receipt, harvest{}, err
 	}
-	h, err := collect(ctx, sandbox.Files(), b, j.store.cfg.MaxBytes)
-	if errors.Is(err, errTooLarge) {
-		err = tooLarge(j.store.cfg.MaxBytes)
-	}
-	if err == nil {
-		h.received, h.unknown = sites.received, sites.unknown
-		h.all, h.brought, err = j.tool.read(o, base, h)
-	}
+	h, err := collect(ctx, sandbox.Files(), next, dry, j.store.cfg.MaxBytes)
+	h.pure = registries.onlyReceived(h.Brought)
 	return receipt, h, err
 }
 
-// exec runs the plan's command. A failure of the package manager is in the receipt, with hints at the end of Stderr; a
+// exec runs the command that installs. A failure of the package manager is in the receipt, with hints at the end of Stderr; a
 // missing package manager is an error.
-func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r installPlan, show *screen, sites *sites) (Receipt, error) {
+func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, command []string, show *screen, registries *registries) (Receipt, error) {
 	stdout, stderr := &output{screen: show}, &output{screen: show}
-	result, err := sandbox.Exec(ctx, backends.Command{Args: r.command, Dir: "/tmp", Env: r.env}, backends.Streams{Stdout: stdout, Stderr: stderr})
+	result, err := sandbox.Exec(ctx, backends.Command{Args: command, Dir: "/tmp"}, backends.Streams{Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -285,12 +217,68 @@ func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, r installPlan,
 		return receipt, missing(j.order.Backend.Name(), j.order.Language)
 	}
 	receipt.ExitCode = max(receipt.ExitCode, 1) // also when a limit ended it
-	hints := sites.troubled()
-	if hint := r.hint(receipt.Stdout + receipt.Stderr); hint != "" && len(hints) == 0 {
+	hints := registries.troubles
+	if hint := j.hint(receipt.Stdout + receipt.Stderr); hint != "" && len(hints) == 0 {
 		hints = []string{hint}
 	}
 	for _, hint := range hints {
 		receipt.Stderr += "sandboxmcp: " + show.line(hint) + "\n"
 	}
 	return receipt, nil
+}
+
+// hint returns a remedy for a failure of pip, "" if none is clear.
+func (j *job) hint(output string) string {
+	switch {
+	case j.order.Language != "python":
+	case strings.Contains(output, "constraint"):
+		return "packages that were installed before keep their versions; name those that may change in the same request"
+	case !j.store.cfg.Scripts && strings.Contains(output, "No matching distribution"):
+		return "only wheels are installed: building a source package would run its code, which packages.scripts in the operator's configuration would allow"
+	}
+	return ""
+}
+
+// collect copies the installed files out of the sandbox: regular files below target, of at most max bytes in total. All else
+// that an install script made is left out. Of a dry run only the report is read.
+func collect(ctx context.Context, from backends.Files, to layer, dry bool, max int64) (harvest, error) {
+	h := harvest{files: map[string]file{}}
+	_, err := from.Each(ctx, func(f backends.File) error {
+		name, inside := strings.CutPrefix(f.Name, target+"/")
+		switch {
+		case f.Name == reportFile:
+			return h.read(f)
+		case dry, !inside, name == "node_modules/.package-lock.json": // by whose times npm would know that its notes are out of date
+			return nil
+		case !filepath.IsLocal(name) || path.Clean(name) != name || !utf8.ValidString(name):
+			return fmt.Errorf("the name %q can't be a layer's", name)
+		}
+		r, err := f.Open()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		one, err := to.copy(filepath.FromSlash(name), f.Mode&0o100 != 0, r, max)
+		if err != nil {
+			return fmt.Errorf("%s: %w", shorten(name), err)
+		}
+		max -= one.Size
+		h.files[name] = one
+		return nil
+	})
+	if err != nil {
+		return harvest{}, fmt.Errorf("collect what was installed: %w", err)
+	}
+	return h, nil
+}
+
+// read reads the report, of at most 64 MiB.
+func (h *harvest) read(f backends.File) error {
+	r, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, 64<<20))
+	return cmp.Or(err, json.Unmarshal(b, &h.report))
 }

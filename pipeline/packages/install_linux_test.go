@@ -58,7 +58,7 @@ func TestPython(t *testing.T) {
 			if !slices.Contains(lines, "Successfully installed greet-1.0 tone-1.0") || !strings.Contains(r.Stdout, "Successfully installed") {
 				t.Errorf("progress %q, stdout %q", lines, r.Stdout)
 			}
-			if len(r.Hosts) != 2 || !r.Hosts[0].Allowed || r.Hosts[0].Name != "127.0.0.1" || r.Hosts[1].Name != "localhost" || r.Hosts[1].Count != 2 || r.Hosts[1].Received < 1000 {
+			if len(r.Hosts) != 2 || !r.Hosts[0].Allowed || r.Hosts[0].Name != "127.0.0.1" || r.Hosts[1].Name != "localhost" || r.Hosts[1].Count < 2 || r.Hosts[1].Received < 1000 {
 				t.Errorf("hosts: %+v", r.Hosts)
 			}
 			if missing := lacking(r.Result.Contained); missing != nil || r.Result.Ended != backends.EndedOK {
@@ -155,8 +155,9 @@ func TestFailures(t *testing.T) {
 	b.source("built", "1.0", map[string]string{"setup.py": "open('/tmp/ran', 'w'); from setuptools import setup; setup(name='built', version='1.0')", "PKG-INFO": "Metadata-Version: 1.0\nName: built\nVersion: 1.0\n"})
 	b.sums["forged@1.0.0"] = "sha512-" + strings.Repeat("A", 86) + "=="
 	b.node("forged", "1.0.0", map[string]string{"index.js": ""}, nil)
-	b.node("direct", "1.0.0", map[string]string{"index.js": ""}, map[string]any{"dependencies": map[string]string{"x": b.fileURL("/npm/tone/-/1.0.0.tgz")}})
+	b.node("direct", "1.0.0", map[string]string{"index.js": ""}, map[string]any{"dependencies": map[string]string{"x": "http://elsewhere.example/x.tgz"}})
 	b.wheel("direct", "1.0", map[string]string{"direct.py": ""}, "x @ http://elsewhere.example/x-1.0-py3-none-any.whl")
+	b.wheel("sneaky", "1.0", map[string]string{"sneaky.py": ""}, "built @ "+b.fileURL("/wheels/built-1.0.tar.gz"))
 	for _, language := range []string{"python", "node"} {
 		b.install(b.order(language, "greet"))
 	}
@@ -167,6 +168,7 @@ func TestFailures(t *testing.T) {
 		{"wrong hash", "python", "forged", "HASHES"},
 		{"needs to be built", "python", "built", "only wheels are installed"},
 		{"file from elsewhere", "python", "direct", "403"},
+		{"needs to be built, from an address", "python", "sneaky", "only wheels are fetched"},
 		{"unknown version", "node", "greet@9", "ETARGET"},
 		{"wrong hash", "node", "forged", "EINTEGRITY"},
 		{"file from elsewhere", "node", "direct", "E403"},
@@ -189,9 +191,16 @@ func TestFailures(t *testing.T) {
 // clean checks that nothing half-done lies in a store.
 func clean(t *testing.T, dir string) {
 	t.Helper()
-	for _, pattern := range []string{"namespaces/*/*/" + stagePrefix + "*", "namespaces/*/*/.new*", "sessions/*/" + stagePrefix + "*"} {
+	for _, pattern := range []string{"namespaces/*/*/.new*", "sessions/.new*", "cache/.new*"} {
 		if left, _ := filepath.Glob(filepath.Join(dir, pattern)); left != nil {
 			t.Errorf("left behind: %v", left)
+		}
+	}
+	made, _ := filepath.Glob(filepath.Join(dir, "namespaces/*/*/"+layerPrefix+"*"))
+	sessions, _ := filepath.Glob(filepath.Join(dir, "sessions/"+layerPrefix+"*"))
+	for _, l := range append(made, sessions...) {
+		if _, err := load(l); err != nil {
+			t.Errorf("left behind: %v", err)
 		}
 	}
 }

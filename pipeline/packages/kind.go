@@ -4,28 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
-
-var (
-	//go:embed kind.py
-	pythonKind string
-	//go:embed kind.js
-	nodeKind string
-)
-
-// askKind are the commands that print an interpreter's part of its kind, by language.
-var askKind = map[string][]string{
-	"python": {"python", "-I", "-S", "-c", pythonKind},
-	"node":   {"node", "-e", nodeKind},
-}
 
 // ownBackend is the backend that runs the interpreters of this host, and so may share their package manager's
 // configuration by path. All others have those of an image.
@@ -69,7 +54,7 @@ func (s *Store) freshKind(ctx context.Context, b backends.Backend, language stri
 // kindName matches kinds that may be a directory's name: a part of it is the interpreter's own output.
 var kindName = lazy.Regexp(`^(python[0-9]+\.[0-9]+|node[0-9]+)-[A-Za-z0-9_.-]{1,100}$`)
 
-// askInside returns the output of the language's command of askKind, from a new sandbox without any other code.
+// askInside returns what the language's command for its kind prints, from a new sandbox without any other code.
 func askInside(ctx context.Context, b backends.Backend, language string) (string, error) {
 	sandbox, err := b.Start(ctx, backends.Spec{ID: rand.Text(), Language: language, Limits: backends.Limits{Wall: askTime}})
 	if err != nil {
@@ -77,7 +62,7 @@ func askInside(ctx context.Context, b backends.Backend, language string) (string
 	}
 	defer sandbox.Close()
 	var out, trouble bytes.Buffer
-	result, err := sandbox.Exec(ctx, backends.Command{Args: askKind[language], Dir: "/tmp"}, backends.Streams{Stdout: &out, Stderr: &trouble})
+	result, err := sandbox.Exec(ctx, backends.Command{Args: managers[language].kind, Dir: "/tmp"}, backends.Streams{Stdout: &out, Stderr: &trouble})
 	switch {
 	case err != nil:
 		return "", err
@@ -87,23 +72,6 @@ func askInside(ctx context.Context, b backends.Backend, language string) (string
 		return "", fmt.Errorf("it ended with %s %d: %s", result.Ended, result.ExitCode, shorten(strings.TrimSpace(trouble.String())))
 	}
 	return strings.TrimSpace(out.String()), nil
-}
-
-// stocked reports whether a namespace's directory has a layer of a language, for any interpreter.
-func stocked(dir, language string) bool {
-	any, _ := filepath.Glob(filepath.Join(dir, language+"*", "current"))
-	return len(any) > 0
-}
-
-// hostRuntime returns the path of the interpreter, if that is of this host: the package manager that people configure
-// may be beside it. "" stands for the PATH. An image's name for its interpreter means nothing here, and must not choose
-// a program of this host.
-func hostRuntime(ctx context.Context, b backends.Backend, language string) (string, error) {
-	if b.Name() != ownBackend {
-		return "", nil
-	}
-	r, err := probed(ctx, b, language)
-	return r.Path, err
 }
 
 // probed returns a backend's description of a language's interpreter. A missing interpreter is a *backends.Refusal.

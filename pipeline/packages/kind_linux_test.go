@@ -169,13 +169,15 @@ func TestKindReportedByTheImage(t *testing.T) {
 
 // TestNotInImage: an image without a package manager is told from a host without one.
 func TestNotInImage(t *testing.T) {
+	s := openStore(t)
+	t.Setenv("PATH", "")
 	for language, program := range map[string]string{"python": "pip", "node": "npm"} {
 		var refusal *backends.Refusal
 		if err := missing("docker", language); !errors.As(err, &refusal) ||
 			!strings.Contains(refusal.Reason, "the image that docker has for "+language+" comes without "+program) || !strings.Contains(refusal.Remedy.String(), "sandboxmcp image build "+language) {
 			t.Errorf("%s: got %v", language, err)
 		}
-		if err := (host{}).lacks(language); !strings.Contains(err.Error(), program+" is not on this host") {
+		if _, err := s.ask(t.Context(), language, ""); err == nil || !strings.Contains(err.Error(), program+" is not on this host") {
 			t.Errorf("%s: got %v", language, err)
 		}
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-func (b *bench) generations() int {
-	all, _ := filepath.Glob(filepath.Join(b.cfg.Dir, "namespaces/*/*", generationPrefix+"*"))
+func (b *bench) layers() int {
+	all, _ := filepath.Glob(filepath.Join(b.cfg.Dir, "namespaces/*/*", layerPrefix+"*"))
 	return len(all)
 }
 
-// TestHeld: a sandbox keeps the generation it started with, and that goes when nobody has it any more.
+// TestHeld: a sandbox keeps the layer it started with, and that goes when nobody has it any more.
 func TestHeld(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)
@@ -33,14 +33,14 @@ func TestHeld(t *testing.T) {
 	if got := other.run("default", "python", pyHello); got != "hello two, friend" {
 		t.Errorf("a new one says %q", got)
 	}
-	if n := b.generations(); n != 2 {
-		t.Errorf("%d generations while the old one is held", n)
+	if n := b.layers(); n != 2 {
+		t.Errorf("%d layers while the old one is held", n)
 	}
 	running.Close()
 	v.Release()
 	v.Release()
-	if n := b.generations(); n != 1 {
-		t.Errorf("%d generations after it was released", n)
+	if n := b.layers(); n != 1 {
+		t.Errorf("%d layers after it was released", n)
 	}
 }
 
@@ -132,13 +132,13 @@ func TestDropped(t *testing.T) {
 	if err := <-ended; !errors.Is(err, errDropped) {
 		t.Errorf("the install ended with %v", err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(b.sessionsDir(), "*", "s?")); len(left) != 1 {
+	if left, _ := filepath.Glob(b.sessionLayers().join("*")); len(left) != 1 {
 		t.Errorf("left: %v", left)
 	}
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	if left, _ := os.ReadDir(b.sessionsDir()); len(left) != 0 {
+	if left, _ := os.ReadDir(string(b.sessionLayers())); len(left) != 0 {
 		t.Errorf("left after the store was closed: %v", left)
 	}
 	if _, err := b.Install(t.Context(), b.order("python", "greet")); !errors.Is(err, errClosed) {
@@ -146,13 +146,48 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// TestSweepSpares: however many servers begin and sweep at once, each has a directory that is locked, and stays.
+// TestSweepSpares: however many servers begin and sweep at once, each layer that is being made has a lock, and stays.
 func TestSweepSpares(t *testing.T) {
-	dir := t.TempDir()
-	first, err := Open(Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
+	in := layers(t.TempDir())
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					in.prune()
+				}
+			}
+		})
 	}
+	for range 500 {
+		l, held, err := in.add("node_modules")
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.prune()
+		if _, err := os.Stat(filepath.Join(l.content(), "node_modules")); err != nil {
+			t.Error(err)
+		}
+		if f, err := lock(filepath.Join(l.dir, "lock"), true); f != nil || err != nil {
+			t.Errorf("the lock of %s: %v %v", l.dir, f, err)
+		}
+		held.Close()
+	}
+	close(over)
+	all.Wait()
+	in.prune() // of two at once, one may leave a directory to the next
+	if left, _ := os.ReadDir(string(in)); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestPublished: a layer stays from when it is made until another one is current, however often others sweep meanwhile.
+func TestPublished(t *testing.T) {
+	in := layers(t.TempDir())
 	over := make(chan struct{})
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -161,34 +196,31 @@ func TestSweepSpares(t *testing.T) {
 			case <-over:
 				return
 			default:
-				first.sweepSessions()
+				in.prune()
 			}
 		}
 	})
-	for range 200 {
-		s, err := Open(Config{Dir: dir})
+	for range 100 {
+		l, held, err := in.add(".")
+		if err == nil {
+			_, err = in.publish(l)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		home, err := s.home()
-		if err != nil {
-			t.Fatal(err)
-		}
-		first.sweepSessions()
-		if again, err := s.home(); again != home || err != nil {
-			t.Errorf("%s, then %s, %v", home, again, err)
-		}
-		if f, err := lock(filepath.Join(home, "lock"), true, false); f != nil || err != nil {
-			t.Errorf("the lock of %s: %v %v", home, f, err)
-		}
-		if err := s.Close(); err != nil {
+		held.Close()
+		if got, _, f, err := in.hold(); f == nil || err != nil || got.dir != l.dir {
+			t.Errorf("got %v %v %v, want %s", got, f, err, l.dir)
+		} else if _, err := load(got.dir); err != nil {
 			t.Error(err)
+		} else {
+			f.Close()
 		}
 	}
 	close(over)
 	all.Wait()
-	first.sweepSessions() // of two at once, one may leave a directory to the next
-	if left, _ := os.ReadDir(first.sessionsDir()); len(left) != 0 {
+	in.prune()
+	if left, _ := filepath.Glob(in.join(layerPrefix + "*")); len(left) != 1 {
 		t.Errorf("left: %v", left)
 	}
 }
@@ -223,16 +255,16 @@ func TestKilled(t *testing.T) {
 	if got := b.run("default", "python", pyHello); got != "hello one, friend" {
 		t.Errorf("got %q", got)
 	}
-	if left, _ := os.ReadDir(b.sessionsDir()); len(left) != 1 {
+	if left, _ := os.ReadDir(string(b.sessionLayers())); len(left) != 1 {
 		t.Errorf("the server that was killed had a session: %v", left)
 	}
 	next := benchWith(t, Config{Dir: b.cfg.Dir}, b.registry)
-	if left, _ := os.ReadDir(b.sessionsDir()); len(left) != 0 {
+	if left, _ := os.ReadDir(string(b.sessionLayers())); len(left) != 0 {
 		t.Errorf("left after the next server's start: %v", left)
 	}
 	clean(t, b.cfg.Dir)
-	if use, err := Cached(b.cfg.Dir); err != nil || use.Files != 2 || use.Sets != 1 {
-		t.Errorf("cached: %+v %v, want greet and tone, and not what came only in part", use, err)
+	if sets, _ := b.cachedSets(); sets != 1 {
+		t.Errorf("%d sets are cached, want greet with tone, and not what came only in part", sets)
 	}
 	next.install(next.order("python", "loud"))
 	if got := next.run("default", "python", pyHello+"; import loud"); got != "hello one, friend" {
@@ -253,7 +285,7 @@ func TestTooLarge(t *testing.T) {
 		if err == nil && r.ExitCode == 0 {
 			t.Errorf("%s was installed", name)
 		}
-		if name == "other" && (err == nil || !strings.Contains(err.Error(), "larger than 1 MiB")) {
+		if name == "other" && (err == nil || !strings.Contains(err.Error(), "larger together than packages.max_mb")) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

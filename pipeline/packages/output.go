@@ -1,7 +1,6 @@
 package packages
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,14 +16,14 @@ const maxLine = 16 << 10
 
 // screen shows a package manager's output, line by line, once its secrets are taken out. It may be used by both outputs at the same time.
 type screen struct {
-	mu       sync.Mutex
-	show     func(line string) // may be nil
-	outwards func(line string) string
+	mu     sync.Mutex
+	show   func(line string) // may be nil
+	redact func(line string) string
 }
 
 // line shows a line as valid UTF-8, and returns it.
 func (s *screen) line(text string) string {
-	text = s.outwards(strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\r"))
+	text = s.redact(strings.TrimRight(strings.ToValidUTF8(text, "\uFFFD"), "\r"))
 	if s.show != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -43,23 +42,21 @@ type output struct {
 
 // Write implements [io.Writer].
 func (o *output) Write(b []byte) (int, error) {
-	o.part = append(o.part, b...)
-	for len(o.part) > 0 {
-		end, next := maxLine, maxLine
-		if i := bytes.IndexByte(o.part[:min(len(o.part), maxLine)], '\n'); i >= 0 {
-			end, next = i, i+1
-		} else if len(o.part) < maxLine {
-			break
+	for _, c := range b {
+		if c == '\n' || len(o.part) == maxLine {
+			o.add()
 		}
-		o.add(o.part[:end])
-		o.part = o.part[next:]
+		if c != '\n' {
+			o.part = append(o.part, c)
+		}
 	}
 	return len(b), nil
 }
 
 // add adds a line.
-func (o *output) add(line []byte) {
-	o.text = append(o.text, o.screen.line(string(line))+"\n"...)
+func (o *output) add() {
+	o.text = append(o.text, o.screen.line(string(o.part))+"\n"...)
+	o.part = o.part[:0]
 	if len(o.text) > 2*maxOutput { // seldom, as it copies
 		o.shorten()
 	}
@@ -76,8 +73,7 @@ func (o *output) shorten() {
 // String returns the text, with a note of what is left out. It is called at the end of the stream.
 func (o *output) String() string {
 	if len(o.part) > 0 {
-		o.add(o.part)
-		o.part = nil
+		o.add()
 	}
 	if o.shorten(); o.cut == 0 {
 		return string(o.text)

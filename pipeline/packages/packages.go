@@ -2,9 +2,12 @@
 //
 // A namespace has one layer for each kind of interpreter, of this host or of an image: a directory that runs see and
 // can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a gateway to the configured
-// registries that lets nothing but requests for files pass, then puts the new files beside those of the layer, in a new generation, and switches to that at once.
-// Sandboxes that run keep the generation they started with, which lives as long as it is held. What was fetched and unpacked is cached, for installs
-// of all namespaces and sessions.
+// registries that lets nothing but requests for files pass, then puts the new files beside those of the layer that there is, in a new one, and
+// switches to that at once. Sandboxes that run keep the layer they started with, which lives as long as it is held. What was unpacked is cached,
+// for installs of all namespaces and sessions. Two scripts for each language know its package manager: one says what it is configured with, on
+// this host, and one installs, in the sandbox.
+//
+// The order of the files is packages, install, cache, session, layers, layer, kind, manager, registries, settings, output, check.
 package packages
 
 import (
@@ -35,7 +38,7 @@ type Config struct {
 	Scripts bool
 	// MaxBytes bounds the files of one layer; 0 is 2 GiB.
 	MaxBytes int64
-	// CacheBytes bounds what is kept of what was fetched and unpacked, for later installs; 0 is
+	// CacheBytes bounds what is kept of what was unpacked, for later installs; 0 is
 	// DefaultCacheBytes, and what is negative keeps nothing.
 	CacheBytes int64
 }
@@ -51,16 +54,15 @@ var errClosed = errors.New("the package store is closed")
 
 // Store keeps layers. All methods may be called concurrently.
 type Store struct {
-	cfg     Config
-	asked   lazy.Answers[settings] // of the package managers, by language and backend
-	kinds   lazy.Answers[string]   // by backend and language
-	closing chan struct{}          // ends installs
-	work    sync.WaitGroup
+	cfg   Config
+	asked lazy.Answers[settings] // of the package managers, by language and backend
+	kinds lazy.Answers[string]   // by backend and language
+	open  context.Context        // ends with errClosed, and installs with it
+	end   context.CancelCauseFunc
+	work  sync.WaitGroup
 
 	mu       sync.Mutex
-	closed   bool
 	sessions map[string]*session
-	held     *os.File // the lock of their directory, nil before there was one
 }
 
 // Open makes the directory, accessible to this user only, and removes the files of killed servers from it.
@@ -70,33 +72,24 @@ func Open(c Config) (*Store, error) {
 	}
 	c.MaxBytes = cmp.Or(max(c.MaxBytes, 0), DefaultMaxBytes)
 	c.CacheBytes = max(cmp.Or(c.CacheBytes, DefaultCacheBytes), 0)
-	s := &Store{cfg: c, closing: make(chan struct{}), sessions: map[string]*session{}}
-	for _, dir := range []string{c.Dir, s.namespaces(), s.sessionsDir()} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, fmt.Errorf("open package store: %w", err)
-		}
-	}
+	s := &Store{cfg: c, sessions: map[string]*session{}}
+	s.open, s.end = context.WithCancelCause(context.Background())
 	// It holds code that programs will import: nobody else may write there.
-	if err := os.Chmod(c.Dir, 0o700); err != nil {
+	if err := cmp.Or(os.MkdirAll(c.Dir, 0o700), os.Chmod(c.Dir, 0o700)); err != nil {
 		return nil, fmt.Errorf("open package store: %w", err)
 	}
-	s.sweep()
+	directories, _ := filepath.Glob(filepath.Join(c.Dir, "namespaces", "*", "*"))
+	for _, dir := range append(directories, string(s.sessionLayers())) {
+		layers(dir).prune()
+	}
 	return s, nil
 }
-
-func (s *Store) namespaces() string  { return filepath.Join(s.cfg.Dir, "namespaces") }
-func (s *Store) sessionsDir() string { return filepath.Join(s.cfg.Dir, "sessions") }
 
 // Close ends installs that run, and removes the directories of sessions. Views that are still held
 // stay valid; layers stay for the next server.
 func (s *Store) Close() error {
 	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
-	s.closed = true
-	close(s.closing)
+	s.end(errClosed)
 	s.mu.Unlock()
 	s.work.Wait()
 	s.mu.Lock()
@@ -106,10 +99,6 @@ func (s *Store) Close() error {
 	for _, id := range open {
 		err = errors.Join(err, s.DropSession(id))
 	}
-	if s.held != nil {
-		s.held.Close()
-		s.sweepSessions()
-	}
 	return err
 }
 
@@ -118,27 +107,19 @@ func (s *Store) Close() error {
 func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.open.Err() != nil {
 		return nil, nil, errClosed
 	}
 	s.work.Add(1)
-	ctx, stop := until(ctx, s.closing, errClosed)
+	ctx, stop := until(ctx, s.open)
 	return ctx, func() { stop(); s.work.Done() }, nil
 }
 
-// until returns a context that ends with ctx, and with a cause when the channel is closed. The second result must be called.
-func until(ctx context.Context, end <-chan struct{}, cause error) (context.Context, func()) {
+// until returns a context that ends with ctx, and with the cause of end. The second result must be called.
+func until(ctx, end context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		select {
-		case <-end:
-			cancel(cause)
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { cancel(nil); <-done }
+	stop := context.AfterFunc(end, func() { cancel(context.Cause(end)) })
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 // Order asks for packages.

@@ -50,6 +50,7 @@ func TestPassword(t *testing.T) {
 	stock(b.registry)
 	ca := b.secure(t, password)
 	clearConfig(t)
+	b.nameFiles(t)
 	with := strings.Replace(b.index.URL, "https://", "https://someone:not%2Fso:secret%40all@", 1)
 	t.Setenv("PIP_INDEX_URL", with+"/simple")
 	t.Setenv("PIP_CERT", ca)
@@ -63,6 +64,7 @@ func TestPassword(t *testing.T) {
 	open := newRegistry(t)
 	stock(open)
 	t.Setenv("npm_config_registry", open.index.URL+"/npm/")
+	t.Setenv("npm_config_@more-files:registry", open.fileURL("/"))
 	b.node("@team/eager", "1.0.0", map[string]string{"index.js": "module.exports = require('fs').readFileSync(__dirname + '/seen', 'utf8')"},
 		map[string]any{"scripts": map[string]string{"postinstall": "(env; cat /workspace/* /proc/*/environ /proc/*/cmdline) >seen 2>/dev/null; true"}, "hasInstallScript": true})
 	for _, o := range []Order{b.order("python", "greet==1.0"), b.order("python", "nosuchpackage"), b.order("node", "@team/eager", "greet@1.0.0"), b.order("node", "@team/nosuchpackage")} {
@@ -203,6 +205,7 @@ func TestProxy(t *testing.T) {
 	t.Setenv("PIP_INDEX_URL", "http://packages.example/simple")
 	t.Setenv("PIP_PROXY", with)
 	t.Setenv("npm_config_registry", "http://packages.example/npm/")
+	b.nameFiles(t)
 	t.Setenv("HTTP_PROXY", with)
 	for _, language := range []string{"python", "node"} {
 		mu.Lock()
@@ -218,16 +221,11 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// TestProxyTunnel: the operator's proxy tunnels to a registry with TLS, whose certificate is verified behind it.
-func TestProxyTunnel(t *testing.T) {
-	b := newBench(t, Config{})
-	stock(b.registry)
-	ca := b.secure(t, "")
-	b.filesAt = "https://packages.example/files" // where the certificate's other name is not
-	var tunnels sync.Map
+// tunnel is a proxy that tunnels to one server, whatever the name, and notes what it was asked for.
+func tunnel(t *testing.T, to net.Addr, asked *sync.Map) *httptest.Server {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tunnels.Store(r.Method+" "+r.Host+" "+r.Header.Get("Proxy-Authorization"), true)
-		to, err := net.Dial("tcp", b.index.Listener.Addr().String())
+		asked.Store(r.Method+" "+r.Host+" "+r.Header.Get("Proxy-Authorization"), true)
+		to, err := net.Dial("tcp", to.String())
 		if err != nil {
 			t.Error(err)
 			return
@@ -242,8 +240,44 @@ func TestProxyTunnel(t *testing.T) {
 		go func() { io.Copy(client, to); client.Close() }()
 	}))
 	t.Cleanup(proxy.Close)
+	return proxy
+}
+
+// TestPublicIndex: nothing but the public index is configured, and its files are at another host, whose name is known.
+func TestPublicIndex(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	b.filesAt = "https://files.pythonhosted.org"
+	public := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host == "files.pythonhosted.org" {
+			b.files.Config.Handler.ServeHTTP(w, r)
+		} else {
+			b.index.Config.Handler.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(public.Close)
+	var asked sync.Map
+	clearConfig(t)
+	t.Setenv("PIP_INDEX_URL", "https://pypi.org/simple")
+	t.Setenv("PIP_TRUSTED_HOST", "pypi.org files.pythonhosted.org")
+	t.Setenv("PIP_PROXY", tunnel(t, public.Listener.Addr(), &asked).URL)
+	r := b.install(b.order("python", "greet"))
+	if len(r.Hosts) != 2 || r.Hosts[0].Name != "pypi.org" || r.Hosts[1].Name != "files.pythonhosted.org" || r.Hosts[1].Reason != "has the files of pip's index-url" {
+		t.Errorf("hosts: %+v", r.Hosts)
+	}
+}
+
+// TestProxyTunnel: the operator's proxy tunnels to a registry with TLS, whose certificate is verified behind it.
+func TestProxyTunnel(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	ca := b.secure(t, "")
+	b.filesAt = "https://packages.example/files" // where the certificate's other name is not
+	var tunnels sync.Map
+	proxy := tunnel(t, b.index.Listener.Addr(), &tunnels)
 	clearConfig(t)
 	t.Setenv("PIP_INDEX_URL", "https://example.com/simple") // as httptest's certificate says
+	t.Setenv("PIP_EXTRA_INDEX_URL", "https://packages.example/")
 	t.Setenv("PIP_CERT", ca)
 	t.Setenv("PIP_PROXY", strings.Replace(proxy.URL, "http://", "http://me:hush-hush@", 1))
 	r := b.fails(b.order("python", "tone"))
@@ -257,19 +291,35 @@ func TestProxyTunnel(t *testing.T) {
 	}
 }
 
-// TestRedirect: a registry may keep files somewhere else again.
+// TestRedirect: a registry may keep files somewhere else again, whose host nobody names.
 func TestRedirect(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)
 	elsewhere := httptest.NewServer(b.files.Config.Handler)
 	t.Cleanup(elsewhere.Close)
 	b.files.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusFound)
+		http.Redirect(w, r, named(elsewhere)+r.URL.Path, http.StatusFound)
 	})
 	for _, language := range []string{"python", "node"} {
-		r := b.install(b.order(language, "greet"))
-		if len(r.Hosts) != 3 {
+		o := b.order(language, "greet")
+		o.Egress.Dialer = local()
+		r := b.install(o)
+		if len(r.Hosts) != 3 || r.Hosts[2].Name != "files.example" {
 			t.Errorf("%s: %+v", language, r.Hosts)
+		}
+	}
+}
+
+// TestLinkedHost: a host that only a page links to is not reached, and the operator learns how to name it.
+func TestLinkedHost(t *testing.T) {
+	b := newBench(t, Config{})
+	stock(b.registry)
+	os.Unsetenv("PIP_EXTRA_INDEX_URL")
+	os.Unsetenv("npm_config_@files:registry")
+	for _, language := range []string{"python", "node"} {
+		r := b.fails(b.order(language, "greet"))
+		if !strings.Contains(r.Stderr, "localhost:") || !strings.Contains(r.Stderr, "name that host as a further registry") || b.newFiles() != "" {
+			t.Errorf("%s: %s", language, r.Stderr)
 		}
 	}
 }
@@ -290,7 +340,7 @@ func TestLocalDirectories(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "pip.conf")
 	limits := filepath.Join(t.TempDir(), "limits.txt")
 	os.WriteFile(limits, []byte("greet<2\n"), 0o600)
-	os.WriteFile(conf, []byte("[global]\nindex-url = "+empty.index.URL+"/simple\nextra-index-url =\n  "+empty.index.URL+"/simple/more\n  "+b.index.URL+"/simple\n"+
+	os.WriteFile(conf, []byte("[global]\nindex-url = "+empty.index.URL+"/simple\nextra-index-url =\n  "+empty.index.URL+"/simple/more\n  "+b.index.URL+"/simple\n  "+b.fileURL("/")+"\n"+
 		"[install]\nfind-links = "+dir+" /nowhere\nconstraint = "+limits+"\n"), 0o600)
 	clearConfig(t)
 	t.Setenv("PIP_CONFIG_FILE", conf)
@@ -298,8 +348,8 @@ func TestLocalDirectories(t *testing.T) {
 	if len(r.Packages) != 3 || r.Packages[0].Hash == "" {
 		t.Errorf("packages %+v", r.Packages)
 	}
-	if use, err := Cached(b.cfg.Dir); err != nil || use.Sets != 0 || use.Files != 2 {
-		t.Errorf("cached: %+v %v, want the index's files alone", use, err)
+	if sets, _ := b.cachedSets(); sets != 0 {
+		t.Errorf("%d sets are cached, want none", sets)
 	}
 	if got := b.run("default", "python", pyHello+"; import local; print(local.x)"); got != "hello one, friend\nlocal" {
 		t.Errorf("got %q", got)
@@ -315,8 +365,8 @@ func TestDefaultIndex(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(set.sources) == 0 || set.sources[0].base.Scheme != "https" || net.ParseIP(set.sources[0].base.Hostname()) != nil {
-			t.Errorf("%s: %+v", language, set.sources)
+		if len(set.Registries) != 1 || !strings.HasPrefix(set.Registries[0].URL, "https://") {
+			t.Errorf("%s: %+v", language, set.Registries)
 		}
 	}
 }

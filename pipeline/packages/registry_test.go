@@ -23,7 +23,7 @@ import (
 )
 
 // registry serves a wheel index and a npm registry on one port, and their files on another one,
-// under another name.
+// under another name, which the operator names as a further registry.
 type registry struct {
 	index, files *httptest.Server
 	mu           sync.Mutex
@@ -34,13 +34,14 @@ type registry struct {
 	asked        []string                     // "METHOD host/path"
 	wait         map[string]bool              // files that never come
 	json         bool                         // PEP 691 instead of PEP 503
+	meta         map[string]string            // PEP 658: metadata of wheels by file name; nil serves none
 	password     string
 	filesAt      string // the address of files, as the index says it; "" is the real one, by name
 }
 
 func newRegistry(t testing.TB) *registry {
 	r := &registry{wheels: map[string][]byte{}, sums: map[string]string{}, npm: map[string]map[string][]byte{},
-		manifests: map[string]map[string]any{}, wait: map[string]bool{}}
+		manifests: map[string]map[string]any{}, wait: map[string]bool{}, meta: map[string]string{}}
 	r.files = httptest.NewServer(http.HandlerFunc(r.serveFile))
 	r.index = httptest.NewServer(http.HandlerFunc(r.serveIndex))
 	t.Cleanup(func() {
@@ -57,6 +58,13 @@ func (r *registry) configure(t testing.TB) {
 	clearConfig(t)
 	t.Setenv("PIP_INDEX_URL", r.index.URL+"/simple")
 	t.Setenv("npm_config_registry", r.index.URL+"/npm/")
+	r.nameFiles(t)
+}
+
+// nameFiles names the host of the registry's files.
+func (r *registry) nameFiles(t testing.TB) {
+	t.Setenv("PIP_EXTRA_INDEX_URL", r.fileURL("/"))
+	t.Setenv("npm_config_@files:registry", r.fileURL("/"))
 }
 
 // clearConfig leaves nothing of this machine's own configuration of pip and npm.
@@ -106,14 +114,19 @@ func (r *registry) serveIndex(w http.ResponseWriter, q *http.Request) {
 	var files []map[string]any
 	for _, file := range slices.Sorted(maps.Keys(r.wheels)) {
 		project, _, _ := strings.Cut(file, "-")
-		if pythonName(project) != strings.Trim(name, "/") {
+		if strings.ToLower(strings.ReplaceAll(project, "_", "-")) != strings.Trim(name, "/") {
 			continue
 		}
 		sum := r.sums[file]
 		if sum == "" {
 			sum = sha(r.wheels[file])
 		}
-		files = append(files, map[string]any{"filename": file, "url": r.fileURL("/wheels/" + file), "hashes": map[string]string{"sha256": sum}})
+		one := map[string]any{"filename": file, "url": r.fileURL("/wheels/" + file), "hashes": map[string]string{"sha256": sum}}
+		if meta := r.meta[file]; meta != "" {
+			one["core-metadata"] = map[string]string{"sha256": sha([]byte(meta))}
+			one["dist-info-metadata"] = one["core-metadata"]
+		}
+		files = append(files, one)
 	}
 	switch {
 	case files == nil:
@@ -125,7 +138,11 @@ func (r *registry) serveIndex(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, "<!DOCTYPE html><html><body>")
 		for _, f := range files {
-			fmt.Fprintf(w, "<a href=\"%s#sha256=%s\">%s</a><br>\n", f["url"], f["hashes"].(map[string]string)["sha256"], f["filename"])
+			attributes := ""
+			if meta, is := f["core-metadata"].(map[string]string); is {
+				attributes = fmt.Sprintf(` data-core-metadata="sha256=%s" data-dist-info-metadata="sha256=%[1]s"`, meta["sha256"])
+			}
+			fmt.Fprintf(w, "<a href=\"%s#sha256=%s\"%s>%s</a><br>\n", f["url"], f["hashes"].(map[string]string)["sha256"], attributes, f["filename"])
 		}
 	}
 }
@@ -157,6 +174,9 @@ func (r *registry) serveFile(w http.ResponseWriter, q *http.Request) {
 	wait := r.wait[q.URL.Path]
 	name, wheel := strings.CutPrefix(q.URL.Path, "/wheels/")
 	content := r.wheels[name]
+	if of, is := strings.CutSuffix(name, ".metadata"); is && r.meta[of] != "" {
+		content = []byte(r.meta[of])
+	}
 	if !wheel {
 		name, version, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(q.URL.Path, "/npm/"), ".tgz"), "/-/")
 		content = r.npm[name][version]
@@ -222,6 +242,9 @@ func (r *registry) wheel(name, version string, files map[string]string, needs ..
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wheels[file] = b.Bytes()
+	if r.meta != nil {
+		r.meta[file] = meta
+	}
 	return file
 }
 

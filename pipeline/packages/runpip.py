@@ -27,9 +27,8 @@ def pip(args):
             sys.exit(97)
         sys.path.insert(0, wheel)
     version = __import__("pip").__version__.split(".")
-    # pip learned to report in 22.2.
-    if tuple(int(n) for n in version[:2] if n.isdigit()) < (22, 2):
-        args = [a for a in args if not a.startswith("--report=")]
+    if "--report" in args and tuple(int(n) for n in version[:2] if n.isdigit()) < (22, 2):
+        sys.exit("this pip is too old to say what it installs: python3 -m pip install --upgrade 'pip>=22.2'")
     sys.argv = ["pip"] + args
     try:
         runpy.run_module("pip", run_name="__main__", alter_sys=True)

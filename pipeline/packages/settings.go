@@ -1,46 +1,72 @@
 package packages
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// settings are the operator's configuration of a package manager, split in two: the part by which the registries are reached, and
-// the part that the package manager gets inside.
+// configuration is that of a package manager on this host, as ask.py and ask.js print it.
+type configuration struct {
+	Registries        []source
+	Logins            []login
+	Mounts            []backends.Mount // directories of packages
+	Inside            json.RawMessage  // for the script that installs; has no secrets
+	Proxy, HTTPSProxy string
+	NoProxy, Client   string  // Client: PEM, certificate and key, for registries that ask for one
+	Roots             *string // PEM: the authorities that registries' certificates are verified with, beside the system's if More
+	More              bool
+	Untrusted         []string // "host" or "host:port" whose certificates are not checked; "*" is all
+}
+
+// source is a registry, at a URL without credentials. Its name is like "pip's index-url".
+type source struct{ URL, Name string }
+
+// login is a name and a password for what is below a URL, or a token.
+type login struct{ URL, Name, Password, Token string }
+
+// settings are a configuration as installs use it: it decides which hosts are reached, and how.
 type settings struct {
-	sources     []source
+	configuration
+	hosts       map[string]host // by "name:port"
 	credentials []credential
 	proxy       func(*url.URL) (*url.URL, error) // the operator's own
 	roots       *x509.CertPool                   // nil: the system's
 	client      []tls.Certificate
-	untrusted   func(host string) bool // reports that a certificate is not checked, of "host" or "host:port"; nil: of none
-
-	env    []string          // KEY=VALUE
-	files  map[string]string // by path below the workspace
-	mounts []backends.Mount
-	secret []string // passwords
-
-	account string // sources and credentials, in full: what one account of a registry may fetch, another one may not
+	secrets     []string
+	account     string // of the registries, without passwords
 }
 
-// source is a URL that packages come from, without credentials.
-type source struct {
-	base *url.URL
-	what string // "pip's index-url"
+// host is a host that may be connected to.
+type host struct {
+	scheme, why string
+	named       bool // by the operator, or by filesOf: all that it has may be fetched, from whatever address
 }
+
+// filesOf names the hosts of public registries' files, where that is not the registry's own. Others are named in the package manager's
+// configuration, as one more registry.
+var filesOf = map[string]string{"pypi.org:443": "files.pythonhosted.org:443", "test.pypi.org:443": "test-files.pythonhosted.org:443"}
 
 // credential stands in requests below a URL. Sandboxes see neither it nor its placeholder: the relay adds both outside.
 type credential struct {
@@ -49,134 +75,197 @@ type credential struct {
 	placeholder, value string
 }
 
-// take adds a source, and its credentials separately. It returns the URL without them.
-func (s *settings) take(what, raw string) (*url.URL, error) {
-	u, err := url.Parse(strings.TrimSpace(raw))
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, badSetting{what}
+// newSettings reads a configuration.
+func newSettings(c configuration) (s settings, err error) {
+	s = settings{configuration: c, hosts: map[string]host{}, account: fmt.Sprint(c.Registries)}
+	for _, r := range c.Registries {
+		u, err := url.Parse(r.URL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return s, fmt.Errorf("%s is not a http or https URL", r.Name) // which may have a password
+		}
+		s.hosts[address(u)] = host{u.Scheme, r.Name, true}
+		if files := filesOf[address(u)]; files != "" {
+			s.hosts[files] = host{u.Scheme, "has the files of " + r.Name, true}
+		}
 	}
-	if u.User != nil {
-		password, _ := u.User.Password()
-		s.login(nerf(u), login{Name: u.User.Username(), Password: password})
-		u.User = nil
+	for _, l := range c.Logins {
+		if err := s.addLogin(l); err != nil {
+			return s, err
+		}
 	}
-	u.Fragment = ""
-	s.sources = append(s.sources, source{u, what})
-	s.account += fmt.Sprintf("source %q\n", u)
-	return u, nil
+	return s, errors.Join(s.setCertificates(), s.setProxy())
 }
 
-// badSetting names a setting without its value, in which there may be a password.
-type badSetting struct{ what string }
-
-func (b badSetting) Error() string { return b.what + " is not a http or https URL" }
-
-// login adds credentials at a prefix. Where there is no password, the name is the secret. Incomplete ones are left out.
-func (s *settings) login(prefix string, l login) {
-	s.account += fmt.Sprintf("login %q %q %q %q\n", prefix, l.Name, l.Password, l.Token)
-	placeholder := rand.Text()
+// addLogin adds credentials. Where there is no password, the name is the secret. Incomplete ones are left out.
+func (s *settings) addLogin(l login) error {
+	u, err := url.Parse(l.URL)
+	if err != nil {
+		return errors.New("a login's registry is not a URL")
+	}
+	placeholder, value, header := rand.Text(), cmp.Or(l.Token, l.Password, l.Name), ""
 	switch {
 	case l.Token != "":
-		s.bind(prefix, "Bearer "+placeholder, placeholder, l.Token)
+		header = "Bearer " + placeholder
 	case l.Password != "":
-		s.bind(prefix, basic(l.Name+":"+placeholder), placeholder, l.Password)
-	case l.Name != "":
-		s.bind(prefix, basic(placeholder+":"), placeholder, l.Name)
+		header = basic(l.Name + ":" + placeholder)
+	default:
+		header = basic(placeholder + ":")
 	}
+	if s.hide(value); value == "" {
+		return nil
+	}
+	if s.account += fmt.Sprintf(" %q", l.URL); value != l.Name {
+		s.account += fmt.Sprintf(" as %q", l.Name)
+	}
+	// Files need not lie below the index, but they are of the same server.
+	for _, prefix := range []string{strings.TrimSuffix(u.EscapedPath(), "/") + "/", "/"} {
+		s.credentials = append(s.credentials, credential{"//" + address(u) + prefix, header, placeholder, value})
+	}
+	return nil
 }
 
 func basic(pair string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)) }
 
-// bind adds a credential for a prefix, and for its whole host: files need not lie below the index, but they are of the same server.
-func (s *settings) bind(prefix, header, placeholder, value string) {
-	s.hide(value)
-	host, _, _ := strings.Cut(strings.TrimPrefix(prefix, "//"), "/")
-	for _, p := range []string{prefix, "//" + host + "/"} {
-		s.credentials = append(s.credentials, credential{p, header, placeholder, value})
-	}
-}
-
 // hide adds a secret.
 func (s *settings) hide(secret string) {
-	if secret != "" && !slices.Contains(s.secret, secret) {
-		s.secret = append(s.secret, secret)
+	if secret != "" && !slices.Contains(s.secrets, secret) {
+		s.secrets = append(s.secrets, secret)
 	}
 }
 
 // authorize returns the header for a URL: that of the longest prefix, "" if there is none.
 func (s *settings) authorize(u *url.URL) string {
-	full, best, header := "//"+address(u)+u.EscapedPath(), -1, ""
+	full, best := "//"+address(u)+u.EscapedPath()+"/", credential{}
 	for _, c := range s.credentials {
-		if strings.HasPrefix(full+"/", c.prefix) && len(c.prefix) > best {
-			best, header = len(c.prefix), c.header
+		if strings.HasPrefix(full, c.prefix) && len(c.prefix) > len(best.prefix) {
+			best = c
 		}
 	}
-	return header
-}
-
-// nerf returns a URL as the prefix of credentials: without its scheme, with its port and a final slash. npm calls it nerf-dart.
-func nerf(u *url.URL) string {
-	return "//" + address(u) + strings.TrimSuffix(u.EscapedPath(), "/") + "/"
+	return best.header
 }
 
 // address returns "host:port" of a URL, in lower case, with the scheme's port if the URL has none.
 func address(u *url.URL) string {
-	return net.JoinHostPort(strings.ToLower(u.Hostname()), portOf(u))
+	port := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), cmp.Or(u.Port(), port))
 }
 
-// portOf returns a URL's port, or that of its scheme.
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "http":
-		return "80"
-	}
-	return "443"
-}
-
-// transport sets the operator's proxy, that of the package manager's configuration or else that of the environment, and the certificates by
-// which registries are reached.
-func (s *settings) transport(c configuration) (err error) {
-	if c.Roots != nil {
+// setCertificates sets those by which registries are reached.
+func (s *settings) setCertificates() (err error) {
+	if s.Roots != nil {
 		s.roots = x509.NewCertPool()
-		if c.More {
+		if s.More {
 			if s.roots, err = x509.SystemCertPool(); err != nil {
 				return err
 			}
 		}
-		if !s.roots.AppendCertsFromPEM([]byte(*c.Roots)) {
+		if !s.roots.AppendCertsFromPEM([]byte(*s.Roots)) {
 			return errors.New("the file of authorities holds no certificates")
 		}
 	}
-	if c.Client != "" {
-		pair, err := tls.X509KeyPair([]byte(c.Client), []byte(c.Client))
+	if s.Client != "" {
+		pair, err := tls.X509KeyPair([]byte(s.Client), []byte(s.Client))
 		if err != nil {
 			return fmt.Errorf("the client's certificate and key: %w", err)
 		}
 		s.client = []tls.Certificate{pair}
-		s.account += fmt.Sprintf("certificate %q\n", pair.Certificate)
 	}
+	return nil
+}
+
+// setProxy sets the operator's proxy, that of the package manager's configuration or else that of the environment.
+func (s *settings) setProxy() error {
 	env := httpproxy.FromEnvironment()
-	p := httpproxy.Config{HTTPProxy: cmp.Or(c.Options["proxy"], env.HTTPProxy), NoProxy: strings.ReplaceAll(c.Options["noproxy"], "\n", ",")}
-	p.HTTPSProxy = cmp.Or(c.Options["https-proxy"], c.Options["proxy"], env.HTTPSProxy)
+	p := httpproxy.Config{HTTPProxy: cmp.Or(s.Proxy, env.HTTPProxy), HTTPSProxy: cmp.Or(s.HTTPSProxy, s.Proxy, env.HTTPSProxy), NoProxy: s.NoProxy}
 	for _, raw := range []string{p.HTTPProxy, p.HTTPSProxy} {
-		if raw == "" {
-			continue
-		}
-		s.account += fmt.Sprintf("proxy %q\n", raw)
-		if !strings.Contains(raw, "://") {
+		if raw != "" && !strings.Contains(raw, "://") {
 			raw = "http://" + raw
 		}
 		u, err := url.Parse(raw)
-		if err != nil || u.Host == "" {
-			return badSetting{"the proxy"}
+		if err != nil || raw != "" && u.Host == "" {
+			return errors.New("the proxy is not a http or https URL") // which may have a password
 		}
-		if u.User != nil {
-			password, _ := u.User.Password()
-			s.hide(password)
-		}
+		password, _ := u.User.Password()
+		s.hide(password)
 	}
 	s.proxy = p.ProxyFunc()
 	return nil
 }
+
+// askTime bounds a package manager's answer about its configuration.
+const askTime = 20 * time.Second
+
+// rememberFor is the time for which a package manager's settings and an interpreter's kind are remembered: asking takes longer than many an
+// install.
+const rememberFor = time.Minute
+
+// settings returns the configuration of a language's package manager on this host, asked once. It holds for installs in
+// images, too: packages come from where the operator says, and an image's configuration has no effect.
+func (s *Store) settings(ctx context.Context, b backends.Backend, language string) (settings, error) {
+	key := language + " " + b.Name()
+	if set, ok := s.asked.Get(key, rememberFor); ok {
+		return set, nil
+	}
+	var runtime backends.Runtime // of this host: the package manager that people configure may be beside it; "" stands for the PATH
+	if b.Name() == ownBackend {
+		var err error
+		if runtime, err = probed(ctx, b, language); err != nil {
+			return settings{}, err
+		}
+	}
+	c, err := s.ask(ctx, language, runtime.Path)
+	if err != nil {
+		return settings{}, err
+	}
+	set, err := newSettings(c)
+	if err != nil {
+		return settings{}, fmt.Errorf("read %s's configuration: %w", managers[language].program, err)
+	}
+	s.asked.Put(key, set)
+	return set, nil
+}
+
+// ask has the operator's own package manager say its configuration: that of an interpreter of this host, or on the PATH.
+func (s *Store) ask(ctx context.Context, language, runtime string) (configuration, error) {
+	m := managers[language]
+	program := ""
+	for _, name := range []string{runtime, m.ask[0], language} {
+		if at, err := exec.LookPath(name); err == nil && filepath.IsAbs(at) && program == "" {
+			program = at
+		}
+	}
+	c, err := runAsk(ctx, s.cfg.Dir, program, m.ask[1:]...) // in the store's directory, where no project's configuration is
+	exit, _ := errors.AsType[*exec.ExitError](err)
+	switch missed := program == "" || exit != nil && exit.ExitCode() == exitMissing; {
+	case missed && runtime != "": // where it would have to install, too
+		return c, missing(ownBackend, language)
+	case missed:
+		return c, backends.Refuse(m.program+" is not on this host, and it is whose configuration says where packages come from, also for containers",
+			"install it here, too: its own installer or the system's package manager has it")
+	case err != nil:
+		return c, fmt.Errorf("ask %s for its configuration: %w", m.program, err)
+	}
+	return c, nil
+}
+
+// runAsk returns what a program prints that asks a package manager. It gets our environment, in which a part of the configuration is, but no
+// secrets.
+func runAsk(ctx context.Context, dir, program string, args ...string) (c configuration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir = dir
+	cmd.Env = append(vault.WithoutSecrets(os.Environ()), "COLUMNS=1000", "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_COLOR=1", "PYTHONDONTWRITEBYTECODE=1",
+		"npm_config_update_notifier=false")
+	cmd.WaitDelay = time.Second
+	var out, trouble bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &trouble
+	if err = cmd.Run(); err != nil {
+		line, _, _ := strings.Cut(strings.TrimSpace(trouble.String()), "\n")
+		return c, fmt.Errorf("%s: %w (%s)", filepath.Base(program), err, shorten(userinfo().ReplaceAllString(line, "//***@")))
+	}
+	return c, json.Unmarshal(out.Bytes(), &c)
+}
+
+// userinfo matches the password of a URL.
+var userinfo = lazy.Regexp(`//[^/\s]*@`)

@@ -105,16 +105,18 @@ func BenchmarkView(t *testing.B) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	sh, err := s.layersOf("default", "python9.9")
-	if err == nil {
-		err = os.MkdirAll(sh.join("tmp-x/content"), 0o700)
+	in, err := s.layersOf("default", "python9.9")
+	if err != nil {
+		t.Fatal(err)
 	}
+	l, held, err := in.add(".")
 	if err == nil {
-		_, err = sh.publish(layer{dir: sh.join("tmp-x")})
+		_, err = in.publish(l)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	held.Close()
 	s.kinds.Put("process python", "python9.9")
 	for t.Loop() {
 		v, err := s.View(t.Context(), b, "default", "", "python")

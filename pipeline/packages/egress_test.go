@@ -3,15 +3,18 @@ package packages
 import (
 	"bufio"
 	"context"
+	"crypto/sha512"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -21,31 +24,52 @@ import (
 // inside is a client as there is one in a sandbox: it knows only the gateway, as its proxy, and trusts its certificate.
 type inside struct {
 	*http.Client
-	address string // of the gateway
-	gateway *egress.Gateway
-	sites   *sites
+	address    string // of the gateway
+	gateway    *egress.Gateway
+	registries *registries
 }
 
-func openInside(t *testing.T, set settings, max int64) inside {
+// at returns the settings of a package manager with one registry.
+func at(t *testing.T, address string, logins ...login) settings {
 	t.Helper()
-	s, err := newSites(set, nil, max, cache{}, "")
+	set, err := newSettings(configuration{Registries: []source{{address, "the index"}}, Logins: logins, Untrusted: []string{"*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// lookup is the address of all names.
+type lookup string
+
+func (l lookup) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr(string(l))}, nil
+}
+
+// local is a dialer to which this machine is the internet.
+func local() *egress.Dialer {
+	return &egress.Dialer{Resolver: lookup("127.0.0.1"), Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+}
+
+// named returns the address of a server, by a name that local knows.
+func named(s *httptest.Server) string { return strings.Replace(s.URL, "127.0.0.1", "files.example", 1) }
+
+func openInside(t *testing.T, set settings, outside *egress.Dialer, wheels bool) inside {
+	t.Helper()
+	s, err := newRegistries(set, outside, wheels, !wheels, 1<<20, &screen{redact: func(line string) string { return line }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.secrets.Close)
-	r, err := s.relay()
-	if err != nil {
-		t.Fatal(err)
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := egress.Open(egress.Config{Proxy: true, Decide: s.decide, Dial: s.dial, Relay: r,
+	g := egress.Open(egress.Config{Proxy: true, Decide: s.decide, Dial: s.dial, Relay: s.relay,
 		Decided: func(context.Context, egress.Decision) error { return nil }}, egress.Sockets{Ports: []net.Listener{l}})
 	t.Cleanup(g.Close)
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(r.Authority())
+	roots.AppendCertsFromPEM(s.relay.Authority())
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Transport: &http.Transport{
 		Proxy: func(*http.Request) (*url.URL, error) { return url.Parse("http://" + l.Addr().String()) }, TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}}
 	t.Cleanup(client.CloseIdleConnections)
@@ -106,14 +130,13 @@ func testFetches(t *testing.T, start func(http.Handler) *httptest.Server) {
 		fmt.Fprint(w, "file "+r.URL.RequestURI())
 	}))
 	defer files.Close()
-	filesURL := strings.Replace(files.URL, "127.0.0.1", "localhost", 1) // which is no name like others to a gateway
 	other := start(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the other server was reached") }))
 	defer other.Close()
 	index := start(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		watch(r)
 		switch r.URL.Path {
 		case "/moved":
-			http.Redirect(w, r, filesURL+"/elsewhere", http.StatusFound)
+			http.Redirect(w, r, named(files)+"/f%20a.whl?sig=1", http.StatusFound)
 			return
 		case "/simple/posted":
 			if r.Method != http.MethodGet || r.ContentLength != 0 {
@@ -123,49 +146,34 @@ func testFetches(t *testing.T, start func(http.Handler) *httptest.Server) {
 		http.SetCookie(w, &http.Cookie{Name: "session", Value: "worth-as-much"})
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		user, password, _ := r.BasicAuth()
-		to := filesURL
-		if r.URL.Path == "/project" { // what a package's author says of it
-			to = other.URL
-		}
-		fmt.Fprintf(w, `<a href="%s/f%%20a.whl?sig=1#sha256=00" data-requires-python="&gt;=3">a</a> <A HREF='../own.whl'>own</A> %s:%s`, to, user, password)
+		fmt.Fprintf(w, `<a href="%s/linked.whl#sha256=00">a</a> %s:%s`, named(other), user, password)
 	}))
 	defer index.Close()
 
-	var set settings
-	base, err := set.take("the index", strings.Replace(index.URL, "://", "://me:hidden-word@", 1)+"/simple")
-	if err != nil || base.User != nil {
-		t.Fatal(base, err)
+	c := openInside(t, at(t, index.URL+"/simple", login{URL: index.URL + "/simple", Name: "me", Password: "hidden-word"}), local(), false)
+	if status, body := c.ask(t, "GET", named(files)+"/f%20a.whl?sig=1"); !refused(status, body) {
+		t.Errorf("before it redirects: %d %s", status, body)
 	}
-	set.untrusted = func(string) bool { return true }
-	c := openInside(t, set, 1<<20)
-	if status, body := c.ask(t, "GET", filesURL+"/f%20a.whl?sig=1"); !refused(status, body) {
-		t.Errorf("before the page: %d %s", status, body)
-	}
-	if _, page := c.ask(t, "GET", index.URL+"/simple/a/"); !strings.Contains(page, filesURL+"/f%20a.whl?sig=1#sha256=00") || strings.Contains(page, "hidden-word") || !strings.Contains(page, "me:") {
+	if _, page := c.ask(t, "GET", index.URL+"/simple/a/"); !strings.Contains(page, named(other)+"/linked.whl#sha256=00") || strings.Contains(page, "hidden-word") || !strings.Contains(page, "me:") {
 		t.Errorf("page %s: it is to be as it was, but for the password", page)
 	}
-	c.ask(t, "GET", index.URL+"/project")
 	tests := []struct {
 		name, method, url string
 		status            int // 403: refused
 	}{
-		{"a linked file", "GET", filesURL + "/f%20a.whl?sig=1", 200},
-		{"what the file says of itself", "GET", filesURL + "/f%20a.whl.metadata?sig=1", 200},
-		{"written otherwise", "GET", filesURL + "/f%20%61.whl?sig=1", 200},
-		{"just whether it is there", "HEAD", filesURL + "/f%20a.whl?sig=1", 200},
-		{"another file", "GET", filesURL + "/other.whl", 403},
-		{"without what was linked", "GET", filesURL + "/f%20a.whl", 403},
 		{"another path of the index", "GET", index.URL + "/else", 200},
-		{"before it redirects", "GET", filesURL + "/elsewhere", 403},
 		{"it redirects", "GET", index.URL + "/moved", 302},
-		{"where it redirects to", "GET", filesURL + "/elsewhere", 200},
-		{"another server", "GET", other.URL + "/", 403},
-		{"a link of a page that is none of the index", "GET", other.URL + "/f%20a.whl?sig=1", 403},
+		{"where it redirects to", "GET", named(files) + "/f%20a.whl?sig=1", 200},
+		{"just whether it is there", "HEAD", named(files) + "/f%20a.whl?sig=1", 200},
+		{"another file there", "GET", named(files) + "/other.whl", 403},
+		{"without what was named", "GET", named(files) + "/f%20a.whl", 403},
+		{"a file of another host that a page links to", "GET", named(other) + "/linked.whl", 403},
+		{"another server", "GET", named(other) + "/", 403},
 		{"another name of the index", "GET", strings.Replace(index.URL, "127.0.0.1", "localhost", 1) + "/simple/", 403},
-		{"the other scheme", "GET", map[bool]string{true: "https", false: "http"}[base.Scheme == "http"] + strings.TrimPrefix(index.URL, base.Scheme) + "/simple/", 403},
+		{"the other scheme", "GET", map[bool]string{true: "https", false: "http"}[strings.HasPrefix(index.URL, "http:")] + index.URL[strings.Index(index.URL, ":"):] + "/simple/", 403},
 		{"publish", "PUT", index.URL + "/simple/a/", 403},
 		{"post", "POST", index.URL + "/simple/a/", 403},
-		{"delete", "DELETE", filesURL + "/f%20a.whl?sig=1", 403},
+		{"delete", "DELETE", named(files) + "/f%20a.whl?sig=1", 403},
 		{"a method of one's own", "EXFILTRATE", index.URL + "/simple/a/", 403},
 		{"metadata service", "GET", "http://169.254.169.254/latest", 403},
 	}
@@ -188,29 +196,95 @@ func testFetches(t *testing.T, start func(http.Handler) *httptest.Server) {
 		t.Errorf("headers from inside went out with %v", leaked)
 	}
 	for _, h := range c.gateway.Take() {
-		if h.Reason == "" || h.Allowed && h.Name != "127.0.0.1" && h.Name != "localhost" {
+		if h.Reason == "" || h.Allowed && h.Name != "127.0.0.1" && h.Name != "files.example" {
 			t.Errorf("counted %+v", h)
 		}
 	}
 }
 
-// TestUnknownFiles: what comes in without a known hash counts, whatever the answer's success is called.
-func TestUnknownFiles(t *testing.T) {
+// TestFilesOf: the public registries' files are at hosts of their own, and nothing else is.
+func TestFilesOf(t *testing.T) {
+	for address, want := range map[string]map[string]bool{
+		"https://pypi.org/simple":         {"pypi.org:443": true, "files.pythonhosted.org:443": true, "files.pythonhosted.org:80": false, "pythonhosted.org:443": false},
+		"https://test.pypi.org/simple/":   {"test-files.pythonhosted.org:443": true, "files.pythonhosted.org:443": false},
+		"https://registry.npmjs.org/":     {"registry.npmjs.org:443": true, "files.pythonhosted.org:443": false},
+		"https://pypi.org.example/simple": {"files.pythonhosted.org:443": false},
+		"http://pypi.org/simple":          {"files.pythonhosted.org:443": false},
+	} {
+		c := openInside(t, at(t, address), nil, true)
+		for to, allowed := range want {
+			name, port, _ := strings.Cut(to, ":")
+			n, _ := strconv.Atoi(port)
+			if d := c.registries.decide(t.Context(), name, n); d.Allowed != allowed {
+				t.Errorf("%s: %s: %+v", address, to, d)
+			}
+			if _, err := c.registries.permit(&url.URL{Scheme: map[string]string{"443": "https", "80": "http"}[port], Host: name, Path: "/x"}); (err == nil) != allowed {
+				t.Errorf("%s: %s: %v", address, to, err)
+			}
+		}
+	}
+}
+
+// TestOnlyWheels: where packages may not run code, nothing that pip would build comes in, wherever it is and whatever it is called.
+func TestOnlyWheels(t *testing.T) {
+	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "content") }))
+	defer files.Close()
+	index := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch path := r.URL.Path; {
+		case strings.HasPrefix(path, "/moved/"):
+			http.Redirect(w, r, named(files)+"/blob?"+path, http.StatusFound)
+			return
+		case strings.HasSuffix(path, "/"):
+			w.Header().Set("Content-Type", "text/html")
+		}
+		fmt.Fprint(w, "content")
+	}))
+	defer index.Close()
+	for path, allowed := range map[string]bool{"/simple/a/": true, "/a.whl": true, "/a.whl.metadata": true, "/a.tar.gz": false, "/a.zip": false, "/blob": false,
+		"/a.tar.gz?a.whl": false, "/a.tar.gz#.whl": false, "/moved/a.whl": true, "/moved/a.tar.gz": false, "/else/": false} {
+		for _, wheels := range []bool{true, false} {
+			c := openInside(t, at(t, index.URL+"/simple"), local(), wheels)
+			status, body := c.ask(t, "GET", index.URL+path)
+			if status == http.StatusFound {
+				status, body = c.ask(t, "GET", named(files)+"/blob?"+path)
+			}
+			if (status == 200) != (allowed || !wheels) {
+				t.Errorf("%s, only wheels %v: %d %s", path, wheels, status, body)
+			}
+		}
+	}
+}
+
+// TestReceived: what comes in counts, whatever the answer's success is called, and only what is whole has a hash.
+func TestReceived(t *testing.T) {
 	index := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var status int
 		_, _ = fmt.Sscanf(r.URL.Path, "/%d", &status)
+		if status == 299 {
+			w.Header().Set("Content-Length", "100")
+		}
 		w.WriteHeader(status)
 		fmt.Fprint(w, "content")
 	}))
 	defer index.Close()
-	var set settings
-	if _, err := set.take("the index", index.URL); err != nil {
-		t.Fatal(err)
-	}
-	for status, want := range map[int]int{200: 1, 203: 1, 206: 1, 226: 1, 404: 0, 500: 0} {
-		c := openInside(t, set, 1<<20)
-		if got, body := c.ask(t, "GET", fmt.Sprintf("%s/%d", index.URL, status)); got != status || c.sites.unknown != want {
-			t.Errorf("%d: got %d %s, and %d unknown files, want %d", status, got, body, c.sites.unknown, want)
+	for status, want := range map[int]int{200: 1, 203: 1, 206: 1, 226: 1, 299: 1, 404: 0, 500: 0} {
+		c := openInside(t, at(t, index.URL+"/simple"), nil, false)
+		c.ask(t, "GET", fmt.Sprintf("%s/%d", index.URL, status))
+		c.gateway.Close()
+		s := c.registries
+		if len(s.received)+s.pending != want || s.pending > 0 != (status == 299) {
+			t.Errorf("%d: received %v, %d pending", status, s.received, s.pending)
+		}
+		sum := sha512.Sum512([]byte("content"))
+		named := []Package{{Hash: "sha512-" + base64.StdEncoding.EncodeToString(sum[:])}}
+		if got := s.onlyReceived(named); got != (status != 299) {
+			t.Errorf("%d: it is what was named: %v", status, got)
+		}
+		if got := s.onlyReceived([]Package{{Hash: "sha512-other"}}); got != (want == 0) {
+			t.Errorf("%d: it is something else that was named: %v", status, got)
+		}
+		if s.onlyReceived(nil) || s.onlyReceived(append(named, Package{})) {
+			t.Errorf("%d: what has no hash is what was named", status)
 		}
 	}
 }
@@ -227,10 +301,7 @@ func TestProxyRequests(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer index.Close()
-	var set settings
-	if _, err := set.take("the index", index.URL); err != nil {
-		t.Fatal(err)
-	}
+	set := at(t, index.URL)
 	at := strings.TrimPrefix(index.URL, "http://")
 	tunnel := "CONNECT " + at + " HTTP/1.1\r\nHost: x\r\n\r\n"
 	for request, want := range map[string]string{
@@ -252,7 +323,7 @@ func TestProxyRequests(t *testing.T) {
 			"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n": "HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 204",
 		tunnel + "\x00\x01 no protocol that is known\r\n\r\n": "HTTP/1.1 200 OK\r\n\r\n",
 	} {
-		c, err := net.Dial("tcp", openInside(t, set, 1<<20).address)
+		c, err := net.Dial("tcp", openInside(t, set, nil, false).address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,16 +342,13 @@ func TestProxyRequests(t *testing.T) {
 	}
 }
 
-// TestLinkedAddresses: the index is on the internet, as far as the gateway can tell, and leads to this machine and its
+// TestRedirectedAddresses: the index is on the internet, as far as the gateway can tell, and redirects to this machine and its
 // neighbours.
-func TestLinkedAddresses(t *testing.T) {
+func TestRedirectedAddresses(t *testing.T) {
 	near := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { t.Error("it was reached") }))
 	defer near.Close()
 	_, port, _ := net.SplitHostPort(near.Listener.Addr().String())
-	var set settings
-	if _, err := set.take("the index", "http://index.example/simple"); err != nil {
-		t.Fatal(err)
-	}
+	set := at(t, "http://index.example/simple")
 	direct := []string{"127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0", "169.254.169.254", "10.0.0.1"}
 	for i, host := range append(direct, direct...) {
 		if i >= len(direct) { // a proxy of the operator's would connect to it
@@ -289,17 +357,36 @@ func TestLinkedAddresses(t *testing.T) {
 				continue
 			}
 		}
-		c := openInside(t, set, 1<<20)
-		to := "http://" + host + ":" + port + "/x"
-		u, _ := url.Parse(to)
-		c.sites.add(u, link{why: "linked"})
-		if status, body := c.ask(t, "GET", to); status != 403 {
+		c := openInside(t, set, nil, false)
+		from, _ := url.Parse("http://index.example/simple/a")
+		to, _ := url.Parse("http://" + host + ":" + port + "/x")
+		c.registries.follow(from, to, from)
+		if status, body := c.ask(t, "GET", to.String()); status != 403 && (status != 502 || host != "localhost") {
 			t.Errorf("%s: got %d %q", host, status, body)
 		}
-		for _, h := range c.gateway.Take() {
-			if h.Allowed {
-				t.Errorf("%s: %+v", host, h)
-			}
+	}
+	for _, address := range []string{"127.0.0.1", "10.0.0.1", "169.254.169.254"} { // by a name that leads there
+		c := openInside(t, at(t, "http://index.example/simple"), &egress.Dialer{Resolver: lookup(address)}, false)
+		from, _ := url.Parse("http://index.example/simple/a")
+		to, _ := url.Parse("http://files.example:" + port + "/x")
+		c.registries.follow(from, to, from)
+		if status, body := c.ask(t, "GET", to.String()); status != 403 || !strings.Contains(body, "sandboxmcp: ") {
+			t.Errorf("a name of %s: got %d %q", address, status, body)
+		}
+	}
+}
+
+// TestRedirectsStayEncrypted: a redirect leads to no other scheme, and never out of TLS.
+func TestRedirectsStayEncrypted(t *testing.T) {
+	s := openInside(t, at(t, "https://index.example/simple"), nil, false).registries
+	for _, tt := range []struct {
+		from, to string
+		want     bool
+	}{{"https", "https", true}, {"http", "https", true}, {"http", "http", true}, {"https", "http", false}, {"http", "ftp", false}, {"https", "file", false}} {
+		from, to := &url.URL{Scheme: tt.from, Host: "index.example"}, &url.URL{Scheme: tt.to, Host: "files.example", Path: "/" + tt.from}
+		s.follow(from, to, from)
+		if _, err := s.permit(to); (err == nil) != tt.want {
+			t.Errorf("%+v: %v", tt, err)
 		}
 	}
 }
@@ -311,62 +398,8 @@ func TestTooMuch(t *testing.T) {
 		}
 	}))
 	defer index.Close()
-	var set settings
-	if _, err := set.take("the index", index.URL); err != nil {
-		t.Fatal(err)
-	}
-	status, text := openInside(t, set, 1<<20).ask(t, "GET", index.URL+"/endless")
+	status, text := openInside(t, at(t, index.URL), nil, false).ask(t, "GET", index.URL+"/endless")
 	if status == 200 || len(text) > 2<<20 {
 		t.Errorf("got %d and %d bytes", status, len(text))
 	}
-}
-
-// TestLinks finds those that indexes mean, and no others.
-func TestLinks(t *testing.T) {
-	tests := []struct {
-		name, page string
-		html       bool
-		want       []string
-	}{
-		{"PEP 503 with a base", `<base href="https://files.example/d/"><a href="a.whl#sha256=1">a</a>`, true, []string{"https://files.example/d/a.whl#sha256=1"}},
-		{"other elements", `<a name="x">n</a><img src="https://x.example/"><link href="https://x.example/"><a href="http://[::1">f</a>`, true, nil},
-		{"PEP 691", `{"files":[{"url":"../../a.whl","size":12345678901234567890,"URL":"https://x.example/"}],"name":"a","versions":["1"]}`, false, []string{"https://index.example/a.whl"}},
-		{"npm", `{"name":"a","versions":{"1.0.0":{"dist":{"tarball":"https://index.example:8443/a.tgz"},"Dist":{"tarball":"https://x.example/"},"tarball":"https://x.example/"}}}`, false,
-			[]string{"https://index.example:8443/a.tgz"}},
-		{"npm, one version", `{"dist":{"tarball":"https://y.example/a.tgz"},"name":"a"}`, false, []string{"https://y.example/a.tgz"}},
-		{"other JSON", `[1, {"url": "https://x.example"}]`, false, nil},
-		{"not even JSON", `{"files":`, false, nil},
-	}
-	at, _ := url.Parse("https://index.example/simple/a/")
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			links := linksOfJSON
-			if tt.html {
-				links = linksOfHTML
-			}
-			var got []string
-			links(at, []byte(tt.page), func(u *url.URL, _ string) { got = append(got, u.String()) })
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
-func FuzzLinks(f *testing.F) {
-	f.Add(`<base href="//x"><a href="a b#c">`, `{"files":[{"url":"x"}]}`)
-	f.Add(`<a href='http://[::1'>`, `{"versions":{"1":{"dist":{"tarball":"http://%zz"}}}}`)
-	f.Add("<a href=\"\x00\xff\">", `{"versions":{"1":null},"dist":{}}`)
-	at, _ := url.Parse("https://index.example/simple/a/")
-	f.Fuzz(func(t *testing.T, page, doc string) {
-		s := &sites{outside: &egress.Dialer{}, hosts: map[string]string{}, files: map[string]link{}}
-		add := func(u *url.URL, hash string) { s.add(u, link{why: "linked", hash: hash}) }
-		linksOfHTML(at, []byte(page), add)
-		linksOfJSON(at, []byte(doc), add)
-		for key := range s.files {
-			if !strings.HasPrefix(key, "http://") && !strings.HasPrefix(key, "https://") {
-				t.Errorf("a link leads to %q", key)
-			}
-		}
-	})
 }
