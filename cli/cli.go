@@ -1,8 +1,7 @@
 // Package cli is the command line: a file for each command, and a package for each group of commands that share more than the
 // streams and the configuration.
 //
-// prometheus/common and its client_model write the figures that /metrics answers with, in the format that is asked for: client_golang does,
-// too, and takes half a millisecond of each start of the program. coreos/go-systemd tells systemd when a server is ready.
+// coreos/go-systemd tells systemd when a server is ready.
 package cli
 
 import (

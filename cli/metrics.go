@@ -1,11 +1,10 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
-
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
+	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
@@ -20,11 +19,9 @@ func metricsHandler(stats func() pipeline.Stats) http.Handler {
 			http.Error(w, "figures are for a person who has all namespaces", http.StatusForbidden)
 			return
 		}
-		format := expfmt.NegotiateAccept(r.Header, expfmt.DefaultAcceptedFormats()...)
-		w.Header().Set("Content-Type", string(format))
-		encoder := expfmt.NewEncoder(w, format)
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		for _, f := range figures(stats()) {
-			if len(f.Metric) > 0 && encoder.Encode(f) != nil {
+			if _, err := w.Write([]byte(f.String())); err != nil {
 				return // the client is gone
 			}
 		}
@@ -32,50 +29,64 @@ func metricsHandler(stats func() pipeline.Stats) http.Handler {
 }
 
 // figures are a server's figures, as Prometheus has them.
-func figures(s pipeline.Stats) []*dto.MetricFamily {
-	runs := family("sandboxmcp_runs_total", dto.MetricType_COUNTER, "Runs that have ended, by how.")
+func figures(s pipeline.Stats) []*metricFamily {
+	runs := family("sandboxmcp_runs_total", "counter", "Runs that have ended, by how.")
 	for ended, n := range s.Runs {
 		runs.add(float64(n), "ended", ended)
 	}
-	duration := family("sandboxmcp_run_duration_seconds", dto.MetricType_GAUGE, "From request to result, of the last 1,000 runs.")
+	duration := family("sandboxmcp_run_duration_seconds", "gauge", "From request to result, of the last 1,000 runs.")
 	for quantile, ms := range map[float64]float64{0.5: s.P50, 0.9: s.P90, 0.99: s.P99} {
 		duration.add(ms/1000, "quantile", strconv.FormatFloat(quantile, 'f', -1, 64))
 	}
-	queue := family("sandboxmcp_queue_runs", dto.MetricType_GAUGE, "Runs that have a slot, or wait for one.")
+	queue := family("sandboxmcp_queue_runs", "gauge", "Runs that have a slot, or wait for one.")
 	queue.add(float64(s.Running), "state", "running")
 	queue.add(float64(s.Waiting), "state", "waiting")
-	slots := family("sandboxmcp_queue_slots", dto.MetricType_GAUGE, "Runs that may go on at once.")
+	slots := family("sandboxmcp_queue_slots", "gauge", "Runs that may go on at once.")
 	slots.add(float64(s.Slots))
-	sessions := family("sandboxmcp_sessions", dto.MetricType_GAUGE, "Sessions, by state.")
+	sessions := family("sandboxmcp_sessions", "gauge", "Sessions, by state.")
 	for state, n := range s.Sessions {
 		sessions.add(float64(n), "state", state)
 	}
-	jobs := family("sandboxmcp_background_runs", dto.MetricType_GAUGE, "Runs in the background that still run.")
+	jobs := family("sandboxmcp_background_runs", "gauge", "Runs in the background that still run.")
 	jobs.add(float64(s.Jobs))
-	pools := family("sandboxmcp_pool_requests_total", dto.MetricType_COUNTER, "Programs that found a sandbox ready (hit), or did not (miss).")
+	pools := family("sandboxmcp_pool_requests_total", "counter", "Programs that found a sandbox ready (hit), or did not (miss).")
 	for _, p := range s.Pools {
 		pools.add(float64(p.Hits), "backend", p.Backend, "language", p.Language, "result", "hit")
 		pools.add(float64(p.Misses), "backend", p.Backend, "language", p.Language, "result", "miss")
 	}
-	return []*dto.MetricFamily{runs.MetricFamily, duration.MetricFamily, queue.MetricFamily, slots.MetricFamily, sessions.MetricFamily, jobs.MetricFamily, pools.MetricFamily}
+	return []*metricFamily{runs, duration, queue, slots, sessions, jobs, pools}
 }
 
-type metricFamily struct{ *dto.MetricFamily }
-
-func family(name string, kind dto.MetricType, help string) metricFamily {
-	return metricFamily{&dto.MetricFamily{Name: &name, Help: &help, Type: &kind}}
+// metricFamily is one figure with all its labels, in Prometheus' text format 0.0.4. Every version of Prometheus reads that format.
+type metricFamily struct {
+	name, kind, help string
+	samples          strings.Builder
 }
+
+func family(name, kind, help string) *metricFamily {
+	return &metricFamily{name: name, kind: kind, help: help}
+}
+
+// labelEscapes are what the format asks for in a label's value: Go's %q writes escapes that Prometheus does not know.
+var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
 // add adds a value with labels, which are pairs of names and values.
-func (f metricFamily) add(v float64, labels ...string) {
-	m := &dto.Metric{}
+func (f *metricFamily) add(v float64, labels ...string) {
+	var pairs []string
 	for i := 0; i < len(labels); i += 2 {
-		m.Label = append(m.Label, &dto.LabelPair{Name: &labels[i], Value: &labels[i+1]})
+		pairs = append(pairs, labels[i]+`="`+labelEscapes.Replace(labels[i+1])+`"`)
 	}
-	if f.GetType() == dto.MetricType_COUNTER {
-		m.Counter = &dto.Counter{Value: &v}
-	} else {
-		m.Gauge = &dto.Gauge{Value: &v}
+	f.samples.WriteString(f.name)
+	if len(pairs) > 0 {
+		f.samples.WriteString("{" + strings.Join(pairs, ",") + "}")
 	}
-	f.Metric = append(f.Metric, m)
+	f.samples.WriteString(" " + strconv.FormatFloat(v, 'g', -1, 64) + "\n")
+}
+
+// String is empty for a figure without values.
+func (f *metricFamily) String() string {
+	if f.samples.Len() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("# HELP %s %s\n# TYPE %s %s\n%s", f.name, f.help, f.name, f.kind, f.samples.String())
 }
