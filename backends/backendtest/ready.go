@@ -3,8 +3,12 @@
 package backendtest
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -40,6 +44,19 @@ console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 100
 			}
 		})
 	}
+	for name, args := range map[string][]string{"variables": nil, "arguments": {"", "a b"}} {
+		b.beside(t, name, func(t *testing.T) {
+			env := []string{"SECRET=a b=c", "EMPTY=", "USER=somebody", "RAW=\xff\n"}
+			cmd := backends.Command{Args: slices.Concat([]string{"python", "main.py"}, args), Env: env}
+			warm, cold := b.runStartFacts(t, cmd, true), b.runStartFacts(t, cmd, false)
+			if d := cmp.Diff(cold.Stdout, warm.Stdout); d != "" || !strings.Contains(cold.Stdout, `\x00SECRET=a b=c\x00`) {
+				t.Errorf("python and its children see, -cold +warm:\n%s", d)
+			}
+			if !warm.Warm && (args == nil || warm.Cold != "python was started without arguments") {
+				t.Errorf("it did not stand ready: %s", warm.Cold)
+			}
+		})
+	}
 	b.beside(t, "for another", func(t *testing.T) {
 		spec := b.spec("python")
 		spec.Limits.RAM += 1 << 20 // another kind, or the tests beside this one would find what is ready for other.py
@@ -54,4 +71,27 @@ for file in glob.glob("/proc/[0-9]*/cmdline"):
 			t.Errorf("it sees an interpreter that was ready for another: %s", o.Stdout)
 		}
 	})
+}
+
+// runStartFacts executes a Python program main.py that tells how it was started.
+func (b *bench) runStartFacts(t *testing.T, cmd backends.Command, warm bool) outcome {
+	t.Helper()
+	const script = `import os, subprocess, sys
+print(sys.argv, sys.orig_argv[1:], list(os.environ.items()), subprocess.check_output(["env", "-0"]))
+print(open("/proc/self/cmdline", "rb").read())`
+	var s backends.Sandbox
+	if warm {
+		s = b.startAnnounced(t, b.spec("python"), cmd)
+	} else {
+		s = b.begin(t, b.spec("python"))
+	}
+	if err := s.Files().Put("main.py", 0o644, strings.NewReader(script)); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs lockedBuffer
+	r, err := s.Exec(t.Context(), cmd, backends.Streams{Stdout: &out, Stderr: &errs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcome{r, out.String(), errs.String()}.ok(t)
 }

@@ -46,17 +46,17 @@ func (b *Backend) take(p *plan) (*initHandle, string) {
 }
 
 // spawn starts one container for the pool.
-func (b *Backend) spawn(ctx context.Context, of poolKey) (h *initHandle, note, err error) {
+func (b *Backend) spawn(ctx context.Context, of poolKey) (h *initHandle, err error) {
 	b.mu.Lock()
 	last := b.plans[of]
 	b.mu.Unlock()
 	if last == nil {
-		return nil, nil, errors.New("it was not asked for lately")
+		return nil, errors.New("it was not asked for lately")
 	}
 	p := *last
 	p.user, p.idle = p.unprivileged(), true
 	if h, err = b.launch(ctx, &p, "", false); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err = h.conn.Prepare(p.spec); h.conn.Facts().Runtime.Path == "" {
 		err = errors.New("the image has no " + of.language)
@@ -66,9 +66,9 @@ func (b *Backend) spawn(ctx context.Context, of poolKey) (h *initHandle, note, e
 	}
 	if err != nil {
 		b.removeLater(h)
-		return nil, nil, err
+		return nil, err
 	}
-	return h, nil, nil
+	return h, nil
 }
 
 // Watch implements [pool.Item], as do the next.

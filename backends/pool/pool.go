@@ -41,8 +41,8 @@ type Config[K Key, I Item] struct {
 	Each   int           // items of one key; 0: one, and more when they come faster than they are made
 	Delay  time.Duration // after a Take, until a replacement is begun; 0 is 50 ms: a shorter program then has the machine to itself
 	Once   bool          // items are made by Prepare only, and never given up
-	// Make makes an item. note is a problem to report to callers that find none.
-	Make func(context.Context, K) (one I, note, err error)
+	// Make makes an item. Its error is reported to callers that find none.
+	Make func(context.Context, K) (I, error)
 	// Tidy is called along with the pool's own, and reports whether it is to be called again. It may be nil.
 	Tidy func(idle time.Duration) bool
 }
@@ -74,8 +74,7 @@ type bucket[I Item] struct {
 	memory  int64     // bytes of one item, as last measured
 	asked   time.Time // last request
 	retry   time.Time // after a failure
-	failed  string    // why
-	note    string    // of the last item made
+	failed  string    // why the last could not be made
 }
 
 const (
@@ -125,8 +124,8 @@ func (p *Pool[K, I]) Take(key K) (none I, why string) {
 		b.want = min(b.want+1, 2*runtime.NumCPU())
 	}
 	why = "none stood ready"
-	if cause := cmp.Or(b.failed, b.note); cause != "" {
-		why += ": " + cause
+	if b.failed != "" {
+		why += ": " + b.failed
 	}
 	return none, why
 }
@@ -287,7 +286,7 @@ func (b *bucket[I]) bytes() int64 { return cmp.Or(b.memory, defaultBytes) }
 
 // make makes one item and adds it to its bucket.
 func (p *Pool[K, I]) make(key K, b *bucket[I]) {
-	one, note, err := p.config.Make(p.enough, key)
+	one, err := p.config.Make(p.enough, key)
 	p.mu.Lock()
 	b.made++
 	measure := b.made%measureEvery == 0 || b.made&(b.made-1) == 0 // the more there are, the more they share
@@ -307,7 +306,6 @@ func (p *Pool[K, I]) make(key K, b *bucket[I]) {
 	case p.closed || b.retired:
 		defer one.Close()
 	default:
-		b.note = brief(note)
 		b.ready = append(b.ready, one)
 		b.memory = cmp.Or(memory, b.memory)
 		p.watch(one, b)
@@ -320,9 +318,6 @@ func (p *Pool[K, I]) make(key K, b *bucket[I]) {
 
 // brief returns an error's text in one line of limited length.
 func brief(err error) string {
-	if err == nil {
-		return ""
-	}
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 }

@@ -55,7 +55,7 @@ func (i *item) Close() error {
 type plant struct {
 	mu sync.Mutex
 	seen
-	note, fail error
+	fail error
 }
 
 // seen is what it has done.
@@ -71,14 +71,14 @@ func (p *plant) saw() seen {
 	return p.seen
 }
 
-// answers has it fail from now on, or say what is amiss.
-func (p *plant) answers(note, fail error) {
+// fails has it fail from now on, or with nil no longer.
+func (p *plant) fails(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.note, p.fail = note, fail
+	p.fail = err
 }
 
-func (p *plant) make(ctx context.Context, _ name) (*item, error, error) {
+func (p *plant) make(ctx context.Context, _ name) (*item, error) {
 	p.mu.Lock()
 	p.now++
 	p.peak = max(p.peak, p.now)
@@ -91,12 +91,12 @@ func (p *plant) make(ctx context.Context, _ name) (*item, error, error) {
 	defer p.mu.Unlock()
 	p.now--
 	if p.fail != nil {
-		return nil, nil, p.fail
+		return nil, p.fail
 	}
 	one := &item{number: int64(len(p.made)), ends: make(chan struct{}), leased: make(chan struct{})}
 	one.useful.Store(true)
 	p.made = append(p.made, one)
-	return one, p.note, nil
+	return one, nil
 }
 
 // open are the items that were made and not closed.
@@ -278,7 +278,7 @@ func TestPoolLosesItems(t *testing.T) {
 // TestPoolTellsWhy sees that a failure is told, in few words, and tried again later.
 func TestPoolTellsWhy(t *testing.T) {
 	inPool(t, roomy, func(t *testing.T, made *plant, p *Pool[name, *item]) {
-		made.answers(nil, errors.New("no\n"+strings.Repeat("x", 200)))
+		made.fails(errors.New("no\n" + strings.Repeat("x", 200)))
 		failed := p.Prepare("a")
 		if want := "no " + strings.Repeat("x", maxReason-3); failed != want {
 			t.Errorf("got %q, want %q", failed, want)
@@ -286,7 +286,7 @@ func TestPoolTellsWhy(t *testing.T) {
 		if _, why := p.Take("a"); why != "none stood ready: "+failed {
 			t.Errorf("why: %q", why)
 		}
-		made.answers(errors.New("slow"), nil)
+		made.fails(nil)
 		sleep(retryDelay - time.Second)
 		p.Fill()
 		if made.saw().now > 0 {
@@ -298,7 +298,7 @@ func TestPoolTellsWhy(t *testing.T) {
 		for one, _ := p.Take("a"); one != nil; one, _ = p.Take("a") {
 			one.Close()
 		}
-		if _, why := p.Take("a"); why != "none stood ready: slow" {
+		if _, why := p.Take("a"); why != "none stood ready" {
 			t.Errorf("why: %q", why)
 		}
 	})

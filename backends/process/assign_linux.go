@@ -3,9 +3,7 @@ package process
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +32,8 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 		why = "it has a terminal"
 	case !s.announced(k, cmd):
 		why = "another command was announced"
+	case s.inContainer && k.key.language == "python" && len(cmd.Args) > len(k.key.args()):
+		why = "python was started without arguments" // and its cmdline in /proc would show none
 	default:
 		why = s.assign(k, cmd, func() {
 			k.pipes.attach(streams, nil)
@@ -63,46 +63,23 @@ func (s *sandbox) announced(k *idleProcess, cmd backends.Command) bool {
 	return !cmd.Main && cmd.Dir == k.program.Dir && slices.Equal(cmd.Args, k.program.Args) && slices.Equal(cmd.Env, k.program.Env)
 }
 
-// assign gives the idle process a command's arguments and environment. It calls begin just before the program can run. If
-// why is not empty, begin was not called, and the process must be ended.
+// assign gives the idle process its command. It calls begin just before the program can run. If why is not empty, begin
+// was not called, and the process must be ended.
 func (s *sandbox) assign(k *idleProcess, cmd backends.Command, begin func()) (why string) {
 	if why := s.hindered(k); why != "" {
 		return why
 	}
-	args := slices.Clone(cmd.Args)
-	env := s.environ(cmd.Env)
-	s.resolve(args, env)
-	var t *tracee
-	if !k.rewritesItself {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		var err error
-		if t, err = k.seize(); err == nil {
-			if err = t.rewrite(args, env); err != nil {
-				t.release() // or nobody would hear of its end
-			}
-		}
-		if errors.Is(err, errRoom) {
-			return errRoom.Error()
-		}
-		if err != nil {
-			return "it could not be given its arguments: " + err.Error()
-		}
-	}
-	if k.rewritesItself && k.doomed() {
+	if k.doomed() {
 		return "it ended"
 	}
 	begin()
 	if k.fifo != "" {
 		s.removeFifo(k)
+		k.resume() // fails only if it has ended
+		return ""
 	}
-	if t != nil {
-		t.release()
-	}
-	if k.channel != nil {
-		k.channel.Write(k.key.assignment(cmd, env))
-		k.channel.Close()
-	}
+	k.channel.Write(k.key.assignment(cmd, s.environ(cmd.Env)))
+	k.channel.Close()
 	return ""
 }
 
@@ -153,6 +130,9 @@ func (s *sandbox) endIdle(k *idleProcess) {
 	k.close()
 }
 
+// maxAssignment bounds the bytes of the arguments and variables that an idle interpreter is given.
+const maxAssignment = 28 << 10
+
 // bashWaits has bash read its assignment.
 const bashWaits = "BASH_ENV=/proc/self/fd/3"
 
@@ -173,7 +153,7 @@ func exportable(env []string) bool {
 	size := 0
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
-		if size += len(kv); size > spareBytes || readAtStart(name) || bashs(name) || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+		if size += len(kv); size > maxAssignment || readAtStart(name) || bashs(name) || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
 			return false
 		}
 	}

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,19 +16,18 @@ import (
 // Python waits in a sitecustomize.py that removes itself, reading its assignment from descriptor 3: see assignmentBytes.
 // Node waits without any help: it opens the package.json beside its program before it reads that, and finds a fifo, on
 // which open(2) waits. When the fifo is gone and the call restarts, Node finds the real file or none. Nothing of Node's own
-// is changed, but it reads its arguments earlier, so that there can be no more of them. Bash waits without any help, too:
-// it reads BASH_ENV, which is a pipe that delivers the assignment, to its end before it opens its script.
+// is changed, but it reads its arguments and variables earlier, so that there can be no more of them. Bash waits without
+// any help, too: it reads BASH_ENV, which is a pipe that delivers the assignment, to its end before it opens its script.
 type idleProcess struct {
-	key            poolKey            // of its bucket in the pool
-	program        *backends.Command  // of the caller that has leased it
-	launched                          // pid is 0 if only the sandbox is idle; if cold says why not even that, all else is zero
-	host           int                // its number in the server's PID namespace
-	process        *os.File           // its pidfd: numbers are reused
-	channel        io.ReadWriteCloser // delivers Python's or bash's assignment
-	fifo           string             // that Node waits on
-	placeholder    os.FileInfo        // an empty file in the place of Node's program
-	rewritesItself bool               // it applies the assignment itself, and needs no ptrace
-	ended          func()             // called once if the process ends while the pool has it; guarded by the sandbox's mu
+	key         poolKey            // of its bucket in the pool
+	program     *backends.Command  // of the caller that has leased it
+	launched                       // pid is 0 if only the sandbox is idle; if cold says why not even that, all else is zero
+	host        int                // its number in the server's PID namespace
+	process     *os.File           // its pidfd: numbers are reused
+	channel     io.ReadWriteCloser // delivers Python's or bash's assignment
+	fifo        string             // that Node waits on
+	placeholder os.FileInfo        // an empty file in the place of Node's program
+	ended       func()             // called once if the process ends while the pool has it; guarded by the sandbox's mu
 }
 
 // setFifo puts the fifo that Node will open into the workspace.
@@ -146,6 +144,3 @@ func (s *sandbox) Memory() int64 {
 	}
 	return sum
 }
-
-// errElsewhere reports an interpreter that does not wait in the expected system call.
-var errElsewhere = errors.New("it does not wait where it should")

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -34,21 +33,13 @@ func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
 			return err
 		}
 	}
-	tried := k.rewritesItself // nothing has to be done to it
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		waits, err := k.waits()
 		if err != nil {
 			return err
 		}
-		if waits && tried {
-			return nil
-		}
 		if waits {
-			if err := k.try(); err != nil {
-				return err
-			}
-			tried = true // and now it has to come to rest again
-			continue
+			return nil
 		}
 		select {
 		case <-time.After(pause):
@@ -120,25 +111,10 @@ func (k *idleProcess) call() uint64 {
 	return unix.SYS_READ
 }
 
-// try tests that the process's arguments can be rewritten.
-func (k *idleProcess) try() error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	t, err := k.seize()
-	if err != nil {
-		return err
-	}
-	return errors.Join(t.try(), t.release())
-}
-
-// seize stops the process in its system call.
-func (k *idleProcess) seize() (*tracee, error) {
-	if over(k.process) {
-		return nil, errElsewhere
-	}
-	t, err := seize(k.host, k.call())
-	if err == nil && over(k.process) { // and the number is somebody else's
-		err = errors.Join(errElsewhere, t.release())
-	}
-	return t, err
+// resume has Node open its package.json anew: every stop interrupts open(2), which then begins again by itself.
+func (k *idleProcess) resume() error {
+	return errors.Join(
+		unix.PidfdSendSignal(int(k.process.Fd()), unix.SIGSTOP, nil, 0),
+		unix.PidfdSendSignal(int(k.process.Fd()), unix.SIGCONT, nil, 0),
+	)
 }

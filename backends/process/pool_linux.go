@@ -60,7 +60,7 @@ func (a *preSpawned) bytecode(ctx context.Context, interpreter, name, source str
 //go:embed idle/compile.py
 var compiler string
 
-// holdSource is the start-up code of an idle Python.
+// holdSource is the start-up code of an idle Python that is no fork.
 //
 //go:embed idle/sitecustomize.py
 var holdSource string
@@ -127,24 +127,23 @@ func (a *preSpawned) fresh(ctx context.Context, spec backends.Spec, r poolKey, w
 	return s, err
 }
 
-// newIdle makes an idle sandbox. note is the reason why a zygote did not fork its interpreter.
-func (a *preSpawned) newIdle(ctx context.Context, r poolKey) (s *sandbox, note, err error) {
+// newIdle makes an idle sandbox. Only containers, which have no zygotes, have an idle Python that is no fork: it shows in
+// /proc what it was started with.
+func (a *preSpawned) newIdle(ctx context.Context, r poolKey) (s *sandbox, err error) {
 	ctx, cancel := a.backend.starting(ctx)
 	defer cancel()
-	if r.language == "python" {
-		if s, note = a.forkIdle(ctx, r.spec(), r, true); s != nil {
-			return s, nil, nil
+	if r.language == "python" && !a.backend.config.Inside {
+		if s, err = a.forkIdle(ctx, r.spec(), r, true); s == nil && err == nil {
+			err = errors.New("this Python can't be forked")
 		}
-	}
-	if r.needsRewrite() && !canRewrite {
-		return nil, nil, cmp.Or(note, errNoRewrite)
+		return s, err
 	}
 	if s, err = a.backend.startNew(ctx, r.spec()); err == nil {
 		if err = a.startIdle(ctx, s, r); err != nil {
 			s.Close()
 		}
 	}
-	return s, note, err
+	return s, err
 }
 
 // forkIdle makes a sandbox whose PID 1 and interpreter a zygote forks, and in which the interpreter waits. Both results are
@@ -188,10 +187,10 @@ func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err 
 		}
 		defer theirs.Close()
 		if s.foreign {
-			k.rewritesItself, whom = true, launch.ForHeld
+			whom = launch.ForHeld
 			break
 		}
-		env = append(spare(), "PYTHONPATH="+path.Join(workspace, hold))
+		env = []string{"PYTHONPATH=" + path.Join(workspace, hold)}
 		code, err := a.bytecode(ctx, s.runtime.Path, "hold", holdSource)
 		if err != nil {
 			return err
@@ -200,7 +199,9 @@ func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err 
 			return err
 		}
 	case "node":
-		env = spare()
+		if r.env != "" {
+			env = strings.Split(r.env, "\x00")
+		}
 		if err := s.setFifo(k, r.script); err != nil {
 			return err
 		}
@@ -210,7 +211,7 @@ func (a *preSpawned) startIdle(ctx context.Context, s *sandbox, r poolKey) (err 
 			return fmt.Errorf("make a pipe: %w", err)
 		}
 		defer theirs.Close()
-		k.rewritesItself, k.channel, env = true, ours, []string{bashWaits}
+		k.channel, env = ours, []string{bashWaits}
 		if s.uid != 0 { // bash opens it by name
 			if err := theirs.Chown(s.uid, s.uid); err != nil {
 				return err

@@ -248,16 +248,17 @@ func TestReadySecrets(t *testing.T) {
 	}
 	b := pooled(t)
 	secret := fmt.Sprintf("sec%dret", time.Now().UnixNano())
-	for _, language := range []string{"python", "node"} {
-		name := map[string]string{"python": "main.py", "node": "main.js"}[language]
-		spec := announced(language, backends.Command{Args: []string{language, name}, Env: []string{"KEY=" + secret}})
+	for _, language := range []string{"python", "shell"} {
+		name := map[string]string{"python": "main.py", "shell": "main.sh"}[language]
+		program := map[string]string{"python": "python", "shell": "bash"}[language]
+		spec := announced(language, backends.Command{Args: []string{program, name}, Env: []string{"KEY=" + secret}})
 		stock(t, b, spec)
 		s, err := b.Start(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		s.Files().Put(name, 0o644, strings.NewReader(map[string]string{"python": "import time; time.sleep(100)", "node": "setTimeout(() => {}, 1e5)"}[language]))
+		s.Files().Put(name, 0o644, strings.NewReader(map[string]string{"python": "import time; time.sleep(100)", "shell": "sleep 100"}[language]))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		begun := make(chan struct{})
@@ -393,14 +394,10 @@ func TestPoolTellsWhy(t *testing.T) {
 	}
 	b.preSpawned.zygotes.PauseFirst, b.preSpawned.zygotes.PauseMax = time.Hour, time.Hour
 	b.preSpawned.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(context.Context) (*template, error) { return nil, errors.New("no\npython") })
-	stock(t, b, spec)
 	r, _ := poolKeyOf(spec)
-	s, why := b.preSpawned.pool.Take(r)
-	for ; s != nil; s, why = b.preSpawned.pool.Take(r) {
-		s.Close()
-	}
-	if why != "none stood ready: no python" {
-		t.Errorf("why: %q", why)
+	b.preSpawned.pool.Prepare(r)
+	if r := alive(t, b, spec); r.Warm || r.Cold != "none stood ready: no python" {
+		t.Errorf("warm: %v, why not: %q", r.Warm, r.Cold)
 	}
 }
 

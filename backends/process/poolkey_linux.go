@@ -15,6 +15,7 @@ type poolKey struct {
 	limits   backends.Limits
 	dns      bool
 	options  string // of the interpreter, with spaces between
+	env      string // variables of Node, which reads them when it starts, with NULs between
 	script   string // the file that it will run, relative to the workspace; "" if the interpreter is started for the command
 }
 
@@ -37,8 +38,6 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 		return r, r.language + " is not kept ready"
 	case len(args) == 0 || args[0] != r.language:
 		return r, "another program than " + r.language
-	case r.language == "node" && !canRewrite:
-		return r, errNoRewrite.Error()
 	}
 	args = args[1:]
 	if r.language == "node" && len(args) > 0 && args[0] == sourceMaps {
@@ -53,9 +52,19 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 		return r, "the program's name does not end in .js"
 	case r.language == "node" && len(args) > 1:
 		return r, "node reads its arguments when it starts"
+	case r.language == "node":
+		for _, kv := range spec.Program.Env {
+			if name, _, _ := strings.Cut(kv, "="); !slices.Contains(common, name) {
+				return r, "node reads its variables when it starts, and " + name + " is set"
+			}
+		}
+		r.env = strings.Join(spec.Program.Env, "\x00")
 	}
 	return r, ""
 }
+
+// common are variables that all programs of a server or a session have, and no secrets: an idle Node is started with them.
+var common = []string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "NPM_CONFIG_FETCH_RETRIES", "PIP_RETRIES"}
 
 // sourceMaps is the only option of Node with which a program can get an idle interpreter.
 const sourceMaps = "--enable-source-maps"
@@ -84,8 +93,8 @@ func onlyCold(spec backends.Spec) string {
 	for _, s := range slices.Concat(spec.Program.Args, spec.Program.Env) {
 		size += len(s) + 1
 	}
-	if size > spareBytes-4096 || len(spec.Program.Env) > spareVariables {
-		return errRoom.Error()
+	if size > maxAssignment {
+		return "arguments and environment are too large"
 	}
 	for _, kv := range spec.Program.Env {
 		if name, _, _ := strings.Cut(kv, "="); readAtStart(name) {
@@ -120,6 +129,3 @@ func (r poolKey) args() []string {
 
 // Kind implements [pool.Key].
 func (r poolKey) Kind() (language string, ram int64) { return r.language, r.limits.RAM }
-
-// needsRewrite reports whether the interpreter's arguments and variables have to be changed from outside.
-func (r poolKey) needsRewrite() bool { return r.script != "" && r.language != "shell" }

@@ -11,19 +11,18 @@
 // twins of package backendtest compare, except for facts that stay true: when its process began, and the resources that it
 // has used since (times, page faults, context switches, and Node's measurements from its own start); the inode numbers of
 // its files, since two names existed before; a process number of 3 instead of 2 where it could not use the idle interpreter
-// (packages in /workspace/.local, a missing file); and in its memory, zeroes between its environment and the end of its
-// stack, and bytes that the interpreter has freed. In an idle bash, /proc/self/environ holds the environment that it was
-// started with, which is smaller than the environment that it has and passes on; SECONDS and PIPESTATUS have a value before
-// its first command, and BASH_ARGC has one frame.
+// (packages in /workspace/.local, a missing file); and in its memory, bytes that the interpreter has freed. In an idle bash,
+// /proc/self/environ holds the environment that it was started with, which is smaller than the environment that it has and
+// passes on; SECONDS and PIPESTATUS have a value before its first command, and BASH_ARGC has one frame.
 //
-// An idle Python may be a fork of one that was started before, see package zygote. It then shares with the other forks
-// (maxForks, maxZygoteAge) the seed of its hashes, the layout of its memory, and the canaries of its stack, and has _ctypes
-// mapped.
+// An idle Python is a fork of one that was started before, see package zygote. It shares with the other forks (maxForks,
+// maxZygoteAge) the seed of its hashes, the layout of its memory, and the canaries of its stack, and has _ctypes mapped. In
+// a container it is no fork, and its /proc/self/environ is like an idle bash's.
 //
 // The files, by what happens to a sandbox:
 //
 //   - It is decided, and refused or begun: backend, start, mounts, interpreter, uids; probe and diagnose say why not.
-//   - It may stand ready: pool, poolkey, idle, idle_wait, assign, rewrite, zygote.
+//   - It may stand ready: pool, poolkey, idle, idle_wait, assign, zygote.
 //   - Its PID 1 is forked: launcher, init, template; by a plan, a list of system calls (plan, messages).
 //   - Its PID 1 sets it up: setup, root, disk, trust, listen; in the profile "landlock", landlock_profile and notify.
 //   - A program starts in it: run, programs, exec, limits, landlock, pipes; containment reads back which layers hold.

@@ -33,13 +33,12 @@ func TestZygoteForks(t *testing.T) {
 func TestZygoteDies(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
+	b.preSpawned.zygotes.PauseFirst, b.preSpawned.zygotes.PauseMax = 0, 0 // or none would be started for a while
 	for range 3 {
 		stock(t, b, spec)
-		// After a death it may have been started in the other way.
-		if z := standing(b, spec)[0].zygote(); z != nil {
-			unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGKILL, nil, 0)
-			ends(t, z) // until then its fork is dying
-		}
+		z := standing(b, spec)[0].zygote()
+		unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGKILL, nil, 0)
+		ends(t, z) // until then its fork is dying
 		alive(t, b, spec)
 	}
 }

@@ -54,7 +54,7 @@ seen["libc"] = []
 while environ[len(seen["libc"])] is not None:
     seen["libc"].append(environ[len(seen["libc"])])
 libc.getenv.restype = ctypes.c_char_p
-seen["getenv"] = [libc.getenv(n.encode()) for n in ("A", "PATH", "PYTHONPATH", "_0", "HOME", "USER")]
+seen["getenv"] = [libc.getenv(n.encode()) for n in ("A", "PATH", "PYTHONPATH", "HOME", "USER")]
 for k in sorted(seen):
     print(k, "=", ascii(seen[k]))
 sys.stdout.flush()

@@ -18,9 +18,13 @@ _count, *_fields = _assignment.split(b"\0")[:-1]
 _args = [a.decode(sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()) for a in _fields[:int(_count)]]
 sys.argv[1:] = _args
 sys.orig_argv[2:] = _args
-# os.environ looks into this very dictionary; what libc sees was written before the assignment came.
+# os.environ looks into this very dictionary; the rest is libc's own environment.
+for _name in posix.environ:
+    posix.unsetenv(_name)
 posix.environ.clear()
 posix.environ.update(v.split(b"=", 1) for v in _fields[int(_count):])
+for _pair in posix.environ.items():
+    posix.putenv(*_pair)
 # The host may have such a file, too. If not, this fails as the import that led here would have.
 del sys.modules["sitecustomize"]
 import sitecustomize
