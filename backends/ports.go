@@ -1,8 +1,12 @@
 package backends
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"slices"
 )
 
@@ -39,3 +43,79 @@ const DNSPort = 53
 
 // Resolves reports whether the host answers DNS inside.
 func (s Spec) Resolves() bool { return s.DNS || len(s.Gateway) > 0 }
+
+// Listeners returns the sockets that accept connections, those of DNS first.
+func (s Sockets) Listeners() []net.Listener {
+	if s.DNSStream == nil {
+		return s.Ports
+	}
+	return append([]net.Listener{s.DNSStream}, s.Ports...)
+}
+
+// Close closes all of them.
+func (s Sockets) Close() error {
+	if s.DNS != nil {
+		s.DNS.Close()
+	}
+	CloseAll(s.Listeners())
+	return nil
+}
+
+// Files returns duplicates of the sockets' descriptors, in the order in which [OpenSockets] takes them. The caller closes them, also
+// after an error.
+func (s Sockets) Files() (all []*os.File, err error) {
+	add := func(socket any) {
+		from, ok := socket.(interface{ File() (*os.File, error) })
+		if !ok {
+			err = errors.New("a socket without a descriptor")
+			return
+		}
+		f, failed := from.File()
+		if err = cmp.Or(err, failed); failed == nil {
+			all = append(all, f)
+		}
+	}
+	if s.DNS != nil {
+		add(s.DNS)
+	}
+	for _, l := range s.Listeners() {
+		add(l)
+	}
+	return all, err
+}
+
+// OpenSockets takes sockets over from their descriptors: DNS, DNSStream, and then the ports. It closes the files. Sockets of another kind are
+// an error: a program may have taken over the process that sent them.
+func OpenSockets(files []*os.File) (s Sockets, err error) {
+	defer CloseAll(files)
+	for i, f := range files {
+		var l net.Listener
+		ok := false
+		if i == 0 {
+			s.DNS, err = net.FilePacketConn(f) // a duplicate
+			_, ok = s.DNS.(*net.UDPConn)
+		} else if l, err = net.FileListener(f); err == nil {
+			_, ok = l.(*net.TCPListener)
+			if i == 1 {
+				s.DNSStream = l
+			} else {
+				s.Ports = append(s.Ports, l)
+			}
+		}
+		if err == nil && !ok {
+			err = errors.New("it is not a socket of the Internet")
+		}
+		if err != nil {
+			s.Close()
+			return Sockets{}, fmt.Errorf("take over a socket inside: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// CloseAll closes all of a list.
+func CloseAll[T io.Closer](all []T) {
+	for _, c := range all {
+		c.Close()
+	}
+}

@@ -3,6 +3,7 @@ package container
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -77,23 +78,13 @@ func (p *peer) kill() {
 
 // receiveConn takes the connection that the init sends in place of the accepted one. The kernel shows programs the name
 // of any socket in their network namespace (/proc/net/unix), and the accepted one has ours.
-func receiveConn(conn *net.UnixConn) (*net.UnixConn, error) {
+func receiveConn(conn *net.UnixConn) (io.ReadWriteCloser, error) {
 	defer conn.Close()
-	f, err := call.ReceiveDescriptor(conn)
+	conns, err := call.ReceiveConns(conn, call.LocalConns)
 	if err != nil {
 		return nil, fmt.Errorf("its init sent no connection: %w", err)
 	}
-	defer f.Close()
-	file, err := net.FileConn(f)
-	if err != nil {
-		return nil, err
-	}
-	u, ok := file.(*net.UnixConn)
-	if !ok {
-		file.Close()
-		return nil, fmt.Errorf("its init sent a connection of kind %T", file)
-	}
-	return u, nil
+	return call.NewLocal(conns), nil
 }
 
 // memory returns the bytes that PID 1 holds for itself; 0 where that can't be seen. It shares our binary's pages with

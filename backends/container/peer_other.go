@@ -3,6 +3,8 @@
 package container
 
 import (
+	"errors"
+	"io"
 	"net"
 	"time"
 )
@@ -12,7 +14,10 @@ type peer struct{}
 
 func peerOf(*net.UnixConn, *plan) (*peer, error) { return nil, nil }
 
-func receiveConn(conn *net.UnixConn) (*net.UnixConn, error) { return conn, nil }
+func receiveConn(conn *net.UnixConn) (io.ReadWriteCloser, error) {
+	conn.Close()
+	return nil, errors.ErrUnsupported
+}
 
 func (*peer) kill() {}
 

@@ -1,10 +1,7 @@
 package process
 
 import (
-	"fmt"
-	"net"
 	"net/netip"
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -31,7 +28,7 @@ type inside struct {
 	at   netip.AddrPort
 }
 
-// insides returns the sockets of a sandbox, in the order in which open takes them over.
+// insides returns the sockets of a sandbox, in the order in which [backends.OpenSockets] takes them.
 func insides(spec backends.Spec) []inside {
 	if !spec.Resolves() {
 		return nil
@@ -67,39 +64,6 @@ func listeners(p *plan, sockets []inside) []arg {
 // machine has IPv4 at all: with that one alone, getaddrinfo(3) finds no name for programs that set AI_ADDRCONFIG.
 func secondAddress(p *plan) {
 	configure(p, "second address", "lo:1", unix.SIOCSIFADDR, unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: [4]byte{127, 0, 0, 2}})
-}
-
-// open takes over the sockets that PID 1 has opened.
-func (s *sandbox) open(files []*os.File) (err error) {
-	for i, f := range files {
-		if i == 0 {
-			s.gateway.DNS, err = net.FilePacketConn(f) // a duplicate
-		} else if l, failed := net.FileListener(f); failed != nil {
-			err = failed
-		} else if i == 1 {
-			s.gateway.DNSStream = l
-		} else {
-			s.gateway.Ports = append(s.gateway.Ports, l)
-		}
-		f.Close()
-		if err != nil {
-			return fmt.Errorf("listen inside: %w", err)
-		}
-	}
-	return nil
-}
-
-// shut closes the gateway's sockets.
-func (s *sandbox) shut() {
-	for _, l := range s.gateway.Ports {
-		l.Close()
-	}
-	if s.gateway.DNSStream != nil {
-		s.gateway.DNSStream.Close()
-	}
-	if s.gateway.DNS != nil {
-		s.gateway.DNS.Close()
-	}
 }
 
 // Gateway implements [backends.Sandbox].

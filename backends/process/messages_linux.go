@@ -124,9 +124,3 @@ func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
 	}
 	return n, files, cmp.Or(err, parsed)
 }
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
-}

@@ -47,7 +47,7 @@ func (s *sandbox) hear() {
 	for {
 		n, files, err := receive(s.control, buf)
 		if err != nil || n < int(messageSize) {
-			closeAll(files)
+			backends.CloseAll(files)
 			return
 		}
 		var m launch.Message
@@ -58,7 +58,7 @@ func (s *sandbox) hear() {
 		select {
 		case s.starts <- report{m, append([]byte(nil), buf[messageSize:n]...), files}:
 		case <-time.After(time.Second): // nobody listens: an Exec that gave up
-			closeAll(files)
+			backends.CloseAll(files)
 		}
 	}
 }

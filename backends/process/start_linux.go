@@ -222,7 +222,7 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 	if notifications != nil {
 		s.notifying.Go(func() { s.serveNotifications(notifications) })
 	}
-	if err := s.open(sockets); err != nil {
+	if s.gateway, err = backends.OpenSockets(sockets); err != nil {
 		return err
 	}
 	if s.files, err = openFiles(work, s.uid, s.host.Host == ""); err != nil {

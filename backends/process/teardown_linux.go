@@ -22,7 +22,7 @@ func (s *sandbox) Close() error {
 		s.backend.mu.Unlock()
 		background := !finished && s.quiet()
 		if background {
-			s.shut()
+			s.gateway.Close()
 			err = s.files.close()
 			s.initHandle.end()
 		}
@@ -52,7 +52,7 @@ func (s *sandbox) tearDown() error {
 		s.using.Wait()
 		err = s.files.close()
 	}
-	s.shut()
+	s.gateway.Close()
 	s.backend.cpus.giveBack(s.bound)
 	for _, f := range []*os.File{s.proc, s.shm, s.disk} {
 		f.Close() // of nil, too

@@ -147,7 +147,7 @@ func (b *bare) Limit(l backends.Limits) (backends.Limits, error) {
 func (b *bare) Close() error {
 	b.once.Do(func() {
 		b.close()
-		closeAll(sockets(b))
+		b.gateway.Close()
 	})
 	return nil
 }

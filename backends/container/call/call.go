@@ -7,7 +7,7 @@
 // each command, each of a command's streams, each file and each direction of a connection is one request. Content that has to
 // be whole ends with a trailer.
 //
-// Over a Unix socket, the init hands its sockets to the server as descriptors, and the server accepts and answers
+// Over Unix sockets ([Local]), the init hands its sockets to the server as descriptors, and the server accepts and answers
 // inside the container's network namespace. Elsewhere their connections are asked for, and travel as requests.
 package call
 

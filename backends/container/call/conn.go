@@ -22,7 +22,7 @@ import (
 // Conn is the server's end of the connection with an init. Whatever the init sends, the worst it can do is to end the
 // connection.
 type Conn struct {
-	wire   *wire
+	wire   *duplex.Conn
 	facts  Facts
 	client *http.ClientConn
 
@@ -37,13 +37,12 @@ type Conn struct {
 // Handshake waits for the init's greeting and returns the connection, which owns conn. Closing conn must end a Read and a
 // Write that wait. An init of another version is an error that says so.
 func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
-	c := &Conn{wire: newWire(conn), initTimeout: defaultInitTimeout}
+	c := &Conn{wire: duplex.New(conn), initTimeout: defaultInitTimeout}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	stop := context.AfterFunc(ctx, func() { c.end(ctx.Err()) })
 	defer stop()
 	err := c.readGreeting()
 	if err == nil {
-		c.wire.takes.Store(c.wire.local())
 		c.client, err = duplex.Client(ctx, c.wire, &http.Transport{HTTP2: clientSettings(), MaxResponseHeaderBytes: maxInitMessage})
 	}
 	if err != nil {
@@ -273,27 +272,20 @@ func (c *Conn) Build(ctx context.Context, spec backends.Spec) (_ backends.Sandbo
 	if err := checkEncodable(spec); err != nil {
 		return nil, err
 	}
-	m, err := c.roundTrip(ctx, request{Op: opBuild, Spec: &spec}, patient)
-	if err != nil {
+	if _, err := c.roundTrip(ctx, request{Op: opBuild, Spec: &spec}, patient); err != nil {
 		return nil, err
 	}
-	b := m.Built
-	if b == nil || b.Gateway != spec.Resolves() || b.Ports != len(spec.Gateway) {
-		return nil, c.protocolError("it has other sockets than it was asked for")
-	}
-	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, spec: spec}
-	count := 0
-	if b.Gateway {
-		count = 2 + b.Ports // the packet socket first
-	}
-	if !b.Descriptors {
-		s.makeRemoteSockets()
-	} else if s.socks, err = c.wire.takeSockets(count); err != nil {
-		return nil, c.protocolError("%w", err)
+	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall}
+	if local, is := c.wire.ReadWriteCloser.(*Local); is {
+		if s.gateway, err = local.takeSockets(spec); err != nil {
+			return nil, c.protocolError("take its sockets over: %w", err)
+		}
+	} else if spec.Resolves() {
+		s.gateway = c.makeSockets(spec.Gateway)
 	}
 	c.work.Go(func() {
 		<-c.Done()
-		s.closeSockets()
+		s.gateway.Close()
 	})
 	return s, nil
 }

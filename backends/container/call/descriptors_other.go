@@ -2,13 +2,14 @@
 
 package call
 
-import "errors"
+import (
+	"errors"
+	"net"
+	"os"
+)
 
-// local reports that no descriptors can be sent: here no container shares our sockets.
-func (w *wire) local() bool { return false }
+// SendFiles is not supported: here no container shares our sockets.
+func SendFiles(*net.UnixConn, ...*os.File) error { return errors.ErrUnsupported }
 
-func (w *wire) sendSockets([]socket, func() error) error { return errors.ErrUnsupported }
-
-func (w *wire) takeSockets(int) ([]socket, error) {
-	return nil, errors.New("its init hands descriptors over, which this system can't take")
-}
+// ReceiveFiles is not supported.
+func ReceiveFiles(*net.UnixConn, int) ([]*os.File, error) { return nil, errors.ErrUnsupported }

@@ -8,9 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 // answering is an init that gives the same answer to whatever is asked of its sandbox.
@@ -30,11 +35,11 @@ func answering(t testing.TB, spec backends.Spec, answer func(w http.ResponseWrit
 			case err != nil:
 				t.Error(err)
 			case q.Op == opBuild:
-				write(w, response{Built: &built{Gateway: spec.Resolves(), Ports: len(spec.Gateway)}})
+				write(w, response{})
 			default:
 				answer(w, r, q)
 			}
-		}), true), newWire(conn))
+		}), true), duplex.New(conn))
 	})
 	l.initTimeout = 200 * time.Millisecond
 	s, err := l.Build(t.Context(), spec)
@@ -269,6 +274,93 @@ func TestUnasked(t *testing.T) {
 	if text, err := io.ReadAll(c); string(text) != "part" || err == nil {
 		t.Errorf("got %q, %v", text, err)
 	}
+}
+
+// TestLiesAboutSockets: descriptors that are not the sockets that were asked for end the connection, and none stays open.
+func TestLiesAboutSockets(t *testing.T) {
+	listen := func(network, address string) *os.File {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		f, err := l.(interface{ File() (*os.File, error) }).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer udp.Close()
+	packets, err := udp.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, unix := listen("tcp", "127.0.0.1:0"), listen("unix", filepath.Join(t.TempDir(), "s"))
+	defer backends.CloseAll([]*os.File{packets, null, tcp, unix})
+	for _, c := range []struct {
+		name  string
+		files []*os.File
+		taken bool
+	}{
+		{"right", []*os.File{packets, tcp, tcp}, true},
+		{"none", nil, false},
+		{"too few", []*os.File{packets, tcp}, false},
+		{"too many", []*os.File{packets, tcp, tcp, tcp}, false},
+		{"many more", slices.Repeat([]*os.File{null}, 200), false},
+		{"files", []*os.File{null, null, null}, false},
+		{"of the wrong order", []*os.File{tcp, packets, tcp}, false},
+		{"of the host", []*os.File{packets, unix, tcp}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := countFiles(t)
+			ours, theirs := ends(t, "socket")
+			init := theirs.(*Local)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				write(init, greeting{Version: version})
+				duplex.Serve(newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if c.files != nil {
+						if err := SendFiles(init.files, c.files...); err != nil {
+							t.Error(err)
+						}
+					}
+					write(w, response{})
+				}), true), duplex.New(init))
+			}()
+			l, err := Handshake(t.Context(), ours)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = l.Build(t.Context(), backends.Spec{Gateway: []int{1}})
+			if c.taken != (err == nil) || !c.taken && !errors.Is(err, ErrLost) {
+				t.Errorf("got %v, want taken %v", err, c.taken)
+			}
+			if err := SendFiles(init.files, null); err == nil {
+				t.Error("the server takes more descriptors")
+			}
+			l.Close()
+			<-done
+			hosttest.Until(t, "all descriptors are closed", func() bool { return countFiles(t) <= before })
+		})
+	}
+}
+
+// countFiles returns the number of this process's descriptors.
+func countFiles(t *testing.T) int {
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
 }
 
 // scripted is a connection whose content is there already.

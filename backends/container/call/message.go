@@ -17,7 +17,7 @@ import (
 
 // version covers everything that the two sides send each other. They are the same binary, unless a mounted or seeded
 // one was left over from another release.
-const version = 6
+const version = 7
 
 // Sizes of the largest messages, in bytes of JSON. The init's may come from a program that
 // has taken it over.
@@ -45,7 +45,7 @@ type (
 		Put     *put             `json:",omitempty"`
 		Open    *fileEntry       `json:",omitempty"`
 		Limit   *backends.Limits `json:",omitempty"`
-		Socket  int              `json:",omitempty"` // in the order of sockets
+		Socket  int              `json:",omitempty"` // of the listeners
 		Conn    uint64           `json:",omitempty"`
 		Packet  *packet          `json:",omitempty"`
 		Skip    *skip            `json:",omitempty"`
@@ -74,7 +74,6 @@ type (
 
 	// response begins the body of each response, or is its trailer.
 	response struct {
-		Built   *built                `json:",omitempty"`
 		Begun   *backends.Containment `json:",omitempty"`
 		Result  *backends.Result      `json:",omitempty"`
 		File    *fileEntry            `json:",omitempty"`
@@ -85,11 +84,6 @@ type (
 		Failure *failure              `json:",omitempty"`
 		Skipped int                   `json:",omitempty"`
 		Done    bool                  `json:",omitempty"`
-	}
-	built struct {
-		Descriptors bool // the sockets came as descriptors, else their connections have to be asked for
-		Gateway     bool
-		Ports       int
 	}
 	// arrival is a connection that a program has made.
 	arrival struct {

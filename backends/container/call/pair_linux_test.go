@@ -20,19 +20,21 @@ func ends(t testing.TB, kind string) (ours, theirs io.ReadWriteCloser) {
 	if kind == "stream" {
 		return net.Pipe()
 	}
-	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var conns [2]net.Conn
-	for i, fd := range fds {
-		f := os.NewFile(uintptr(fd), "end")
-		if conns[i], err = net.FileConn(f); err != nil {
+	var all [2][]*net.UnixConn
+	for range LocalConns {
+		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
 			t.Fatal(err)
 		}
-		f.Close()
+		files := []*os.File{os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")}
+		conns, err := OpenConns(files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		backends.CloseAll(files)
+		all[0], all[1] = append(all[0], conns[0]), append(all[1], conns[1])
 	}
-	return conns[0], conns[1]
+	return NewLocal(all[0]), NewLocal(all[1])
 }
 
 // starter starts the real sandbox.

@@ -25,8 +25,8 @@ type relayed struct {
 
 // accept waits for a connection of a program and sends what it says, and in the trailer whether the program closed its end.
 func (s *service) accept(ctx context.Context, sandbox backends.Sandbox, out *stream, which int) error {
-	all := sockets(sandbox)
-	if which < 0 || which >= len(all) || all[which].listener == nil {
+	all := sandbox.Gateway().Listeners()
+	if which < 0 || which >= len(all) {
 		return errors.New("no listener")
 	}
 	select {
@@ -34,7 +34,7 @@ func (s *service) accept(ctx context.Context, sandbox backends.Sandbox, out *str
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	conn, err := acceptConn(ctx, all[which].listener)
+	conn, err := acceptConn(ctx, all[which])
 	if err != nil {
 		<-s.slots
 		return err

@@ -17,27 +17,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// makeRemoteSockets makes the sockets of a sandbox whose real ones stay in the container.
-func (s *sandbox) makeRemoteSockets() {
-	add := func(ip net.IP, port int) {
-		l := &remoteListener{conn: s.conn, socket: len(s.socks), addr: &net.TCPAddr{IP: ip, Port: port}}
+// makeSockets makes the sockets of a sandbox whose real ones stay in the container.
+func (c *Conn) makeSockets(ports []int) backends.Sockets {
+	listen := func(socket int, ip net.IP, port int) net.Listener {
+		l := &remoteListener{conn: c, socket: socket, addr: &net.TCPAddr{IP: ip, Port: port}}
 		l.ctx, l.cancel = context.WithCancel(context.Background())
-		s.socks = append(s.socks, socket{listener: l})
+		return l
 	}
-	if !s.spec.Resolves() {
-		return
+	g := backends.Sockets{DNS: newRemotePacketConn(c), DNSStream: listen(0, net.IPv4(127, 0, 0, 1), backends.DNSPort)}
+	for i, port := range ports {
+		g.Ports = append(g.Ports, listen(1+i, net.IPv4zero, port))
 	}
-	s.socks = append(s.socks, socket{packets: newRemotePacketConn(s.conn)})
-	add(net.IPv4(127, 0, 0, 1), backends.DNSPort)
-	for _, port := range s.spec.Gateway {
-		add(net.IPv4zero, port)
-	}
+	return g
 }
 
 // remoteListener is a listener in the container: Accept asks the init for the next connection.
 type remoteListener struct {
 	conn   *Conn
-	socket int
+	socket int // in the order of [backends.Sockets.Listeners]
 	addr   net.Addr
 	ctx    context.Context // until Close
 	cancel context.CancelFunc

@@ -13,9 +13,8 @@ import (
 // sandbox is the server's end of a sandbox that runs in the init.
 type sandbox struct {
 	conn     *Conn
-	spec     backends.Spec
 	wall     time.Duration
-	socks    []socket      // in the order of sockets
+	gateway  backends.Sockets
 	commands atomic.Uint64 // that were run
 
 	mu      sync.Mutex
@@ -26,6 +25,9 @@ type sandbox struct {
 
 // defaultInitTimeout is how long the init may take to end a command that must end.
 const defaultInitTimeout = 30 * time.Second
+
+// Gateway implements [backends.Sandbox].
+func (s *sandbox) Gateway() backends.Sockets { return s.gateway }
 
 // Files implements [backends.Sandbox].
 func (s *sandbox) Files() backends.Files { return files{s.conn} }
@@ -93,7 +95,7 @@ func (s *sandbox) Close() error {
 		s.closeRemote()
 	}
 	err := s.conn.Close()
-	s.closeSockets()
+	s.gateway.Close()
 	return err
 }
 

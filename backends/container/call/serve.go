@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,7 +16,7 @@ import (
 
 // service is the init's end of a connection: it answers the server's requests.
 type service struct {
-	wire    *wire
+	local   *Local // nil: descriptors can't be sent
 	prepare func(backends.Spec)
 	start   func(context.Context, backends.Spec) (backends.Sandbox, error)
 	slots   chan struct{} // semaphore: of connections that are carried
@@ -36,16 +37,18 @@ type service struct {
 // An end of ctx closes the connection, which must end a Read and a Write that wait.
 func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare func(backends.Spec), start func(context.Context, backends.Spec) (backends.Sandbox, error)) error {
 	s := &service{
-		wire: newWire(conn), prepare: prepare, start: start, slots: make(chan struct{}, maxConns),
+		prepare: prepare, start: start, slots: make(chan struct{}, maxConns),
 		jobs: map[uint64]*job{}, jobAdded: make(chan struct{}), conns: map[uint64]*relayed{},
 	}
-	defer s.wire.Close()
-	stop := context.AfterFunc(ctx, func() { s.wire.Close() })
+	s.local, _ = conn.(*Local)
+	wire := duplex.New(conn)
+	defer wire.Close()
+	stop := context.AfterFunc(ctx, func() { wire.Close() })
 	defer stop()
-	if err := write(s.wire, greeting{version, facts}); err != nil {
+	if err := write(wire, greeting{version, facts}); err != nil {
 		return err
 	}
-	duplex.Serve(newServer(s, s.wire.local()), s.wire)
+	duplex.Serve(newServer(s, s.local != nil), wire)
 	s.mu.Lock()
 	s.ended = true
 	sandbox := s.sandbox
@@ -157,14 +160,13 @@ func (s *service) build(out *stream, spec backends.Spec) error {
 		defer sandbox.Close()
 	}
 	s.mu.Unlock()
-	g := sandbox.Gateway()
-	b := &built{Descriptors: s.wire.local(), Gateway: g.DNS != nil, Ports: len(g.Ports)}
-	if !b.Descriptors {
-		return write(out, response{Built: b})
+	if s.local != nil && spec.Resolves() {
+		defer sandbox.Gateway().Close()
+		if err := s.local.sendSockets(sandbox.Gateway()); err != nil {
+			return fmt.Errorf("hand sockets over: %w", err)
+		}
 	}
-	all := sockets(sandbox)
-	defer closeAll(all)
-	return s.wire.sendSockets(all, func() error { return write(out, response{Built: b}) })
+	return write(out, response{})
 }
 
 // stream is a response under way, with the rest of its request's body. It may be written by programs' copiers that outlast

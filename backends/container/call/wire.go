@@ -5,25 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
 )
-
-// wire is the connection. Over a Unix socket, descriptors travel beside the bytes.
-type wire struct {
-	*duplex.Conn
-
-	rights atomic.Pointer[[]int] // descriptors that the next Write sends
-	takes  atomic.Bool           // descriptors are received
-	mu     sync.Mutex
-	taken  []*os.File // that were received
-}
-
-func newWire(conn io.ReadWriteCloser) *wire { return &wire{Conn: duplex.New(conn)} }
 
 // How long one side of a connection waits for the other, and how much it buffers.
 const (

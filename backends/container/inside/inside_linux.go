@@ -173,34 +173,41 @@ func (s stdio) Read(b []byte) (int, error)  { return s.in.Read(b) }
 func (s stdio) Write(b []byte) (int, error) { return s.out.Write(b) }
 func (s stdio) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }
 
-// Dial connects to the server's socket and sends it one end of a socket pair, whose other end it returns: the listening
-// socket has a name on the host, which programs could read (/proc/net/unix) as long as that connection stands.
-func Dial(path string) (net.Conn, error) {
-	conn, err := net.Dial("unix", path)
+// Dial connects to the server's socket.
+func Dial(path string) (*call.Local, error) {
+	conns, err := dialEnds(path, call.LocalConns)
 	if err != nil {
 		return nil, fmt.Errorf("reach the server: %w", err)
 	}
-	defer conn.Close()
-	return sendEnd(conn)
+	return call.NewLocal(conns), nil
 }
 
-// sendEnd sends one end of a socket pair over a Unix socket, and returns the other.
-func sendEnd(over net.Conn) (net.Conn, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+// dialEnds connects to a socket and sends it the ends of n socket pairs, whose other ends it returns: the listening
+// socket has a name on the host, which programs could read (/proc/net/unix) as long as that connection stands.
+func dialEnds(path string, n int) ([]*net.UnixConn, error) {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("reach the server: %w", err)
+		return nil, err
 	}
-	ours, theirs := os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")
-	defer ours.Close()
-	defer theirs.Close()
-	if _, _, err := over.(*net.UnixConn).WriteMsgUnix([]byte{0}, unix.UnixRights(fds[1]), nil); err != nil {
-		return nil, fmt.Errorf("reach the server: %w", err)
+	defer conn.Close()
+	return sendEnds(conn, n)
+}
+
+// sendEnds sends the ends of n socket pairs over a Unix socket, and returns the others.
+func sendEnds(over *net.UnixConn, n int) ([]*net.UnixConn, error) {
+	var ours, theirs []*os.File
+	defer func() { backends.CloseAll(append(ours, theirs...)) }()
+	for range n {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		ours, theirs = append(ours, os.NewFile(uintptr(fds[0]), "ours")), append(theirs, os.NewFile(uintptr(fds[1]), "theirs"))
 	}
-	own, err := net.FileConn(ours)
-	if err != nil {
-		return nil, fmt.Errorf("reach the server: %w", err)
+	if err := call.SendFiles(over, theirs...); err != nil {
+		return nil, err
 	}
-	return own, nil
+	return call.OpenConns(ours)
 }
 
 // trust writes the file that programs' variables name: the image's certificates, and more. Where the server could mount

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
@@ -83,11 +81,11 @@ func relay() error {
 	}
 	defer control.Close()
 	for {
-		init, err := call.ReceiveDescriptor(control)
+		init, err := call.ReceiveFiles(control, 1)
 		if err != nil {
 			return nil // it has ended
 		}
-		if err := relayOne(init); err != nil {
+		if err := relayOne(init[0]); err != nil {
 			return err
 		}
 	}
@@ -105,7 +103,7 @@ func relayOne(init *os.File) error {
 		return err
 	}
 	defer conn.Close()
-	if _, _, err = conn.WriteMsgUnix([]byte{0}, unix.UnixRights(int(init.Fd())), nil); err != nil {
+	if err := call.SendFiles(conn, init); err != nil {
 		return fmt.Errorf("hand over the connection: %w", err)
 	}
 	init.Close() // or the init would not learn of the attach's end
@@ -133,38 +131,25 @@ func acceptEnd(l *net.UnixListener) (*net.UnixConn, error) {
 		return nil, fmt.Errorf("nobody connected: %w", err)
 	}
 	defer conn.Close()
-	file, err := call.ReceiveDescriptor(conn)
+	ends, err := call.ReceiveConns(conn, 1)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	end, err := net.FileConn(file)
-	if err != nil {
-		return nil, err
-	}
-	return end.(*net.UnixConn), nil
+	return ends[0], nil
 }
 
 // attach connects its standard streams with the init, and ends when either side does.
 func attach() error {
-	var relay net.Conn
-	err := retry(func() (err error) {
-		relay, err = Dial(attachSocket)
-		return err
-	})
+	relay, err := retryDial(attachSocket)
 	if err != nil {
 		return err
 	}
 	defer relay.Close() // the relay ends with us
-	file, err := call.ReceiveDescriptor(relay.(*net.UnixConn))
+	ends, err := call.ReceiveConns(relay, 1)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	init, err := net.FileConn(file)
-	if err != nil {
-		return err
-	}
+	init := ends[0]
 	defer init.Close()
 	done := make(chan struct{}, 2)
 	move := func(to io.Writer, from io.Reader) {
@@ -180,23 +165,25 @@ func attach() error {
 // dialRelay connects the init with the relay, and returns what makes a connection for one server. The relay can't take
 // descriptors for it.
 func dialRelay() (next func() (io.ReadWriteCloser, error), err error) {
-	var control net.Conn
-	err = retry(func() (err error) {
-		control, err = Dial(call.SocketPath)
-		return err
-	})
+	control, err := retryDial(call.SocketPath)
 	return func() (io.ReadWriteCloser, error) {
-		conn, err := sendEnd(control)
-		return struct{ io.ReadWriteCloser }{conn}, err
+		conns, err := sendEnds(control, 1)
+		if err != nil {
+			return nil, fmt.Errorf("reach the relay: %w", err)
+		}
+		return conns[0], nil
 	}, err
 }
 
-// retry calls f until it succeeds: the containers of a pod start in any order.
-func retry(f func() error) error {
+// retryDial connects once the socket is there: the containers of a pod start in any order.
+func retryDial(path string) (*net.UnixConn, error) {
 	for end := time.Now().Add(podTimeout); ; time.Sleep(10 * time.Millisecond) {
-		err := f()
-		if err == nil || time.Now().After(end) {
-			return err
+		conns, err := dialEnds(path, 1)
+		if err == nil {
+			return conns[0], nil
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("reach the relay: %w", err)
 		}
 	}
 }
