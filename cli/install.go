@@ -19,8 +19,8 @@ import (
 
 func (p *program) installCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "install",
-		Usage: "install Python or Node packages for all later runs of a namespace",
+		Name:      "install",
+		Usage:     "install Python or Node packages for all later runs of a namespace",
 		UsageText: "sandboxmcp install PACKAGE ... --language python|node [--namespace NS] [--backend NAME] [--timeout SECONDS] [--json]",
 		Description: `PACKAGE is what pip or npm takes: requests==2.32.3, 'numpy>=2', left-pad@1.3.0. The package manager runs in a
 sandbox that reaches the configured registries and nothing else; its packages' own install scripts do not run unless

@@ -73,6 +73,7 @@ func twins() []twin {
 		{name: "node", program: "twin.js"},
 		{name: "node given much", program: "twin.js", stdin: "input", files: map[string]string{"data/in.txt": "x", "helper.js": "exports.x = 1"}},
 		{name: "node with variables", program: "twin.js", env: env, cold: "node reads its variables when it starts"},
+		{name: "node with the variables of all", program: "twin.js", env: []string{"GIT_AUTHOR_NAME=Ada Lovelace", "PIP_RETRIES=0"}},
 		{name: "node with a package.json", program: "twin.js", files: map[string]string{"package.json": `{"name": "mine", "type": "commonjs"}`}},
 		{name: "node, a module by package.json", program: "main.js", source: "import fs from 'fs'; console.log(import.meta.url, typeof require); throw new Error('x')",
 			files: map[string]string{"package.json": `{"type": "module"}`}},

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write seccomp.json")
 // forbidden are calls that moby allows a container without capabilities, and ours has no use for. Those of which
 // some uses are allowed come back in ours.
 var forbidden = []string{
-	"process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise",
+	"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise",
 	"io_uring_setup", "io_uring_enter", "io_uring_register",
 	"add_key", "keyctl", "request_key", "userfaultfd", "perf_event_open", "bpf",
 	"open_by_handle_at", "name_to_handle_at", "unshare", "setns", "mount", "umount", "umount2", "pivot_root",
@@ -159,7 +159,7 @@ func TestProfile(t *testing.T) {
 		{"unshare", [6]uint64{}, false},
 		{"setns", [6]uint64{}, false},
 		{"mount", [6]uint64{}, false},
-		{"ptrace", [6]uint64{}, true},
+		{"ptrace", [6]uint64{}, false},
 		{"bpf", [6]uint64{}, false},
 		{"perf_event_open", [6]uint64{}, false},
 		{"io_uring_setup", [6]uint64{}, false},

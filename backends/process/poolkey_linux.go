@@ -55,7 +55,7 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	case r.language == "node":
 		for _, kv := range spec.Program.Env {
 			if name, _, _ := strings.Cut(kv, "="); !slices.Contains(common, name) {
-				return r, "node reads its variables when it starts, and " + name + " is set"
+				return r, "node reads its variables when it starts"
 			}
 		}
 		r.env = strings.Join(spec.Program.Env, "\x00")
