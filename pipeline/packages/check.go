@@ -27,7 +27,7 @@ var (
 // Check returns an error unless packages may be asked for: names with optional versions, and for Python extras, such as
 // "requests[socks]>=2.31,<3", "left-pad@1.3.0" or "@types/node@^20". The error is a *backends.Refusal.
 func Check(language string, specs []string) error {
-	if _, ok := managers[language]; !ok {
+	if _, ok := managers()[language]; !ok {
 		return backends.Refuse(fmt.Sprintf("packages can't be installed for %q", language), "use python or node")
 	}
 	if len(specs) == 0 || len(specs) > maxPackages {
@@ -36,7 +36,7 @@ func Check(language string, specs []string) error {
 	for _, spec := range specs {
 		if specName(language, spec) == "" {
 			return backends.Refuse(fmt.Sprintf("%q is not a package's name and version", shorten(spec)),
-				"name packages of the registry like ", managers[language].example, "; options, URLs and paths are not taken")
+				"name packages of the registry like ", managers()[language].example, "; options, URLs and paths are not taken")
 		}
 	}
 	return nil
@@ -44,7 +44,7 @@ func Check(language string, specs []string) error {
 
 // specName returns the name in a spec, "" if the spec is malformed.
 func specName(language, spec string) string {
-	m := managers[language].spec().FindStringSubmatch(spec)
+	m := managers()[language].spec().FindStringSubmatch(spec)
 	if m == nil || len(spec) > maxSpec || spec[0] == '-' || archive().MatchString(spec) {
 		return ""
 	}

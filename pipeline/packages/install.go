@@ -125,7 +125,7 @@ type put func(next layer, fresh map[string]file) (hash string, err error)
 // carryOut puts the files of an order into a new layer, and calls put to show them together with those of the layer before that stay. A
 // layer that would be larger than MaxBytes is refused.
 func (j *job) carryOut(ctx context.Context, base layer, in layers, put put) (Receipt, error) {
-	next, held, err := in.add(managers[j.order.Language].directory)
+	next, held, err := in.add(managers()[j.order.Language].directory)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -166,7 +166,7 @@ type harvest struct {
 
 // run runs the package manager in a sandbox, and collects the files that it left there. A dry run installs nothing.
 func (j *job) run(ctx context.Context, base, next layer, dry bool) (Receipt, harvest, error) {
-	o, m := j.order, managers[j.order.Language]
+	o, m := j.order, managers()[j.order.Language]
 	task, mounts := j.plan(base, dry)
 	show := &screen{show: o.Progress}
 	registries, err := newRegistries(j.set, o.Egress.Dialer, o.Language == "python", j.store.cfg.Scripts, 2*j.store.cfg.MaxBytes, show)

@@ -131,7 +131,7 @@ func (s layers) prune() {
 
 // view returns what sandboxes see of a layer.
 func (l layer) view(language string) View {
-	m := managers[language]
+	m := managers()[language]
 	mount := backends.Mount{Host: filepath.Join(l.content(), m.directory), Inside: m.inside}
 	return View{Mounts: []backends.Mount{mount}, Env: []string{m.env + "=" + m.inside}, Release: func() {}}
 }
@@ -140,7 +140,7 @@ func (l layer) view(language string) View {
 // interpreter decides which kind fits. The caller releases the view.
 func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session, language string) (View, error) {
 	none := View{Release: func() {}}
-	if _, ok := managers[language]; !ok {
+	if _, ok := managers()[language]; !ok {
 		return none, nil
 	}
 	if session != "" {

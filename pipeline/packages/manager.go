@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
@@ -44,28 +45,30 @@ type manager struct {
 //
 // Both ways of Node's importing look into the node_modules of every directory above the program, up to the root. import knows no other
 // way, require has NODE_PATH for programs that lie elsewhere.
-var managers = map[string]manager{
-	"python": {
-		program: "pip", missing: "the Python that runs programs has no pip, and no wheel of pip to run it from",
-		packaged: "apt install python3-pip, dnf install python3-pip, or python3 -m ensurepip",
-		ask:      []string{"python3", "-c", pipScript + askPip}, install: []string{"python", "-I", "-c", pipScript + installPython},
-		spec: pythonSpec, example: `"requests==2.32.3" or "uvicorn[standard]>=0.30,<1"`,
-		kind: []string{"python", "-I", "-S", "-c", pythonKind}, directory: ".", inside: "/packages", env: "PYTHONPATH",
-	},
-	"node": {
-		program: "npm", missing: "the Node that runs programs has no npm beside it", packaged: "apt install npm, dnf install npm, apk add npm",
-		ask: []string{"node", "-e", askNpm}, install: []string{"node", "-e", installNode},
-		spec: nodeSpec, example: `"left-pad@1.3.0" or "@types/node@^20"`,
-		kind: []string{"node", "-e", nodeKind}, directory: "node_modules", inside: "/node_modules", env: "NODE_PATH",
-	},
-}
+var managers = sync.OnceValue(func() map[string]manager {
+	return map[string]manager{
+		"python": {
+			program: "pip", missing: "the Python that runs programs has no pip, and no wheel of pip to run it from",
+			packaged: "apt install python3-pip, dnf install python3-pip, or python3 -m ensurepip",
+			ask:      []string{"python3", "-c", pipScript + askPip}, install: []string{"python", "-I", "-c", pipScript + installPython},
+			spec: pythonSpec, example: `"requests==2.32.3" or "uvicorn[standard]>=0.30,<1"`,
+			kind: []string{"python", "-I", "-S", "-c", pythonKind}, directory: ".", inside: "/packages", env: "PYTHONPATH",
+		},
+		"node": {
+			program: "npm", missing: "the Node that runs programs has no npm beside it", packaged: "apt install npm, dnf install npm, apk add npm",
+			ask: []string{"node", "-e", askNpm}, install: []string{"node", "-e", installNode},
+			spec: nodeSpec, example: `"left-pad@1.3.0" or "@types/node@^20"`,
+			kind: []string{"node", "-e", nodeKind}, directory: "node_modules", inside: "/node_modules", env: "NODE_PATH",
+		},
+	}
+})
 
 // exitMissing is the exit status of our scripts if the package manager is missing.
 const exitMissing = 97
 
 // missing is the error for a backend without a language's package manager.
 func missing(backend, language string) error {
-	m := managers[language]
+	m := managers()[language]
 	if backend == ownBackend {
 		return backends.Refuse(m.missing, "install it: "+m.packaged)
 	}

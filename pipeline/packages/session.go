@@ -30,7 +30,7 @@ var errDropped = errors.New("the session is closed")
 // ends it with DropSession.
 func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, id, language string) (View, error) {
 	none := View{Release: func() {}}
-	if _, ok := managers[language]; !ok {
+	if _, ok := managers()[language]; !ok {
 		return none, nil
 	}
 	ctx, end, err := s.begin(ctx)
@@ -48,7 +48,7 @@ func (s *Store) OpenSession(ctx context.Context, b backends.Backend, namespace, 
 	}
 	ses := &session{namespace: namespace, language: language, kind: kind, busy: make(chan struct{}, 1)}
 	ses.open, ses.drop = context.WithCancelCause(context.WithoutCancel(ctx))
-	ses.layer, ses.held, err = s.sessionLayers().add(managers[language].directory)
+	ses.layer, ses.held, err = s.sessionLayers().add(managers()[language].directory)
 	if err == nil {
 		err = ses.fill(in)
 	}

@@ -219,7 +219,7 @@ func (s *Store) settings(ctx context.Context, b backends.Backend, language strin
 	}
 	set, err := newSettings(c)
 	if err != nil {
-		return settings{}, fmt.Errorf("read %s's configuration: %w", managers[language].program, err)
+		return settings{}, fmt.Errorf("read %s's configuration: %w", managers()[language].program, err)
 	}
 	s.asked.Put(key, set)
 	return set, nil
@@ -227,7 +227,7 @@ func (s *Store) settings(ctx context.Context, b backends.Backend, language strin
 
 // ask has the operator's own package manager say its configuration: that of an interpreter of this host, or on the PATH.
 func (s *Store) ask(ctx context.Context, language, runtime string) (configuration, error) {
-	m := managers[language]
+	m := managers()[language]
 	program := ""
 	for _, name := range []string{runtime, m.ask[0], language} {
 		if at, err := exec.LookPath(name); err == nil && filepath.IsAbs(at) && program == "" {
