@@ -8,12 +8,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"html"
 	"math"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf16"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
 const (
@@ -68,10 +70,7 @@ func (f *forms) addText(v []byte) {
 	whole, _ := views(v)
 	f.raw = f.add(f.raw, word{symbols: v})
 	if !distinctive(whole) { // an escape itself: it is found as it is, and as programs and servers write it
-		text, quote := string(v), strconv.Quote(string(v))
-		inJSON, _ := json.Marshal(text) // Go escapes more in it than others do
-		for _, form := range []string{quote[1 : len(quote)-1], string(inJSON[1 : len(inJSON)-1]), html.EscapeString(text),
-			url.QueryEscape(text), url.PathEscape(text)} {
+		for _, form := range spellings(v) {
 			f.raw = f.add(f.raw, word{symbols: []byte(form)})
 		}
 		return
@@ -90,6 +89,49 @@ func (f *forms) addText(v []byte) {
 		form, _ = views(form)
 		f.addAll(form, 0)
 	}
+}
+
+// entities are how libraries write symbols in pages and XML, besides &amp;, &lt; and &gt;.
+var entities = [][]string{
+	{},                           // text of XML
+	{`"`, "&#34;", "'", "&#39;"}, // Go, Jinja
+	// Go's templates, and these without quotes:
+	{`"`, "&#34;", "'", "&#39;", "+", "&#43;"},
+	{`"`, "&#34;", "'", "&#39;", "+", "&#43;", "=", "&#61;", "`", "&#96;", " ", "&#32;"},
+	{`"`, "&quot;", "'", "&#39;"},  // Ruby, JavaScript
+	{`"`, "&quot;", "'", "&#x27;"}, // Python
+	{`"`, "&quot;", "'", "&#039;"}, // PHP
+	{`"`, "&quot;", "'", "&apos;"}, // Java, XML
+	// Mustache, and Handlebars:
+	{`"`, "&quot;", "'", "&#39;", "/", "&#x2F;", "`", "&#x60;", "=", "&#x3D;"},
+	{`"`, "&quot;", "'", "&#39;", "/", "&#x2F;", "`", "&#x60;", "=", "&#x3D;", "+", "&#43;"},
+}
+
+// escapes matches the escapes of an address, and of one within another. Some programs write their digits with small letters.
+var escapes = lazy.Regexp(`%(?:25)*[0-9A-F]{2}`)
+
+// spellings are how programs and servers write a value that is found as it is only.
+func spellings(v []byte) (all []string) {
+	text, quote := string(v), strconv.Quote(string(v))
+	all = append(all, quotedJSON(text), quote[1:len(quote)-1]) // Go escapes more in JSON than others do
+	for _, more := range entities {
+		page := strings.NewReplacer(append([]string{"&", "&amp;", "<", "&lt;", ">", "&gt;"}, more...)...).Replace(text)
+		all = append(all, page, quotedJSON(page))
+	}
+	query := url.QueryEscape(text)
+	for _, once := range []string{query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(text)} {
+		for _, form := range []string{once, url.QueryEscape(once)} {
+			all = append(all, form, escapes().ReplaceAllStringFunc(form, strings.ToLower))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// quotedJSON returns text as JSON has it, without the quotes.
+func quotedJSON(text string) string {
+	quoted, _ := json.Marshal(text) // which takes every string
+	return string(quoted[1 : len(quoted)-1])
 }
 
 // add adds a word to those of a view if it is long enough.
