@@ -123,8 +123,7 @@ func (r *registry) serveIndex(w http.ResponseWriter, q *http.Request) {
 		}
 		one := map[string]any{"filename": file, "url": r.fileURL("/wheels/" + file), "hashes": map[string]string{"sha256": sum}}
 		if meta := r.meta[file]; meta != "" {
-			one["core-metadata"] = map[string]string{"sha256": sha([]byte(meta))}
-			one["dist-info-metadata"] = one["core-metadata"]
+			one["core-metadata"] = map[string]string{"sha256": sha([]byte(meta))} // and not by its first name, of which old pips know half
 		}
 		files = append(files, one)
 	}
@@ -140,7 +139,7 @@ func (r *registry) serveIndex(w http.ResponseWriter, q *http.Request) {
 		for _, f := range files {
 			attributes := ""
 			if meta, is := f["core-metadata"].(map[string]string); is {
-				attributes = fmt.Sprintf(` data-core-metadata="sha256=%s" data-dist-info-metadata="sha256=%[1]s"`, meta["sha256"])
+				attributes = fmt.Sprintf(` data-core-metadata="sha256=%s"`, meta["sha256"])
 			}
 			fmt.Fprintf(w, "<a href=\"%s#sha256=%s\"%s>%s</a><br>\n", f["url"], f["hashes"].(map[string]string)["sha256"], attributes, f["filename"])
 		}
