@@ -183,7 +183,8 @@ func (s *sandbox) outcome(e end, w *watcher) backends.Result {
 		if r.Ended == backends.EndedTimeout {
 			r.ExitCode = 124
 		}
-	case kills > 0 && (!e.known || e.status.Signaled() && e.status.Signal() == unix.SIGKILL):
+	// The kernel may have chosen a child, and the program gone before the watcher could end it.
+	case kills > 0 && (!e.known || e.status.Signaled() && e.status.Signal() == unix.SIGKILL || !s.keep && e.status.Exited() && e.status.ExitStatus() != 0):
 		r.Ended, r.Limit, r.ExitCode, r.Signal = backends.EndedOOM, "ram", 128+int(unix.SIGKILL), "SIGKILL"
 	case !e.known:
 		r.Ended, r.ExitCode, r.Signal = backends.EndedSignal, 128+int(unix.SIGKILL), "SIGKILL"
