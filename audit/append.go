@@ -232,6 +232,10 @@ func (l *logFile) put(batch []*request, err error) (commit int64, _ error) {
 	if err != nil {
 		return 0, err
 	}
+	if n := len(batch); n > 0 {
+		last := newPlace(batch[n-1].rows[len(batch[n-1].rows)-1])
+		l.disk.last.Store(&last)
+	}
 	return l.scheduleFlush(), nil
 }
 

@@ -223,14 +223,15 @@ func TestAttackFiles(t *testing.T) {
 		external string // and with the checkpoints that were kept as well; "" is the same
 	}{
 		{"an older copy of the database", func(path string) error { return copyTo(older, path) }, "row 1623 is missing", ""},
-		{"an older copy of database and checkpoint", func(path string) error {
-			if err := copyTo(older, path); err != nil {
-				return err
-			}
-			return copyTo(older+"-checkpoint", path+"-checkpoint")
+		{"an older copy of database, checkpoint and what was acknowledged", func(path string) error {
+			return errors.Join(copyTo(older, path), copyTo(older+"-checkpoint", path+"-checkpoint"), copyTo(acknowledgedPath(older), acknowledgedPath(path)))
 		}, "", "row 1623 is missing"},
-		{"an older copy, and no checkpoint file", func(path string) error {
+		{"an older copy of database and checkpoint", func(path string) error {
+			return errors.Join(copyTo(older, path), copyTo(older+"-checkpoint", path+"-checkpoint"))
+		}, "row 1623 is missing, with all after it up to row 1672, 50 in all", "row 1623 is missing"},
+		{"an older copy, and nothing beside it", func(path string) error {
 			os.Remove(path + "-checkpoint")
+			os.Remove(acknowledgedPath(path))
 			return copyTo(older, path)
 		}, "remark", "row 1623 is missing"},
 		{"the checkpoint file deleted", func(path string) error { return os.Remove(path + "-checkpoint") }, "remark", "remark"},
@@ -254,6 +255,7 @@ func TestAttackFiles(t *testing.T) {
 				return err
 			}
 			os.Remove(path + "-checkpoint")
+			os.Remove(acknowledgedPath(path))
 			l := openSigned(t, path, signing(100)) // with our key: it cannot know
 			fill(t, l, 100)
 			return l.Close()
@@ -323,6 +325,7 @@ func TestAttackFiles(t *testing.T) {
 // rewriteWith makes a new log with the same number of rows, signed with a key.
 func rewriteWith(t testing.TB, path string, seed byte) error {
 	os.Remove(path + "-checkpoint")
+	os.Remove(acknowledgedPath(path))
 	if err := os.Remove(path); err != nil {
 		return err
 	}

@@ -74,6 +74,7 @@ type Log struct {
 	path    string        // of its first file, by which a log is named
 	wait    time.Duration // longest wait for a lock
 	signing *Signing      // nil where nothing is signed
+	alone   bool          // nobody else can open it
 	now     func() time.Time
 	sync    func(*os.File) error // puts a file on the disk
 
@@ -103,8 +104,23 @@ func Open(ctx context.Context, path string) (*Log, error) {
 	return open(ctx, path, lockWait, nil)
 }
 
+// OpenToRead is Open for what reads the log once. Where a full disk has no room for SQLite's -shm file, which is there as long as anybody has
+// the log open, the log is read without one, and nobody else can open it until Close.
+func OpenToRead(ctx context.Context, path string) (*Log, error) {
+	l, err := Open(ctx, path)
+	if IsFull(err) && aloneVFS != "" {
+		return openAs(ctx, path, &Log{wait: lockWait, alone: true})
+	}
+	return l, err
+}
+
 func open(ctx context.Context, path string, wait time.Duration, s *Signing) (*Log, error) {
-	l := &Log{wait: wait, signing: s, now: time.Now, sync: syncData, files: map[int]*logFile{}}
+	return openAs(ctx, path, &Log{wait: wait, signing: s})
+}
+
+func openAs(ctx context.Context, path string, l *Log) (*Log, error) {
+	l.now, l.sync, l.files = time.Now, syncData, map[int]*logFile{}
+	s := l.signing
 	var err error
 	if l.path, err = filepath.Abs(path); err == nil {
 		openIt := func() error { return l.openActive(ctx) }
@@ -115,9 +131,12 @@ func open(ctx context.Context, path string, wait time.Duration, s *Signing) (*Lo
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open audit log %q: %w", path, explain(err, wait))
+		return nil, fmt.Errorf("open audit log %q: %w", path, explain(err, l.wait))
 	}
 	if s != nil {
+		if err := l.recordLoss(ctx); err != nil && s.Log != nil {
+			s.Log.Error("it is not known whether the audit log has all rows that were acknowledged", "log", l.path, "error", err)
+		}
 		settling, stop := context.WithCancel(context.Background())
 		l.stopSettling, l.settled = stop, make(chan struct{})
 		go l.settleDebts(settling)

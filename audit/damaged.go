@@ -22,6 +22,9 @@ func OpenDamaged(ctx context.Context, paths ...string) (*Log, error) {
 // are. Without a -wal file immutable keeps it from making one.
 func (l *logFile) address() string {
 	address := statefile.Database(l.path, l.wait)
+	if l.alone {
+		address += "&vfs=" + aloneVFS
+	}
 	if l.damaged {
 		address = strings.Replace(address, "mode=rw", "mode=ro", 1) + "&_pragma=writable_schema(1)"
 		if _, err := os.Lstat(l.path + "-wal"); errors.Is(err, fs.ErrNotExist) {

@@ -16,10 +16,12 @@ type disk struct {
 	commits atomic.Int64          // that were made, under writeMu
 	on      atomic.Int64          // that are on the disk
 	failed  atomic.Pointer[error] // what became of the disk
+	last    atomic.Pointer[place] // row of the last commit
 
-	mu    sync.Mutex // held by who waits for the disk
-	wal   *os.File   // what a commit writes to
-	waits int        // how often the disk was waited for
+	mu           sync.Mutex // held by who waits for the disk
+	wal          *os.File   // what a commit writes to
+	acknowledged *os.File   // has the last row that is on the disk
+	waits        int        // how often the disk was waited for
 }
 
 func (d *disk) failure() error {
@@ -40,7 +42,7 @@ func (d *disk) flush(l *logFile, commit int64) error {
 	if err := d.failure(); err != nil {
 		return err
 	}
-	made := d.commits.Load()
+	made, last := d.commits.Load(), d.last.Load()
 	var err error
 	if d.wal == nil {
 		d.wal, err = os.OpenFile(l.path+"-wal", os.O_RDWR, 0)
@@ -53,6 +55,7 @@ func (d *disk) flush(l *logFile, commit int64) error {
 		return err
 	}
 	d.on.Store(made)
+	d.writeAcknowledged(acknowledgedPath(l.base), last)
 	return nil
 }
 
@@ -87,6 +90,7 @@ func (d *disk) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.wal.Close() // of nil, too
+	d.acknowledged.Close()
 }
 
 // walSize is the size, in bytes, to which the -wal file of a busy log is preallocated: the size at which the signer

@@ -153,12 +153,62 @@ func TestOpenFullDisk(t *testing.T) {
 		}
 		takeAll(t, dir)
 	}
-	if err := os.Remove(filepath.Join(dir, "other")); err != nil { // to read a log takes a -shm file, too
+	if r := readFull(t, path); r.Unsigned != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A log that nobody has open is read on a full disk, too, with the rows of a writer that was killed, in all of its files.
+func TestReadFullDisk(t *testing.T) {
+	if !hosttest.Apart(t) {
+		return
+	}
+	dir, _ := smallDisk(t, 8<<20)
+	path := filepath.Join(dir, "audit.db")
+	l := openSigned(t, path, signing(1000))
+	fill(t, l, 10)
+	_, err := l.Rotate(t.Context())
+	if err = errors.Join(err, l.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if r := verify(t, path, VerifyOptions{Keys: keys('a')}); r.Bad != nil || r.Unsigned != 0 {
-		t.Errorf("%+v, bad %+v", r, r.Bad)
+	acked := killWriter(t, path, 60)
+	if err := os.Remove(fileName(path, 2) + "-shm"); err != nil { // its space may go to others
+		t.Fatal(err)
 	}
+	takeAll(t, dir)
+	if r := readFull(t, path); r.Rows < acked.seq || r.Unsigned == 0 || len(r.Files) != 2 {
+		t.Errorf("%+v", r)
+	}
+	if err := os.Remove(filepath.Join(dir, "other")); err != nil {
+		t.Fatal(err)
+	}
+	l = openSigned(t, path, signing(1000))
+	if rows := fill(t, l, 1); rows[0].Seq <= acked.seq {
+		t.Errorf("row %d follows row %d", rows[0].Seq, acked.seq)
+	}
+}
+
+// readFull verifies and reads a log on a full disk.
+func readFull(t *testing.T, path string) Report {
+	t.Helper()
+	if l, err := Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), "sandboxmcp audit rotate") {
+		t.Fatalf("opened on a full disk: %p, %v, want what to type", l, err)
+	}
+	l, err := OpenToRead(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := l.Verify(t.Context(), VerifyOptions{Keys: keys('a')})
+	if err != nil || r.Bad != nil {
+		t.Errorf("%+v, %+v, %v", r, r.Bad, err)
+	}
+	if rows := collect(t, l, Filter{}); int64(len(rows)) != r.Rows {
+		t.Errorf("%d rows are read, %d verified", len(rows), r.Rows)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	return r
 }
 
 // takeAll leaves a file system no space.

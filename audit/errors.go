@@ -24,6 +24,17 @@ func (u *Unwritten) Error() string { return u.err.Error() }
 
 func (u *Unwritten) Unwrap() error { return u.err }
 
+// Fault is an error of reading or signing the log. Its text names files of this machine; FaultText is for others.
+type Fault struct{ err error }
+
+// FaultText says no more than that the log can't be read.
+const FaultText = "the audit log can't be read at the moment"
+
+func (f *Fault) Error() string { return f.err.Error() }
+
+// Unwrap returns the error below.
+func (f *Fault) Unwrap() error { return f.err }
+
 var (
 	errType    = errors.New("a column has the wrong type")
 	errClosed  = errors.New("the log is closed")
@@ -33,7 +44,7 @@ var (
 )
 
 const (
-	restore = "move it, its -wal and the log's -checkpoint file away as evidence; a log of one file starts anew in its place, or put a backup there; " +
+	restore = "move it, its -wal and the log's -checkpoint and -acknowledged files away as evidence; a log of one file starts anew in its place, or put a backup there; " +
 		"what is whole of it is read by sandboxmcp audit export --damaged --format jsonl FILE"
 	elsewhere = "make the file and its directory writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
 )
@@ -44,27 +55,29 @@ func otherVersion(version int64) error {
 		return fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that wrote it, or a newer one", version, schemaVersion)
 	}
 	return fmt.Errorf("its format is version %d, which no release had, and this program writes version %d: move it away, with its -wal, "+
-		"-checkpoint and -owed files, and a new log starts in its place; only the sandboxmcp that wrote it reads it", version, schemaVersion)
+		"-checkpoint, -owed and -acknowledged files, and a new log starts in its place; only the sandboxmcp that wrote it reads it", version, schemaVersion)
 }
 
 // explain adds the remedy to an error of SQLite or of the file system.
 func explain(err error, wait time.Duration) error {
 	var s *sqlite.Error
 	switch {
+	case IsFull(err):
+		return fmt.Errorf("%w: %s", err, advice(sqlite3.SQLITE_FULL, wait))
 	case errors.As(err, &s):
-		code := s.Code() & 0xff
-		if s.Code() == sqlite3.SQLITE_IOERR_SHMSIZE { // the -shm file can't grow, for which a disk that is full is the reason
-			code = sqlite3.SQLITE_FULL
-		}
-		if hint := advice(code, wait); hint != "" {
+		if hint := advice(s.Code()&0xff, wait); hint != "" {
 			return fmt.Errorf("%w: %s", err, hint)
 		}
-	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%w: %s", err, advice(sqlite3.SQLITE_FULL, wait))
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%w: %s", err, elsewhere)
 	}
 	return err
+}
+
+// IsFull reports whether err says that the disk is full.
+func IsFull(err error) bool {
+	s, ok := errors.AsType[*sqlite.Error](err) // whose -shm file can't grow on one
+	return errors.Is(err, syscall.ENOSPC) || ok && (s.Code()&0xff == sqlite3.SQLITE_FULL || s.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 
 // busy reports whether err says that another process holds a lock.

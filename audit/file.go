@@ -18,6 +18,7 @@ type logFile struct {
 	number  int         // 1 for the first
 	first   int64       // number of its first row, also of one that is yet to come
 	file    os.FileInfo // of path when it was opened
+	alone   bool        // nobody else can open it
 	damaged bool        // rows that can't be read are passed over
 	db      *sql.DB
 	wait    time.Duration // longest wait for a lock
@@ -63,7 +64,7 @@ func (l *Log) openFile(ctx context.Context, number int, active bool) (*logFile, 
 
 func (l *Log) newFile(path string, number int) *logFile {
 	f := &logFile{
-		base: l.path, path: path, number: number, wait: l.wait,
+		base: l.path, path: path, number: number, wait: l.wait, alone: l.alone,
 		now: func() time.Time { return l.now() }, sync: func(f *os.File) error { return l.sync(f) },
 		queue: make(chan *request, 256), checkpointRequests: make(chan *request), written: make(chan struct{}),
 		flushTimer: time.NewTimer(flushDelay), opened: time.Now(), wake: make(chan struct{}, 1),

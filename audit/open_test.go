@@ -33,7 +33,7 @@ func TestOpenMakesPrivateFiles(t *testing.T) {
 	l := openLog(t, filepath.Join(dir, "audit.db"))
 	fill(t, l, 1)
 	for name, want := range map[string]os.FileMode{
-		filepath.Dir(dir): os.ModeDir | 0o700, dir: os.ModeDir | 0o700, l.path: 0o600, l.path + "-wal": 0o600, l.path + "-shm": 0o600,
+		filepath.Dir(dir): os.ModeDir | 0o700, dir: os.ModeDir | 0o700, l.path: 0o600, l.path + "-wal": 0o600, l.path + "-shm": 0o600, l.acknowledgedPath(): 0o600,
 	} {
 		if info, err := os.Stat(name); err != nil || info.Mode() != want {
 			t.Errorf("%s: %v, %v; want mode %v", name, info.Mode(), err, want)
@@ -42,8 +42,8 @@ func TestOpenMakesPrivateFiles(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if files, _ := os.ReadDir(dir); len(files) != 1 {
-		t.Errorf("a closed log is one file; got %v", files)
+	if files, _ := os.ReadDir(dir); len(files) != 2 {
+		t.Errorf("a closed log is one file, and what was acknowledged; got %v", files)
 	}
 }
 

@@ -18,6 +18,9 @@ func (v *verification) outsideRows(ctx context.Context) (*Bad, error) {
 	if v.newest > v.head {
 		return v.cutOff(point{checkpoint{size: v.newest}, "a checkpoint in the log"}), nil
 	}
+	if bad := v.findCut(); bad != nil {
+		return bad, nil
+	}
 	if v.doubtful != nil && v.doubtful.Seq > v.proven.size {
 		return v.doubtful, nil
 	} else if v.doubtful != nil {

@@ -181,11 +181,15 @@ func (v *verification) ringFor(note []byte) keyring {
 	return newKeyring(c.origin, v.keys)
 }
 
-// deleted returns a remark for each file that the last one says was deleted on purpose.
-func (v *verification) deleted(ctx context.Context) (remarks []string) {
-	for r, err := range v.l.rows(ctx, Filter{Kinds: []string{deletedKind}}) {
+// remarksOfRows returns a remark for each file that the last one says was deleted on purpose, and for rows that it says were lost.
+func (v *verification) remarksOfRows(ctx context.Context) (remarks []string) {
+	for r, err := range v.l.rows(ctx, Filter{Kinds: []string{deletedKind, lostKind}}) {
 		var f File
-		if err == nil && json.Unmarshal(r.Data, &f) == nil {
+		switch {
+		case err != nil || json.Unmarshal(r.Data, &f) != nil:
+		case r.Kind == lostKind:
+			remarks = append(remarks, fmt.Sprintf("row %d says that rows %d to %d, which were acknowledged, were lost before it", r.Seq, f.First, f.Last))
+		default:
 			remarks = append(remarks, fmt.Sprintf("row %d says that %s, with rows %d to %d, was deleted as it was old enough", r.Seq, quoted(f.Path), f.First, f.Last))
 		}
 	}

@@ -35,7 +35,7 @@ func TestKillWhileMaking(t *testing.T) {
 		fill(t, l, 1)
 		wantSound(t, l, 1)
 		l.Close()
-		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
+		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 2 {
 			t.Errorf("left beside the log: %v", left)
 		}
 	}

@@ -41,12 +41,12 @@ func (l *Log) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 
 func (l *Log) readError(err error) error { return l.failed("read", err) }
 
-// failed adds to an error what was being done to the log, and the remedy. nil stays nil.
+// failed returns an error as a *Fault, with what was being done to the log, and the remedy. nil stays nil.
 func (l *Log) failed(what string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s audit log %q: %w", what, l.path, explain(err, l.wait))
+	return &Fault{fmt.Errorf("%s audit log %q: %w", what, l.path, explain(err, l.wait))}
 }
 
 // each calls do for the rows that f chooses, until it returns false.

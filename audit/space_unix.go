@@ -4,6 +4,9 @@ package audit
 
 import "syscall"
 
+// aloneVFS is SQLite's name for access to a file that nobody else can open: it needs no -shm file (https://sqlite.org/vfs.html).
+const aloneVFS = "unix-excl"
+
 // free returns how many bytes of a directory's file system are free, -1 where that is not known.
 func free(dir string) int64 {
 	var s syscall.Statfs_t

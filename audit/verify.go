@@ -84,13 +84,14 @@ type verification struct {
 	keys []Key
 	ring keyring
 
-	last     bool       // l is the last file
-	files    []File     // that were verified
-	head     int64      // last row of the file when it began
-	newest   int64      // newest stored checkpoint then
-	external []point    // from outside the database, by size
-	other    *NoteError // an external one that is of another log
-	altered  bool       // tables or triggers are not as they were made
+	last         bool       // l is the last file
+	files        []File     // that were verified
+	head         int64      // last row of the file when it began
+	newest       int64      // newest stored checkpoint then
+	acknowledged place      // the last row that was acknowledged, as the file beside the log says
+	external     []point    // from outside the database, by size
+	other        *NoteError // an external one that is of another log
+	altered      bool       // tables or triggers are not as they were made
 
 	chain    chain
 	tree     tree
@@ -115,6 +116,9 @@ func (v *verification) run(ctx context.Context, o VerifyOptions) (Report, error)
 	zero := hex.EncodeToString(make([]byte, hashSize))
 	v.chain, v.proven = chain{next: 1, head: zero}, mark{head: zero}
 	latest, err := v.latest() // before the rows that it covers
+	if err == nil && v.log.named == nil {
+		v.acknowledged, err = lastAcknowledged(v.log.acknowledgedPath())
+	}
 	if err != nil {
 		return Report{}, err
 	}
@@ -206,7 +210,7 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 			r.Checkpoint.Time = time.Unix(0, nanos).UTC()
 		}
 	}
-	r.Remarks = append(r.Remarks, v.deleted(ctx)...)
+	r.Remarks = append(r.Remarks, v.remarksOfRows(ctx)...)
 	if v.backs > 0 {
 		r.Remarks = append(r.Remarks, fmt.Sprintf("rows go back in time, %d times: %s: the clock was set back, or somebody dated rows", v.backs, v.back))
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -48,8 +47,7 @@ func (v *verification) live(ctx context.Context, last int64, whole bool) (*Bad, 
 			if bad := badReceipt(r); bad != nil {
 				return v.retreat(bad), nil
 			}
-			hash, _ := hex.DecodeString(r.Hash)
-			if bad, err := v.row(ctx, place{r.Seq, [hashSize]byte(hash), r.Time}, notes[r.Seq]); bad != nil || err != nil {
+			if bad, err := v.row(ctx, newPlace(r.Row), notes[r.Seq]); bad != nil || err != nil {
 				return bad, err
 			}
 		}
@@ -118,7 +116,10 @@ func (v *verification) row(ctx context.Context, r place, note []byte) (bad *Bad,
 			return bad, nil
 		}
 	}
-	return v.compareExternal(r), nil
+	if bad := v.compareExternal(r); bad != nil {
+		return bad, nil
+	}
+	return v.compareAcknowledged(r), nil
 }
 
 // maxBack is the time by which a row may be older than the row before without a remark: clocks are set right all the

@@ -42,6 +42,7 @@ func TestSummary(t *testing.T) {
 		{"key.created", `{"key":"ab"}`, "ab"},
 		{"key.rotated", `{"key":"ab","replaces":"cd"}`, "ab in the place of cd"},
 		{"audit.deleted", `{"first":1,"last":9}`, "rows 1 to 9"},
+		{"audit.lost", `{"first":3,"last":9,"until":"2026-01-01T00:00:00Z"}`, "rows 3 to 9"},
 		{"novel", `{"b":"text","a":1,"long":"` + string(slices.Repeat([]byte("x"), 100)) + `"}`, "a 1, b text"},
 		{"execution.completed", `{"name":7,"ended":"ok"}`, "ok"}, // what has the wrong type is passed over
 		{"execution.completed", `not JSON`, ""},

@@ -38,7 +38,7 @@ func (f Facts) Summary(r audit.Row) string {
 		words = []string{f.Name, f.Kind, behind("by", who(f)), behind("until", f.Until)}
 	case stem == "key":
 		words = []string{f.Key, behind("in the place of", f.Replaces)}
-	case r.Kind == "audit.deleted":
+	case r.Kind == "audit.deleted" || r.Kind == "audit.lost":
 		words = []string{fmt.Sprintf("rows %d to %d", f.First, f.Last)}
 	case r.Kind == "package.installed":
 		words = []string{f.Language, f.Installed()}

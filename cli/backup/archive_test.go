@@ -240,7 +240,7 @@ func TestParts(t *testing.T) {
 	for name, want := range map[string]bool{
 		logName: true, logName + "-files": true, later + ".17": true, logName + "-checkpoint": true, logName + "-owed": true, "keys/signing.key": true, "keys/.spare": true, "vault.db": true,
 		"vault.key": true, "tokens.json": true, "runs": true, "history/python": true,
-		logName + "-wal": false, later + ".2-shm": false, "vault.db-journal": false, "vault.key.next": false, "tmp": false, "keys/.new-key-1": false, ".new-audit-1": false,
+		logName + "-wal": false, logName + "-acknowledged": false, later + ".2-shm": false, "vault.db-journal": false, "vault.key.next": false, "tmp": false, "keys/.new-key-1": false, ".new-audit-1": false,
 		logName + "-running": false, "packages": false, "server.log": false, "start.lock": false, "keys/lock": false,
 	} {
 		if p := find(name); p == nil || p.included != want {

@@ -38,7 +38,7 @@ var parts = []part{
 	row("temporary", `(tmp|work|c|instances|run)(/.*)?|start\.lock|tokens\.lock|keys/lock|(.*/)?\.new-.*`, false,
 		"locks, sockets and directories of what runs"),
 	row(logName+"-...", `(sandboxmcp\.db(-files/sandboxmcp\.db\.[0-9]+)?|vault\.db)-(wal|shm|journal)`, false, "of the databases, whose copies are whole without"),
-	row(logName+"-running/", `sandboxmcp\.db-(checkpoint\.new|running(/.*)?|reserve)`, false, "of what writes to the log now"),
+	row(logName+"-running/", `sandboxmcp\.db-(checkpoint\.new|running(/.*)?|reserve|acknowledged)`, false, "of what writes to the log now"),
 }
 
 func row(name, pattern string, included bool, what string) part {

@@ -240,7 +240,7 @@ func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
 func ownPlaces(cfg config.Config) []string {
 	db := cfg.SQLitePath
 	places := []string{cfg.StateDir, SocketDir(cfg), db, filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp"), journals(cfg)}
-	for _, suffix := range []string{"-wal", "-shm", "-journal", "-checkpoint", "-checkpoint.new", "-files", "-reserve", "-owed"} {
+	for _, suffix := range []string{"-wal", "-shm", "-journal", "-checkpoint", "-checkpoint.new", "-files", "-reserve", "-owed", "-acknowledged"} {
 		places = append(places, db+suffix)
 	}
 	if home, err := os.UserHomeDir(); err == nil {

@@ -42,7 +42,7 @@ const (
 var rows = [...]string{
 	"execution.refused", "execution.lost", "artifacts.lost", "execution.captured", "execution.interrupted", "session.bridged", "session.tool_called", "session.tool_answered", "session.network", "limits.changed", "egress.revoked",
 	"approval.requested", "approval.approved", "approval.denied", "approval.revoked",
-	"vault.added", "vault.rotated", "vault.deleted", "vault.rekeyed", "key.created", "key.rotated", "key.revoked", "audit.rotated", "audit.continued", "audit.deleted",
+	"vault.added", "vault.rotated", "vault.deleted", "vault.rekeyed", "key.created", "key.rotated", "key.revoked", "audit.rotated", "audit.continued", "audit.deleted", "audit.lost",
 	TokenCreated, TokenRevoked, StateBackedUp, StateRestored,
 }
 
