@@ -11,6 +11,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/cli/client"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
@@ -100,7 +101,10 @@ func (w *web) ready() error {
 	if w.draining.Load() {
 		return errors.New("the server ends")
 	}
-	return w.writable()
+	if w.writable() != nil {
+		return errors.New(audit.UnwrittenText) // without what is wrong: it names files of this machine
+	}
+	return nil
 }
 
 // close takes no more requests, gives those under way their time, and ends.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"syscall"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -142,8 +141,11 @@ func explain(tool string, err error) refusal {
 	if errors.As(err, new(*audit.Unwritten)) {
 		return refusal{Reason: audit.UnwrittenText, Stage: pipeline.StageAudit, Remedy: "try again later"}
 	}
+	if errors.As(err, new(*audit.Fault)) {
+		return refusal{Reason: audit.FaultText, Stage: pipeline.StageAudit, Remedy: pipeline.ServersLog}
+	}
 	reason, do := remedy.Split(err)
-	return refusal{Reason: withoutPaths(reason, err), Remedy: cmp.Or(do.In(wordsOf(tool)), "try again; if it stays, tell the person who runs sandboxmcp")}
+	return refusal{Reason: pipeline.HideDisk(reason, err), Remedy: cmp.Or(do.In(wordsOf(tool)), "try again; if it stays, tell the person who runs sandboxmcp")}
 }
 
 // explainStopped returns the refusal for a request that the pipeline did not carry out.
@@ -153,18 +155,8 @@ func explainStopped(tool string, e *pipeline.Error) refusal {
 		pipeline.StageVault:    "name secrets that the operator has put into the vault for this namespace",
 		pipeline.StageQueue:    "try again later",
 	}[e.Stage]
-	return refusal{Reason: withoutPaths(e.Reason, e), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied,
+	return refusal{Reason: pipeline.HideDisk(e.Reason, e), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied,
 		Remedy: cmp.Or(e.Remedy.In(wordsOf(tool)), do, "a person has to look at it: sandboxmcp doctor says what the host lacks")}
-}
-
-// withoutPaths takes the directories of the server's own files out of what went wrong with its disk.
-func withoutPaths(text string, err error) string {
-	for _, own := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE} {
-		if errors.Is(err, own) {
-			return pipeline.HidePaths(text, err)
-		}
-	}
-	return text
 }
 
 // count describes how many there are of something.

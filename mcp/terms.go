@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -47,6 +48,8 @@ var toolWords = sync.OnceValue(func() map[remedy.Name]string {
 		remedy.AskCommand:       "ask a person for it: request_host_access with kind command and pattern %s",
 		remedy.AskDirectory:     "ask a person with request_host_access, kind %s, for the directory that it is in",
 		remedy.AllowedDirectory: "name one below a directory that is allowed, as list_host_access shows them",
+		remedy.SeeLog:           pipeline.ServersLog,
+		remedy.FreeLog:          pipeline.ServersLog,
 		remedy.Replace:          "choose mode overwrite or append, or for a copy overwrite,",
 	}
 })

@@ -97,8 +97,11 @@ func (u *Unrecorded) Unwrap() error { return u.Err }
 
 // unrecorded returns the error for a run of which there is no record.
 func unrecorded(reason string, denied bool, err error) *Error {
-	return &Error{Stage: StageAudit, Reason: reason, Denied: denied, err: &Unrecorded{err},
-		Remedy: Remedy{"try again later; who runs the server sees why in its log, and in sandboxmcp audit verify and sandboxmcp key show"}}
+	do := Remedy{remedy.SeeLog}
+	if audit.IsFull(err) {
+		do = Remedy{remedy.FreeLog}
+	}
+	return &Error{Stage: StageAudit, Reason: reason, Remedy: do, Denied: denied, err: &Unrecorded{err}}
 }
 
 // Recordable returns the error of what would be done now and could not be recorded, nil if it could be, as far as that is known: for answers that
@@ -113,6 +116,9 @@ func (p *Pipeline) Recordable() error {
 	}
 	return nil
 }
+
+// ServersLog is what clients of a server can do instead of remedy.SeeLog and remedy.FreeLog.
+const ServersLog = "try again later; who runs the server sees why in its log"
 
 const notStarted = "the run could not be recorded in the audit log, so it was not started"
 
@@ -151,6 +157,16 @@ func HidePaths(text string, err error) string {
 	return HidePaths(text, errors.Unwrap(err))
 }
 
+// HideDisk is HidePaths for an error of the server's own disk. Other errors are about files that whoever asks has named.
+func HideDisk(text string, err error) string {
+	for _, own := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE} {
+		if errors.Is(err, own) {
+			return HidePaths(text, err)
+		}
+	}
+	return text
+}
+
 func hidePath(text, path string) string {
 	if !filepath.IsAbs(path) {
 		return text
@@ -164,6 +180,9 @@ const Internal = "this failed inside the server: its log has the reason"
 // PublicText returns the text of an error for a client: why something was refused, or what went wrong in the sandbox, else Internal.
 func PublicText(err error) string {
 	if own, is := errors.AsType[*Error](err); is && own.Denied {
+		if errors.As(err, new(*Unrecorded)) { // the log need not be the client's
+			return own.Reason + " (" + ServersLog + ")"
+		}
 		return own.Error()
 	}
 	if inside, is := errors.AsType[*guest.Error](err); is {

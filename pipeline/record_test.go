@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/signer"
@@ -313,5 +315,26 @@ func TestWithheldResultLeavesOwnFilesAlone(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
 		t.Errorf("left are %v", left)
+	}
+}
+
+// Who runs a command learns what to type about a log that can't be written; clients, whose machine that need not be, who sees why.
+func TestRemedyOfALog(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{&os.PathError{Op: "write", Path: "/var/log.db", Err: syscall.ENOSPC}, "audit rotate --keep 90d"},
+		{errors.New("row 7 is gone"), "audit verify"},
+	} {
+		r := newRig(t, nil)
+		r.log.fail = func([]audit.Entry) error { return tt.err }
+		_, err := r.shell("echo ran", nil)
+		if got := stopped(t, err).Remedy.String(); !strings.Contains(got, "sandboxmcp "+tt.want) || strings.Contains(got, "who runs") {
+			t.Errorf("%v: %q", tt.err, got)
+		}
+		if got := PublicText(err); !strings.Contains(got, "("+ServersLog+")") || strings.Contains(got, "sandboxmcp") || strings.Contains(got, "/var") {
+			t.Errorf("%v: clients read %q", tt.err, got)
+		}
 	}
 }

@@ -80,13 +80,13 @@ func prune(ctx context.Context, c *cli.Context, log *audit.Log) ([]audit.File, e
 	return append([]audit.File{}, deleted...), err
 }
 
-// withLog is [wiring.WithLog] for the log whose files the command names, or else the one of the settings.
+// withLog is [wiring.WithLogToRead] for the log whose files the command names, or else the one of the settings.
 func withLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
 	if c.NArg() == 0 && c.Bool("damaged") {
 		return exit.Usage("sandboxmcp audit export --damaged --format jsonl FILE", "--damaged is for a file of a log that is named")
 	}
 	if c.NArg() == 0 {
-		return wiring.WithLog(c, f)
+		return wiring.WithLogToRead(c, f)
 	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()

@@ -34,6 +34,8 @@ Where the setting audit.push names places, the log must go on from what each has
 does not, and a place that can't be asked makes the exit code 1. A witness is asked by pushing to it.
 Rows that are not signed a minute after they were written make the exit code 1: they could be cut off without a trace. The next
 server or run signs them, and so does sandboxmcp audit checkpoint.
+Rows that were acknowledged and are missing at the end, with a -wal file that was cut, damaged or deleted, are counted, until the next
+server or run records that.
 Files of a log that were moved away are checked by their names, the oldest first. A proof is checked alone, without the log, on any
 machine that has the public key.
 

@@ -85,13 +85,15 @@ func serveOnSmallDisk(t *testing.T) *fullServer {
 	if err := syscall.Mount("none", state, "tmpfs", 0, "size=8m,mode=700"); err != nil {
 		hosttest.Missing(t, "tmpfs", err.Error())
 	}
-	t.Cleanup(func() {
-		if s.cmd != nil && s.cmd.Process != nil {
-			s.cmd.Process.Kill()
-			s.cmd.Wait()
-		}
-		_ = syscall.Unmount(state, syscall.MNT_DETACH)
-	})
+	t.Cleanup(func() { _ = syscall.Unmount(state, syscall.MNT_DETACH) })
+	s.start()
+	return s
+}
+
+// start starts the server, once its tokens are made.
+func (s *fullServer) start() {
+	t := s.t
+	t.Helper()
 	for name, flags := range map[string][]string{"f1": {"--namespace", "team"}, "f2": {"--namespace", "team"}, "p": {"--person", "--namespace", "*"}} {
 		token, err := command(t.Context(), t, s.home, append([]string{"token", "create", name}, flags...)...).Output()
 		if err != nil {
@@ -108,12 +110,26 @@ func serveOnSmallDisk(t *testing.T) *fullServer {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		s.cmd.Process.Kill()
+		s.cmd.Wait()
+	})
 	hosttest.Until(t, "it listens", func() bool { _, err := os.Stat(path); return err == nil })
 	hosttest.Until(t, "there is a file for rows that are owed", func() bool {
-		_, err := os.Stat(filepath.Join(state, "sandboxmcp", "sandboxmcp.db-owed"))
+		_, err := os.Stat(filepath.Join(s.home, "state", "sandboxmcp", "sandboxmcp.db-owed"))
 		return err == nil
 	})
-	return s
+}
+
+// beginMCP begins a session over /mcp, and returns what calls a tool in it.
+func (s *fullServer) beginMCP() (call func(tool, arguments string) (*http.Response, string)) {
+	accept := []string{"Accept", "application/json, text/event-stream"}
+	begun, _ := s.do("POST", "/mcp", "f1", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, accept...)
+	accept = append(accept, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"))
+	s.do("POST", "/mcp", "f1", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, accept...)
+	return func(tool, arguments string) (*http.Response, string) {
+		return s.do("POST", "/mcp", "f1", fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments), accept...)
+	}
 }
 
 // fill leaves no room on the disk, until free.
@@ -152,8 +168,8 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal("it is not ready")
 	}
 	free := s.fill()
-	if got := s.status("GET", "/readyz", ""); got != 503 {
-		t.Errorf("/readyz: %d", got)
+	if res, text := s.do("GET", "/readyz", "", ""); res.StatusCode != 503 || !strings.Contains(text, "the audit log can't be written") || strings.Contains(text, s.home) {
+		t.Errorf("/readyz: %d %s", res.StatusCode, text)
 	}
 	inSandbox := []string{"E2b-Sandbox-Id", sandbox.SandboxID, "X-Access-Token", sandbox.EnvdAccessToken, "E2b-Sandbox-Port"}
 	for name, q := range map[string]struct {
@@ -175,13 +191,9 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%s: %d, Retry-After %q, %s", name, res.StatusCode, res.Header.Get("Retry-After"), text)
 		}
 	}
-	accept := []string{"Accept", "application/json, text/event-stream"}
-	begun, _ := s.do("POST", "/mcp", "f1", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, accept...)
-	accept = append(accept, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"))
-	s.do("POST", "/mcp", "f1", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, accept...)
-	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q,"arguments":%s}}`
+	call := s.beginMCP()
 	for tool, arguments := range map[string]string{"execute_code": `{"language":"shell","code":"echo hi"}`, "create_session": "{}", "request_egress": `{"domain":"e.example","reason":"x"}`} {
-		res, text := s.do("POST", "/mcp", "f1", fmt.Sprintf(call, tool, arguments), accept...)
+		res, text := call(tool, arguments)
 		if res.StatusCode != 200 || !strings.Contains(text, `"isError":true`) || strings.Contains(text, s.home) || strings.Contains(text, "sandboxmcp.db") {
 			t.Errorf("%s: %d %s", tool, res.StatusCode, text)
 		}

@@ -24,13 +24,22 @@ import (
 
 // WithLog opens the audit log for f. Signals end its context.
 func WithLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
+	return withLogBy(audit.Open, c, f)
+}
+
+// WithLogToRead is WithLog for what reads the log once, also on a full disk.
+func WithLogToRead(c *cli.Context, f func(context.Context, *audit.Log) error) error {
+	return withLogBy(audit.OpenToRead, c, f)
+}
+
+func withLogBy(open func(context.Context, string) (*audit.Log, error), c *cli.Context, f func(context.Context, *audit.Log) error) error {
 	cfg, err := Load(c)
 	if err != nil {
 		return err
 	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
-	log, err := audit.Open(ctx, cfg.SQLitePath)
+	log, err := open(ctx, cfg.SQLitePath)
 	if err != nil {
 		return err
 	}
@@ -70,7 +79,7 @@ type pendingLog struct {
 	log   *audit.Log
 	err   error
 
-	logger *slog.Logger // is told why rows could not be written
+	logger *slog.Logger // is told why rows could not be written or read
 	last   atomic.Int64 // when that was, in seconds since 1970
 }
 
@@ -91,17 +100,31 @@ func (l *pendingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audi
 	}
 	rows, err := log.Append(ctx, entries...)
 	if err != nil && ctx.Err() == nil {
-		l.tell(err)
+		l.tell(unwritable, err)
 	}
 	return rows, err
 }
 
-// tell logs why rows can't be written, once a minute: clients are not told.
-func (l *pendingLog) tell(err error) {
+// What the server's log says of an audit log that fails.
+const (
+	unwritable = "the audit log can't be written: nothing is run meanwhile"
+	unreadable = "the audit log can't be read"
+)
+
+// tell logs why rows can't be written or read, once a minute: clients are not told.
+func (l *pendingLog) tell(what string, err error) {
 	now, last := time.Now().Unix(), l.last.Load()
 	if l.logger != nil && now-last >= 60 && l.last.CompareAndSwap(last, now) {
-		l.logger.Error("the audit log can't be written: nothing is run meanwhile", "error", err)
+		l.logger.Error(what, "error", err)
 	}
+}
+
+// tellRead tells what fails in reading, and returns err.
+func (l *pendingLog) tellRead(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, audit.ErrNoReceipt) {
+		l.tell(unreadable, err)
+	}
+	return err
 }
 
 // Writable returns why no row can be written, or nil. It does not wait for a log that is being opened.
@@ -116,7 +139,7 @@ func (l *pendingLog) Writable() error {
 		err = l.log.Writable()
 	}
 	if err != nil {
-		l.tell(err)
+		l.tell(unwritable, err)
 	}
 	return err
 }
@@ -148,7 +171,11 @@ func (l *pendingLog) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.R
 			yield(audit.Row{}, err)
 			return
 		}
-		log.Rows(ctx, f)(yield)
+		for r, err := range log.Rows(ctx, f) {
+			if !yield(r, l.tellRead(ctx, err)) {
+				return
+			}
+		}
 	}
 }
 
@@ -158,7 +185,8 @@ func (l *pendingLog) Receipt(ctx context.Context, run string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return log.Receipt(ctx, run)
+	receipt, err := log.Receipt(ctx, run)
+	return receipt, l.tellRead(ctx, err)
 }
 
 // Ended implements control.Records.
@@ -167,7 +195,8 @@ func (l *pendingLog) Ended(ctx context.Context, run string) (audit.Row, []byte, 
 	if err != nil {
 		return audit.Row{}, nil, err
 	}
-	return log.Ended(ctx, run)
+	row, receipt, err := log.Ended(ctx, run)
+	return row, receipt, l.tellRead(ctx, err)
 }
 
 // Proof implements control.Records.
@@ -176,7 +205,8 @@ func (l *pendingLog) Proof(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return log.Proof(ctx, id)
+	proof, err := log.Proof(ctx, id)
+	return proof, l.tellRead(ctx, err)
 }
 
 // Close closes the log, if it could be opened. It gives an opening that hangs a moment only.

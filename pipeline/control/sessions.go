@@ -181,6 +181,9 @@ func statusOf(err error) (status int, text string) {
 	if errors.As(err, new(*audit.Unwritten)) && !errors.As(err, &own) {
 		return http.StatusServiceUnavailable, audit.UnwrittenText
 	}
+	if errors.As(err, new(*audit.Fault)) {
+		return http.StatusServiceUnavailable, audit.FaultText
+	}
 	switch {
 	case errors.As(err, new(*Ambiguous)):
 		status = http.StatusConflict
@@ -195,7 +198,7 @@ func statusOf(err error) (status int, text string) {
 	case errors.As(err, &own) && own.Denied, guest.ReasonOf(err) != "":
 		status = http.StatusUnprocessableEntity
 	}
-	return status, err.Error()
+	return status, pipeline.HideDisk(err.Error(), err)
 }
 
 // deny replies with an error, and with the remedy where the pipeline knows one.

@@ -80,22 +80,27 @@ func (d *Door) recovered() {
 	panic(http.ErrAbortHandler)
 }
 
-// health answers probes, which have no identity. It says that the server runs and is ready, and the log says why it is not.
+// health answers probes, which have no identity. It says that the server runs and is ready, or why it is not.
 func (d *Door) health(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		refuse(w, http.StatusMethodNotAllowed, "this is for GET and HEAD", "send GET")
 		return
 	}
-	if r.URL.Path == "/readyz" && !d.ready() {
-		reply(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready"})
-		return
+	if r.URL.Path == "/readyz" {
+		if reason := d.unreadiness(); reason != "" {
+			reply(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": reason})
+			return
+		}
 	}
 	reply(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-func (d *Door) ready() bool {
-	reason := ""
+// unreadiness returns why the server is not ready, or "".
+func (d *Door) unreadiness() (reason string) {
+	if d.draining.Load() {
+		reason = "the server ends"
+	}
 	select {
 	case <-d.ended: // who has connected before can still ask
 		reason = "no more connections are taken"
@@ -109,7 +114,7 @@ func (d *Door) ready() bool {
 	if before := d.unready.Swap(reason); before != reason && reason != "" { // probes come every few seconds
 		d.c.Log.Warn("the server is not ready", "error", reason)
 	}
-	return reason == "" && !d.draining.Load()
+	return reason
 }
 
 // rightHost reports whether Host is a name of this server. A page whose own name was pointed at this address (DNS rebinding) is of the

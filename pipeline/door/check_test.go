@@ -124,7 +124,7 @@ func TestHealth(t *testing.T) {
 	failed := true
 	d, log := start(t, Config{Ready: func() error {
 		if failed {
-			return errors.New("the log can't be written at /state")
+			return errors.New("nothing can be written")
 		}
 		return nil
 	}}, usual)
@@ -134,13 +134,13 @@ func TestHealth(t *testing.T) {
 		body         string
 	}{
 		{"GET", "/healthz", 200, `{"status":"ok"}`}, {"HEAD", "/healthz", 200, ""}, {"POST", "/healthz", 405, "send GET"}, {"OPTIONS", "/readyz", 405, "send GET"},
-		{"GET", "/readyz", 503, `{"status":"not ready"}`}, {"GET", "/readyz", 503, `{"status":"not ready"}`}, {"GET", "/healthz/", 200, "HTTP/1.1 /healthz/ 0"},
+		{"GET", "/readyz", 503, `{"reason":"nothing can be written","status":"not ready"}`}, {"GET", "/readyz", 503, "not ready"}, {"GET", "/healthz/", 200, "HTTP/1.1 /healthz/ 0"},
 	} {
 		if status, body, _ := ask(t, d, tt.method, tt.path); status != tt.status || !strings.Contains(body, tt.body) {
 			t.Errorf("%s %s: got %d %s, want %d %s", tt.method, tt.path, status, body, tt.status, tt.body)
 		}
 	}
-	if n := strings.Count(log.String(), "/state"); n != 1 {
+	if n := strings.Count(log.String(), "nothing can be written"); n != 1 {
 		t.Errorf("the log says %d times why: %s", n, log)
 	}
 	failed = false

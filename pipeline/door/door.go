@@ -38,7 +38,7 @@ type Config struct {
 	// Open reports whether pages of any origin may send a request, whose handler trusts nothing that a browser adds by itself. Nil is none.
 	Open   func(*http.Request) bool
 	Linked func(path string) bool // paths that pages of any origin may lead a browser to; nil is none
-	Ready  func() error           // why /readyz is 503; nil is ready
+	Ready  func() error           // why /readyz is 503, as it tells everybody; nil is ready
 	Log    *slog.Logger           // has nothing of requests; nil is nobody
 }
 

@@ -56,6 +56,8 @@ const (
 	AskCommand       Name = `add "%s" to host.allowed in the configuration, or type this at a terminal, where you are asked`
 	AskDirectory     Name = "add the directory to host.%s in the configuration"
 	AllowedDirectory Name = "name one below a directory that is allowed, as sandboxmcp host access list shows them"
+	SeeLog           Name = "see sandboxmcp audit verify and sandboxmcp key show, where the log is"
+	FreeLog          Name = "free some disk space, or delete old files of the log: sandboxmcp audit rotate --keep 90d, where the log is"
 	Replace          Name = "--mode overwrite or append, or for a copy --overwrite,"
 )
 
