@@ -22,10 +22,10 @@ const (
 )
 
 // setUpRoot builds a root directory from nothing, with the files and mounts that all sandboxes see, except proc and pts,
-// which each sandbox mounts for itself.
-func setUpRoot(p *plan) *root {
+// which each sandbox mounts for itself. hide is Config.Hidden.
+func setUpRoot(p *plan, hide []string) *root {
 	p.do("make mounts private", unix.SYS_MOUNT, val(0), p.str("/"), val(0), val(unix.MS_REC|unix.MS_PRIVATE), val(0))
-	r := &root{plan: p, made: map[string]bool{"/": true}}
+	r := &root{plan: p, made: map[string]bool{"/": true}, hide: hide}
 	p.tmpfs(newRoot, "mode=755,size=4m,nr_inodes=16k", unix.MS_NOSUID|unix.MS_NODEV)
 	r.system()
 	r.etc()

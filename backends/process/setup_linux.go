@@ -36,7 +36,7 @@ func (b *Backend) prepare(child *initHandle) *plan {
 		mapUser(p, insideID, os.Geteuid(), os.Getegid())
 	}
 	p.do("unshare(cgroup)", unix.SYS_UNSHARE, val(unix.CLONE_NEWCGROUP))
-	setUpRoot(p)
+	setUpRoot(p, b.config.Hidden)
 	setUpNamespaces(p, newRoot)
 	readyWithLimits(p, child, newRoot)
 	return p

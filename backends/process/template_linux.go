@@ -89,8 +89,7 @@ func (b *Backend) setUpTemplateRoot(p *plan, one *template, r runtimes.Runtime) 
 	}
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	root := setUpRoot(p)
-	root.hide = b.config.Hidden
+	root := setUpRoot(p, b.config.Hidden)
 	for _, prefix := range r.Prefixes {
 		root.states = append(root.states, stateOf(prefix, os.Lstat), stateOf(prefix, os.Stat))
 		root.bind(prefix, prefix, true)
