@@ -44,7 +44,7 @@ func (d *disk) writeAcknowledged(path string, last *place) {
 		return
 	}
 	if d.acknowledged == nil {
-		d.acknowledged, _ = os.OpenFile(path, os.O_RDWR|os.O_CREATE|statefile.NoWait, 0o600)
+		d.acknowledged, _ = os.OpenFile(path, os.O_RDWR|os.O_CREATE|statefile.NoWait|statefile.NoLink, 0o600)
 	}
 	_, _ = d.acknowledged.WriteAt(last.slot(), last.seq%slots*slotSize) // of nil, too
 }

@@ -4,14 +4,18 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // killWriter has another process append to a log, kills it when that many of its rows were acknowledged, and returns what was acknowledged last.
@@ -184,6 +188,35 @@ func TestAcknowledgedByMany(t *testing.T) {
 	a.active.Load().disk.writeAcknowledged(acknowledgedPath(path), late)
 	if acked, err := lastAcknowledged(acknowledgedPath(path)); err != nil || acked.seq != 6 {
 		t.Error(acked, err)
+	}
+}
+
+// A link in the place of a file beside the log leads nobody to write elsewhere.
+func TestLinksBesideTheLog(t *testing.T) {
+	if statefile.NoLink == 0 {
+		t.Skip("links are followed here")
+	}
+	for _, name := range []string{acknowledgedPath("log"), "log-owed"} {
+		dir := t.TempDir()
+		target := filepath.Join(dir, "target")
+		if err := errors.Join(os.WriteFile(target, []byte("theirs"), 0o600), os.Symlink(target, filepath.Join(dir, name))); err != nil {
+			t.Fatal(err)
+		}
+		l := openSigned(t, filepath.Join(dir, "log"), signing(10))
+		fill(t, l, 3)
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+		if got, err := os.ReadFile(target); string(got) != "theirs" {
+			t.Errorf("%s: the file that it leads to has %q, %v", name, got, err)
+		}
+	}
+	link := filepath.Join(t.TempDir(), "lock")
+	if err := os.Symlink(link+"-made", link); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := statefile.LockFile(t.Context(), link, false, 0); err == nil {
+		t.Error("a link was locked, as", f.Name())
 	}
 }
 

@@ -13,10 +13,13 @@ import (
 // NoWait makes opening a FIFO or a device return at once; it does nothing to files.
 const NoWait = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
+// NoLink has opening a link fail: whoever can put one into the directory would have us write to a file of their choice.
+const NoLink = syscall.O_NOFOLLOW
+
 // OpenPrivate opens a regular file that is ours or root's and that nobody but its owner may read or write. A link could
 // lead to a file that others replace. advice follows "chmod 600 it, and " in the error about a file that others may read.
 func OpenPrivate(path, advice string) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|NoWait|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|NoWait|NoLink, 0)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, nil, fmt.Errorf("%q is a link, and a key must be a file of its own", path)
 	}

@@ -26,7 +26,7 @@ func LockFile(ctx context.Context, path string, shared bool, wait time.Duration)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|NoLink, 0o600)
 	if err != nil {
 		return nil, err
 	}
