@@ -84,12 +84,8 @@ func TestOwed(t *testing.T) {
 // fillRest takes what a disk has left where a large row did not fit, so that a small one does not, either.
 func fillRest(t *testing.T, dir string, l *Log) {
 	t.Helper()
-	f, err := os.Create(filepath.Join(dir, "rest"))
-	for err == nil {
-		_, err = f.Write(make([]byte, 4096))
-	}
-	_ = f.Close()
-	for err = nil; err == nil; {
+	takeAll(t, dir)
+	for err := error(nil); err == nil; {
 		_, err = l.Append(t.Context(), Entry{Kind: "x"})
 	}
 }

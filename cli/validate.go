@@ -119,7 +119,9 @@ func (p *program) validateOther(ctx context.Context, c *cli.Context, parts *wiri
 	if c.Bool("write") {
 		return exit.Usage("leave out --write", "code of %s is checked, and not changed", language)
 	}
-	_, res, err := pipeline.Do(ctx, parts.Pipeline, pipeline.Request{Language: language, Name: code.Name, Code: code.Source, CheckOnly: true})
+	_, res, err := pipeline.Do(ctx, parts.Pipeline, pipeline.Request{
+		Language: language, Name: code.Name, Code: code.Source, CheckOnly: true,
+	})
 	if err != nil {
 		return err
 	}

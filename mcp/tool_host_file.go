@@ -49,7 +49,9 @@ func (s *Server) hostFileWrite(ctx context.Context, c *call, a *fileWriteArgs) (
 }
 
 func (s *Server) hostFileList(ctx context.Context, c *call, a *fileListArgs) (*answer, error) {
-	l, _, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.HostList{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Recursive: a.Recursive, Limit: a.Limit})
+	l, _, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.HostList{
+		HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Recursive: a.Recursive, Limit: a.Limit,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,9 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 
 // undone ends a session whose packages could not be installed: half of what was asked for is of no use.
 func (s *Server) undone(ctx context.Context, info session.Info, res pipeline.Outcome, err error) *answer {
-	if _, _, closing := pipeline.Do(context.WithoutCancel(ctx), s.cfg.Pipeline, pipeline.EndSession{Namespace: info.Namespace, Session: info.ID}); closing != nil {
+	if _, _, closing := pipeline.Do(context.WithoutCancel(ctx), s.cfg.Pipeline, pipeline.EndSession{
+		Namespace: info.Namespace, Session: info.ID,
+	}); closing != nil {
 		s.log.Warn("a session whose packages could not be installed can't be ended", "session", info.ID, "error", closing)
 	}
 	r := refusal{Reason: "the packages could not be installed, so there is no session", Denied: true,

@@ -84,7 +84,9 @@ func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*a
 
 // validateOther has the operator's command check code of a language that the configuration names, in a sandbox.
 func (s *Server) validateOther(ctx context.Context, c *call, language, code string) (*answer, error) {
-	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.Request{Namespace: c.namespace, Language: language, Code: []byte(code), CheckOnly: true})
+	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.Request{
+		Namespace: c.namespace, Language: language, Code: []byte(code), CheckOnly: true,
+	})
 	if err != nil {
 		return nil, err
 	}

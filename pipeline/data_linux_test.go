@@ -23,7 +23,9 @@ func TestData(t *testing.T) {
 		c.Protected = []string{own}
 	})
 	code := "cat /data/sets/numbers; ls /data; touch /data/sets/x 2>/dev/null || echo no"
-	if _, res, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte(code), HostFiles: HostFiles{Data: []string{"sets", "sets"}}}); err != nil || res.Stdout != "6 7sets\nno\n" {
+	if _, res, err := Do(t.Context(), p, Request{
+		Language: "shell", Code: []byte(code), HostFiles: HostFiles{Data: []string{"sets", "sets"}},
+	}); err != nil || res.Stdout != "6 7sets\nno\n" {
 		t.Errorf("a run: %q %s %v", res.Stdout, res.Stderr, err)
 	}
 	s := open(t, p, NewSession{Language: "shell", Data: []string{"sets"}})

@@ -60,7 +60,9 @@ func TestDirectories(t *testing.T) {
 	p, log, _ := newReal(t, nil)
 	id := bare(t, p)
 	whole := archive(t, "a=first", "d/", "d/b=second", "d/l->b", "up->d/b", "e/f/g=deep", "h<-a")
-	u, _, err := Do(t.Context(), p, WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(whole), SHA256: func() string { return strings.ToUpper(sumOf(whole)) }})
+	u, _, err := Do(t.Context(), p, WriteDirectory{
+		Session: id, Path: "in", Content: bytes.NewReader(whole), SHA256: func() string { return strings.ToUpper(sumOf(whole)) },
+	})
 	if err != nil || u != (guest.Unpacked{Files: 4, Bytes: 15}) {
 		t.Fatalf("got %+v, %v", u, err)
 	}
@@ -93,7 +95,9 @@ func TestDirectories(t *testing.T) {
 		"a fifo":                      {archive(t, "x=1", "fifo"), ""},
 		"a file where a directory is": {archive(t, "x/=1"[:2], "d=1"), ""},
 	} {
-		_, _, err := Do(t.Context(), p, WriteDirectory{Session: id, Path: "in", Content: bytes.NewReader(tt.content), SHA256: func() string { return tt.sum }})
+		_, _, err := Do(t.Context(), p, WriteDirectory{
+			Session: id, Path: "in", Content: bytes.NewReader(tt.content), SHA256: func() string { return tt.sum },
+		})
 		if err == nil || strings.Contains(PublicText(err), "inside the server") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -204,7 +208,9 @@ func TestNoAgent(t *testing.T) {
 	}
 	p2, _, _ := newReal(t, nil) // others show it without being asked
 	s := open(t, p2, NewSession{Language: "shell"})
-	if _, _, err := Do(t.Context(), p2, WriteDirectory{Session: s.ID, Path: "in", Content: bytes.NewReader(archive(t, "a=1"))}); err != nil {
+	if _, _, err := Do(t.Context(), p2, WriteDirectory{
+		Session: s.ID, Path: "in", Content: bytes.NewReader(archive(t, "a=1")),
+	}); err != nil {
 		t.Error(err)
 	}
 }

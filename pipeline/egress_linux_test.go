@@ -226,7 +226,9 @@ func TestWhatMayBeNamed(t *testing.T) {
 		}
 	}
 	// Without a network of its own, a sandbox has no way out: refused when asked for, else not there.
-	_, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Where: Where{Profile: "landlock"}, Reach: Reach{Allow: []string{"a.ok.test"}}})
+	_, _, err := Do(t.Context(), p, Request{
+		Language: "shell", Code: []byte("true"), Where: Where{Profile: "landlock"}, Reach: Reach{Allow: []string{"a.ok.test"}},
+	})
 	if err == nil || !strings.Contains(err.Error(), backends.LayerNet) {
 		t.Errorf("landlock: %v", err)
 	}
@@ -273,7 +275,9 @@ func TestLocal(t *testing.T) {
 		}
 	}
 	for _, allow := range []string{fmt.Sprintf("localhost:%d", other), "localhost", fmt.Sprintf("a.localhost:%d", at), fmt.Sprintf("127.0.0.1:%d", at)} {
-		if _, _, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Reach: Reach{Allow: []string{allow}}}); err == nil {
+		if _, _, err := Do(t.Context(), p, Request{
+			Language: "shell", Code: []byte("true"), Reach: Reach{Allow: []string{allow}},
+		}); err == nil {
 			t.Errorf("an agent has opened %s", allow)
 		}
 		if err := p.AskFor(allow); err == nil {
@@ -428,7 +432,9 @@ func TestBoundSecretWithoutItsHost(t *testing.T) {
 	p, _, _, _ := newTown(t, []string{api}, func(c *Config) {
 		c.Vault = vault.New(boundStore{"correct-horse-battery", vault.Binding{Hosts: []string{api}, Require: true}})
 	})
-	_, res, err := Do(t.Context(), p, Request{Language: "shell", Code: []byte("true"), Reach: Reach{Secrets: []string{"API_KEY"}, Allow: []string{}}})
+	_, res, err := Do(t.Context(), p, Request{
+		Language: "shell", Code: []byte("true"), Reach: Reach{Secrets: []string{"API_KEY"}, Allow: []string{}},
+	})
 	if err != nil || !strings.Contains(fmt.Sprint(res.Warnings), "API_KEY is only ever sent to "+api) {
 		t.Errorf("%v, warnings %q", err, res.Warnings)
 	}

@@ -146,7 +146,9 @@ func TestCancelledRunIsRecorded(t *testing.T) {
 		hosttest.Until(t, "it has written", func() bool { return live.String() == "partial\n" })
 		cancel()
 	}()
-	_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("echo partial; exec sleep 1000"), Streams: Streams{Stdout: &live}})
+	_, res, err := Do(ctx, r.Pipeline, Request{
+		Language: "shell", Code: []byte("echo partial; exec sleep 1000"), Streams: Streams{Stdout: &live},
+	})
 	if err != nil || res.Ended != backends.EndedCancelled || res.Stdout != "partial\n" {
 		t.Errorf("got %v, %+v", err, res)
 	}

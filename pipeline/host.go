@@ -127,7 +127,9 @@ func (p *Pipeline) AskForHost(ctx context.Context, namespace, kind, pattern, rea
 		return q, nil
 	}
 	why := broke(StageValidate, refused)
-	_, _, err := Do(ctx, p, Denial{Tool: "request_host_access", Namespace: namespace, What: kind + " " + pattern, Stage: why.Stage, Reason: why.Reason, Remedy: why.Remedy})
+	_, _, err := Do(ctx, p, Denial{
+		Tool: "request_host_access", Namespace: namespace, What: kind + " " + pattern, Stage: why.Stage, Reason: why.Reason, Remedy: why.Remedy,
+	})
 	return q, err
 }
 

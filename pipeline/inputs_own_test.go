@@ -37,7 +37,9 @@ func TestCellInputsAreNotOurs(t *testing.T) {
 	dir := project(t, map[string]string{"state/keys/signing.key": "key"})
 	p, _, _ := newReal(t, func(c *Config) { c.Protected = []string{filepath.Join(dir, "state")} })
 	s := open(t, p, NewSession{})
-	_, _, err := Do(t.Context(), p, Request{Where: Where{Session: s.ID}, Code: []byte("1"), Inputs: []Input{{Host: filepath.Join(dir, "state/keys/signing.key")}}})
+	_, _, err := Do(t.Context(), p, Request{
+		Where: Where{Session: s.ID}, Code: []byte("1"), Inputs: []Input{{Host: filepath.Join(dir, "state/keys/signing.key")}},
+	})
 	if err == nil || !strings.Contains(err.Error(), "which is sandboxmcp's own") {
 		t.Errorf("input of a cell: %v; want a refusal", err)
 	}

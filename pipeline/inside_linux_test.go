@@ -290,7 +290,9 @@ func TestSessionFiles(t *testing.T) {
 		t.Errorf("another namespace: got %v", err)
 	}
 	// What was lent to the session does not leave it, in content or names.
-	if _, _, err := Do(ctx, p, Request{Where: Where{Session: id}, Language: "shell", Code: []byte(`echo "it is $TOKEN" > leak; touch "$TOKEN"`), Reach: Reach{Secrets: []string{"TOKEN"}}}); err != nil {
+	if _, _, err := Do(ctx, p, Request{
+		Where: Where{Session: id}, Language: "shell", Code: []byte(`echo "it is $TOKEN" > leak; touch "$TOKEN"`), Reach: Reach{Secrets: []string{"TOKEN"}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if got := read("leak"); !strings.Contains(got, "withheld") || strings.Contains(got, secret) {
@@ -326,7 +328,9 @@ func TestSessionFiles(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if _, _, err := Do(ctx, p, Process{Session: id, Args: []string{"cat", "leak"}, Stdout: &out}); err != nil || strings.Contains(out.String(), secret) || !strings.Contains(out.String(), "***") {
+	if _, _, err := Do(ctx, p, Process{
+		Session: id, Args: []string{"cat", "leak"}, Stdout: &out,
+	}); err != nil || strings.Contains(out.String(), secret) || !strings.Contains(out.String(), "***") {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
 	if _, _, err := Do(ctx, p, DialPort{Session: id, Port: 80}); err == nil || !strings.Contains(err.Error(), "lent secrets") {
@@ -387,7 +391,9 @@ func TestLeasedMeanwhile(t *testing.T) {
 	if _, err := io.ReadFull(conn, make([]byte, 5)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Do(ctx, p, Request{Where: Where{Session: id}, Language: "shell", Code: []byte(`echo "$TOKEN" > leak; touch done`), Reach: Reach{Secrets: []string{"TOKEN"}}}); err != nil {
+	if _, _, err := Do(ctx, p, Request{
+		Where: Where{Session: id}, Language: "shell", Code: []byte(`echo "$TOKEN" > leak; touch done`), Reach: Reach{Secrets: []string{"TOKEN"}},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	all.Wait()

@@ -86,7 +86,9 @@ func TestOwnKernel(t *testing.T) {
 	came := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-came; cancel() }()
-	_, res, err := Do(ctx, p, Request{Where: Where{Session: s.ID}, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Streams: Streams{Stdout: writes(func([]byte) { close(came) })}})
+	_, res, err := Do(ctx, p, Request{
+		Where: Where{Session: s.ID}, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Streams: Streams{Stdout: writes(func([]byte) { close(came) })},
+	})
 	if err != nil || res.Ended != backends.EndedCancelled || res.StateLost != "" || res.Error == nil || res.Error.Message != "interrupted\n" {
 		t.Errorf("interrupted: %v %s", err, textOf(res))
 	}
@@ -269,7 +271,9 @@ func TestOwnKernelThatIsOdd(t *testing.T) {
 			t.Errorf("%s: got %.200s, want %s", c.name, got, c.want)
 		}
 	}
-	if _, _, err := Do(t.Context(), p, Bridge{Session: s.ID, Key: "x", Value: []byte("1")}); err == nil || !strings.Contains(err.Error(), "can't set variables: the ops of its ready are without set (carry it in a file)") {
+	if _, _, err := Do(t.Context(), p, Bridge{
+		Session: s.ID, Key: "x", Value: []byte("1"),
+	}); err == nil || !strings.Contains(err.Error(), "can't set variables: the ops of its ready are without set (carry it in a file)") {
 		t.Errorf("it sets variables: %v", err)
 	}
 	if state, err := p.Inspect(t.Context(), "default", s.ID); err != nil || !strings.Contains(state.Note, "can't list variables") {

@@ -48,7 +48,9 @@ func TestSessionsElsewhere(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "packages can't be installed here: it runs elsewhere") {
 			t.Errorf("packages: %v", err)
 		}
-		if _, _, err := Do(t.Context(), p, Request{Where: Where{Session: s.ID}, Code: []byte("1"), Reach: Reach{Allow: []string{"example.com"}}}); err == nil {
+		if _, _, err := Do(t.Context(), p, Request{
+			Where: Where{Session: s.ID}, Code: []byte("1"), Reach: Reach{Allow: []string{"example.com"}},
+		}); err == nil {
 			t.Error("names that can't be reached are allowed")
 		}
 	}

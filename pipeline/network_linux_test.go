@@ -84,7 +84,9 @@ for n in "a.test", "b.test", "c.test":
 			t.Errorf("%v: %q is reached, want %q", c.Network, got, c.want)
 		}
 	}
-	if _, res, err := Do(t.Context(), p, Request{Where: Where{Session: info.ID}, Code: []byte("print('" + secret + "')")}); err != nil || strings.Contains(res.Stdout, secret) {
+	if _, res, err := Do(t.Context(), p, Request{
+		Where: Where{Session: info.ID}, Code: []byte("print('" + secret + "')"),
+	}); err != nil || strings.Contains(res.Stdout, secret) {
 		t.Errorf("a header's value is shown: %q, %v", res.Stdout, err)
 	}
 	if _, _, err := Do(t.Context(), p, SetNetwork{Namespace: "other", Session: info.ID}); !errors.Is(err, session.ErrUnknown) {
@@ -176,7 +178,9 @@ func TestDisplay(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	_, res, err := Do(t.Context(), p, Request{Where: Where{Session: id}, Code: []byte("print(os.environ.get('ONCE'))"), Bounds: Bounds{Limits: q.Limits}})
+	_, res, err := Do(t.Context(), p, Request{
+		Where: Where{Session: id}, Code: []byte("print(os.environ.get('ONCE'))"), Bounds: Bounds{Limits: q.Limits},
+	})
 	if err != nil || res.Stdout != "None\n" {
 		t.Errorf("the variable is %q later, %v", res.Stdout, err)
 	}

@@ -107,7 +107,9 @@ func TestBlockedWriterDoesNotWedgeTheRun(t *testing.T) {
 	}
 	done := make(chan answer)
 	go func() {
-		_, res, err := Do(ctx, r.Pipeline, Request{Language: "shell", Code: []byte("for i in {1..5000}; do echo line; done; echo end"), Streams: Streams{Stdout: writer}})
+		_, res, err := Do(ctx, r.Pipeline, Request{
+			Language: "shell", Code: []byte("for i in {1..5000}; do echo line; done; echo end"), Streams: Streams{Stdout: writer},
+		})
 		done <- answer{res, err}
 	}()
 	hosttest.Until(t, "the row of the end is there", func() bool {

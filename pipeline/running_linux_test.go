@@ -95,7 +95,9 @@ func TestFollow(t *testing.T) {
 	if _, _, err := Do(t.Context(), p, Interrupt{Namespace: "other", Run: r.Run, Kill: true}); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("another namespace kills it: %v", err)
 	}
-	if _, _, err := Do(ByCaller(t.Context(), Caller{By: "page", User: "ada"}), p, Interrupt{Namespace: "team", Run: r.Run, Kill: true}); err != nil {
+	if _, _, err := Do(ByCaller(t.Context(), Caller{By: "page", User: "ada"}), p, Interrupt{
+		Namespace: "team", Run: r.Run, Kill: true,
+	}); err != nil {
 		t.Error(err)
 	}
 	if res := wait(); res.Ended != backends.EndedCancelled {
@@ -122,7 +124,9 @@ func TestInterrupt(t *testing.T) {
 	var f follower
 	go func() { _ = p.Follow(context.Background(), r.Namespace, r.Run, f.all()) }()
 	hosttest.Until(t, "it has set its trap", func() bool { return f.text(0) == "ready\n" })
-	if _, _, err := Do(ByCaller(t.Context(), Caller{By: "page", User: "ada"}), p, Interrupt{Namespace: r.Namespace, Run: r.Run}); err != nil {
+	if _, _, err := Do(ByCaller(t.Context(), Caller{By: "page", User: "ada"}), p, Interrupt{
+		Namespace: r.Namespace, Run: r.Run,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if res := wait(); res.ExitCode != 3 || res.Stdout != "ready\nhandled\n" {

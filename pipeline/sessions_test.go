@@ -466,7 +466,9 @@ func TestSetLimits(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	code := []byte("a = bytearray(b'x' * (150 << 20))")
-	if _, res, err := Do(t.Context(), p, Request{Namespace: "team", Language: "python", Code: code}); err != nil || res.Ended != backends.EndedOOM {
+	if _, res, err := Do(t.Context(), p, Request{
+		Namespace: "team", Language: "python", Code: code,
+	}); err != nil || res.Ended != backends.EndedOOM {
 		t.Errorf("in the namespace: %s, %v", res.Ended, err)
 	}
 	if _, res, err := Do(t.Context(), p, Request{Language: "python", Code: code}); err != nil || res.Ended != backends.EndedOK {

@@ -108,7 +108,9 @@ func TestFence(t *testing.T) {
 		{"python", "", "```python\nprint(1)\n```\n```python\nprint(2)\n```", "SyntaxError"},
 		{"shell", "", "echo '```'", "```\n"},
 	} {
-		_, res, err := Do(t.Context(), p, Request{Language: test.language, Where: Where{Session: test.session}, Code: []byte(test.code), Show: true})
+		_, res, err := Do(t.Context(), p, Request{
+			Language: test.language, Where: Where{Session: test.session}, Code: []byte(test.code), Show: true,
+		})
 		got := res.Stdout + res.Stderr
 		if err != nil {
 			got = err.Error()

@@ -82,7 +82,9 @@ func TestSameSessions(t *testing.T) {
 				hosttest.Missing(t, "perl", err.Error())
 			}
 			infos := together(benches, func(b *bench) session.Info {
-				info, _, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.NewSession{Language: d.language, Limits: pipeline.Bounds{Limits: d.limits}})
+				info, _, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.NewSession{
+					Language: d.language, Limits: pipeline.Bounds{Limits: d.limits},
+				})
 				if err != nil {
 					t.Errorf("%s: %v", b.kind, err)
 				}

@@ -127,7 +127,9 @@ func (p commands) hostCopy(c *cli.Context) error {
 		return err
 	}
 	return p.onHost(c, wiring.Purpose{Results: true}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		w, res, err := pipeline.Do(ctx, l, pipeline.HostCopy{HostCaller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite")})
+		w, res, err := pipeline.Do(ctx, l, pipeline.HostCopy{
+			HostCaller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite"),
+		})
 		return p.showWritten(c, w, res, "copied to", err)
 	})
 }
@@ -147,7 +149,9 @@ func (p commands) hostRead(c *cli.Context) error {
 		return exit.Usage("leave it out for all of the file", "--offset and --max-bytes must not be negative")
 	}
 	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		got, res, err := pipeline.Do(ctx, l, pipeline.HostRead{HostCaller: who, Path: path, Offset: c.Int64("offset"), Max: c.Int64("max-bytes")})
+		got, res, err := pipeline.Do(ctx, l, pipeline.HostRead{
+			HostCaller: who, Path: path, Offset: c.Int64("offset"), Max: c.Int64("max-bytes"),
+		})
 		switch {
 		case err != nil:
 			return err
@@ -187,7 +191,9 @@ func (p commands) hostList(c *cli.Context) error {
 		return exit.Usage("leave it out for 1000", "--limit must be more than 0")
 	}
 	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		list, res, err := pipeline.Do(ctx, l, pipeline.HostList{HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit")})
+		list, res, err := pipeline.Do(ctx, l, pipeline.HostList{
+			HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit"),
+		})
 		if err != nil {
 			return err
 		}

@@ -49,22 +49,22 @@ func withLogBy(open func(context.Context, string) (*audit.Log, error), c *cli.Co
 
 // WithSignedLog is WithLog for a log whose rows are signed. The first call makes the key.
 func WithSignedLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
-	return withSignedLog(c, false, f)
+	return withSignedLog(c, audit.Signing{}, f)
 }
 
 // WithFreedLog is WithSignedLog for what frees space of the log: it opens it on a full disk, too.
 func WithFreedLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
-	return withSignedLog(c, true, f)
+	return withSignedLog(c, audit.Signing{Frees: true}, f)
 }
 
-func withSignedLog(c *cli.Context, frees bool, f func(context.Context, *audit.Log) error) error {
+func withSignedLog(c *cli.Context, s audit.Signing, f func(context.Context, *audit.Log) error) error {
 	cfg, keys, err := LoadKeys(c)
 	if err != nil {
 		return err
 	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
-	log, err := openSignedTo(ctx, cfg, keys, frees)
+	log, err := openSigned(ctx, cfg, keys, s)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func Keys(cfg config.Config) (*signer.Keys, error) {
 
 // SignNow signs the log as it is: rows that a command has just written about a key must not wait for the next run.
 func SignNow(ctx context.Context, cfg config.Config, keys *signer.Keys) error {
-	log, err := openSigned(ctx, cfg, keys)
+	log, err := openSigned(ctx, cfg, keys, audit.Signing{})
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func RecordIn(ctx context.Context, cfg config.Config, entry audit.Entry) error {
 	if err != nil {
 		return err
 	}
-	log, err := openSigned(ctx, cfg, keys)
+	log, err := openSigned(ctx, cfg, keys, audit.Signing{})
 	if err != nil {
 		return err
 	}
@@ -276,13 +276,8 @@ func RecordIn(ctx context.Context, cfg config.Config, entry audit.Entry) error {
 
 // openSigned opens the log with the signing of its rows, and writes what killed processes owe it. What goes wrong with signing is an
 // error of its Close.
-func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys) (*audit.Log, error) {
-	return openSignedTo(ctx, cfg, keys, false)
-}
-
-// openSignedTo is openSigned, on a full disk with space that is set aside where that frees some.
-func openSignedTo(ctx context.Context, cfg config.Config, keys *signer.Keys, frees bool) (*audit.Log, error) {
-	log, err := openLogged(ctx, cfg, keys, audit.Signing{Frees: frees})
+func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys, s audit.Signing) (*audit.Log, error) {
+	log, err := openLogged(ctx, cfg, keys, s)
 	if err == nil {
 		pipeline.RecordCrashes(ctx, log, journals(cfg), nil)
 	}

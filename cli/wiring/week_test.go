@@ -153,7 +153,7 @@ func (w *week) team(t *testing.T, runs int) {
 
 // command is a run of a single command. One that is killed leaves its rows unsigned.
 func (w *week) command(t *testing.T, killed bool) {
-	open := func() (*audit.Log, error) { return openSigned(t.Context(), w.cfg, w.keys) }
+	open := func() (*audit.Log, error) { return openSigned(t.Context(), w.cfg, w.keys, audit.Signing{}) }
 	if killed {
 		open = func() (*audit.Log, error) { return audit.Open(t.Context(), w.cfg.SQLitePath) }
 	}

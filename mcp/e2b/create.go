@@ -140,7 +140,9 @@ func (s *Server) kill(w http.ResponseWriter, r *http.Request, b *Sandbox) error 
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	// A client that goes away has asked for the end all the same.
-	_, res, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{Namespace: b.Namespace, Session: b.session()})
+	_, res, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{
+		Namespace: b.Namespace, Session: b.session(),
+	})
 	if err != nil && (s.lives(b) || s.paused(b)) {
 		return err
 	}

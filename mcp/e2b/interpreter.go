@@ -136,7 +136,9 @@ func (s *Server) begin(r *http.Request, b *Sandbox, c *codeContext) error {
 	if c.ready {
 		return nil
 	}
-	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewContext{Namespace: b.Namespace, Session: b.session(), ID: c.ID, Language: kernelOf(c.Language), Dir: c.Dir})
+	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewContext{
+		Namespace: b.Namespace, Session: b.session(), ID: c.ID, Language: kernelOf(c.Language), Dir: c.Dir,
+	})
 	c.ready = err == nil
 	return err
 }

@@ -162,7 +162,9 @@ func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	if err != nil {
 		return err
 	}
-	if _, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.SetNetwork{Namespace: b.Namespace, Session: b.session(), Network: rules}); err != nil {
+	if _, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.SetNetwork{
+		Namespace: b.Namespace, Session: b.session(), Network: rules,
+	}); err != nil {
 		return err
 	}
 	b.mu.Lock()

@@ -21,7 +21,9 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error
 	if s.paused(b) {
 		return response.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused already")
 	}
-	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.PauseSession{Namespace: b.Namespace, Session: b.session(), Memory: q.Memory})
+	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.PauseSession{
+		Namespace: b.Namespace, Session: b.session(), Memory: q.Memory,
+	})
 	if err != nil {
 		return notCopied(err, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
 	}

@@ -320,7 +320,9 @@ func (e editor) undo(name string) (any, error) {
 	if v.exists {
 		err = e.write(name, v.text)
 	} else {
-		_, _, err = pipeline.Do(e.r.Context(), e.s.cfg.Pipeline, pipeline.ChangeFile{Namespace: e.st.namespace, Session: e.r.PathValue("id"), Op: "remove", Path: name})
+		_, _, err = pipeline.Do(e.r.Context(), e.s.cfg.Pipeline, pipeline.ChangeFile{
+			Namespace: e.st.namespace, Session: e.r.PathValue("id"), Op: "remove", Path: name,
+		})
 	}
 	if err != nil {
 		return nil, err

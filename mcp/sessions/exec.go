@@ -195,7 +195,9 @@ func (s *Server) startShell(r *http.Request, st *state) error {
 	if st.hasShell {
 		return nil
 	}
-	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewContext{Namespace: st.namespace, Session: r.PathValue("id"), ID: shellContext, Language: validate.Shell})
+	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewContext{
+		Namespace: st.namespace, Session: r.PathValue("id"), ID: shellContext, Language: validate.Shell,
+	})
 	st.hasShell = err == nil
 	return err
 }

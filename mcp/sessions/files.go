@@ -83,7 +83,9 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error
 			return err
 		}
 		content := &bounded{Reader: door.Passing(r, p), left: &left}
-		e, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.WriteFile{Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name, Whole: true}, Content: content})
+		e, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.WriteFile{
+			Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name, Whole: true}, Content: content,
+		})
 		if content.err != nil {
 			err = unread(content.err)
 		}

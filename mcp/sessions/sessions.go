@@ -222,9 +222,13 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(q.Packages) > 0 {
-		_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.Install{Namespace: namespace, Session: info.ID, Language: info.Language, Packages: q.Packages})
+		_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.Install{
+			Namespace: namespace, Session: info.ID, Language: info.Language, Packages: q.Packages,
+		})
 		if err != nil {
-			_, _, _ = pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{Namespace: namespace, Session: info.ID})
+			_, _, _ = pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{
+				Namespace: namespace, Session: info.ID,
+			})
 			return err
 		}
 	}
@@ -266,7 +270,9 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) error {
 func (s *Server) end(w http.ResponseWriter, r *http.Request) error {
 	if st := s.visible(r); st != nil {
 		id := r.PathValue("id")
-		_, res, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{Namespace: st.namespace, Session: id})
+		_, res, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{
+			Namespace: st.namespace, Session: id,
+		})
 		if err != nil && s.visible(r) != nil {
 			return err
 		}

@@ -78,7 +78,9 @@ func (s *Server) copied(w http.ResponseWriter, r *http.Request, st *state) error
 	}
 	var u guest.Unpacked
 	if err == nil {
-		u, _, err = pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.CopyFiles{Namespace: st.namespace, From: q.From, Path: q.Path, Session: r.PathValue("id"), To: to})
+		u, _, err = pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.CopyFiles{
+			Namespace: st.namespace, From: q.From, Path: q.Path, Session: r.PathValue("id"), To: to,
+		})
 	}
 	if err != nil {
 		return err

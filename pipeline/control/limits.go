@@ -62,7 +62,9 @@ func (a *API) setLimits(ctx context.Context, q *Change) (Limits, error) {
 	if err != nil {
 		return now, err
 	}
-	bounds, _, err := pipeline.Do(ctx, a.c.Pipeline, pipeline.NewLimits{Namespace: now.Namespace, Session: now.Session, Bounds: pipeline.BoundsOf(q.Limits)})
+	bounds, _, err := pipeline.Do(ctx, a.c.Pipeline, pipeline.NewLimits{
+		Namespace: now.Namespace, Session: now.Session, Bounds: pipeline.BoundsOf(q.Limits),
+	})
 	if err == nil {
 		_, caps := a.c.Pipeline.InForce(now.Namespace)
 		now.Limits, now.Caps = pipeline.LimitsOf(bounds), pipeline.LimitsOf(caps)

@@ -23,7 +23,9 @@ func TestSeveralNamespaces(t *testing.T) {
 		return identity.With(t.Context(), identity.Identity{Name: "of " + strings.Join(namespaces, "-"), Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.ParseNamespaces(namespaces)})
 	}
 	runs := func(namespace, code string) {
-		_, _, _ = pipeline.Do(t.Context(), p.listener.api.c.Pipeline, pipeline.Request{Namespace: namespace, Language: "shell", Code: []byte(code)})
+		_, _, _ = pipeline.Do(t.Context(), p.listener.api.c.Pipeline, pipeline.Request{
+			Namespace: namespace, Language: "shell", Code: []byte(code),
+		})
 	}
 	runs("second", "true")
 	runs("covert", "exit 3")
@@ -31,7 +33,9 @@ func TestSeveralNamespaces(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(ended)
-		_, _, _ = pipeline.Do(ctx, p.listener.api.c.Pipeline, pipeline.Request{Namespace: "covert", Language: "shell", Code: []byte("while :; do sleep 0.1; done")})
+		_, _, _ = pipeline.Do(ctx, p.listener.api.c.Pipeline, pipeline.Request{
+			Namespace: "covert", Language: "shell", Code: []byte("while :; do sleep 0.1; done"),
+		})
 	}()
 	defer func() { cancel(); <-ended }()
 	hosttest.Until(t, "it runs", func() bool { l := p.listener.api.c.Pipeline.Load(); return l.Running > 0 })

@@ -207,7 +207,7 @@ func TestFilesOf(t *testing.T) {
 	for address, want := range map[string]map[string]bool{
 		"https://pypi.org/simple":         {"pypi.org:443": true, "files.pythonhosted.org:443": true, "files.pythonhosted.org:80": false, "pythonhosted.org:443": false},
 		"https://test.pypi.org/simple/":   {"test-files.pythonhosted.org:443": true, "files.pythonhosted.org:443": false},
-		"https://registry.npmjs.org/":     {"registry.npmjs.org:443": true, "files.pythonhosted.org:443": false},
+		"https://npm.example/":            {"npm.example:443": true, "files.pythonhosted.org:443": false},
 		"https://pypi.org.example/simple": {"files.pythonhosted.org:443": false},
 		"http://pypi.org/simple":          {"files.pythonhosted.org:443": false},
 	} {

@@ -149,20 +149,7 @@ func TestDropped(t *testing.T) {
 // TestSweepSpares: however many servers begin and sweep at once, each layer that is being made has a lock, and stays.
 func TestSweepSpares(t *testing.T) {
 	in := layers(t.TempDir())
-	over := make(chan struct{})
-	var all sync.WaitGroup
-	for range 2 {
-		all.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-					in.prune()
-				}
-			}
-		})
-	}
+	stop := sweep(in, 2)
 	for range 500 {
 		l, held, err := in.add("node_modules")
 		if err != nil {
@@ -177,29 +164,36 @@ func TestSweepSpares(t *testing.T) {
 		}
 		held.Close()
 	}
-	close(over)
-	all.Wait()
+	stop()
 	in.prune() // of two at once, one may leave a directory to the next
 	if left, _ := os.ReadDir(string(in)); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
 }
 
+// sweep has n others prune all the time, until stop.
+func sweep(in layers, n int) (stop func()) {
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					in.prune()
+				}
+			}
+		})
+	}
+	return func() { close(over); all.Wait() }
+}
+
 // TestPublished: a layer stays from when it is made until another one is current, however often others sweep meanwhile.
 func TestPublished(t *testing.T) {
 	in := layers(t.TempDir())
-	over := make(chan struct{})
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			select {
-			case <-over:
-				return
-			default:
-				in.prune()
-			}
-		}
-	})
+	stop := sweep(in, 1)
 	for range 100 {
 		l, held, err := in.add(".")
 		if err == nil {
@@ -217,8 +211,7 @@ func TestPublished(t *testing.T) {
 			f.Close()
 		}
 	}
-	close(over)
-	all.Wait()
+	stop()
 	in.prune()
 	if left, _ := filepath.Glob(in.join(layerPrefix + "*")); len(left) != 1 {
 		t.Errorf("left: %v", left)

@@ -206,6 +206,8 @@ func (v *visit) post(path string, form url.Values, headers ...string) (*http.Res
 // ran runs code of an agent in a namespace.
 func (s *server) ran(namespace, language, code string) pipeline.Outcome {
 	s.t.Helper()
-	_, res, _ := pipeline.Do(s.t.Context(), s.pipe, pipeline.Request{Namespace: namespace, Language: language, Code: []byte(code), Client: "agent-of-" + namespace})
+	_, res, _ := pipeline.Do(s.t.Context(), s.pipe, pipeline.Request{
+		Namespace: namespace, Language: language, Code: []byte(code), Client: "agent-of-" + namespace,
+	})
 	return res
 }

@@ -305,7 +305,9 @@ print("y" * (10 << 20))
 	}
 	_, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: script + bidi, Namespace: "team", Client: script, Reason: script + bidi + escape, CodeHead: script + bidi})
 	must(t, err)
-	_, refused, _ := pipeline.Do(t.Context(), s.pipe, pipeline.Denial{Tool: "host_exec", Namespace: "team", What: script + bidi, Reason: script + bidi})
+	_, refused, _ := pipeline.Do(t.Context(), s.pipe, pipeline.Denial{
+		Tool: "host_exec", Namespace: "team", What: script + bidi, Reason: script + bidi,
+	})
 	v := s.as(boss)
 	for _, path := range []string{"", "ran", "ran?rows=all", "ran?text=" + url.QueryEscape(script+bidi), "ran?agent=" + url.QueryEscape(`"><script>pwned()`), "run?id=" + res.ID, "run?id=" + refused.ID, "run?id=" + url.QueryEscape(script+bidi),
 		"session?id=" + url.QueryEscape(script), "charts?namespace=" + url.QueryEscape(`"><script>`), "policy"} {

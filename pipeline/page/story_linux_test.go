@@ -34,7 +34,9 @@ func TestStoryShows(t *testing.T) {
 	must(t, err)
 	session := s.pipe.Sessions("team")[0].ID
 	cell := func(code string) pipeline.Outcome {
-		_, res, _ := pipeline.Do(t.Context(), s.pipe, pipeline.Request{Namespace: "team", Where: pipeline.Where{Session: session}, Code: []byte(code)})
+		_, res, _ := pipeline.Do(t.Context(), s.pipe, pipeline.Request{
+			Namespace: "team", Where: pipeline.Where{Session: session}, Code: []byte(code),
+		})
 		return res
 	}
 	good, bad := cell(showing), cell("raise ValueError('<b>wrong</b>')")
