@@ -10,16 +10,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
 // TestRunShows has runs in sandboxes of their own show what a session's cells show: cold, and where an interpreter stood ready.
 func TestRunShows(t *testing.T) {
-	for _, warm := range []bool{false, true} {
-		t.Run(fmt.Sprintf("warm %v", warm), func(t *testing.T) {
+	for _, ready := range []bool{false, true} {
+		t.Run(fmt.Sprintf("warm %v", ready), func(t *testing.T) {
 			p, _, memory := newReal(t, func(c *Config) {
-				if warm {
+				if ready {
 					c.Backends[0].Close()
-					b := process.New(process.Config{StateDir: t.TempDir(), Pool: process.Pool{Max: 2}})
+					b := warm.New(process.New(process.Config{StateDir: t.TempDir()}), warm.Config{Max: 2})
 					t.Cleanup(func() { b.Close() })
 					c.Backends[0] = b
 				}
@@ -36,7 +37,7 @@ func TestRunShows(t *testing.T) {
 					if _, res, err = Do(t.Context(), p, q); err != nil {
 						t.Fatal(err)
 					}
-					return res.Warm || !warm
+					return res.Warm || !ready
 				})
 				return res
 			}

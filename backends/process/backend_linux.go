@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
 )
 
 // Backend runs programs as hardened processes. It implements [backends.Backend].
@@ -26,8 +26,7 @@ type Backend struct {
 	uids        uids // of sandboxes, if root is true
 	filters     seccomp.Filters
 	cgroups     cgroup.Groups
-	launchers   *warm.Templates[*template]
-	preSpawned  *preSpawned // nil if each sandbox is made on request
+	launchers   *templates.Set[*Template]
 	teardowns   teardowns
 	mounts      mountChanges
 	cpus        cpuShare
@@ -35,65 +34,38 @@ type Backend struct {
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // interpreters by language
-	running  map[*sandbox]struct{}
+	running  map[*Sandbox]struct{}
 	finished bool
+	closing  sync.Once
 	workLock *os.File // of the directory for workspaces that can't be mounted, once it exists
 }
 
-// New returns the backend. It starts nothing, and changes nothing on the host, before Start or Warm.
+// New returns the backend. It starts nothing, and changes nothing on the host, before Start.
 func New(c Config) *Backend {
 	c.StartTimeout, c.KillTimeout = cmp.Or(c.StartTimeout, startTimeout), cmp.Or(c.KillTimeout, killTimeout)
-	if c.Inside {
-		c.Pool.Max = 1 // for the one program of the container
-	}
 	b := &Backend{
 		config:  c,
 		root:    isRoot(),
 		found:   map[string]runtimes.Runtime{},
-		running: map[*sandbox]struct{}{},
+		running: map[*Sandbox]struct{}{},
 
 		launchers: newLaunchers(),
 		teardowns: newTeardowns(),
 	}
 	b.cgroups.Delegate, b.cgroups.Inside, b.cgroups.Name = c.Delegate, c.Inside, cgroup.NewName()
-	if c.Ahead > 0 || c.Pool.Max > 0 {
-		b.preSpawned = newPreSpawned(b)
-	}
+	maps.Copy(b.found, c.Runtimes)
 	b.landlockABI, _ = ll.LandlockGetABIVersion()
 	return b
 }
 
-// Warm begins, in the background, the work that the next Start will need, for a program that has other work to do first. It
-// must not be called after Start.
-func (b *Backend) Warm() {
-	if b.config.Inside {
-		b.warmLauncher(context.Background())
-		return
-	}
-	if b.preSpawned == nil {
-		b.preSpawned = newPreSpawned(b)
-	}
-	var system runtimes.Runtime // the system's own, which shows nothing more
-	b.preSpawned.spares.Fill(rootKey(system), max(1, b.config.Ahead), func(ctx context.Context) (*initHandle, error) {
-		var beside sync.WaitGroup
-		defer beside.Wait()
-		beside.Go(func() {
-			b.cgroups.Find()
-			// What goes wrong with it shows where it is needed.
-			_, _ = b.filters.Of(seccomp.Kind{Namespaces: true, Affinity: b.cgroups.Why == ""})
-		})
-		b.warmLauncher(ctx) // it starts while the root is planned
-		return b.preSpawned.spawnForRuntime(ctx, system)
-	})
+// FindLimits finds the cgroup and compiles the filter of system calls that most sandboxes need. A failure shows there.
+func (b *Backend) FindLimits() {
+	b.cgroups.Find()
+	_, _ = b.filters.Of(seccomp.Kind{Namespaces: true, Affinity: b.cgroups.Why == ""})
 }
 
-// Prepare puts an idle sandbox for spec's program into the pool if possible, and returns when it is there. It is for the
-// one program of a container: see Config.Inside.
-func (b *Backend) Prepare(spec backends.Spec) {
-	if r, why := poolKeyOf(spec); why == "" {
-		b.preSpawned.pool.Prepare(r)
-	}
-}
+// Inside reports whether sandboxes are made in a container, see Config.Inside.
+func (b *Backend) Inside() bool { return b.config.Inside }
 
 // isRoot reports whether this process is the host's root, and not the root of a user namespace, which has no other users to
 // become.
@@ -113,66 +85,64 @@ func (b *Backend) Promises(profile string) []string { return promises(profile) }
 func (b *Backend) CanMount(context.Context) error { return nil }
 
 // Pools implements [backends.Backend].
-func (b *Backend) Pools() []backends.Pool {
-	if b.preSpawned == nil {
-		return nil
-	}
-	return b.preSpawned.pool.List()
-}
+func (b *Backend) Pools() []backends.Pool { return nil }
 
 // Close implements [backends.Backend].
 func (b *Backend) Close() error {
+	b.closing.Do(func() {
+		b.CloseSandboxes()
+		b.launchers.Close()
+		b.cgroups.Close()
+		b.mounts.close()
+		b.closeWork()
+		b.uids.close()
+	})
+	return nil
+}
+
+// CloseSandboxes ends all sandboxes, and has Start fail from now on.
+func (b *Backend) CloseSandboxes() {
 	b.mu.Lock()
-	if b.finished {
-		b.mu.Unlock()
-		return nil
-	}
 	b.finished = true
 	open := slices.Collect(maps.Keys(b.running))
 	b.mu.Unlock()
-	if b.preSpawned != nil {
-		b.preSpawned.pool.Close()
-	}
 	for _, s := range open {
 		s.Close()
 	}
 	b.teardowns.all.Wait()
-	if b.preSpawned != nil {
-		b.preSpawned.spares.Close()
-		b.preSpawned.templates.Close()
-		b.preSpawned.zygotes.Close()
-	}
-	b.launchers.Close()
-	b.cgroups.Close()
-	b.mounts.close()
-	b.closeWork()
-	b.uids.close()
-	return nil
 }
 
 var _ backends.Backend = (*Backend)(nil)
 
 // Start implements [backends.Backend].
 func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
-	var s *sandbox
-	var err error
-	if b.preSpawned != nil {
-		s, err = b.preSpawned.start(ctx, spec)
-	} else {
-		s, err = b.inTime(ctx, spec)
+	s, err := InTime(ctx, b, func(ctx context.Context) (*Sandbox, error) {
+		s, err := b.NewSandbox(ctx, spec)
+		if err == nil {
+			err = s.LaunchOrClose(ctx, b.Spawn)
+		}
+		return s, err
+	})
+	if err == nil {
+		err = b.Register(s)
 	}
 	if err != nil {
 		return nil, err
 	}
+	return s, nil
+}
+
+// Register has Close end a sandbox; afterwards, Register itself does.
+func (b *Backend) Register(s *Sandbox) error {
 	b.mu.Lock()
 	finished := b.finished
 	b.running[s] = struct{}{}
 	b.mu.Unlock()
 	if finished {
 		s.Close()
-		return nil, warm.ErrClosed
+		return templates.ErrClosed
 	}
-	return s, nil
+	return nil
 }
 
 // Probe implements [backends.Backend]. It starts a sandbox and closes it: only that shows which layers the host gives.

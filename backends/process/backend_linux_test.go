@@ -43,29 +43,11 @@ func newBackend(t testing.TB, c Config) *Backend {
 func TestContract(t *testing.T) {
 	probe := newBackend(t, Config{})
 	probe.cgroups.Find()
-	cold := []string{"Contained", "Files", "Isolation", "Kernel", "Streams"} // of all groups, where each sandbox is made from the beginning
-	if hosttest.Long(0, 1) > 0 {
-		cold = nil
-	}
-	for _, c := range []struct {
-		name  string
-		ahead int
-		o     backendtest.Options
-	}{
-		{"hardened", 2, backendtest.Options{Profile: "hardened"}},
-		{"nothing ahead", 0, backendtest.Options{Profile: "hardened", Only: cold}},
-		{"landlock", 2, backendtest.Options{Profile: "landlock", Layers: withoutNamespaces}},
-	} {
-		c.o.Cgroup = probe.cgroups.Found()
-		t.Run(c.name, func(t *testing.T) {
-			needProfile(t, c.o.Profile)
-			backendtest.Run(t, func(t testing.TB) backends.Backend {
-				b := New(Config{StateDir: t.TempDir(), Ahead: c.ahead})
-				if (b.preSpawned == nil) != (c.ahead == 0) {
-					t.Errorf("%d are made ahead, by %v", c.ahead, b.preSpawned)
-				}
-				return b
-			}, c.o)
+	for _, o := range []backendtest.Options{{Profile: "hardened"}, {Profile: "landlock", Layers: withoutNamespaces}} {
+		o.Cgroup = probe.cgroups.Found()
+		t.Run(o.Profile, func(t *testing.T) {
+			needProfile(t, o.Profile)
+			backendtest.Run(t, func(t testing.TB) backends.Backend { return New(Config{StateDir: t.TempDir()}) }, o)
 		})
 	}
 }
@@ -113,20 +95,11 @@ func TestDataLimit(t *testing.T) {
 		"no cgroup, many threads": {nil, false, 300, ram + 300<<23},
 		"no cgroup, of a session": {nil, true, 30, 4 << 30},
 	} {
-		s := &sandbox{limits: limits, keep: c.keep, tasks: c.tasks, initHandle: &initHandle{cgroup: c.group}}
+		s := &Sandbox{constraints: constraints{limits: limits, tasks: c.tasks}, profile: profile{keep: c.keep}, Init: &Init{cgroup: c.group}}
 		if got := s.data(); got != c.want {
 			t.Errorf("%s: got %d, want %d", name, got, c.want)
 		}
 	}
-}
-
-// TestContractWarm runs the same attacks on sandboxes that stood ready, and compares what programs see there.
-func TestContractWarm(t *testing.T) {
-	probe := newBackend(t, Config{})
-	probe.cgroups.Find()
-	backendtest.Run(t, func(t testing.TB) backends.Backend {
-		return New(Config{StateDir: t.TempDir(), Pool: Pool{Max: 32, Memory: 1 << 30}})
-	}, backendtest.Options{Profile: "hardened", Cgroup: probe.cgroups.Found(), Warm: true})
 }
 
 // TestTeardownsPaced has many sandboxes end at once, in both ways: no more are removed at a time than there is room for.

@@ -15,12 +15,8 @@ type Backend struct{}
 // needsLinux is the reason why the backend is not usable on other systems.
 var needsLinux = backends.Refuse("the process backend needs Linux, and this is "+runtime.GOOS, "run sandboxmcp on Linux, in a virtual machine, or with a container backend")
 
-// New returns the backend. It starts nothing, and changes nothing on the host, before Start or Warm.
+// New returns the backend. It starts nothing, and changes nothing on the host, before Start.
 func New(Config) *Backend { return &Backend{} }
-
-// Warm begins, in the background, the work that the next Start will need, for a program that has other work to do first. It
-// must not be called after Start.
-func (*Backend) Warm() {}
 
 // Name implements [backends.Backend].
 func (*Backend) Name() string { return "process" }

@@ -8,11 +8,12 @@ import (
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
 // contained parses the status message that a program's process sent just before execve: its namespaces and
 // /proc/self/status. The steps of its plan that test a layer have succeeded by then, or it would have ended.
-func (s *sandbox) contained(text []byte) backends.Containment {
+func (s *Sandbox) contained(text []byte) backends.Containment {
 	profile := "hardened"
 	if s.landlockOnly {
 		profile = "landlock"
@@ -23,7 +24,7 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 	}
 	differs := namespacesDiffer(text)
 	text = text[min(len(text), linkSize*len(namespaceLinks)):]
-	status := func(key string) string { return statusField(text, key) }
+	status := func(key string) string { return procfs.StatusField(text, key) }
 	for i, name := range namespaceLayers {
 		add(name, differs[i], s.detail(name, differs[i]))
 	}
@@ -52,10 +53,10 @@ func (s *sandbox) contained(text []byte) backends.Containment {
 }
 
 // promised returns the expected result of contained; Start refuses by it.
-func (s *sandbox) promised() backends.Containment {
+func (s *Sandbox) promised() backends.Containment {
 	var c backends.Containment
 	for _, name := range backends.ContainmentLayers {
-		missing := s.noNamespaces() && slices.Contains(namespaceLayers, name) ||
+		missing := !s.HasNamespaces() && slices.Contains(namespaceLayers, name) ||
 			name == backends.LayerLandlock && s.backend.landlockABI == 0
 		c.Layers = append(c.Layers, backends.Layer{Name: name, InForce: !missing, Detail: s.detail(name, !missing)})
 	}
@@ -70,7 +71,7 @@ var namespaceLayers = []string{
 }
 
 // detail describes a layer for people; held means that it is in force.
-func (s *sandbox) detail(layer string, held bool) string {
+func (s *Sandbox) detail(layer string, held bool) string {
 	switch {
 	case layer == backends.LayerLandlock && !held:
 		return noLandlock.Reason
@@ -91,7 +92,7 @@ func (s *sandbox) detail(layer string, held bool) string {
 }
 
 // rlimitDetail describes the layer of resource limits for people.
-func (s *sandbox) rlimitDetail() string {
+func (s *Sandbox) rlimitDetail() string {
 	if s.cgroup == nil {
 		return "each process, and a watcher of the whole tree"
 	}
@@ -122,7 +123,7 @@ var ownNamespaces = sync.OnceValue(func() []string {
 })
 
 // satisfies compares the layers that policy requires with those that the kernel confirmed.
-func (s *sandbox) satisfies(c backends.Containment) error {
+func (s *Sandbox) satisfies(c backends.Containment) error {
 	for _, name := range s.require {
 		i := slices.IndexFunc(c.Layers, func(l backends.Layer) bool { return l.Name == name })
 		if i < 0 {

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // These are deadlines for the kernel, at the start and the end of a sandbox. The limit of a program's time is kept by await
@@ -20,12 +17,12 @@ const (
 	killTimeout  = 10 * time.Second // and Config.KillTimeout
 )
 
-// starting returns a context with the deadline of a start.
-func (b *Backend) starting(ctx context.Context) (context.Context, context.CancelFunc) {
+// WithDeadline returns a context with the deadline of a start.
+func (b *Backend) WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, b.config.StartTimeout, &lateError{b.config.StartTimeout})
 }
 
-// lateError is the cause of a context that starting returns.
+// lateError is the cause of a context that WithDeadline returns.
 type lateError struct{ after time.Duration }
 
 func (e *lateError) Error() string {
@@ -42,21 +39,3 @@ func stopped(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
-
-// overWithin waits for the end of a pidfd's process, and reports whether it came in time.
-func overWithin(pidfd *os.File, timeout time.Duration) bool {
-	poll := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
-	for end := time.Now().Add(timeout); ; {
-		left := time.Until(end)
-		n, err := unix.Poll(poll, max(0, int(left.Milliseconds())))
-		if err != unix.EINTR || left <= 0 {
-			return err == nil && n > 0
-		}
-	}
-}
-
-// over reports whether the process of a pidfd has ended.
-func over(pidfd *os.File) bool { return overWithin(pidfd, 0) }
-
-// idleStartTimeout bounds how long an interpreter may take until it waits.
-const idleStartTimeout = 20 * time.Second

@@ -53,7 +53,7 @@ func TestStuckLauncher(t *testing.T) {
 	after.Close()
 	stopLaunchers(t, b)
 	stuck := len(b.launchers.Running())
-	child, err := b.spawnByLauncher(early{t.Context()}, b.flags())
+	child, err := b.SpawnByLauncher(early{t.Context()}, b.Namespaces())
 	if err == nil {
 		child.Remove()
 		t.Fatal("a second launcher was tried, though the first did not answer in time")
@@ -85,7 +85,7 @@ func TestStuckProgram(t *testing.T) {
 	if err != nil {
 		hosttest.Missing(t, "sandbox", err.Error())
 	}
-	pid := s.(*sandbox).pid
+	pid := s.(*Sandbox).pid
 	freezer(pid)
 	_, err = s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo never"}}, backends.Streams{})
 	if err == nil || !strings.Contains(err.Error(), "start the program: the kernel did not answer within 2s") {
@@ -112,7 +112,7 @@ func TestStuckEnd(t *testing.T) {
 		hosttest.Missing(t, "sandbox", err.Error())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	pid := s.(*sandbox).pid
+	pid := s.(*Sandbox).pid
 	r, err := s.Exec(ctx, backends.Command{Args: []string{"bash", "-c", "echo begun; sleep 1000"}}, backends.Streams{Stdout: writer(func() {
 		freezer(pid)
 		cancel()

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -38,7 +39,7 @@ func refusal(layer, why string) error {
 }
 
 // diagnose converts a failed start of a sandbox, or of a program in it, into a refusal that names the host's deficiency.
-func (b *Backend) diagnose(s *sandbox, err error) error {
+func (b *Backend) diagnose(s *Sandbox, err error) error {
 	var errno unix.Errno
 	if err == nil || s.inContainer || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &errno) {
 		return err
@@ -107,7 +108,7 @@ func withheld(err error) *backends.Refusal {
 }
 
 // unmapped returns a refusal if a file system can't show its files under another owner, otherwise nil.
-func unmapped(s *sandbox, err error) *backends.Refusal {
+func unmapped(s *Sandbox, err error) *backends.Refusal {
 	failed, is := errors.AsType[*stepError](err)
 	if !is {
 		return nil
@@ -129,7 +130,7 @@ const outside = "in a unit of systemd, leave out SystemCallFilter=; in Docker, s
 // around returns the likely reason why a call that the kernel has is denied.
 func around() string {
 	text, _ := os.ReadFile("/proc/self/status")
-	if statusField(text, "Seccomp") == "2" {
+	if procfs.StatusField(text, "Seccomp") == "2" {
 		return "a filter of system calls that sandboxmcp was started under refuses it"
 	}
 	return "a security module of this host refuses it"
@@ -138,7 +139,7 @@ func around() string {
 // administrates reports whether this process has CAP_SYS_ADMIN.
 func administrates() bool {
 	text, _ := os.ReadFile("/proc/self/status")
-	caps, _ := strconv.ParseUint(statusField(text, "CapEff"), 16, 64)
+	caps, _ := strconv.ParseUint(procfs.StatusField(text, "CapEff"), 16, 64)
 	return caps>>unix.CAP_SYS_ADMIN&1 == 1
 }
 

@@ -17,7 +17,7 @@ var disks = []string{workspace, "/tmp", "/dev/shm"}
 const maxFiles = 256 << 10
 
 // diskUsed returns how many bytes the sandbox's file system holds; of several, their sum.
-func (s *sandbox) diskUsed() int64 {
+func (s *Sandbox) diskUsed() int64 {
 	if s.landlockOnly {
 		return s.dirsUsed()
 	}
@@ -33,12 +33,12 @@ func used(disks []unix.Statfs_t) (sum int64) {
 }
 
 // diskFull reports whether one of the sandbox's file systems has no space left.
-func (s *sandbox) diskFull() bool {
+func (s *Sandbox) diskFull() bool {
 	return slices.ContainsFunc(s.statDisks(), func(st unix.Statfs_t) bool { return st.Type == unix.TMPFS_MAGIC && st.Bfree == 0 })
 }
 
 // statDisks returns the state of the sandbox's file systems; zero values once they are closed.
-func (s *sandbox) statDisks() []unix.Statfs_t {
+func (s *Sandbox) statDisks() []unix.Statfs_t {
 	if !s.inContainer {
 		st := make([]unix.Statfs_t, 1)
 		if conn, err := s.disk.SyscallConn(); err == nil {
@@ -61,7 +61,7 @@ func (s *sandbox) statDisks() []unix.Statfs_t {
 }
 
 // dirsUsed adds up the size of the files in the sandbox's own directories, in bytes.
-func (s *sandbox) dirsUsed() int64 {
+func (s *Sandbox) dirsUsed() int64 {
 	const inode = 1 << 10 // or empty files could use up those of the host, and each poll would take longer
 	var sum int64
 	filepath.WalkDir(s.hostDir, func(_ string, d fs.DirEntry, err error) error {
@@ -77,7 +77,7 @@ func (s *sandbox) dirsUsed() int64 {
 }
 
 // diskExceeded reports whether the disk limit is exceeded.
-func (s *sandbox) diskExceeded() bool {
+func (s *Sandbox) diskExceeded() bool {
 	if s.landlockOnly {
 		return s.dirsUsed() > s.limits.Disk
 	}

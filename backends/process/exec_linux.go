@@ -14,7 +14,7 @@ import (
 
 // execPlan returns the plan of a command's process, up to execve. The order matters: limits before Landlock, after which little
 // can be opened. PID 1 has loaded the filter of system calls.
-func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, channel *os.File) *plan {
+func (b *Backend) execPlan(s *Sandbox, cmd backends.Command, pipes *pipes, channel *os.File) *plan {
 	p := newPlan(88)
 	var ends [3]arg
 	var sent []arg
@@ -63,7 +63,7 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 		first = 4
 	}
 	p.do("close_range", unix.SYS_CLOSE_RANGE, val(first), val(^uint32(0)), val(unix.CLOSE_RANGE_CLOEXEC))
-	args, env := slices.Clone(cmd.Args), s.environ(cmd.Env)
+	args, env := slices.Clone(cmd.Args), s.Environ(cmd.Env)
 	paths := s.resolve(args, env)
 	argv, envp := p.strs(args), p.strs(env)
 	for i, path := range paths {
@@ -80,7 +80,7 @@ func (b *Backend) execPlan(s *sandbox, cmd backends.Command, pipes *pipes, chann
 const execve = "execve "
 
 // notExecuted returns a NoProgram error if the program's execve has failed.
-func (s *sandbox) notExecuted(cmd backends.Command, err error) error {
+func (s *Sandbox) notExecuted(cmd backends.Command, err error) error {
 	failed, is := errors.AsType[*stepError](err)
 	if !is || !strings.HasPrefix(failed.step, execve) {
 		return err
@@ -94,13 +94,13 @@ func (s *sandbox) notExecuted(cmd backends.Command, err error) error {
 		return err
 	}
 	if !strings.Contains(no.Name, "/") {
-		no.Path = searchPath(s.environ(cmd.Env))
+		no.Path = searchPath(s.Environ(cmd.Env))
 	}
 	return no
 }
 
-// checkCommand refuses arguments that execve can't take.
-func checkCommand(cmd backends.Command) error {
+// CheckCommand refuses arguments that execve can't take.
+func CheckCommand(cmd backends.Command) error {
 	if len(cmd.Args) == 0 || cmd.Args[0] == "" {
 		return errors.New("no command")
 	}

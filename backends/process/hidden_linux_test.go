@@ -2,7 +2,6 @@ package process
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
-	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
 func TestHidden(t *testing.T) {
@@ -88,53 +85,5 @@ func TestHiddenLandlock(t *testing.T) {
 		if !errors.As(err, &refusal) || !strings.Contains(err.Error(), "can't hide") {
 			t.Errorf("%s: got %v", name, err)
 		}
-	}
-}
-
-// TestHiddenInPrefix has something hidden lie in the directory of an interpreter, which all of its sandboxes show, however they
-// are made.
-func TestHiddenInPrefix(t *testing.T) {
-	home, err := os.UserHomeDir() // a sandbox's /tmp is its own
-	if err != nil {
-		t.Skip(err)
-	}
-	prefix, err := os.MkdirTemp(home, "TestHidden")
-	if err != nil || covers(runtimes.Runtime{Prefixes: []string{prefix}}) {
-		t.Skip("no directory outside of /tmp: ", err)
-	}
-	t.Cleanup(func() { os.RemoveAll(prefix) })
-	state := filepath.Join(prefix, "state")
-	for _, err := range []error{os.Chmod(prefix, 0o755), os.Mkdir(state, 0o755), os.WriteFile(state+"/key", []byte("canary"), 0o644)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	const code = "import glob\nprint(glob.glob('%s/**', recursive=True))"
-	for name, c := range map[string]struct {
-		config Config
-		stock  bool
-	}{
-		"launcher": {Config{}, false},
-		"template": {Config{Ahead: 1}, false},
-		"zygote":   {Config{Pool: Pool{Max: 2}}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c.config.Hidden = []string{state}
-			b := newBackend(t, c.config)
-			python, err := b.runtime(t.Context(), "python")
-			if err != nil {
-				hosttest.Missing(t, "python", err.Error())
-			}
-			python.Prefixes = append(python.Prefixes, prefix)
-			b.found["python"] = python
-			spec := announced("python", readyPython)
-			if c.stock {
-				stock(t, b, spec)
-			}
-			got := runProgram(t, b, spec, map[string]string{"main.py": fmt.Sprintf(code, prefix)}, "")
-			if want := fmt.Sprintf("['%[1]s/', '%[1]s/state']\n", prefix); got.out != want || got.Warm != c.stock {
-				t.Errorf("got %q %s, want %q, from what stood ready: %v", got.out, got.err, want, c.stock)
-			}
-		})
 	}
 }

@@ -14,12 +14,13 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
 )
 
-// initHandle is the server's handle of a sandbox's PID 1, which has its namespaces and its cgroup before the server knows
+// Init is the server's handle of a sandbox's PID 1, which has its namespaces and its cgroup before the server knows
 // which sandbox it will serve.
-type initHandle struct {
+type Init struct {
 	pid         int // as the host sees it
 	uid         int // its host user, where root starts it; else 0
 	pidfd       *os.File
@@ -27,37 +28,28 @@ type initHandle struct {
 	users       *uids        // takes uid back
 	control     *net.UnixConn
 	cgroup      *cgroup.Group
-	template    *template     // that forked it
+	template    *Template     // that forked it
 	visible     visible       // the files that show limits
 	outdated    func() bool   // whether the host's mounts have changed since; nil if a template forked it
 	rooted      bool          // its root directory is a sandbox's since the fork
-	foreign     bool          // not package launch's PID 1, but a zygote's
+	foreign     bool          // not package launch's PID 1, but a forker's
 	subreaper   bool          // without a PID namespace
 	killTimeout time.Duration // see Config.KillTimeout
 	mu          sync.Mutex    // guards pidfd once Remove may be called concurrently, and stuck
 	stuck       bool          // the kernel has not ended it in time
 }
 
-// spawn gives a sandbox a PID 1: one that was pre-spawned or that a template forks, if the backend has any, or else one that
-// a launcher forks.
-func (b *Backend) spawn(ctx context.Context, s *sandbox) (*initHandle, error) {
-	fork := func(ctx context.Context) (*initHandle, error) { return b.spawnByLauncher(ctx, b.flags()) }
-	switch {
-	case s.noNamespaces():
-		return b.spawnByLauncher(ctx, 0)
-	case b.preSpawned == nil:
-		return fork(ctx)
-	case s.hostIndependent():
-		return b.preSpawned.spares.Take(ctx, rootKey(s.runtime), func(ctx context.Context) (*initHandle, error) {
-			return b.preSpawned.spawnForRuntime(ctx, s.runtime)
-		})
+// Spawn has a launcher fork the PID 1 of a sandbox, see SpawnByLauncher.
+func (b *Backend) Spawn(ctx context.Context, s *Sandbox) (*Init, error) {
+	if s.HasNamespaces() {
+		return b.SpawnByLauncher(ctx, b.Namespaces())
 	}
-	return b.preSpawned.spares.Take(ctx, "any", fork)
+	return b.SpawnByLauncher(ctx, 0)
 }
 
-// newInitHandle returns the handle of a PID 1 to be spawned, with a host user of its own where root starts it.
-func (b *Backend) newInitHandle() (child *initHandle, err error) {
-	child = &initHandle{killTimeout: b.config.KillTimeout}
+// newInit returns the handle of a PID 1 to be spawned, with a host user of its own where root starts it.
+func (b *Backend) newInit() (child *Init, err error) {
+	child = &Init{killTimeout: b.config.KillTimeout}
 	if b.root {
 		child.users = &b.uids
 		child.uid, err = b.uids.take()
@@ -65,17 +57,17 @@ func (b *Backend) newInitHandle() (child *initHandle, err error) {
 	return child, err
 }
 
-// spawnByLauncher has a launcher fork a PID 1, and prepares it unless it is a subreaper. The cgroup and the plan are made
+// SpawnByLauncher has a launcher fork a PID 1, and prepares it unless it is a subreaper. The cgroup and the plan are made
 // while a launcher starts, if one has to.
-func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandle, error) {
+func (b *Backend) SpawnByLauncher(ctx context.Context, flags uint64) (*Init, error) {
 	if cgroup.Unified() {
 		// Before a launcher starts: finding a cgroup may move this process into another, and a
 		// launcher left behind could not fork into its children.
 		b.cgroups.Find()
 	}
 	var beside sync.WaitGroup
-	beside.Go(func() { b.warmLauncher(ctx) })
-	child, err := b.newInitHandle()
+	beside.Go(func() { b.EnsureLauncher(ctx) })
+	child, err := b.newInit()
 	child.subreaper = flags&unix.CLONE_NEWPID == 0
 	mounts := b.mounts.count()
 	child.outdated = func() bool { return b.mounts.count() != mounts }
@@ -105,7 +97,7 @@ func (b *Backend) spawnByLauncher(ctx context.Context, flags uint64) (*initHandl
 }
 
 // follow has PID 1 execute a plan that ends with a ready message. whom is launch.ForInit or launch.ForTemplate.
-func (b *initHandle) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File) error {
+func (b *Init) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File) error {
 	if err := send(b, p, whom); err != nil {
 		return fmt.Errorf("send to PID 1: %w", err)
 	}
@@ -133,12 +125,18 @@ func (b *initHandle) follow(ctx context.Context, p *plan, whom byte, fds ...**os
 	return err
 }
 
+// PID returns its number, as the host sees it.
+func (b *Init) PID() int { return b.pid }
+
+// UID returns its host user, where root starts it; else 0.
+func (b *Init) UID() int { return b.uid }
+
 // alive reports whether PID 1 still runs.
-func (b *initHandle) alive() bool { return !over(b.pidfd) }
+func (b *Init) alive() bool { return !procfs.Over(b.pidfd) }
 
 // kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes waitable only after the
 // kernel has ended the others. If the kernel does not end it in time, kill returns false.
-func (b *initHandle) kill() (gone bool) {
+func (b *Init) kill() (gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pidfd == nil {
@@ -149,7 +147,7 @@ func (b *initHandle) kill() (gone bool) {
 	if b.stuck { // it had its time
 		timeout = 0
 	}
-	b.stuck = !overWithin(b.pidfd, timeout)
+	b.stuck = !procfs.OverWithin(b.pidfd, timeout)
 	if b.stuck {
 		b.control.Close() // or its readers would wait as long
 	}
@@ -157,7 +155,7 @@ func (b *initHandle) kill() (gone bool) {
 }
 
 // end sends the signal of kill, and does not wait.
-func (b *initHandle) end() {
+func (b *Init) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pidfd != nil {
@@ -166,7 +164,7 @@ func (b *initHandle) end() {
 }
 
 // signal begins the end of PID 1 and its descendants. The caller holds mu.
-func (b *initHandle) signal() {
+func (b *Init) signal() {
 	if b.subreaper {
 		b.control.CloseWrite() // it kills its descendants, and exits
 	} else {
@@ -175,21 +173,21 @@ func (b *initHandle) signal() {
 }
 
 // Remove kills PID 1 and removes its resources; in the background if it is stuck.
-func (b *initHandle) Remove() {
+func (b *Init) Remove() {
 	if b.kill() {
 		b.release()
 		return
 	}
 	slog.Warn("a sandbox does not end: the kernel does not answer", "pid", b.pid, "waited", b.killTimeout)
 	go func() {
-		for !overWithin(b.pidfd, time.Hour) {
+		for !procfs.OverWithin(b.pidfd, time.Hour) {
 		}
 		b.release()
 	}()
 }
 
 // release returns the resources of a PID 1 that is gone.
-func (b *initHandle) release() {
+func (b *Init) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.control != nil {
@@ -220,7 +218,7 @@ var messages = sync.Pool{New: func() any { return new([]byte) }}
 
 // send sends PID 1 a plan, with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForTemplate. A small
 // plan travels in the message, if PID 1 is package launch's.
-func send(b *initHandle, p *plan, whom byte) error {
+func send(b *Init, p *plan, whom byte) error {
 	const small = 64 << 10
 	hello := [launch.HelloSize]byte{whom}
 	buffer := messages.Get().(*[]byte)

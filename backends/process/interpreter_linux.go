@@ -77,7 +77,7 @@ func (b *Backend) describe(ctx context.Context, language string, versioned bool)
 }
 
 // resolve replaces args[0], if it is the name of a runtime, and returns the candidate paths of the program inside.
-func (s *sandbox) resolve(args, env []string) []string {
+func (s *Sandbox) resolve(args, env []string) []string {
 	name := args[0]
 	for _, r := range append(slices.Clone(s.joined), s.runtime) {
 		own := name == r.Name && (s.joined == nil || name == "python" || name == "node") // "r" is another program
@@ -112,13 +112,13 @@ func searchPath(env []string) (path string) {
 	return path
 }
 
-func (s *sandbox) path() string {
+func (s *Sandbox) path() string {
 	return strings.Join(append(slices.Clone(s.runtime.PathDirs), runtimes.SystemPath), ":")
 }
 
-// environ returns the program's whole environment. Caches and settings go to /tmp, so that only the program's own files are
+// Environ returns the program's whole environment. Caches and settings go to /tmp, so that only the program's own files are
 // left in the workspace.
-func (s *sandbox) environ(extra []string) []string {
+func (s *Sandbox) Environ(extra []string) []string {
 	home, tmp := workspace, "/tmp"
 	user := "sandbox"
 	switch {
@@ -161,22 +161,11 @@ func merge(env, extra []string) []string {
 }
 
 // inside returns the path inside of a directory of a command: in the profile "landlock" the workspace is elsewhere.
-func (s *sandbox) inside(dir string) string {
+func (s *Sandbox) inside(dir string) string {
 	dir = cmp.Or(dir, s.home, workspace)
 	if s.landlockOnly && paths.Within(dir, workspace) {
 		rest, _ := filepath.Rel(workspace, dir)
 		return filepath.Join(s.dir, rest)
 	}
 	return dir
-}
-
-// readAtStart reports whether an interpreter, or a library that it loads, reads a variable before it opens the program.
-func readAtStart(name string) bool {
-	switch name {
-	case "HOME", "PATH", "LANG", "LANGUAGE", "TZ", "TZDIR", "LOCPATH", "LOCALDOMAIN", "RES_OPTIONS", "NLSPATH", "OUTPUT_CHARSET":
-		return true
-	}
-	return slices.ContainsFunc([]string{
-		"PYTHON", "NODE_", "LD_", "LC_", "GCONV_", "GLIBC_", "MALLOC_", "OPENSSL_", "SSL_", "ICU_", "UV_", "V8_", "GETCONF_", "__PYVENV",
-	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

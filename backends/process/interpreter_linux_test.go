@@ -3,7 +3,7 @@ package process
 import "testing"
 
 func TestInside(t *testing.T) {
-	s := &sandbox{landlockOnly: true, dir: "/run/x"}
+	s := &Sandbox{profile: profile{landlockOnly: true}, view: view{dir: "/run/x"}}
 	for dir, want := range map[string]string{
 		"": "/run/x", "/workspace": "/run/x", "/workspace/a": "/run/x/a", "/workspaces/a": "/workspaces/a", "/tmp": "/tmp",
 	} {

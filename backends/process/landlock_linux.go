@@ -52,7 +52,7 @@ type rule struct {
 
 // rules returns the rules of a sandbox. In a hardened one, every visible file may be read; without a root directory of its
 // own, only the named paths.
-func (s *sandbox) rules() []rule {
+func (s *Sandbox) rules() []rule {
 	const all = fsRead | fsWrite
 	rules := []rule{
 		{workspace, all}, {"/tmp", all}, {"/var/tmp", all}, {"/dev/shm", all},
@@ -80,7 +80,7 @@ func (s *sandbox) rules() []rule {
 //
 // TCP is restricted only where there is no network namespace: inside one, the only network is the sandbox's own loopback,
 // where programs may listen.
-func landlock(p *plan, s *sandbox, abi int) {
+func landlock(p *plan, s *Sandbox, abi int) {
 	fs, net, scoped := handled(abi)
 	if !s.landlockOnly {
 		net = 0
@@ -123,7 +123,7 @@ func allow(p *plan, ruleset arg, r rule, fs uint64) {
 }
 
 // landlockRules returns the paths of the host that a program may use when it has no root directory of its own.
-func landlockRules(s *sandbox) []rule {
+func landlockRules(s *Sandbox) []rule {
 	const all = fsRead | fsWrite
 	rules := []rule{{s.dir, all}, {s.tmp, all}, {"/proc/self", fsRead}}
 	if s.host.Host != "" && !s.host.Write {

@@ -14,7 +14,7 @@ import (
 // landlockSetup returns the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user namespaces. There are
 // no namespaces: the host's processes and mounts stay visible, and the sandbox relies on Landlock, seccomp and limits. The
 // stand-in is a subreaper: orphans become its children, and it kills them all when the server closes its socket or dies.
-func (b *Backend) landlockSetup(s *sandbox) *plan {
+func (b *Backend) landlockSetup(s *Sandbox) *plan {
 	p := newPlan(112)
 	join(s.cgroup, p)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
@@ -28,7 +28,7 @@ func (b *Backend) landlockSetup(s *sandbox) *plan {
 }
 
 // makeDir makes the workspace of a sandbox that can't mount one, and a directory for temporary files beside it.
-func (s *sandbox) makeDir() error {
+func (s *Sandbox) makeDir() error {
 	if err := s.backend.ownWork(); err != nil {
 		return fmt.Errorf("make workspace: %w", err)
 	}

@@ -66,7 +66,7 @@ func TestPlanStopsAtFirstFailure(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBackend(t, Config{})
-			child, err := b.spawnByLauncher(t.Context(), b.flags())
+			child, err := b.SpawnByLauncher(t.Context(), b.Namespaces())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
 )
 
 // newLaunchers returns a set of launchers without any yet: there will be one for each concurrent start, up to the number of
 // CPUs.
-func newLaunchers() *warm.Templates[*template] {
-	return warm.NewTemplates[*template](warm.Limits{Each: runtime.NumCPU()})
+func newLaunchers() *templates.Set[*Template] {
+	return templates.New[*Template](templates.Limits{Each: runtime.NumCPU()})
 }
 
-// warmLauncher starts a launcher, if there is none. A failure shows where the launcher is needed.
-func (b *Backend) warmLauncher(ctx context.Context) {
+// EnsureLauncher starts a launcher, if there is none. A failure shows where the launcher is needed.
+func (b *Backend) EnsureLauncher(ctx context.Context) {
 	if one, err := b.launchers.Acquire(ctx, "", b.startLauncher); err == nil {
 		one.Spawned()
 		one.Release()
@@ -32,7 +32,7 @@ func (b *Backend) warmLauncher(ctx context.Context) {
 
 // startLauncher executes this program again, which package launch takes over at once: the launcher is a template with the
 // server's root directory. A session of its own shields it from the terminal's Ctrl-C.
-func (b *Backend) startLauncher(context.Context) (*template, error) {
+func (b *Backend) startLauncher(context.Context) (*Template, error) {
 	conn, theirs, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
 		return nil, err
@@ -63,16 +63,16 @@ func (b *Backend) startLauncher(context.Context) (*template, error) {
 		conn.Close()
 		return nil, fmt.Errorf("start the launcher: %w", err)
 	}
-	return &template{cloning: make(chan struct{}, 1), initHandle: &initHandle{
+	return &Template{cloning: make(chan struct{}, 1), Init: &Init{
 		pid: cmd.Process.Pid, pidfd: os.NewFile(uintptr(pidfd), "launcher"), reap: cmd.Wait, control: conn, killTimeout: b.config.KillTimeout,
 	}}, nil
 }
 
 // fork has a launcher fork child's process with flags (CLONE_*). If the launcher has died while it was idle, nothing has
 // begun, and another is tried.
-func (b *Backend) fork(ctx context.Context, child *initHandle, flags uint64) (err error) {
+func (b *Backend) fork(ctx context.Context, child *Init, flags uint64) (err error) {
 	for range 2 {
-		var one *template
+		var one *Template
 		if one, err = b.launchers.Acquire(ctx, "", b.startLauncher); err != nil {
 			return err
 		}

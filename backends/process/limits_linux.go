@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
 // boundsOf converts a sandbox's limits. The program's files are charged to the cgroup, too: its limit bounds both together,
@@ -18,7 +19,7 @@ func boundsOf(l backends.Limits, tasks uint64) cgroup.Bounds {
 }
 
 // limit sets the limits of each process. The limits of the whole tree are enforced by the cgroup or the watcher.
-func limit(p *plan, s *sandbox, lasting bool) {
+func limit(p *plan, s *Sandbox, lasting bool) {
 	const unlimited = unix.RLIM_INFINITY
 	seconds := uint64(s.limits.Wall.Seconds()*max(1, s.limits.CPU)) + 2
 	if lasting { // the session's own limits bound it
@@ -36,9 +37,9 @@ func limit(p *plan, s *sandbox, lasting bool) {
 	// Where a cgroup counts, let it be the one that refuses, because it tells.
 	tasks := s.tasks
 	switch {
-	case s.noNamespaces() && s.cgroup.Enforces("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
+	case !s.HasNamespaces() && s.cgroup.Enforces("pids"): // the user is other sandboxes', too: only the cgroup's count is of this one
 		tasks = unix.RLIM_INFINITY - 1
-	case s.noNamespaces(): // without a user namespace, the kernel counts all that the user runs
+	case !s.HasNamespaces(): // without a user namespace, the kernel counts all that the user runs
 		tasks += threadsOf(s.hostUID())
 	case s.cgroup.Enforces("pids"):
 		tasks += 8
@@ -74,7 +75,7 @@ func limit(p *plan, s *sandbox, lasting bool) {
 // data returns RLIMIT_DATA: none where a cgroup bounds the memory, for sanitizers reserve terabytes. Elsewhere, where nothing
 // bounds it between two polls, it is the RAM limit and 1 GiB, of which Node reserves about 150 MB at its start and Java 500, or
 // the stacks of all threads, 8 MiB each, if those are more; and four times the RAM limit, or 4 GiB, where that can be raised later.
-func (s *sandbox) data() uint64 {
+func (s *Sandbox) data() uint64 {
 	switch {
 	case s.cgroup.Enforces("memory"):
 		return unix.RLIM_INFINITY
@@ -85,7 +86,7 @@ func (s *sandbox) data() uint64 {
 }
 
 // within keeps r below the server's own hard limit, which a process without privilege can't raise.
-func (s *sandbox) within(id int, r unix.Rlimit) unix.Rlimit {
+func (s *Sandbox) within(id int, r unix.Rlimit) unix.Rlimit {
 	var own unix.Rlimit
 	if unix.Getrlimit(id, &own) == nil {
 		r.Max = min(r.Max, own.Max)
@@ -99,9 +100,9 @@ func threadsOf(uid int) uint64 {
 	var sum uint64
 	names, _ := filepath.Glob("/proc/[1-9]*/status")
 	for _, name := range names {
-		text, _ := readProc(name)
-		if real, _, _ := strings.Cut(statusField(text, "Uid"), "\t"); real == strconv.Itoa(uid) {
-			n, _ := strconv.ParseUint(statusField(text, "Threads"), 10, 32)
+		text, _ := procfs.Read(name)
+		if real, _, _ := strings.Cut(procfs.StatusField(text, "Uid"), "\t"); real == strconv.Itoa(uid) {
+			n, _ := strconv.ParseUint(procfs.StatusField(text, "Threads"), 10, 32)
 			sum += n
 		}
 	}
@@ -109,7 +110,7 @@ func threadsOf(uid int) uint64 {
 }
 
 // checkCgroup discards a container's cgroup that was made for another purpose.
-func (s *sandbox) checkCgroup() {
+func (s *Sandbox) checkCgroup() {
 	if s.inContainer && s.cgroup != nil && !s.cgroup.MadeFor(s.limits.RAM, s.limits.Disk) {
 		s.cgroup, s.backend.cgroups.Why = nil, cgroup.ErrUnlimited.Error()
 	}

@@ -67,4 +67,4 @@ func secondAddress(p *plan) {
 }
 
 // Gateway implements [backends.Sandbox].
-func (s *sandbox) Gateway() backends.Sockets { return s.gateway }
+func (s *Sandbox) Gateway() backends.Sockets { return s.gateway }

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -30,8 +29,6 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("SANDBOXMCP_TEST_ROLE") {
 	case "server":
 		serve()
-	case "ready":
-		serveReady()
 	case "start":
 		start()
 	default:
@@ -39,23 +36,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// role makes a command that runs this test binary as something else.
-func role(t *testing.T, name string, before ...string) *exec.Cmd {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := append(before, exe)
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Env = append(os.Environ(), "SANDBOXMCP_TEST_ROLE="+name, "SANDBOXMCP_TEST_STATE="+t.TempDir())
-	return cmd
-}
-
 // serve starts four sandboxes, in each a program with a child that left its session, says so, and
 // waits to be killed.
 func serve() {
-	b := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE"), Ahead: 2})
+	b := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")})
 	for range 4 {
 		s, err := b.Start(context.Background(), backends.Spec{ID: "test", Language: "shell", Profile: os.Getenv("SANDBOXMCP_TEST_PROFILE")})
 		if err != nil {
@@ -136,15 +120,15 @@ func TestServerKilled(t *testing.T) {
 	for _, profile := range []string{"hardened", "landlock"} {
 		t.Run(profile, func(t *testing.T) {
 			needProfile(t, profile)
-			cmd := role(t, "server")
+			cmd := hosttest.Role(t, "server")
 			cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE="+profile)
-			begin(t, cmd)
-			descendants := family(cmd.Process.Pid)
+			hosttest.StartServer(t, cmd)
+			descendants := hosttest.Descendants(cmd.Process.Pid)
 			if len(descendants) < 9 { // a launcher, and in each sandbox PID 1, bash and sleep
 				t.Fatalf("the server has only %d processes below it", len(descendants))
 			}
 			name := cgroup.Identity(cmd.Process.Pid)
-			outlive(t, cmd, descendants)
+			hosttest.Outlive(t, cmd, descendants)
 			b := newBackend(t, Config{})
 			s, err := b.Start(t.Context(), backends.Spec{ID: "next", Language: "shell"})
 			if err != nil {
@@ -161,43 +145,6 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// begin starts a server, and returns when that says that it is ready.
-func begin(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("server: %q %v", line, err)
-	}
-}
-
-// outlive kills a server: its family ends with it.
-func outlive(t *testing.T, cmd *exec.Cmd, family map[int]string) {
-	t.Helper()
-	cmd.Process.Kill()
-	cmd.Wait()
-	hosttest.Until(t, "no process of the killed server is alive", func() bool { return len(living(family)) == 0 })
-}
-
-// family lists the processes below one, with the time each was started: pids come again.
-func family(pid int) map[int]string {
-	s := &sandbox{landlockOnly: true}
-	all := map[int]string{}
-	for _, name := range s.descendants(pid) {
-		var n int
-		fmt.Sscan(name, &n)
-		all[n] = cgroup.StartTime(n)
-	}
-	return all
-}
-
 // TestDescendants finds a process whose first thread has ended, which the kernel calls a zombie, and what is below it.
 func TestDescendants(t *testing.T) {
 	python := hosttest.Program(t, "python3")
@@ -210,7 +157,7 @@ ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)`)
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	id := func(pid int) string { return fmt.Sprint(pid) }
-	s := &sandbox{landlockOnly: true}
+	s := &Sandbox{profile: profile{landlockOnly: true}}
 	hosttest.Until(t, "its first thread has ended", func() bool {
 		state, _ := os.ReadFile("/proc/" + id(cmd.Process.Pid) + "/stat")
 		return strings.Contains(string(state), ") Z ")
@@ -219,17 +166,6 @@ ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)`)
 		return slices.Contains(s.descendants(os.Getpid()), id(cmd.Process.Pid)) && len(s.descendants(cmd.Process.Pid)) == 1
 	})
 	s.killTree(cmd.Process.Pid)
-}
-
-func living(all map[int]string) map[int]string {
-	left := map[int]string{}
-	for pid, start := range all {
-		state, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if cgroup.StartTime(pid) == start && !strings.Contains(string(state), ") Z ") {
-			left[pid] = start
-		}
-	}
-	return left
 }
 
 // TestUserNamespacesForbidden is a host that forbids user namespaces: inside a user namespace
@@ -242,14 +178,14 @@ func TestUserNamespacesForbidden(t *testing.T) {
 		t.Skipf("can't make such a host: %v %s", err, out)
 	}
 	t.Run("hardened", func(t *testing.T) {
-		out, err := role(t, "start", forbid...).CombinedOutput()
+		out, err := hosttest.Role(t, "start", forbid...).CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "refused: ") || !strings.Contains(string(out), "max_user_namespaces") {
 			t.Errorf("got %s%v, want a refusal that names max_user_namespaces", out, err)
 		}
 	})
 	t.Run("landlock", func(t *testing.T) {
 		needProfile(t, "landlock")
-		cmd := role(t, "start", forbid...)
+		cmd := hosttest.Role(t, "start", forbid...)
 		cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE=landlock")
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "inside\nok [landlock seccomp caps nnp ") {
@@ -257,7 +193,7 @@ func TestUserNamespacesForbidden(t *testing.T) {
 		}
 	})
 	t.Run("landlock does not satisfy", func(t *testing.T) {
-		cmd := role(t, "start", forbid...)
+		cmd := hosttest.Role(t, "start", forbid...)
 		cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE=landlock", "SANDBOXMCP_TEST_LAYERS=net")
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "refused: layer net is required") {
@@ -293,7 +229,7 @@ func TestFilteredHost(t *testing.T) {
 				t.Skip("built with cgo, whose C library makes no thread without that call")
 			}
 			run := func(profile string) string {
-				cmd := role(t, "start")
+				cmd := hosttest.Role(t, "start")
 				cmd.Env = append(cmd.Env, "SANDBOXMCP_TEST_PROFILE="+profile, fmt.Sprint("SANDBOXMCP_TEST_REFUSE=", c.call, " ", c.option, " ", uint32(c.errno)),
 					"SANDBOXMCP_TEST_LAYERS="+strings.Join(promises(profile), " "))
 				out, err := cmd.CombinedOutput()
@@ -330,7 +266,7 @@ func TestFewFiles(t *testing.T) {
 	for files := 10; files < 60; files += 2 {
 		t.Run(fmt.Sprint(files), func(t *testing.T) {
 			t.Parallel()
-			cmd := role(t, "start")
+			cmd := hosttest.Role(t, "start")
 			cmd.Env = append(cmd.Env, fmt.Sprint("SANDBOXMCP_TEST_FILES=", files))
 			out, err := cmd.CombinedOutput()
 			if err != nil || !strings.HasPrefix(string(out), "inside\nok ") && !strings.Contains(string(out), unix.EMFILE.Error()) {

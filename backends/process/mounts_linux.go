@@ -39,7 +39,7 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 }
 
 // checkRuntime refuses mounts that overlap the interpreter's own directories and links.
-func (s *sandbox) checkRuntime(asked []backends.Mount) error {
+func (s *Sandbox) checkRuntime(asked []backends.Mount) error {
 	for _, m := range asked {
 		for _, prefix := range s.runtime.Prefixes {
 			if paths.Within(m.Inside, prefix) {
@@ -72,7 +72,7 @@ func checkRights(ctx context.Context, mounts []backends.Mount) error {
 
 // own makes, for each writable mount of a sandbox that root starts, the user namespace that maps the owner of the host's
 // files to the sandbox's user, and created files back: mount_setattr(2).
-func (s *sandbox) own(ctx context.Context) error {
+func (s *Sandbox) own(ctx context.Context) error {
 	if s.uid == 0 || s.landlockOnly {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, er
 		return nil, err
 	}
 	owner := info.Sys().(*syscall.Stat_t)
-	child, err := b.spawnByLauncher(ctx, unix.CLONE_NEWUSER)
+	child, err := b.SpawnByLauncher(ctx, unix.CLONE_NEWUSER)
 	if err != nil {
 		return nil, err
 	}

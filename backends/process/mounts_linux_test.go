@@ -114,7 +114,7 @@ func TestFlagsOfMounts(t *testing.T) {
 		}
 		defer s.Close()
 		found := 0
-		for line := range strings.Lines(say(t, s.(*sandbox), "while read -r line; do echo \"$line\"; done </proc/self/mountinfo")) {
+		for line := range strings.Lines(say(t, s.(*Sandbox), "while read -r line; do echo \"$line\"; done </proc/self/mountinfo")) {
 			f := strings.Fields(line)
 			at, options := f[4], strings.Split(f[5], ",")
 			if !strings.HasPrefix(at, "/data") && at != workspace {
@@ -138,7 +138,7 @@ func TestMountsOfEarlier(t *testing.T) {
 		hosttest.Missing(t, "root", "only root mounts file systems of the host")
 	}
 	b := newBackend(t, Config{})
-	early, err := b.spawnByLauncher(t.Context(), b.flags())
+	early, err := b.SpawnByLauncher(t.Context(), b.Namespaces())
 	if err != nil {
 		t.Fatal(err)
 	}

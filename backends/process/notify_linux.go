@@ -43,7 +43,7 @@ type answer struct {
 }
 
 // serveNotifications answers until no process has the filter any more.
-func (s *sandbox) serveNotifications(listener *os.File) {
+func (s *Sandbox) serveNotifications(listener *os.File) {
 	defer listener.Close()
 	var roots []string
 	for _, r := range s.rules() {

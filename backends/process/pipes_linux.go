@@ -26,14 +26,14 @@ type pipes struct {
 }
 
 // newPipes makes the pipes. An empty input is a pipe, too: an idle process does not know its later input.
-func (s *sandbox) newPipes() (*pipes, error) {
+func (s *Sandbox) newPipes() (*pipes, error) {
 	p := &pipes{}
 	var err error
 	for i := range p.ours {
 		if err == nil && i == 0 {
-			p.theirs[i], p.ours[i], err = pipe(1)
+			p.theirs[i], p.ours[i], err = Pipe(1)
 		} else if err == nil {
-			p.ours[i], p.theirs[i], err = pipe(0)
+			p.ours[i], p.theirs[i], err = Pipe(0)
 		}
 		// A program may open /dev/stdout again, and the pipe is a file with an owner.
 		if err == nil && s.uid != 0 {
@@ -162,9 +162,9 @@ func (c channel) TryWrite(b []byte) (n int) {
 	return max(n, 0)
 }
 
-// connectChannel makes the stream and passes the server's end to open. It returns the command's end, nil if open is nil;
+// ConnectChannel makes a private stream and passes the server's end to open. It returns the command's end, nil if open is nil;
 // closing nil is harmless.
-func connectChannel(open func(io.ReadWriteCloser), poke func()) (*os.File, error) {
+func ConnectChannel(open func(io.ReadWriteCloser), poke func()) (*os.File, error) {
 	if open == nil {
 		return nil, nil
 	}
@@ -215,8 +215,8 @@ func (p *pipes) attachTerminal(master *os.File, streams backends.Streams) {
 // copyBuffers are the buffers in which output is copied.
 var copyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// pipe makes a pipe of which we poll only the end that we keep: 0, to read, or 1, to write.
-func pipe(ours int) (r, w *os.File, err error) {
+// Pipe makes a pipe of which we poll only the end that we keep: 0, to read, or 1, to write.
+func Pipe(ours int) (r, w *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return nil, nil, os.NewSyscallError("pipe2", err)

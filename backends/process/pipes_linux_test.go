@@ -13,7 +13,7 @@ import (
 // Whoever takes the output may be slow, and gets all that the program had written when it ended, also where something
 // else still holds the pipe.
 func TestDrainToSlow(t *testing.T) {
-	p, err := (&sandbox{initHandle: &initHandle{}}).newPipes()
+	p, err := (&Sandbox{Init: &Init{}}).newPipes()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
 // withoutNamespaces are the containment layers of the profile "landlock".
@@ -60,12 +61,6 @@ type Config struct {
 	StateDir string
 	// Delegate asks the user's systemd for a cgroup where none can be had otherwise.
 	Delegate bool
-	// Ahead is how many init processes to keep in fresh namespaces and cgroups, each for one sandbox, once the first
-	// sandbox has been requested. Spawning one costs more than a millisecond, which a server then spends while no caller
-	// waits. Zero keeps none.
-	Ahead int
-	// Pool bounds the idle sandboxes.
-	Pool Pool
 	// Inside means that this process is the init of a container, whose engine has made the namespaces, the root directory
 	// and the limits: the profile "hardened" then adds Landlock, the filter of system calls and limits of each process, and
 	// the workspace is the container's own.
@@ -81,12 +76,6 @@ type Config struct {
 	// Hidden are files and directories of the host that no program may see, whatever is mounted: they are covered. They
 	// need not exist.
 	Hidden []string
-}
-
-// Pool bounds the idle sandboxes: each has all layers in force and an interpreter that waits for its program, and serves
-// one program only. The zero value keeps none. Their number follows demand.
-type Pool struct {
-	Max    int           // sandboxes, of all kinds together
-	Memory int64         // bytes that they may hold in RAM, shared pages counted by share (PSS); 128 MiB if zero
-	Idle   time.Duration // a kind that has not been requested for that long is given up; 5 minutes if zero
+	// Runtimes are interpreters to use, by language, in the place of those that would be found.
+	Runtimes map[string]runtimes.Runtime
 }

@@ -29,19 +29,62 @@ type report struct {
 	files []*os.File // that came with it
 }
 
-// launched is a command's process.
-type launched struct {
-	pid       int32 // inside
-	contained backends.Containment
+// Program is a command's process.
+type Program struct {
+	PID       int32 // inside
+	Contained backends.Containment
 	pipes     *pipes
-	plan      *plan  // that it executed
-	warm      bool   // it was idle in a pool
-	cold      string // why not
+	plan      *plan // that it executed
+}
+
+// Attach connects a program that was started by StartAhead with a caller's streams.
+func (p *Program) Attach(streams backends.Streams) {
+	p.pipes.attach(streams, nil)
+	if streams.Begun != nil {
+		streams.Begun(p.Contained)
+	}
+}
+
+// Close closes the server's descriptors of a program that nobody runs, which does not end it.
+func (p *Program) Close() { p.pipes.close() }
+
+// StartAhead starts a program without streams yet. whom is launch.ForProgram, or launch.ForHeld if PID 1 is a forker's.
+func (s *Sandbox) StartAhead(ctx context.Context, cmd backends.Command, channel *os.File, whom byte) (*Program, error) {
+	pipes, err := s.newPipes()
+	if err != nil {
+		return nil, err
+	}
+	one, err := s.begin(ctx, s.backend.execPlan(s, cmd, pipes, channel), pipes, whom)
+	pipes.started()
+	if err != nil {
+		pipes.close()
+		return nil, err
+	}
+	return &one, nil
+}
+
+// HasEnded reports whether a program, or PID 1, has ended.
+func (s *Sandbox) HasEnded(pid int32) bool {
+	select {
+	case <-s.gone:
+		return true
+	default:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	life := s.lives[pid]
+	return life != nil && len(life.exit) > 0
+}
+
+// KillProgram ends a program and its descendants.
+func (s *Sandbox) KillProgram(pid int32) {
+	s.killTree(int(pid))
+	s.awaitExit(pid)
 }
 
 // hear dispatches PID 1's messages until PID 1 is gone.
-func (s *sandbox) hear() {
-	defer s.idleEnded(0)
+func (s *Sandbox) hear() {
+	defer s.hooks.Ended(0)
 	defer close(s.gone)
 	buf := make([]byte, int(messageSize)+linkSize*len(namespaceLinks)+statusSize)
 	for {
@@ -65,7 +108,7 @@ func (s *sandbox) hear() {
 
 // later stores a message about a program that is past its status, or whose start was told why it failed, and reports whether m
 // was one. Other messages are for the start in progress: also the end of a process that was killed before it could send any.
-func (s *sandbox) later(m launch.Message) bool {
+func (s *Sandbox) later(m launch.Message) bool {
 	switch l := s.life(m.Pid); m.Kind {
 	case launch.Status:
 		l.ready = true
@@ -82,7 +125,7 @@ func (s *sandbox) later(m launch.Message) bool {
 		}
 		select {
 		case l.exit <- m:
-			s.idleEnded(m.Pid)
+			s.hooks.Ended(m.Pid)
 		default: // nobody has waited for the last of that number
 			s.forget(m.Pid)
 		}
@@ -92,7 +135,7 @@ func (s *sandbox) later(m launch.Message) bool {
 }
 
 // life returns the record of the program pid, and makes one for a new number.
-func (s *sandbox) life(pid int32) *life {
+func (s *Sandbox) life(pid int32) *life {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lives[pid] == nil {
@@ -102,7 +145,7 @@ func (s *sandbox) life(pid int32) *life {
 }
 
 // forget removes the record of the program pid, whose number may be used again.
-func (s *sandbox) forget(pid int32) {
+func (s *Sandbox) forget(pid int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.lives, pid)
@@ -112,28 +155,28 @@ func (s *sandbox) forget(pid int32) {
 const statusTime = 100 * time.Millisecond
 
 // begin has PID 1 fork a process that executes p, and waits for its status. With an error, only the pipes and the plan are valid.
-func (s *sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (launched, error) {
-	one := launched{pipes: pipes, plan: p}
+func (s *Sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (Program, error) {
+	one := Program{pipes: pipes, plan: p}
 	s.starting.Lock()
 	defer s.starting.Unlock()
-	ctx, cancel := s.backend.starting(ctx)
+	ctx, cancel := s.backend.WithDeadline(ctx)
 	defer cancel()
 	s.begun.Add(1)
-	if err := send(s.initHandle, p, whom); err != nil {
+	if err := send(s.Init, p, whom); err != nil {
 		return one, fmt.Errorf("send to PID 1: %w", err)
 	}
 	var pid int32
 	var failed, killed error
 	var late <-chan time.Time
-	for done := ctx.Done(); failed == nil && killed == nil && one.pid == 0; {
+	for done := ctx.Done(); failed == nil && killed == nil && one.PID == 0; {
 		select {
 		case m := <-s.starts:
 			switch pid = m.Pid; m.Kind {
 			case launch.Failed:
 				failed = p.explain(m.Message)
 			case launch.Status:
-				one.pid, one.contained = pid, s.contained(m.text)
-				one.contained.PID = int(pid)
+				one.PID, one.Contained = pid, s.contained(m.text)
+				one.Contained.PID = int(pid)
 				if len(m.files) > 0 {
 					p.master = m.files[0]
 				}
@@ -146,7 +189,7 @@ func (s *sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (
 			done, late = nil, time.After(statusTime)
 		case <-late:
 			at := "PID 1's fork"
-			if host, err := s.hostPid(); err == nil {
+			if host, err := s.HostPID(); err == nil {
 				at = p.whereabouts(host)
 			}
 			s.kill()
@@ -166,7 +209,7 @@ func (s *sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (
 		}
 		return one, failed
 	}
-	err := s.satisfies(one.contained)
+	err := s.satisfies(one.Contained)
 	if err != nil { // a layer is missing
 		s.distrust()
 		s.kill()
@@ -184,7 +227,7 @@ func waitText(status int32) string {
 
 // awaitExit waits for the end of a process that did not become a program, whose number would otherwise still be in use when
 // it is reused.
-func (s *sandbox) awaitExit(pid int32) {
+func (s *Sandbox) awaitExit(pid int32) {
 	select {
 	case <-s.life(pid).exit:
 	case <-s.gone:
@@ -195,8 +238,8 @@ func (s *sandbox) awaitExit(pid int32) {
 }
 
 // kill ends every process of the sandbox and returns when they are gone.
-func (s *sandbox) kill() {
-	if s.initHandle != nil {
-		s.initHandle.kill()
+func (s *Sandbox) kill() {
+	if s.Init != nil {
+		s.Init.kill()
 	}
 }

@@ -13,8 +13,13 @@ import (
 )
 
 // Exec implements [backends.Sandbox].
-func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backends.Streams) (backends.Result, error) {
-	if err := checkCommand(cmd); err != nil {
+func (s *Sandbox) Exec(ctx context.Context, cmd backends.Command, streams backends.Streams) (backends.Result, error) {
+	return s.Run(ctx, cmd, func(poke func()) (*Program, error) { return s.StartProgram(ctx, cmd, streams, poke) }, streams)
+}
+
+// Run runs a command whose program start starts. start calls poke when the program receives input.
+func (s *Sandbox) Run(ctx context.Context, cmd backends.Command, start func(poke func()) (*Program, error), streams backends.Streams) (backends.Result, error) {
+	if err := CheckCommand(cmd); err != nil {
 		return backends.Result{}, err
 	}
 	done, err := s.use()
@@ -25,16 +30,16 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	w := s.watch(cmd.Lasting())
 	defer w.stop()
 	begun := time.Now()
-	one, err := s.startCommand(ctx, cmd, streams, w)
+	one, err := start(w.poke)
 	if err != nil {
 		return backends.Result{}, s.backend.diagnose(s, err)
 	}
 	defer one.pipes.close()
-	end, failed := s.await(ctx, one.pid, w, cmd.Lasting(), streams)
+	end, failed := s.await(ctx, one.PID, w, cmd.Lasting(), streams)
 	switch {
-	case !s.keep && end.alone && !s.noNamespaces():
+	case !s.keep && end.alone && s.HasNamespaces():
 		s.exited.Store(true)
-		s.initHandle.end()
+		s.Init.end()
 	case !s.keep:
 		s.kill()
 	case cmd.Main:
@@ -45,17 +50,12 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		return backends.Result{}, s.notExecuted(cmd, one.plan.explain(*failed))
 	}
 	r := s.outcome(end, w)
-	r.Contained, r.Wall = one.contained, time.Since(begun)
-	r.Warm, r.Cold = one.warm, one.cold
+	r.Contained, r.Wall = one.Contained, time.Since(begun)
 	return r, nil
 }
 
-// startCommand begins a command, in the idle process if that suits.
-func (s *sandbox) startCommand(ctx context.Context, cmd backends.Command, streams backends.Streams, w *watcher) (*launched, error) {
-	one, warm, why := s.launchWarm(ctx, cmd, streams)
-	if one != nil {
-		return one, nil
-	}
+// StartProgram starts a command's program.
+func (s *Sandbox) StartProgram(ctx context.Context, cmd backends.Command, streams backends.Streams, poke func()) (*Program, error) {
 	pipes := &pipes{terminal: streams.Terminal, closed: make(chan struct{})}
 	if streams.Terminal == nil {
 		var err error
@@ -63,7 +63,7 @@ func (s *sandbox) startCommand(ctx context.Context, cmd backends.Command, stream
 			return nil, err
 		}
 	}
-	channel, err := connectChannel(streams.Channel, w.poke)
+	channel, err := ConnectChannel(streams.Channel, poke)
 	if err != nil {
 		pipes.started()
 		pipes.close()
@@ -81,10 +81,9 @@ func (s *sandbox) startCommand(ctx context.Context, cmd backends.Command, stream
 		return nil, err
 	}
 	if streams.Begun != nil {
-		streams.Begun(begun.contained)
+		streams.Begun(begun.Contained)
 	}
 	pipes.attach(streams, p.master) // not before: a caller who cancels at the first output cancels no start
-	begun.warm, begun.cold = warm, why
 	return &begun, nil
 }
 
@@ -101,7 +100,7 @@ type end struct {
 }
 
 // await waits for the program's end, or causes it. failed is set if its execve did not succeed after its status was sent.
-func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool, streams backends.Streams) (e end, failed *launch.Message) {
+func (s *Sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool, streams backends.Streams) (e end, failed *launch.Message) {
 	var up <-chan time.Time
 	if !lasting {
 		up = time.After(s.limits.Wall)
@@ -147,7 +146,7 @@ func (s *sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool
 }
 
 // ended converts PID 1's message about the end of a program.
-func (s *sandbox) ended(m launch.Message) end {
+func (s *Sandbox) ended(m launch.Message) end {
 	return end{
 		lost:   s.lost(),
 		status: unix.WaitStatus(m.Wait), known: true, alone: m.Alone == 1,
@@ -156,7 +155,7 @@ func (s *sandbox) ended(m launch.Message) end {
 }
 
 // outcome converts the end to a Result.
-func (s *sandbox) outcome(e end, w *watcher) backends.Result {
+func (s *Sandbox) outcome(e end, w *watcher) backends.Result {
 	r := backends.Result{End: backends.End{Ended: e.reason, Limit: e.limit}, CPU: max(e.cpu, time.Duration(w.cpu.Load())), PeakMemory: max(e.rss, w.peak.Load()), Lost: e.lost}
 	kills := int64(0)
 	if s.cgroup != nil {

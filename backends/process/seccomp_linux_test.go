@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
 // TestOneFilter counts what we load: each program of BPF costs the host memory that no cgroup counts, and a lock. PID 1 has the
@@ -19,11 +20,11 @@ func TestOneFilter(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.(*sandbox).pid))
-			if got := statusField(text, "Seccomp_filters"); got != "1" {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.(*Sandbox).pid))
+			if got := procfs.StatusField(text, "Seccomp_filters"); got != "1" {
 				t.Errorf("PID 1 has %q filters: %v", got, err)
 			}
-			if got := say(t, s.(*sandbox), "while read -r name n; do case $name in Seccomp_filters:) echo $n; esac; done </proc/self/status"); got != "1\n" {
+			if got := say(t, s.(*Sandbox), "while read -r name n; do case $name in Seccomp_filters:) echo $n; esac; done </proc/self/status"); got != "1\n" {
 				t.Errorf("%q filters", got)
 			}
 		})

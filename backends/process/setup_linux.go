@@ -26,7 +26,7 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | un
 //
 // Started by root, the namespaces are root's. Started by a user, an outer user namespace owns them, in which that user has
 // all capabilities, but is not root.
-func (b *Backend) prepare(child *initHandle) *plan {
+func (b *Backend) prepare(child *Init) *plan {
 	p := newPlan(136)
 	join(child.cgroup, p)
 	p.do("umask", unix.SYS_UMASK, val(0o022)) // whatever the caller's is, others must get at what we make
@@ -59,7 +59,7 @@ func setUpNamespaces(p *plan, at string) {
 //
 // Root's PID 1 becomes an unprivileged user now. Root's or a user's, the program then lives in a second, inner user
 // namespace, where even a process that regained all capabilities would have none over mounts, network or other namespaces.
-func (b *Backend) setup(s *sandbox) *plan {
+func (b *Backend) setup(s *Sandbox) *plan {
 	p := newPlan(112)
 	if s.rooted {
 		(&root{plan: p}).disk(s, "")
@@ -132,7 +132,7 @@ func configure[T any](p *plan, what, name string, request int, data T) {
 // settle ends every setup: PID 1 drops its remaining privileges and sends the ready message, with descriptors of the
 // workspace, of /proc, of the list of shared memory segments, of the disk, of the listening sockets, and of the seccomp
 // notifications, see notifies.
-func (b *Backend) settle(p *plan, s *sandbox, workspace, segments, tmp string, sockets ...arg) {
+func (b *Backend) settle(p *plan, s *Sandbox, workspace, segments, tmp string, sockets ...arg) {
 	if s.cpus != nil {
 		p.do("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, val(0), val(unsafe.Sizeof(*s.cpus)), value(p, *s.cpus))
 	}
@@ -176,7 +176,7 @@ func dropCapabilities(p *plan) {
 }
 
 // moveIn adds the files and mounts of sandbox s to the new root, and makes it the only one.
-func moveIn(p *plan, s *sandbox) {
+func moveIn(p *plan, s *Sandbox) {
 	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true, "/home": true, "/etc": true}, owned: s.owned, hide: s.backend.config.Hidden}
 	r.mkdir(diskAt)
 	r.disk(s, newRoot)
@@ -203,7 +203,7 @@ func moveIn(p *plan, s *sandbox) {
 
 // disk mounts the one file system that the program may fill: several directories are bind mounts of it, so that its size
 // bounds them together. base is the path of the root that is being set up, "" inside of it.
-func (r *root) disk(s *sandbox, base string) {
+func (r *root) disk(s *Sandbox, base string) {
 	// Each inode costs about 1 KiB of kernel memory, which the memory cgroup counts.
 	options := "mode=755,nr_inodes=256k,size=" + strconv.FormatInt(s.limits.Disk, 10)
 	r.tmpfs(base+diskAt, options, unix.MS_NOSUID|unix.MS_NODEV)
@@ -233,7 +233,7 @@ func (r *root) disk(s *sandbox, base string) {
 }
 
 // etcFiles are the files of /etc that this sandbox has in addition, or instead.
-func (s *sandbox) etcFiles() map[string]string {
+func (s *Sandbox) etcFiles() map[string]string {
 	if s.home == "" {
 		return s.etc
 	}
@@ -252,8 +252,8 @@ func join(g *cgroup.Group, p *plan) {
 	}
 }
 
-// flags returns the namespaces of a hardened PID 1, as CLONE_* flags.
-func (b *Backend) flags() uint64 {
+// Namespaces returns the namespaces of a hardened PID 1, as CLONE_* flags.
+func (b *Backend) Namespaces() uint64 {
 	if b.root {
 		return namespaces
 	}
@@ -263,7 +263,7 @@ func (b *Backend) flags() uint64 {
 // containerSetup returns the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile "landlock", it makes
 // no namespaces, and the stand-in is a subreaper; but the namespaces around it are the container's alone, so that it may
 // listen there, and its directories are those of a hardened sandbox.
-func (b *Backend) containerSetup(s *sandbox) *plan {
+func (b *Backend) containerSetup(s *Sandbox) *plan {
 	p := newPlan(112)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
 	sockets := listeners(p, s.sockets)

@@ -75,7 +75,7 @@ func (n sockstat) tooMany(pressure int, counted bool) bool {
 }
 
 // network reads a file of the sandbox's network namespace in /proc/net. In the profile "landlock" there are no sockets.
-func (s *sandbox) network(name string) []byte {
+func (s *Sandbox) network(name string) []byte {
 	switch {
 	case s.inContainer:
 		return s.read("self/net/" + name)
@@ -90,7 +90,7 @@ func (s *sandbox) network(name string) []byte {
 
 // readOpen reads a file of /proc that the kernel generates in one piece, and keeps it open: to find it by its path takes
 // longer than to read it.
-func (s *sandbox) readOpen(name string) []byte {
+func (s *Sandbox) readOpen(name string) []byte {
 	s.mu.Lock()
 	f := s.procFiles[name]
 	if f == nil {
@@ -109,7 +109,7 @@ func (s *sandbox) readOpen(name string) []byte {
 }
 
 // lost is as in [backends.Usage].
-func (s *sandbox) lost() int64 {
+func (s *Sandbox) lost() int64 {
 	snmp := s.network("snmp")
 	n := count(snmp, "Ip:", "OutNoRoutes")
 	if s.gateway.DNS == nil { // or else the gateway answers look-ups

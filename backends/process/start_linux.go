@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,35 +16,36 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// startNew makes a sandbox.
-func (b *Backend) startNew(ctx context.Context, spec backends.Spec) (*sandbox, error) {
-	s, err := b.newSandbox(ctx, spec)
-	if err != nil {
-		return nil, err
+// Spawn gives a sandbox that is to be launched a PID 1.
+type Spawn func(context.Context, *Sandbox) (*Init, error)
+
+// Launch has spawn give the sandbox a PID 1, which sets it up.
+func (s *Sandbox) Launch(ctx context.Context, spawn Spawn) (err error) {
+	if s.Init, err = spawn(ctx, s); err != nil {
+		return err
 	}
-	if s.initHandle, err = b.spawn(ctx, s); err == nil {
-		if err = s.start(ctx); err != nil && ctx.Err() == nil && !errors.As(err, new(*backends.Refusal)) {
-			s.distrust()
-		}
-	}
-	if err != nil {
-		s.Close()
-		return nil, b.diagnose(s, err)
-	}
-	return s, nil
+	return s.start(ctx)
 }
 
-// inTime is startNew with a deadline.
-func (b *Backend) inTime(ctx context.Context, spec backends.Spec) (*sandbox, error) {
-	return b.bounded(ctx, func(ctx context.Context) (*sandbox, error) { return b.startNew(ctx, spec) })
+// LaunchOrClose is Launch, and after a failure closes the sandbox and says what the host lacks.
+func (s *Sandbox) LaunchOrClose(ctx context.Context, spawn Spawn) error {
+	err := s.Launch(ctx, spawn)
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() == nil && !errors.As(err, new(*backends.Refusal)) {
+		s.distrust()
+	}
+	s.Close()
+	return s.backend.diagnose(s, err)
 }
 
-// bounded enforces the deadline of a start also where this process itself waits for the kernel: the goroutine closes a
+// InTime enforces the deadline of a start also where this process itself waits for the kernel: the goroutine closes a
 // sandbox that is finished too late.
-func (b *Backend) bounded(ctx context.Context, start func(context.Context) (*sandbox, error)) (*sandbox, error) {
-	ctx, cancel := b.starting(ctx)
+func InTime[S io.Closer](ctx context.Context, b *Backend, start func(context.Context) (S, error)) (none S, _ error) {
+	ctx, cancel := b.WithDeadline(ctx)
 	type result struct {
-		s   *sandbox
+		s   S
 		err error
 	}
 	made, gone := make(chan result), make(chan struct{})
@@ -53,7 +55,7 @@ func (b *Backend) bounded(ctx context.Context, start func(context.Context) (*san
 		select {
 		case made <- result{s, err}:
 		case <-gone:
-			if s != nil {
+			if err == nil {
 				s.Close()
 			}
 		}
@@ -69,16 +71,17 @@ func (b *Backend) bounded(ctx context.Context, start func(context.Context) (*san
 		return r.s, r.err
 	case <-time.After(2 * b.config.KillTimeout):
 		close(gone)
-		return nil, fmt.Errorf("start a sandbox: %w, and still does not", stopped(ctx))
+		return none, fmt.Errorf("start a sandbox: %w, and still does not", stopped(ctx))
 	}
 }
 
-// newSandbox decides the properties of a sandbox, and refuses impossible ones. It starts nothing.
-func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox, error) {
-	s := &sandbox{
-		backend: b, id: spec.ID, keep: spec.Keep, require: spec.Require,
-		limits: spec.Limits.WithDefaults(),
-		lives:  map[int32]*life{}, procFiles: map[string]*os.File{}, starts: make(chan report, 8), gone: make(chan struct{}),
+// NewSandbox decides the properties of a sandbox, and refuses impossible ones. It starts nothing.
+func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox, error) {
+	s := &Sandbox{
+		backend: b,
+		profile: profile{id: spec.ID, keep: spec.Keep, require: spec.Require}, constraints: constraints{limits: spec.Limits.WithDefaults()},
+		descriptors: descriptors{procFiles: map[string]*os.File{}}, programs: programs{lives: map[int32]*life{}, starts: make(chan report, 8)},
+		lifetime: lifetime{gone: make(chan struct{}), hooks: noHooks},
 	}
 	s.ram.Store(s.limits.RAM)
 	s.inForce = s.limits
@@ -181,7 +184,7 @@ func ownFile() (string, error) {
 }
 
 // start has PID 1 set up the sandbox.
-func (s *sandbox) start(ctx context.Context) (err error) {
+func (s *Sandbox) start(ctx context.Context) (err error) {
 	if s.landlockOnly {
 		if err := s.makeDir(); err != nil {
 			return err
@@ -236,7 +239,7 @@ func (s *sandbox) start(ctx context.Context) (err error) {
 }
 
 // setupPlan returns the plan by which PID 1 becomes that of the sandbox.
-func (s *sandbox) setupPlan() *plan {
+func (s *Sandbox) setupPlan() *plan {
 	switch {
 	case s.landlockOnly:
 		return s.backend.landlockSetup(s)

@@ -8,15 +8,13 @@ import (
 )
 
 // Close implements [backends.Sandbox].
-func (s *sandbox) Close() error {
+func (s *Sandbox) Close() error {
 	var err error
 	s.close.Do(func() {
 		s.mu.Lock()
 		s.closing = true
 		s.mu.Unlock()
-		if k := s.takeIdle(); k != nil { // it was never leased
-			k.close()
-		}
+		s.hooks.Closing()
 		s.backend.mu.Lock()
 		finished := s.backend.finished // and waits for later removals
 		s.backend.mu.Unlock()
@@ -24,7 +22,7 @@ func (s *sandbox) Close() error {
 		if background {
 			s.gateway.Close()
 			err = s.files.close()
-			s.initHandle.end()
+			s.Init.end()
 		}
 		s.backend.teardowns.do(background, func() {
 			if failed := s.tearDown(); !background {
@@ -37,13 +35,13 @@ func (s *sandbox) Close() error {
 
 // quiet reports that only PID 1 is alive, and that the sandbox shows nothing of the host: nobody can tell whether its
 // namespaces are gone.
-func (s *sandbox) quiet() bool {
+func (s *Sandbox) quiet() bool {
 	begun := s.begun.Load()
-	return s.files != nil && s.hostIndependent() && (begun == 0 || begun == 1 && s.exited.Load())
+	return s.files != nil && s.HostIndependent() && (begun == 0 || begun == 1 && s.exited.Load())
 }
 
 // tearDown ends all processes, and removes all resources of the sandbox.
-func (s *sandbox) tearDown() error {
+func (s *Sandbox) tearDown() error {
 	var err error
 	s.kill()
 	if s.files != nil { // and so listen runs, and sees that PID 1 is gone
@@ -63,8 +61,8 @@ func (s *sandbox) tearDown() error {
 	for _, o := range s.owned {
 		o.ids.Close()
 	}
-	if s.initHandle != nil {
-		s.initHandle.Remove()
+	if s.Init != nil {
+		s.Init.Remove()
 	}
 	if s.hostDir != "" {
 		err = errors.Join(err, removeAll(s.hostDir))
@@ -72,9 +70,7 @@ func (s *sandbox) tearDown() error {
 	s.backend.mu.Lock()
 	delete(s.backend.running, s)
 	s.backend.mu.Unlock()
-	if s.backend.preSpawned != nil {
-		s.backend.preSpawned.pool.Fill()
-	}
+	s.hooks.Removed()
 	return err
 }
 

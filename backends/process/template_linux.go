@@ -1,14 +1,12 @@
 package process
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,11 +15,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
 )
 
-// template is a process that forks the PID 1s of sandboxes. The simplest is a launcher. All others are PID 1s without
+// Template is a process that forks the PID 1s of sandboxes. The simplest is a launcher. All others are PID 1s without
 // programs, for the sandboxes that show one interpreter: their root directory is set up already, where a launcher's child
 // has to build one from sixty mounts and files.
 //
@@ -29,9 +28,9 @@ import (
 // namespace, in which that user has all capabilities. The PID namespaces of its sandboxes are descendants of its own, so
 // that they can't name it, and end with it. It keeps the rights that the setup takes, as a launcher's children do until they
 // are set up.
-type template struct {
-	*initHandle
-	warm.Use
+type Template struct {
+	*Init
+	templates.Use
 	states   []pathState   // of the host's paths that its root shows
 	checking sync.Mutex    // guards the next two
 	checked  time.Time     // last comparison of states with the host
@@ -47,29 +46,17 @@ func covers(r runtimes.Runtime) bool {
 	})
 }
 
-// rootKey returns a key for the root directory that a runtime's sandboxes share.
-func rootKey(r runtimes.Runtime) string {
-	var b strings.Builder
-	for _, prefix := range r.Prefixes {
-		fmt.Fprintf(&b, "%q ", prefix)
-	}
-	for _, at := range slices.Sorted(maps.Keys(r.Links)) {
-		fmt.Fprintf(&b, "%q>%q ", at, r.Links[at])
-	}
-	return b.String()
-}
-
-// startTemplate has a launcher fork a PID 1, which sets up the root.
-func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*template, error) {
+// StartTemplate has a launcher fork a PID 1, which sets up the root.
+func (b *Backend) StartTemplate(ctx context.Context, r runtimes.Runtime) (*Template, error) {
 	if cgroup.Unified() {
-		b.cgroups.Find() // see spawnByLauncher
+		b.cgroups.Find() // see SpawnByLauncher
 	}
-	one := &template{cloning: make(chan struct{}, 1), initHandle: &initHandle{killTimeout: b.config.KillTimeout}, checked: time.Now()}
+	one := &Template{cloning: make(chan struct{}, 1), Init: &Init{killTimeout: b.config.KillTimeout}, checked: time.Now()}
 	p := newPlan(136)
 	one.states = b.setUpTemplateRoot(p, one, r).states
 	enter(p)
 	p.ready()
-	err := b.fork(ctx, one.initHandle, b.flags()&templateFlags)
+	err := b.fork(ctx, one.Init, b.Namespaces()&templateFlags)
 	if err == nil {
 		err = one.follow(ctx, p, launch.ForTemplate)
 	}
@@ -82,7 +69,7 @@ func (b *Backend) startTemplate(ctx context.Context, r runtimes.Runtime) (*templ
 }
 
 // setUpTemplateRoot compiles the setup of a template's root.
-func (b *Backend) setUpTemplateRoot(p *plan, one *template, r runtimes.Runtime) *root {
+func (b *Backend) setUpTemplateRoot(p *plan, one *Template, r runtimes.Runtime) *root {
 	p.do("umask", unix.SYS_UMASK, val(0o022))
 	if !b.root {
 		mapUser(p, insideID, os.Geteuid(), os.Getegid())
@@ -117,11 +104,14 @@ const templateFlags = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUSER
 // unshareFlags are the namespaces that a template's child makes for itself, while the template forks the next.
 const unshareFlags = namespaces&^cloneFlags | unix.CLONE_NEWCGROUP
 
+// answerTimeout bounds a fork by a forker, which takes it a millisecond.
+const answerTimeout = time.Second
+
 // cloneFlags are the namespaces that a child can only get from clone.
 const cloneFlags = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
 
 // templateChildPlan makes the namespaces that the sandboxes of a template do not share.
-func (b *Backend) templateChildPlan(child *initHandle) *plan {
+func (b *Backend) templateChildPlan(child *Init) *plan {
 	p := newPlan(80)
 	join(child.cgroup, p)
 	if b.root && child.foreign { // or else it still has to be root
@@ -138,36 +128,9 @@ func (b *Backend) templateChildPlan(child *initHandle) *plan {
 	return p
 }
 
-// spawnForRuntime has the runtime's template fork a PID 1, or another template if the first has died idle. Without a
-// template, a launcher forks it, which only takes longer.
-func (a *preSpawned) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*initHandle, error) {
-	var late error
-	for range 2 {
-		one, err := a.templates.Acquire(ctx, rootKey(r), func(ctx context.Context) (*template, error) { return a.backend.startTemplate(ctx, r) })
-		if errors.Is(err, warm.ErrClosed) {
-			return nil, err
-		}
-		if err != nil {
-			break
-		}
-		child, err := a.backend.spawnByTemplate(ctx, one)
-		if err == nil {
-			return child, nil
-		}
-		if cause := ctx.Err(); cause == nil || !errors.Is(err, cause) {
-			a.templates.Drop(one, nil) // and is not to blame for a caller's deadline
-		}
-		late = err
-	}
-	if ctx.Err() != nil {
-		return nil, cmp.Or(late, ctx.Err())
-	}
-	return a.backend.spawnByLauncher(ctx, a.backend.flags())
-}
-
-// spawnByTemplate has a template that the caller has acquired fork a PID 1, and prepares it.
-func (b *Backend) spawnByTemplate(ctx context.Context, n *template) (*initHandle, error) {
-	child, err := b.newInitHandle()
+// SpawnByTemplate has a template that the caller has acquired fork a PID 1, and prepares it.
+func (b *Backend) SpawnByTemplate(ctx context.Context, n *Template) (*Init, error) {
+	child, err := b.newInit()
 	if err == nil {
 		child.cgroup, err = b.cgroups.Make()
 	}
@@ -186,7 +149,7 @@ func (b *Backend) spawnByTemplate(ctx context.Context, n *template) (*initHandle
 }
 
 // fork forks child's process with flags (CLONE_*), by a template that the caller has acquired.
-func (n *template) fork(ctx context.Context, child *initHandle, flags uint64) error {
+func (n *Template) fork(ctx context.Context, child *Init, flags uint64) error {
 	defer n.Spawned()
 	ours, theirs, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
@@ -204,9 +167,9 @@ func (n *template) fork(ctx context.Context, child *initHandle, flags uint64) er
 }
 
 // clone asks for a process whose end of a socket is control, in a cgroup v2 directory if cgroup is not nil. It waits until
-// ctx's deadline, for a zygote not so long, and then fails with [os.ErrDeadlineExceeded]; a cancellation does not end the
+// ctx's deadline, for a forker not so long, and then fails with [os.ErrDeadlineExceeded]; a cancellation does not end the
 // wait. After an error other than [forkError] all requests fail: a late answer would be taken for that of the next request.
-func (n *template) clone(ctx context.Context, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
+func (n *Template) clone(ctx context.Context, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
 	select {
 	case n.cloning <- struct{}{}:
 		defer func() { <-n.cloning }()
@@ -247,7 +210,7 @@ func (n *template) clone(ctx context.Context, flags uint64, control, cgroup *os.
 	case reply[0].Errno != 0 || len(files) != 1:
 		return nil, 0, &forkError{fmt.Errorf("clone3: %w", unix.Errno(reply[0].Errno))}
 	}
-	if pid, err = pidOf(files[0]); err != nil {
+	if pid, err = procfs.PIDOf(files[0]); err != nil {
 		files[0].Close()
 		return nil, 0, &forkError{err}
 	}
@@ -256,7 +219,7 @@ func (n *template) clone(ctx context.Context, flags uint64, control, cgroup *os.
 
 // Good reports whether the template lives and its root still equals the host. It compares at most ten times a second, and
 // stale is permanent: the caller may not act on the answer.
-func (n *template) Good() bool {
+func (n *Template) Good() bool {
 	const often = 100 * time.Millisecond
 	n.checking.Lock()
 	defer n.checking.Unlock()
@@ -270,14 +233,9 @@ func (n *template) Good() bool {
 	return !n.stale
 }
 
-// hostIndependent reports whether the sandbox shows of the host only the system and its runtime, as a template's root does.
-func (s *sandbox) hostIndependent() bool {
-	return !s.noNamespaces() && s.host.Host == "" && len(s.mounts) == len(s.runtime.Prefixes) && len(s.trust) == 0 && len(s.etc) == 0 && s.home == "" && s.guest == "" && !covers(s.runtime)
-}
-
 // distrust gives up the templates that this process descends from: what failed in it may be theirs, and fail in all that they
 // fork. Their other children are not taken from the pool any more.
-func (b *initHandle) distrust() {
+func (b *Init) distrust() {
 	if b == nil {
 		return
 	}
@@ -293,10 +251,10 @@ func (b *initHandle) distrust() {
 	t.distrust()
 }
 
-// current reports whether its template, if any, would still be used for another.
-func (b *initHandle) current() bool { return b.template == nil || b.template.Good() }
+// Current reports whether its template, if any, would still be used for another.
+func (b *Init) Current() bool { return b.template == nil || b.template.Good() }
 
-// Good implements [warm.Spare].
-func (b *initHandle) Good() bool {
-	return b.alive() && b.current() && (b.outdated == nil || !b.outdated())
+// Good reports whether PID 1 lives, and equals a new one.
+func (b *Init) Good() bool {
+	return b.alive() && b.Current() && (b.outdated == nil || !b.outdated())
 }

@@ -13,26 +13,37 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
 )
 
-// fromTemplate starts a shell's sandbox, and fails where it does not come from a template.
-func fromTemplate(t *testing.T, b *Backend) *sandbox {
+// fromTemplate starts two shell's sandboxes from one template.
+func fromTemplate(t *testing.T) (one, other *Sandbox) {
 	t.Helper()
-	one, err := b.Start(t.Context(), backends.Spec{ID: "template", Language: "shell", Keep: true, Require: backends.ContainmentLayers})
-	if err != nil {
-		t.Fatal(err)
+	b := newBackend(t, Config{})
+	set := templates.New[*Template](templates.Limits{})
+	t.Cleanup(set.Close)
+	start := func() *Sandbox {
+		s, err := b.NewSandbox(t.Context(), backends.Spec{ID: "template", Language: "shell", Keep: true, Require: backends.ContainmentLayers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.LaunchOrClose(t.Context(), func(ctx context.Context, s *Sandbox) (*Init, error) {
+			n, err := set.Acquire(ctx, "", func(ctx context.Context) (*Template, error) { return b.StartTemplate(ctx, s.runtime) })
+			if err != nil {
+				return nil, err
+			}
+			return b.SpawnByTemplate(ctx, n)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
 	}
-	t.Cleanup(func() { one.Close() })
-	s := one.(*sandbox)
-	if !s.rooted {
-		_, err := b.preSpawned.spawnForRuntime(t.Context(), s.runtime)
-		t.Fatalf("the launcher made it: %v", err)
-	}
-	return s
+	return start(), start()
 }
 
-func say(t *testing.T, s *sandbox, script string) string {
+func say(t *testing.T, s *Sandbox, script string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", script}}, backends.Streams{Stdout: &out, Stderr: &errs})
@@ -44,8 +55,7 @@ func say(t *testing.T, s *sandbox, script string) string {
 
 // TestTemplateIsOutOfReach looks from a template's sandbox for anything that it shares with the template and with other children of it.
 func TestTemplateIsOutOfReach(t *testing.T) {
-	b := newBackend(t, Config{Ahead: 1})
-	sibling, s := fromTemplate(t, b), fromTemplate(t, b)
+	sibling, s := fromTemplate(t)
 	if sibling.template != s.template {
 		t.Fatal("two templates for one runtime")
 	}
@@ -86,68 +96,10 @@ func namespaceOf(t *testing.T, pid int, name string) string {
 	return link
 }
 
-// TestTemplateDies kills a template: its sandboxes end with it, and the next gets another.
-func TestTemplateDies(t *testing.T) {
-	b := newBackend(t, Config{Ahead: 1})
-	s := fromTemplate(t, b)
-	s.template.kill()
-	<-s.gone
-	if got := say(t, fromTemplate(t, b), "echo on"); got != "on\n" {
-		t.Errorf("got %q", got)
-	}
-}
-
-// TestTemplateFollowsTheHost puts another file in the place of one that a template has copied: sandboxes that live
-// are not touched, and the next show the new one.
-func TestTemplateFollowsTheHost(t *testing.T) {
-	home, err := os.UserHomeDir() // a sandbox's /tmp is its own
-	if err != nil {
-		t.Skip(err)
-	}
-	dir, err := os.MkdirTemp(home, "TestTemplate")
-	if err != nil || covers(runtimes.Runtime{Prefixes: []string{dir}}) {
-		t.Skip("no directory outside of /tmp: ", err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	prefix := dir + "/prefix"
-	write := func(content string) {
-		t.Helper()
-		os.RemoveAll(prefix)
-		if err := os.MkdirAll(prefix, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(prefix+"/file", []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("old")
-	b := newBackend(t, Config{Ahead: 1})
-	shell, err := b.runtime(t.Context(), "shell")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shell.Prefixes = []string{prefix}
-	b.found["shell"] = shell
-	before := fromTemplate(t, b)
-	write("new")
-	before.template.checked = before.template.checked.Add(-1e9)
-	after := fromTemplate(t, b)
-	if got := say(t, after, "cat "+prefix+"/file"); got != "new" {
-		t.Errorf("the next sandbox shows %q", got)
-	}
-	if got := say(t, before, "echo alive"); got != "alive\n" {
-		t.Errorf("the one before says %q", got)
-	}
-	old := before.template
-	before.Close()
-	if b.Close(); old.pidfd != nil {
-		t.Error("the old template lives on")
-	}
-}
-
 // TestTemplateRemembersThatItIsStale asks twice whether a template shows the host as it is: the second is who acts on it.
 func TestTemplateRemembersThatItIsStale(t *testing.T) {
-	n := fromTemplate(t, newBackend(t, Config{Ahead: 1})).template
+	s, _ := fromTemplate(t)
+	n := s.template
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
 		t.Fatal(err)
@@ -163,39 +115,6 @@ func TestTemplateRemembersThatItIsStale(t *testing.T) {
 	for i := range 2 {
 		if n.Good() {
 			t.Errorf("the host has changed, and it is good when asked for the %d. time", i+1)
-		}
-	}
-}
-
-// TestCancelledSpawn has somebody give up while a template spawns for them: it goes on for others.
-func TestCancelledSpawn(t *testing.T) {
-	b := newBackend(t, Config{Ahead: 1})
-	s := fromTemplate(t, b)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if one, err := b.preSpawned.spawnForRuntime(ctx, s.runtime); err == nil {
-		one.Remove()
-		t.Skip("it was spawned before the cancellation")
-	}
-	if !s.current() || !b.preSpawned.templates.Ready(rootKey(s.runtime)) {
-		t.Error("the template was given up")
-	}
-}
-
-// TestTemplateKinds sees that only a root that differs has a template of its own.
-func TestTemplateKinds(t *testing.T) {
-	want := rootKey(runtimes.Runtime{Name: "python", Path: "/usr/bin/python3"})
-	for _, c := range []struct {
-		name string
-		r    runtimes.Runtime
-		same bool
-	}{
-		{"another language of the system", runtimes.Runtime{Name: "shell", Path: "/bin/sh"}, true},
-		{"a prefix", runtimes.Runtime{Prefixes: []string{"/opt/x"}}, false},
-		{"a link", runtimes.Runtime{Links: map[string]string{"/opt/x": "/opt/y"}}, false},
-	} {
-		if got := rootKey(c.r) == want; got != c.same {
-			t.Errorf("%s: same root: got %v, want %v", c.name, got, c.same)
 		}
 	}
 }
@@ -217,7 +136,7 @@ func TestCoveredRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	if got := say(t, one.(*sandbox), "cat "+shell.Prefixes[0]+"/file"); got != "seen" {
+	if got := say(t, one.(*Sandbox), "cat "+shell.Prefixes[0]+"/file"); got != "seen" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -240,7 +159,7 @@ func TestQuietEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer one.Close()
-			s := one.(*sandbox)
+			s := one.(*Sandbox)
 			if !s.quiet() {
 				t.Error("not quiet before it ran anything")
 			}
@@ -262,12 +181,12 @@ func TestQuietEnd(t *testing.T) {
 
 // TestHostsDevices tries to change what a device node of the host says, by the program and by how we start it.
 func TestHostsDevices(t *testing.T) {
-	b := newBackend(t, Config{Ahead: 1})
+	s, _ := fromTemplate(t)
 	before, err := os.Stat("/dev/null")
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := say(t, fromTemplate(t, b), `ls -ln /dev/null | cut -d' ' -f3
+	out := say(t, s, `ls -ln /dev/null | cut -d' ' -f3
 for f in null zero full random urandom tty; do
 	chmod 600 /dev/$f 2>/dev/null && echo "mode of $f"
 	touch /dev/$f 2>/dev/null && echo "times of $f"
@@ -286,7 +205,7 @@ echo x >/dev/null && head -c 3 /dev/zero | wc -c`)
 func TestLostAndCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	one := &template{cloning: make(chan struct{}, 1), lost: os.ErrDeadlineExceeded}
+	one := &Template{cloning: make(chan struct{}, 1), lost: os.ErrDeadlineExceeded}
 	if _, _, err := one.clone(ctx, 0, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the cancellation", err)
 	}
@@ -296,7 +215,7 @@ func TestLostAndCancelled(t *testing.T) {
 func TestCancelledInLine(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	one := &template{cloning: make(chan struct{}, 1)}
+	one := &Template{cloning: make(chan struct{}, 1)}
 	one.cloning <- struct{}{}
 	if _, _, err := one.clone(ctx, 0, nil, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the context's error", err)

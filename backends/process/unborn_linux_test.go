@@ -18,7 +18,7 @@ func TestEndBeforeStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := one.(*sandbox)
+	s := one.(*Sandbox)
 	defer s.Close()
 	pipes, err := s.newPipes()
 	if err != nil {
@@ -32,7 +32,7 @@ func TestEndBeforeStatus(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "ended before it became the program: exit 7") {
 		t.Errorf("got %v", err)
 	}
-	if from := s.initHandle.template; from == nil || from.Good() {
+	if from := s.Init.template; from == nil || from.Good() {
 		t.Errorf("the template %v is kept", from)
 	}
 	after, err := b.Start(t.Context(), backends.Spec{ID: "after", Language: "shell"})
@@ -40,7 +40,7 @@ func TestEndBeforeStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer after.Close()
-	if from := after.(*sandbox).initHandle.template; from == nil || !from.Good() || from == s.initHandle.template {
+	if from := after.(*Sandbox).Init.template; from == nil || !from.Good() || from == s.Init.template {
 		t.Errorf("the next one is of the template %v", from)
 	}
 }

@@ -5,7 +5,7 @@ import (
 )
 
 // Usage implements [backends.Sandbox].
-func (s *sandbox) Usage() backends.Usage {
+func (s *Sandbox) Usage() backends.Usage {
 	done, err := s.use()
 	if err != nil {
 		return backends.Usage{}
@@ -17,7 +17,7 @@ func (s *sandbox) Usage() backends.Usage {
 }
 
 // Sample implements [backends.Sandbox].
-func (s *sandbox) Sample(memory bool) func() backends.Usage {
+func (s *Sandbox) Sample(memory bool) func() backends.Usage {
 	var u backends.Usage
 	if done, err := s.use(); err == nil {
 		u = s.sample(memory)
@@ -27,7 +27,7 @@ func (s *sandbox) Sample(memory bool) func() backends.Usage {
 }
 
 // sample measures CPU and, if memory is true, memory.
-func (s *sandbox) sample(memory bool) (u backends.Usage) {
+func (s *Sandbox) sample(memory bool) (u backends.Usage) {
 	u.Lost = s.lost()
 	if s.cgroup == nil {
 		saw := s.pollProcesses(0, sockstat{})
@@ -42,7 +42,7 @@ func (s *sandbox) sample(memory bool) (u backends.Usage) {
 }
 
 // Limit implements [backends.Sandbox].
-func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
+func (s *Sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	done, err := s.use()
 	if err != nil {
 		return backends.Limits{}, err

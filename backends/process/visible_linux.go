@@ -163,7 +163,7 @@ func cpuStat(used time.Duration) string {
 
 // readyWithLimits makes the files of child, without texts yet, below base, the root directory that is being set up, and sends
 // the ready message, with a descriptor of them.
-func readyWithLimits(p *plan, child *initHandle, base string) {
+func readyWithLimits(p *plan, child *Init, base string) {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	own, hierarchies := base+limitsAt, child.cgroup.Hierarchies()
 	names := slices.Sorted(maps.Keys(child.visible.texts))
@@ -224,7 +224,7 @@ func makeVisible(p *plan, own string, names []string, hierarchies []cgroup.Hiera
 }
 
 // setUp has PID 1 execute a plan that makes the files, and writes their texts.
-func (b *initHandle) setUp(ctx context.Context, p *plan) error {
+func (b *Init) setUp(ctx context.Context, p *plan) error {
 	if err := b.follow(ctx, p, launch.ForInit, &b.visible.dir); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (b *initHandle) setUp(ctx context.Context, p *plan) error {
 }
 
 // showLimits shows the sandbox's limits in the files.
-func (s *sandbox) showLimits() error {
+func (s *Sandbox) showLimits() error {
 	v := &s.visible
 	if v.dir == nil {
 		return nil
@@ -247,7 +247,7 @@ func (s *sandbox) showLimits() error {
 
 // refresh writes what the sandbox uses to the files that tell it, if that has changed, at most ten times a second unless it is
 // much more or less. Each text is as long as the one before, so that a reader never finds the end of that.
-func (s *sandbox) refresh(saw reading) {
+func (s *Sandbox) refresh(saw reading) {
 	v := &s.visible
 	if v.dir == nil {
 		return
@@ -275,7 +275,7 @@ func (s *sandbox) refresh(saw reading) {
 }
 
 // showRAM shows another limit of RAM.
-func (s *sandbox) showRAM(limit int64) {
+func (s *Sandbox) showRAM(limit int64) {
 	v := &s.visible
 	if v.dir == nil {
 		return

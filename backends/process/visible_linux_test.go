@@ -9,16 +9,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 )
 
-// TestLimitsOfEarlier has processes stand ready with the limits of the sandbox before: another one shows its own.
+// TestLimitsOfEarlier spawns with the limits of the sandbox before: another one shows its own.
 func TestLimitsOfEarlier(t *testing.T) {
-	b := newBackend(t, Config{Ahead: 1})
+	b := newBackend(t, Config{})
 	const code = `while read -r name n _; do [ "$name" = MemTotal: ] && echo $n; done </proc/meminfo; cat /sys/fs/cgroup/{memory.max,memory/memory.limit_in_bytes} 2>/dev/null; exit 0`
 	for _, mb := range []int64{1024, 96, 96, 512} { // longer, and shorter
 		s, err := b.Start(t.Context(), backends.Spec{ID: "limits", Language: "shell", Limits: backends.Limits{RAM: mb << 20}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := strings.Fields(say(t, s.(*sandbox), code))
+		got := strings.Fields(say(t, s.(*Sandbox), code))
 		s.Close()
 		if want := limitText(mb << 10); len(got) != 2 || got[0]+"\n" != want || got[1]+"\n" != limitText(mb<<20) {
 			t.Errorf("with %d MiB: got %q", mb, got)
@@ -34,7 +34,7 @@ func TestNothingToRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	s := one.(*sandbox)
+	s := one.(*Sandbox)
 	v := &s.visible
 	saw := reading{ram: 1 << 20}
 	s.refresh(saw)

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
 // watcher enforces the limits that the kernel does not enforce for the whole tree: RAM without the workspace's files where
@@ -39,7 +41,7 @@ const interval = 10 * time.Millisecond
 const lazy = 320 * time.Millisecond
 
 // watch starts a watcher. Most programs end before its first check, and cost no goroutine.
-func (s *sandbox) watch(lasting bool) *watcher {
+func (s *Sandbox) watch(lasting bool) *watcher {
 	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), pause: interval, longest: interval, poll: s.pollProcesses}
 	if s.cgroup != nil {
 		w.poll = s.pollCgroup
@@ -50,14 +52,14 @@ func (s *sandbox) watch(lasting bool) *watcher {
 	w.mu.Lock() // until tick is set
 	defer w.mu.Unlock()
 	w.tick = time.AfterFunc(interval, func() { w.check(s) })
-	if s.noNamespaces() {
+	if !s.HasNamespaces() {
 		s.using.Go(func() { w.runDisk(s) })
 	}
 	return w
 }
 
 // runDisk polls the size of a workspace without a file system of its own, or of several file systems together.
-func (w *watcher) runDisk(s *sandbox) {
+func (w *watcher) runDisk(s *Sandbox) {
 	pause := 20 * interval
 	if s.inContainer {
 		pause = interval // and three system calls a poll
@@ -97,7 +99,7 @@ type reading struct {
 
 // check compares usage with the limits, and sets the timer for the next check: less and less often, up to longest, while
 // the readings do not change.
-func (w *watcher) check(s *sandbox) {
+func (w *watcher) check(s *Sandbox) {
 	done, err := s.use()
 	if err != nil {
 		return
@@ -157,7 +159,7 @@ func (w *watcher) stop() {
 }
 
 // pollCgroup returns the cgroup's usage, or, when that exceeds limit, the part of it that counts as RAM.
-func (s *sandbox) pollCgroup(limit int64, open sockstat) reading {
+func (s *Sandbox) pollCgroup(limit int64, open sockstat) reading {
 	waiting := open.unaccepted()
 	if used := s.cgroup.Usage() + waiting; used <= limit && !s.inContainer {
 		return reading{ram: used}
@@ -167,15 +169,15 @@ func (s *sandbox) pollCgroup(limit int64, open sockstat) reading {
 
 // charged returns the part of the cgroup's usage that counts as RAM: without the page cache of files, without the files on
 // the sandbox's own disk, and in a container without the server's own processes, its PID 1 and the launchers.
-func (s *sandbox) charged() int64 {
+func (s *Sandbox) charged() int64 {
 	ram := s.cgroup.Anonymous()
 	if !s.landlockOnly { // whose disk is the host's
 		ram -= s.diskUsed()
 	}
 	if s.inContainer {
-		ram -= kib(statusField(s.read("self/status"), "RssAnon"))
+		ram -= procfs.KiB(procfs.StatusField(s.read("self/status"), "RssAnon"))
 		for _, one := range s.backend.launchers.Running() {
-			ram -= kib(statusField(s.read(strconv.Itoa(one.pid)+"/status"), "RssAnon"))
+			ram -= procfs.KiB(procfs.StatusField(s.read(strconv.Itoa(one.pid)+"/status"), "RssAnon"))
 		}
 	}
 	return ram
@@ -183,21 +185,21 @@ func (s *sandbox) charged() int64 {
 
 // pollProcesses adds up the memory of all processes of the sandbox. The cheap sum counts pages that processes share more
 // than once; the exact one is taken only when the cheap one exceeds the limit.
-func (s *sandbox) pollProcesses(limit int64, open sockstat) reading {
+func (s *Sandbox) pollProcesses(limit int64, open sockstat) reading {
 	pids := s.pids()
 	waiting := open.unaccepted()
 	saw := reading{ram: waiting}
 	var tables int64 // the page tables, which a process can make large with little else
 	for i, pid := range pids {
 		status := s.read(pid + "/status")
-		if strings.HasPrefix(statusField(status, "State"), "Z") {
+		if strings.HasPrefix(procfs.StatusField(status, "State"), "Z") {
 			pids[i], status = s.liveThread(pid, status)
 		}
-		tables += kib(statusField(status, "VmPTE"))
-		saw.ram += kib(statusField(status, "RssAnon")) + kib(statusField(status, "RssShmem"))
-		threads, _ := strconv.ParseUint(statusField(status, "Threads"), 10, 32)
+		tables += procfs.KiB(procfs.StatusField(status, "VmPTE"))
+		saw.ram += procfs.KiB(procfs.StatusField(status, "RssAnon")) + procfs.KiB(procfs.StatusField(status, "RssShmem"))
+		threads, _ := strconv.ParseUint(procfs.StatusField(status, "Threads"), 10, 32)
 		saw.threads += threads
-		saw.cpu += cpuTime(s.read(pid + "/stat"))
+		saw.cpu += procfs.CPUTime(s.read(pid + "/stat"))
 	}
 	files := s.memfds(pids) + s.segments()
 	saw.ram += files
@@ -207,8 +209,8 @@ func (s *sandbox) pollProcesses(limit int64, open sockstat) reading {
 	var private, shared int64
 	for _, pid := range pids {
 		rollup := s.read(pid + "/smaps_rollup")
-		private += kib(statusField(rollup, "Pss_Anon"))
-		shared += kib(statusField(rollup, "Pss_Shmem"))
+		private += procfs.KiB(procfs.StatusField(rollup, "Pss_Anon"))
+		shared += procfs.KiB(procfs.StatusField(rollup, "Pss_Shmem"))
 	}
 	saw.ram = private + tables + max(shared, files) + waiting
 	return saw
@@ -224,7 +226,7 @@ func (n sockstat) unaccepted() int64 {
 
 // liveThread returns a thread of a process whose main thread has ended, and its status: the process lives on, and the kernel
 // reports no memory under its own number. A thread's number is a name in /proc, too, although not listed.
-func (s *sandbox) liveThread(pid string, status []byte) (string, []byte) {
+func (s *Sandbox) liveThread(pid string, status []byte) (string, []byte) {
 	dir, err := os.Open(s.procName(pid + "/task"))
 	if err != nil {
 		return pid, status
@@ -232,7 +234,7 @@ func (s *sandbox) liveThread(pid string, status []byte) (string, []byte) {
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
 	for _, name := range names {
-		if own := s.read(name + "/status"); statusField(own, "RssAnon") != "" {
+		if own := s.read(name + "/status"); procfs.StatusField(own, "RssAnon") != "" {
 			return name, own
 		}
 	}
@@ -240,7 +242,7 @@ func (s *sandbox) liveThread(pid string, status []byte) (string, []byte) {
 }
 
 // segments adds up System V shared memory, attached or not: the column rss, in bytes, of /proc/sysvipc/shm.
-func (s *sandbox) segments() int64 {
+func (s *Sandbox) segments() int64 {
 	text, _ := io.ReadAll(io.NewSectionReader(s.shm, 0, 16<<20))
 	var sum int64
 	for line := range strings.Lines(string(text)) {
@@ -253,7 +255,7 @@ func (s *sandbox) segments() int64 {
 }
 
 // memfds adds up the memory files that processes hold open, whose content is in no process's memory.
-func (s *sandbox) memfds(pids []string) int64 {
+func (s *Sandbox) memfds(pids []string) int64 {
 	var sum int64
 	seen := map[uint64]bool{}
 	for _, pid := range pids {

@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kubernetes"
 	"github.com/sandboxmcp/sandboxmcp/backends/podman"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -62,12 +63,13 @@ type warmed interface {
 func Backend(name string, cfg config.Config, why Purpose) warmed {
 	if name == "process" {
 		c := process.Config{StateDir: cfg.StateDir, Delegate: why.Delegate, Hidden: ownPlaces(cfg)}
+		var ready warm.Config
 		if why.Serve { // one run has nobody to keep anything ready for
-			if c.Ahead = cfg.MaxConcurrent; cfg.Pool {
-				c.Pool = process.Pool{Max: idleSandboxes(cfg.MaxConcurrent), Idle: why.Idle}
+			if ready.Ahead = cfg.MaxConcurrent; cfg.Pool {
+				ready.Max, ready.Idle = idleSandboxes(cfg.MaxConcurrent), why.Idle
 			}
 		}
-		return process.New(c)
+		return warm.New(process.New(c), ready)
 	}
 	c := container.Config{
 		Images: map[string]string{}, Pull: cfg.Containers.Pull, Progress: why.Progress,

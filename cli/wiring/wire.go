@@ -103,7 +103,7 @@ type Purpose struct {
 	Delegate bool
 	// Serve is for many runs, sessions and callers who come back.
 	Serve bool
-	// Idle is the time after which a server gives up idle sandboxes that no run has asked for; 0 is the default of process.Pool.
+	// Idle is the time after which a server gives up idle sandboxes that no run has asked for; 0 is the default of warm.Config.
 	Idle time.Duration
 	// Install is for putting packages where later runs, also those of servers, find them.
 	Install bool

@@ -10,6 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/backendtest"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 )
 
 // afar is a backend whose sandboxes are at the other end of a line.
@@ -40,7 +41,7 @@ func TestContract(t *testing.T) {
 				some = []string{"Streams", "Mains", "Gateway"}
 			}
 			backendtest.Run(t, func(t testing.TB) backends.Backend {
-				return afar{process.New(process.Config{StateDir: t.TempDir(), Ahead: 2}), kind, t}
+				return afar{warm.New(process.New(process.Config{StateDir: t.TempDir()}), warm.Config{Ahead: 2}), kind, t}
 			}, backendtest.Options{Profile: "hardened", Cgroup: cgroup, Only: some})
 		})
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 	_ "github.com/sandboxmcp/sandboxmcp/backends/process/launch" // its takeover comes first: we start it ourselves
 	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
@@ -72,7 +73,7 @@ func run(language string, args []string) error {
 	if err != nil {
 		return err
 	}
-	b := process.New(process.Config{Inside: true, NoInternet: len(network.Answered) > 0})
+	b := warm.New(process.New(process.Config{Inside: true, NoInternet: len(network.Answered) > 0}), warm.Config{})
 	defer b.Close()
 	b.Warm()
 	ctx := context.Background()
@@ -84,7 +85,7 @@ func run(language string, args []string) error {
 		}
 		return b.Start(ctx, spec)
 	}
-	facts := gatherFacts(b, b.Runtime(ctx, language))
+	facts := gatherFacts(b.Backend, b.Runtime(ctx, language))
 	facts.Probed, facts.Answered = network.Probed, network.Answered
 	for {
 		err := call.Serve(ctx, conn, facts, b.Prepare, start)

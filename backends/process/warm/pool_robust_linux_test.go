@@ -1,4 +1,4 @@
-package process
+package warm
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
 var (
@@ -46,7 +48,7 @@ func alive(t *testing.T, b *Backend, spec backends.Spec) ran {
 // standing is what stands ready of a kind.
 func standing(b *Backend, spec backends.Spec) []*sandbox {
 	r, _ := poolKeyOf(spec)
-	return b.preSpawned.pool.Idle(r)
+	return b.pool.Idle(r)
 }
 
 // TestReadyDies kills what waits: the interpreter, or the sandbox, idle or when it has been
@@ -61,8 +63,8 @@ func TestReadyDies(t *testing.T) {
 			alive(t, b, spec)
 			stock(t, b, spec)
 			s = standing(b, spec)[0]
-			s.end()
-			<-s.gone
+			unix.Kill(s.PID(), unix.SIGKILL)
+			hosttest.Until(t, "the sandbox has ended", func() bool { return s.HasEnded(0) })
 			alive(t, b, spec)
 			stock(t, b, spec)
 			s = standing(b, spec)[0]
@@ -73,7 +75,7 @@ func TestReadyDies(t *testing.T) {
 			defer taken.Close()
 			process := s.idle.process
 			unix.PidfdSendSignal(int(process.Fd()), unix.SIGKILL, nil, 0)
-			hosttest.Until(t, "the interpreter has ended", func() bool { return over(process) })
+			hosttest.Until(t, "the interpreter has ended", func() bool { return procfs.Over(process) })
 			name := spec.Program.Args[1]
 			if err := taken.Files().Put(name, 0o644, strings.NewReader(texts[name])); err != nil {
 				t.Fatal(err)
@@ -146,7 +148,7 @@ func TestReadyCancelled(t *testing.T) {
 			if err == nil && r.Ended != backends.EndedCancelled {
 				t.Errorf("%s, cancelled after %v: %+v", spec.Language, after, r)
 			}
-			if n := len(s.(*sandbox).pids()); n > 0 {
+			if n := s.Usage().Processes; n > 0 {
 				t.Errorf("%s, cancelled after %v: %d processes are alive", spec.Language, after, n)
 			}
 			cancel()
@@ -224,7 +226,7 @@ func TestReadyRests(t *testing.T) {
 		s := standing(b, spec)[0]
 		used := func() (sum string) {
 			names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.idle.host))
-			for _, name := range append(names, fmt.Sprintf("/proc/%d/schedstat", s.pid)) {
+			for _, name := range append(names, fmt.Sprintf("/proc/%d/schedstat", s.PID())) {
 				text, _ := os.ReadFile(name)
 				sum += strings.Fields(string(text) + " -")[0] + " "
 			}
@@ -269,10 +271,10 @@ func TestReadySecrets(t *testing.T) {
 		}()
 		<-begun
 		hosttest.Until(t, "the program has the secret, and the test can see that", func() bool {
-			host, err := s.(*sandbox).hostPid()
+			host, err := s.(*sandbox).HostPID()
 			return err == nil && occurrences(t, host, secret) > 0
 		})
-		if n := occurrences(t, s.(*sandbox).pid, secret); n > 0 {
+		if n := occurrences(t, s.(*sandbox).PID(), secret); n > 0 {
 			t.Errorf("%s: PID 1 has the secret %d times", language, n)
 		}
 		cancel()
@@ -310,10 +312,10 @@ func occurrences(t *testing.T, pid int, word string) int {
 
 // TestReadyIdle has nobody ask for long: idle sandboxes are given up, and the zygote that forked them.
 func TestReadyIdle(t *testing.T) {
-	b := newBackend(t, Config{Pool: Pool{Max: 4, Idle: 400 * time.Millisecond}})
+	b := newBackend(t, process.Config{}, Config{Max: 4, Idle: 400 * time.Millisecond})
 	spec := announced("python", readyPython)
 	stock(t, b, spec)
-	z := standing(b, spec)[0].zygote()
+	z := standing(b, spec)[0].zygote
 	if z == nil {
 		t.Fatal("no zygote was started")
 	}
@@ -323,29 +325,29 @@ func TestReadyIdle(t *testing.T) {
 
 // TestNothingReady has a backend for which nothing may stand ready.
 func TestNothingReady(t *testing.T) {
-	b := newBackend(t, Config{})
-	if r := alive(t, b, announced("python", readyPython)); r.Warm || r.Cold != "" || b.Pools() != nil || b.preSpawned != nil {
+	b := newBackend(t, process.Config{}, Config{})
+	if r := alive(t, b, announced("python", readyPython)); r.Warm || r.Cold != "" || b.Pools() != nil || b.active {
 		t.Errorf("%+v %v", r, b.Pools())
 	}
 }
 
 // TestReadyClosed closes a backend while sandboxes stand ready, and while more are made.
 func TestReadyClosed(t *testing.T) {
-	b := newBackend(t, Config{Pool: Pool{Max: 16}})
-	before := family(os.Getpid())
+	b := newBackend(t, process.Config{}, Config{Max: 16})
+	before := hosttest.Descendants(os.Getpid())
 	for _, spec := range kinds() {
 		r, _ := poolKeyOf(spec)
-		b.preSpawned.pool.Take(r) // and so two are wanted
+		b.pool.Take(r) // and so two are wanted
 		stock(t, b, spec)
 	}
-	all := family(os.Getpid())
+	all := hosttest.Descendants(os.Getpid())
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
 	for pid := range before {
 		delete(all, pid)
 	}
-	if left := living(all); len(all) < 5 || len(left) > 0 {
+	if left := hosttest.Living(all); len(all) < 5 || len(left) > 0 {
 		t.Errorf("of %d processes %v are alive", len(all), left)
 	}
 	for _, p := range b.Pools() {
@@ -360,7 +362,7 @@ func TestReadyClosed(t *testing.T) {
 
 // serveReady is a server with sandboxes that stand ready.
 func serveReady() {
-	b := New(Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE"), Pool: Pool{Max: 8}})
+	b := New(process.New(process.Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")}), Config{Max: 8})
 	for _, spec := range kinds() {
 		for len(standing(b, spec)) == 0 {
 			if s, err := b.Start(context.Background(), spec); err == nil {
@@ -375,27 +377,24 @@ func serveReady() {
 
 // TestReadyServerKilled kills a server: what stood ready ends with it.
 func TestReadyServerKilled(t *testing.T) {
-	cmd := role(t, "ready")
-	begin(t, cmd)
-	descendants := family(cmd.Process.Pid)
+	cmd := hosttest.Role(t, "ready")
+	hosttest.StartServer(t, cmd)
+	descendants := hosttest.Descendants(cmd.Process.Pid)
 	if len(descendants) < 6 {
 		t.Errorf("there are only %d processes below the server", len(descendants))
 	}
-	outlive(t, cmd, descendants)
+	hosttest.Outlive(t, cmd, descendants)
 }
 
 // TestPoolTellsWhy has no zygote be had: who finds nothing ready learns that.
 func TestPoolTellsWhy(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
-	python, err := b.runtime(t.Context(), "python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.preSpawned.zygotes.PauseFirst, b.preSpawned.zygotes.PauseMax = time.Hour, time.Hour
-	b.preSpawned.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(context.Context) (*template, error) { return nil, errors.New("no\npython") })
+	python := interpreter(t, "python")
+	b.zygotes.PauseFirst, b.zygotes.PauseMax = time.Hour, time.Hour
+	b.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(context.Context) (*process.Template, error) { return nil, errors.New("no\npython") })
 	r, _ := poolKeyOf(spec)
-	b.preSpawned.pool.Prepare(r)
+	b.pool.Prepare(r)
 	if r := alive(t, b, spec); r.Warm || r.Cold != "none stood ready: no python" {
 		t.Errorf("warm: %v, why not: %q", r.Warm, r.Cold)
 	}
@@ -403,26 +402,28 @@ func TestPoolTellsWhy(t *testing.T) {
 
 // TestPoolFollowsTheHost changes the host under what stands ready: the first who comes is not given it.
 func TestPoolFollowsTheHost(t *testing.T) {
-	b := pooled(t)
+	home, err := os.UserHomeDir() // a sandbox's /tmp is its own
+	if err != nil {
+		t.Skip(err)
+	}
+	dir, err := os.MkdirTemp(home, "TestPool")
+	if err != nil || strings.HasPrefix(dir, "/tmp/") {
+		t.Skip("no directory outside of /tmp: ", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	shown := dir + "/shown"
+	b := newBackend(t, process.Config{Runtimes: interpreters(t, shown)}, Config{Max: 8})
 	for _, spec := range kinds() {
+		if err := errors.Join(os.RemoveAll(shown), os.Mkdir(shown, 0o755)); err != nil {
+			t.Fatal(err)
+		}
 		stock(t, b, spec)
-		s := standing(b, spec)[0]
-		file := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(file, []byte("before"), 0o600); err != nil {
+		if err := errors.Join(os.Rename(shown, dir+"/"+spec.Language), os.Mkdir(shown, 0o755)); err != nil {
 			t.Fatal(err)
 		}
-		n := s.template
-		n.checking.Lock()
-		n.states = append(n.states, stateOf(file, os.Stat))
-		n.checking.Unlock()
-		if err := os.WriteFile(file, []byte("afterwards"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		n.checking.Lock()
-		n.checked = time.Time{} // the pool looks, too, when it is filled
-		n.checking.Unlock()
+		time.Sleep(200 * time.Millisecond) // the host is compared no more often
 		r, _ := poolKeyOf(spec)
-		if taken, _ := b.preSpawned.pool.Take(r); taken != nil {
+		if taken, _ := b.pool.Take(r); taken != nil {
 			t.Errorf("%s: what stood ready shows the host as it was", spec.Language)
 			taken.Close()
 		}

@@ -1,4 +1,4 @@
-package process
+package warm
 
 import (
 	"context"
@@ -12,12 +12,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
 // awaitIdle returns when the interpreter waits.
 func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
 	var err error
-	if k.host, err = s.hostPid(); err != nil {
+	if k.host, err = s.HostPID(); err != nil {
 		return err
 	}
 	fd, err := unix.PidfdOpen(k.host, 0)
@@ -25,7 +28,7 @@ func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
 		return fmt.Errorf("pidfd_open: %w", err)
 	}
 	k.process = os.NewFile(uintptr(fd), "process")
-	if again, err := s.hostPid(); err != nil || again != k.host {
+	if again, err := s.HostPID(); err != nil || again != k.host {
 		return errors.New("it ended")
 	}
 	if k.key.language == "python" {
@@ -43,10 +46,9 @@ func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
 		}
 		select {
 		case <-time.After(pause):
-		case <-s.life(k.pid).exit:
-			return errors.New("it ended")
-		case <-s.gone:
-			return errors.New("PID 1 of the sandbox is dead")
+			if s.HasEnded(k.pid()) {
+				return errors.New("it ended")
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -66,7 +68,7 @@ func hello(ctx context.Context, channel io.ReadWriteCloser) error {
 // waits reports whether the interpreter's main thread is in the expected system call, by proc_pid_syscall(5): Python reads
 // descriptor 3, bash reads the descriptor that it opened by that name, Node opens the fifo.
 func (k *idleProcess) waits() (bool, error) {
-	text, err := readProc(fmt.Sprintf("/proc/%d/syscall", k.host))
+	text, err := procfs.Read(fmt.Sprintf("/proc/%d/syscall", k.host))
 	if err != nil {
 		return false, err
 	}
@@ -87,7 +89,7 @@ func (k *idleProcess) waits() (bool, error) {
 		return false, err
 	}
 	defer memory.Close()
-	want := path.Join(workspace, k.fifo) + "\x00"
+	want := path.Join(backends.Workspace, k.fifo) + "\x00"
 	got := make([]byte, len(want))
 	if _, err := memory.ReadAt(got, int64(at)); err != nil {
 		return false, nil // it has gone on since
@@ -98,9 +100,9 @@ func (k *idleProcess) waits() (bool, error) {
 // doomed reports whether the process has ended or is about to: a fatal signal is pending, or has been taken, so that it
 // does not sleep any more.
 func (k *idleProcess) doomed() bool {
-	text, err := readProc(fmt.Sprintf("/proc/%d/status", k.host))
-	pending, _ := strconv.ParseUint(statusField(text, "SigPnd"), 16, 64)
-	return err != nil || !strings.HasPrefix(statusField(text, "State"), "S") || pending&(1<<(unix.SIGKILL-1)) != 0 || over(k.process)
+	text, err := procfs.Read(fmt.Sprintf("/proc/%d/status", k.host))
+	pending, _ := strconv.ParseUint(procfs.StatusField(text, "SigPnd"), 16, 64)
+	return err != nil || !strings.HasPrefix(procfs.StatusField(text, "State"), "S") || pending&(1<<(unix.SIGKILL-1)) != 0 || procfs.Over(k.process)
 }
 
 // call returns the system call in which the process waits.

@@ -1,4 +1,4 @@
-package process
+package warm
 
 import (
 	"path"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
 // poolKey identifies interchangeable idle sandboxes: all of a Spec that can't be changed after the start.
@@ -79,8 +80,8 @@ func onlyCold(spec backends.Spec) string {
 		"it shows GPUs":                  len(spec.GPUs) > 0,
 		"it is a session":                spec.Keep || spec.Program.Main,
 		"the profile has no own root":    spec.Profile != "" && spec.Profile != "hardened",
-		"it begins in another directory": spec.Program.Dir != "" && spec.Program.Dir != workspace,
-		"the command can't be run":       checkCommand(*spec.Program) != nil,
+		"it begins in another directory": spec.Program.Dir != "" && spec.Program.Dir != backends.Workspace,
+		"the command can't be run":       process.CheckCommand(*spec.Program) != nil,
 	} {
 		if is {
 			return why
@@ -102,6 +103,17 @@ func onlyCold(spec backends.Spec) string {
 		}
 	}
 	return ""
+}
+
+// readAtStart reports whether an interpreter, or a library that it loads, reads a variable before it opens the program.
+func readAtStart(name string) bool {
+	switch name {
+	case "HOME", "PATH", "LANG", "LANGUAGE", "TZ", "TZDIR", "LOCPATH", "LOCALDOMAIN", "RES_OPTIONS", "NLSPATH", "OUTPUT_CHARSET":
+		return true
+	}
+	return slices.ContainsFunc([]string{
+		"PYTHON", "NODE_", "LD_", "LC_", "GCONV_", "GLIBC_", "MALLOC_", "OPENSSL_", "SSL_", "ICU_", "UV_", "V8_", "GETCONF_", "__PYVENV",
+	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // simpleFileName reports whether a script's name is that of a file directly in the workspace, of ordinary characters only.

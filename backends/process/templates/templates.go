@@ -1,7 +1,6 @@
-// Package warm keeps ready what takes long to make: templates, which are processes that spawn others, and spares, spawned
-// before their use is known. It decides on their numbers and lifetimes, and on the consequences of failures, and knows
-// nothing of how they are made.
-package warm
+// Package templates keeps templates, which are processes that spawn others. It decides on their numbers and lifetimes, and on
+// the consequences of failures, and knows nothing of how they are made.
+package templates
 
 import (
 	"cmp"
@@ -17,16 +16,17 @@ import (
 // ErrClosed is returned after Close.
 var ErrClosed = errors.New("the backend is closed")
 
-// Template is a process that spawns others. It embeds a [Use].
+// Template is a process that spawns others. It embeds a [Use]. Its methods may be called concurrently.
 type Template interface {
 	comparable
-	Spare
+	Good() bool // lives, and equals a new one
+	Remove()    // ends it, and the processes that it has spawned
 	use() *Use
 }
 
 // Use counts the living processes that a template has spawned. A retired template ends with the last of them.
 type Use struct {
-	mu      *sync.Mutex // of its Templates; guards what follows
+	mu      *sync.Mutex // of its Set; guards what follows
 	remove  func()      // in the background
 	since   time.Time
 	used    time.Time // last use
@@ -83,8 +83,8 @@ type Limits struct {
 	PauseFirst, PauseMax time.Duration
 }
 
-// Templates starts templates on request, and keeps them.
-type Templates[T Template] struct {
+// Set starts templates on request, and keeps them.
+type Set[T Template] struct {
 	Limits
 	mu       sync.Mutex
 	removing sync.WaitGroup
@@ -107,14 +107,14 @@ type failure struct {
 	pause time.Duration
 }
 
-// NewTemplates returns an empty set.
-func NewTemplates[T Template](l Limits) *Templates[T] {
-	return &Templates[T]{Limits: l, running: map[string][]T{}, starting: map[string]*start{}, failed: map[string]failure{}}
+// New returns an empty set.
+func New[T Template](l Limits) *Set[T] {
+	return &Set[T]{Limits: l, running: map[string][]T{}, starting: map[string]*start{}, failed: map[string]failure{}}
 }
 
 // Acquire returns a template for one spawn: an idle one, or another if all are busy and the limit permits one more. begin
 // starts it. The caller calls Spawned after the spawn, successful or not, and Release when the spawned process is gone.
-func (t *Templates[T]) Acquire(ctx context.Context, key string, begin func(context.Context) (T, error)) (T, error) {
+func (t *Set[T]) Acquire(ctx context.Context, key string, begin func(context.Context) (T, error)) (T, error) {
 	for {
 		t.mu.Lock()
 		one, found, err := t.find(key)
@@ -140,7 +140,7 @@ func (t *Templates[T]) Acquire(ctx context.Context, key string, begin func(conte
 }
 
 // find returns a running template, or the reason why none can be had; neither if one is to be started. The caller holds mu.
-func (t *Templates[T]) find(key string) (one T, found bool, err error) {
+func (t *Set[T]) find(key string) (one T, found bool, err error) {
 	if t.closed {
 		return one, false, ErrClosed
 	}
@@ -162,7 +162,7 @@ func (t *Templates[T]) find(key string) (one T, found bool, err error) {
 }
 
 // acquire counts a spawn of a template, which can't be given up meanwhile. The caller holds mu.
-func (t *Templates[T]) acquire(one T) T {
+func (t *Set[T]) acquire(one T) T {
 	u := one.use()
 	u.count++
 	u.used = time.Now()
@@ -172,7 +172,7 @@ func (t *Templates[T]) acquire(one T) T {
 }
 
 // add keeps a started template, or records the failure.
-func (t *Templates[T]) add(ctx context.Context, key string, one T, err error) (none T, _ error) {
+func (t *Set[T]) add(ctx context.Context, key string, one T, err error) (none T, _ error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	cancelled := ctx.Err() != nil
@@ -201,7 +201,7 @@ func (t *Templates[T]) add(ctx context.Context, key string, one T, err error) (n
 
 // end ends a template that was given up. The caller holds mu. Close waits for it, unless that waits already: then nothing can
 // be added any more.
-func (t *Templates[T]) end(one T) {
+func (t *Set[T]) end(one T) {
 	if t.closed {
 		go one.Remove()
 		return
@@ -210,10 +210,10 @@ func (t *Templates[T]) end(one T) {
 }
 
 // all lists the running templates. The caller holds mu.
-func (t *Templates[T]) all() []T { return slices.Concat(slices.Collect(maps.Values(t.running))...) }
+func (t *Set[T]) all() []T { return slices.Concat(slices.Collect(maps.Values(t.running))...) }
 
 // forget gives a template up, and records its failure if why is not nil. The caller holds mu.
-func (t *Templates[T]) forget(bad T, why error) {
+func (t *Set[T]) forget(bad T, why error) {
 	for key, list := range t.running {
 		i := slices.Index(list, bad)
 		if i < 0 {
@@ -230,7 +230,7 @@ func (t *Templates[T]) forget(bad T, why error) {
 }
 
 // fail records a failure. The caller holds mu.
-func (t *Templates[T]) fail(key string, why error) {
+func (t *Set[T]) fail(key string, why error) {
 	pause := min(cmp.Or(2*t.failed[key].pause, t.PauseFirst), t.PauseMax)
 	if _, known := t.failed[key]; !known && len(t.failed) >= maxFailures {
 		delete(t.failed, slices.MinFunc(slices.Collect(maps.Keys(t.failed)), func(a, b string) int { return t.failed[a].until.Compare(t.failed[b].until) }))
@@ -239,14 +239,14 @@ func (t *Templates[T]) fail(key string, why error) {
 }
 
 // Ready reports whether a template of a key runs, so that Acquire does not wait for a start.
-func (t *Templates[T]) Ready(key string) bool {
+func (t *Set[T]) Ready(key string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.ContainsFunc(t.running[key], T.Good)
 }
 
 // Running lists the templates that run.
-func (t *Templates[T]) Running() []T {
+func (t *Set[T]) Running() []T {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.all()
@@ -254,14 +254,14 @@ func (t *Templates[T]) Running() []T {
 
 // Drop gives up a template that has failed to spawn; the processes that it has spawned may be well. If why is not nil, none
 // is started in its place for a while.
-func (t *Templates[T]) Drop(bad T, why error) {
+func (t *Set[T]) Drop(bad T, why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forget(bad, why)
 }
 
 // Tidy gives up the templates that have been unused for so long, and reports whether others are left.
-func (t *Templates[T]) Tidy(idle time.Duration) bool {
+func (t *Set[T]) Tidy(idle time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, one := range t.all() {
@@ -273,7 +273,7 @@ func (t *Templates[T]) Tidy(idle time.Duration) bool {
 }
 
 // Close ends the templates, and all processes that they have spawned.
-func (t *Templates[T]) Close() {
+func (t *Set[T]) Close() {
 	t.mu.Lock()
 	t.closed = true
 	for _, one := range t.all() {

@@ -1,4 +1,4 @@
-package process
+package warm
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
 // TestZygoteForks sees that a zygote forks idle Pythons.
@@ -19,8 +20,8 @@ func TestZygoteForks(t *testing.T) {
 	b := pooled(t)
 	cmd := backends.Command{Args: []string{"python", "main.py"}}
 	stock(t, b, announced("python", cmd))
-	if s := standing(b, announced("python", cmd))[0]; s.zygote() == nil {
-		_, err := b.preSpawned.spawnByZygote(t.Context(), s.runtime, "main.py")
+	if s := standing(b, announced("python", cmd))[0]; s.zygote == nil {
+		_, _, err := b.spawnByZygote(t.Context(), s.Runtime(), "main.py")
 		t.Fatalf("no zygote forked it: %v", err)
 	}
 	got := runProgram(t, b, announced("python", cmd), map[string]string{"main.py": "import sys, os\nprint(sys.argv, os.getpid(), os.getppid())"}, "")
@@ -33,11 +34,11 @@ func TestZygoteForks(t *testing.T) {
 func TestZygoteDies(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
-	b.preSpawned.zygotes.PauseFirst, b.preSpawned.zygotes.PauseMax = 0, 0 // or none would be started for a while
+	b.zygotes.PauseFirst, b.zygotes.PauseMax = 0, 0 // or none would be started for a while
 	for range 3 {
 		stock(t, b, spec)
-		z := standing(b, spec)[0].zygote()
-		unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGKILL, nil, 0)
+		z := standing(b, spec)[0].zygote
+		unix.Kill(z.PID(), unix.SIGKILL)
 		ends(t, z) // until then its fork is dying
 		alive(t, b, spec)
 	}
@@ -48,21 +49,16 @@ func TestZygoteStops(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
 	stock(t, b, spec)
-	old := standing(b, spec)[0].zygote()
+	old := standing(b, spec)[0].zygote
 	if old == nil {
 		t.Fatal("no zygote forked it")
 	}
-	unix.PidfdSendSignal(int(old.pidfd.Fd()), unix.SIGSTOP, nil, 0)
+	unix.Kill(old.PID(), unix.SIGSTOP)
 	var all sync.WaitGroup
 	for range 4 { // one finds what stands ready
 		all.Go(func() { alive(t, b, spec) })
 	}
 	all.Wait()
-	old.cloning <- struct{}{}
-	if !errors.Is(old.lost, os.ErrDeadlineExceeded) {
-		t.Errorf("it was not waited for, or answered: %v", old.lost)
-	}
-	<-old.cloning
 	ends(t, old) // its children are gone, or going
 }
 
@@ -70,18 +66,16 @@ func TestZygoteStops(t *testing.T) {
 func TestTemplateUnanswered(t *testing.T) {
 	b := pooled(t)
 	stock(t, b, announced("python", readyPython))
-	z := standing(b, announced("python", readyPython))[0].zygote()
+	z := standing(b, announced("python", readyPython))[0].zygote
 	if z == nil {
 		t.Fatal("no zygote forked it")
 	}
-	unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGSTOP, nil, 0)
-	z.killTimeout = time.Millisecond
-	if _, err := b.spawnByTemplate(t.Context(), acquired(t, b)); !errors.Is(err, os.ErrDeadlineExceeded) {
+	unix.Kill(z.PID(), unix.SIGSTOP)
+	if _, err := b.SpawnByTemplate(t.Context(), acquired(t, b)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("it answered: %v", err)
 	}
-	unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGCONT, nil, 0)
-	z.killTimeout = time.Minute
-	if child, err := b.spawnByTemplate(t.Context(), acquired(t, b)); err == nil {
+	unix.Kill(z.PID(), unix.SIGCONT)
+	if child, err := b.SpawnByTemplate(t.Context(), acquired(t, b)); err == nil {
 		child.Remove()
 		t.Error("it forked for the request before")
 	}
@@ -92,39 +86,32 @@ func TestZygoteWears(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
 	stock(t, b, spec)
-	old := standing(b, spec)[0].zygote()
-	b.preSpawned.zygotes.Uses = 1 // as many as it has forked
+	old := standing(b, spec)[0].zygote
+	b.zygotes.Uses = 1 // as many as it has forked
 	if r := alive(t, b, spec); !r.Warm {
 		t.Errorf("the fork of an old zygote was not used: %s", r.Cold)
 	}
 	stock(t, b, spec)
-	if now := standing(b, spec)[0].zygote(); now == nil || now == old {
+	if now := standing(b, spec)[0].zygote; now == nil || now == old {
 		t.Error("the old zygote was asked for more")
 	}
 	ends(t, old) // its last child is gone, or going
 }
 
 // gone says whether a zygote has ended.
-func gone(z *template) bool {
-	z.initHandle.mu.Lock()
-	defer z.initHandle.mu.Unlock()
-	return z.pidfd == nil || over(z.pidfd)
-}
+func gone(z *process.Template) bool { return hosttest.Ended(z.PID()) }
 
-func ends(t *testing.T, z *template) {
+func ends(t *testing.T, z *process.Template) {
 	t.Helper()
 	hosttest.Until(t, "the zygote has ended", func() bool { return gone(z) })
 }
 
 // acquired is the zygote for main.py, for one more fork.
-func acquired(t *testing.T, b *Backend) *template {
+func acquired(t *testing.T, b *Backend) *process.Template {
 	t.Helper()
-	python, err := b.runtime(t.Context(), "python")
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := b.preSpawned.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(ctx context.Context) (*template, error) {
-		return b.preSpawned.startZygote(ctx, python, "main.py")
+	python := interpreter(t, "python")
+	z, err := b.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(ctx context.Context) (*process.Template, error) {
+		return b.startZygote(ctx, python, "main.py")
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +124,7 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
 	r, _ := poolKeyOf(spec)
-	b.preSpawned.zygotes.PauseFirst, b.preSpawned.zygotes.PauseMax = 0, 0 // or none would be tried for a while
+	b.zygotes.PauseFirst, b.zygotes.PauseMax = 0, 0 // or none would be tried for a while
 	const rounds = 12
 	killed, took := 0, time.Duration(0)
 	for round := range rounds + 2 {
@@ -145,7 +132,7 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 		z.Spawned()
 		z.Release()
 		if round == 1 { // it will not have forked
-			unix.PidfdSendSignal(int(z.pidfd.Fd()), unix.SIGSTOP, nil, 0)
+			unix.Kill(z.PID(), unix.SIGSTOP)
 		}
 		var s *sandbox
 		var err error
@@ -153,7 +140,7 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 		begun := time.Now()
 		go func() {
 			defer close(done)
-			s, err = b.preSpawned.fresh(t.Context(), spec, r, "")
+			s, err = b.fresh(t.Context(), spec, r, "")
 		}()
 		switch round {
 		case 0:
@@ -164,14 +151,14 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 		default: // at one moment of a start after another
 			time.Sleep(took * time.Duration(round-2) / rounds)
 		}
-		z.end()
+		unix.Kill(z.PID(), unix.SIGKILL)
 		<-done
 		ends(t, z)
 		if err != nil {
 			t.Errorf("round %d: %v", round, err)
 			continue
 		}
-		if s.zygote() == nil {
+		if s.zygote == nil {
 			killed++
 		}
 		s.Close()

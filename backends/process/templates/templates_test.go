@@ -1,4 +1,4 @@
-package warm
+package templates
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func (t *template) Remove()    { t.gone.Add(1) }
 func begin(context.Context) (*template, error) { return new(template), nil }
 
 // spawn has a template of a key spawn something, which lives on.
-func spawn(t *testing.T, of *Templates[*template], key string) *template {
+func spawn(t *testing.T, of *Set[*template], key string) *template {
 	t.Helper()
 	one, err := of.Acquire(t.Context(), key, begin)
 	if err != nil {
@@ -38,19 +38,19 @@ func TestTemplateRetired(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		limits Limits
-		do     func(*testing.T, *Templates[*template], *template)
+		do     func(*testing.T, *Set[*template], *template)
 		want   bool // another takes its place
 	}{
-		{"nothing", Limits{}, func(*testing.T, *Templates[*template], *template) {}, false},
-		{"no longer good", Limits{}, func(_ *testing.T, _ *Templates[*template], one *template) { one.bad.Store(true) }, true},
-		{"failed to spawn", Limits{}, func(_ *testing.T, of *Templates[*template], one *template) { of.Drop(one, nil); of.Drop(one, nil) }, true},
-		{"few spawns", Limits{Uses: 2}, func(*testing.T, *Templates[*template], *template) {}, false},
-		{"many spawns", Limits{Uses: 1}, func(*testing.T, *Templates[*template], *template) {}, true},
-		{"young", Limits{Age: time.Hour}, func(*testing.T, *Templates[*template], *template) { time.Sleep(time.Hour) }, false},
-		{"old", Limits{Age: time.Hour}, func(*testing.T, *Templates[*template], *template) { time.Sleep(time.Hour + 1) }, true},
-		{"not used for long", Limits{}, func(_ *testing.T, of *Templates[*template], _ *template) { time.Sleep(2 * time.Nanosecond); of.Tidy(1) }, true},
-		{"used", Limits{}, func(_ *testing.T, of *Templates[*template], _ *template) { of.Tidy(1) }, false},
-		{"others are used", Limits{All: 2}, func(t *testing.T, of *Templates[*template], _ *template) {
+		{"nothing", Limits{}, func(*testing.T, *Set[*template], *template) {}, false},
+		{"no longer good", Limits{}, func(_ *testing.T, _ *Set[*template], one *template) { one.bad.Store(true) }, true},
+		{"failed to spawn", Limits{}, func(_ *testing.T, of *Set[*template], one *template) { of.Drop(one, nil); of.Drop(one, nil) }, true},
+		{"few spawns", Limits{Uses: 2}, func(*testing.T, *Set[*template], *template) {}, false},
+		{"many spawns", Limits{Uses: 1}, func(*testing.T, *Set[*template], *template) {}, true},
+		{"young", Limits{Age: time.Hour}, func(*testing.T, *Set[*template], *template) { time.Sleep(time.Hour) }, false},
+		{"old", Limits{Age: time.Hour}, func(*testing.T, *Set[*template], *template) { time.Sleep(time.Hour + 1) }, true},
+		{"not used for long", Limits{}, func(_ *testing.T, of *Set[*template], _ *template) { time.Sleep(2 * time.Nanosecond); of.Tidy(1) }, true},
+		{"used", Limits{}, func(_ *testing.T, of *Set[*template], _ *template) { of.Tidy(1) }, false},
+		{"others are used", Limits{All: 2}, func(t *testing.T, of *Set[*template], _ *template) {
 			for i := range 2 {
 				time.Sleep(time.Nanosecond)
 				spawn(t, of, fmt.Sprint(i))
@@ -59,7 +59,7 @@ func TestTemplateRetired(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				of := NewTemplates[*template](c.limits)
+				of := New[*template](c.limits)
 				first := spawn(t, of, "key")
 				c.do(t, of, first)
 				second := spawn(t, of, "key")
@@ -84,7 +84,7 @@ func TestTemplateRetired(t *testing.T) {
 // TestTemplateReleasedWhileClosing has a template that was given up end while Close waits for another.
 func TestTemplateReleasedWhileClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		of := NewTemplates[*slow](Limits{})
+		of := New[*slow](Limits{})
 		begin := func(context.Context) (*slow, error) { return &slow{end: make(chan struct{})}, nil }
 		var both []*slow
 		for _, key := range []string{"stuck", "other"} {
@@ -123,7 +123,7 @@ func (s *slow) Remove()    { <-s.end }
 
 // TestTemplatesAtWork sees that there is one more where all are busy, up to the limit.
 func TestTemplatesAtWork(t *testing.T) {
-	of := NewTemplates[*template](Limits{Each: 2})
+	of := New[*template](Limits{Each: 2})
 	var all []*template
 	for range 3 {
 		one, err := of.Acquire(t.Context(), "key", begin)
@@ -147,7 +147,7 @@ func TestTemplatesAtWork(t *testing.T) {
 // TestTemplateFails sees how long a failure is remembered, and of how many keys.
 func TestTemplateFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		of := NewTemplates[*template](Limits{PauseFirst: time.Second, PauseMax: 3 * time.Second})
+		of := New[*template](Limits{PauseFirst: time.Second, PauseMax: 3 * time.Second})
 		why := errors.New("no")
 		tries := 0
 		fail := func(context.Context) (*template, error) { tries++; return nil, why }
@@ -184,7 +184,7 @@ func TestTemplateFails(t *testing.T) {
 // TestTemplateStarts has a start take for ever: only who wants the same waits, and may give up.
 func TestTemplateStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		of := NewTemplates[*template](Limits{PauseFirst: time.Hour, PauseMax: time.Hour})
+		of := New[*template](Limits{PauseFirst: time.Hour, PauseMax: time.Hour})
 		stuck := make(chan error, 1)
 		go func() {
 			_, err := of.Acquire(t.Context(), "stuck", func(ctx context.Context) (*template, error) {
@@ -219,7 +219,7 @@ func TestTemplateStarts(t *testing.T) {
 // TestTemplatesClosed sees that what runs, or is started meanwhile, ends.
 func TestTemplatesClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		of := NewTemplates[*template](Limits{})
+		of := New[*template](Limits{})
 		runs, late := spawn(t, of, "runs"), new(template)
 		go of.Acquire(t.Context(), "late", func(context.Context) (*template, error) {
 			time.Sleep(time.Second)

@@ -1,4 +1,4 @@
-package process
+package warm
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
 // BenchmarkCold runs the same command bare, under bubblewrap and in a sandbox, in turn, so that a
@@ -45,12 +46,9 @@ func BenchmarkColdLargeServer(b *testing.B) {
 }
 
 func benchmarkCold(b *testing.B, language string, args []string) {
-	backend := New(Config{StateDir: b.TempDir(), Ahead: 1})
+	backend := New(process.New(process.Config{StateDir: b.TempDir()}), Config{Ahead: 1})
 	defer backend.Close()
-	r, err := backend.runtime(context.Background(), language)
-	if err != nil {
-		b.Skip(err)
-	}
+	r := interpreter(b, language)
 	bare := append([]string{r.Path}, args[1:]...)
 	wrapped := bubblewrap(bare)
 	times := map[string][]time.Duration{}
@@ -97,12 +95,9 @@ func BenchmarkSustained(b *testing.B) {
 }
 
 func benchmarkSustained(b *testing.B, language string, args []string) {
-	backend := New(Config{StateDir: b.TempDir(), Ahead: runtime.NumCPU()})
+	backend := New(process.New(process.Config{StateDir: b.TempDir()}), Config{Ahead: runtime.NumCPU()})
 	defer backend.Close()
-	r, err := backend.runtime(context.Background(), language)
-	if err != nil {
-		b.Skip(err)
-	}
+	r := interpreter(b, language)
 	bare := append([]string{r.Path}, args[1:]...)
 	wrapped := bubblewrap(bare)
 	rates := rates{}
@@ -212,11 +207,8 @@ func BenchmarkWarm(b *testing.B) {
 		{"shell", "shell", []string{"-c", "echo 1"}, backends.Command{Args: []string{"bash", "main.sh"}}, "echo 1"},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			backend := newBackend(b, Config{Pool: Pool{Max: 4}})
-			r, err := backend.runtime(b.Context(), c.language)
-			if err != nil {
-				b.Skip(err)
-			}
+			backend := newBackend(b, process.Config{}, Config{Max: 4})
+			r := interpreter(b, c.language)
 			spec := announced(c.language, c.cmd)
 			times := map[string][]time.Duration{}
 			for b.Loop() {
@@ -254,14 +246,11 @@ func BenchmarkWarm(b *testing.B) {
 // BenchmarkSustainedAnnounced runs a Python bare and in sandboxes that are told their program, as many at once as
 // there are CPUs, in turn for a second each: more than a pool can be refilled for.
 func BenchmarkSustainedAnnounced(b *testing.B) {
-	backend := newBackend(b, Config{Pool: Pool{Max: 4}})
+	backend := newBackend(b, process.Config{}, Config{Max: 4})
 	cmd := backends.Command{Args: []string{"python", "main.py"}}
 	spec := announced("python", cmd)
 	spec.Require = backends.ContainmentLayers
-	r, err := backend.runtime(b.Context(), "python")
-	if err != nil {
-		b.Skip(err)
-	}
+	r := interpreter(b, "python")
 	stock(b, backend, spec)
 	rates := rates{}
 	for b.Loop() {

@@ -1,14 +1,17 @@
-package process
+package warm
 
 import (
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
 // idleProcess is an interpreter that is contained already, and waits for its program.
@@ -21,7 +24,8 @@ import (
 type idleProcess struct {
 	key         poolKey            // of its bucket in the pool
 	program     *backends.Command  // of the caller that has leased it
-	launched                       // pid is 0 if only the sandbox is idle; if cold says why not even that, all else is zero
+	interpreter *process.Program   // nil if only the sandbox is idle
+	cold        string             // why not even that: then all else is zero
 	host        int                // its number in the server's PID namespace
 	process     *os.File           // its pidfd: numbers are reused
 	channel     io.ReadWriteCloser // delivers Python's or bash's assignment
@@ -30,17 +34,29 @@ type idleProcess struct {
 	ended       func()             // called once if the process ends while the pool has it; guarded by the sandbox's mu
 }
 
+// sandbox is package process's in which an interpreter may be idle.
+type sandbox struct {
+	*process.Sandbox
+	ram    int64             // limit of RAM, in bytes
+	inside bool              // process.Config.Inside
+	zygote *process.Template // that forked its PID 1; nil if none
+	missed func(language string, ram int64, why string)
+
+	mu   sync.Mutex
+	idle *idleProcess // waits for the first command
+}
+
 // setFifo puts the fifo that Node will open into the workspace.
 func (s *sandbox) setFifo(k *idleProcess, script string) error {
-	if err := s.files.Put(script, 0o600, strings.NewReader("")); err != nil {
+	if err := s.Files().Put(script, 0o600, strings.NewReader("")); err != nil {
 		return err
 	}
 	var err error
-	if k.placeholder, err = s.files.root.Lstat(script); err != nil {
+	if k.placeholder, err = s.Workspace().Lstat(script); err != nil {
 		return err
 	}
 	k.fifo = "package.json"
-	dir, err := s.files.root.Open(".")
+	dir, err := s.Workspace().Open(".")
 	if err != nil {
 		return err
 	}
@@ -48,16 +64,16 @@ func (s *sandbox) setFifo(k *idleProcess, script string) error {
 	if err := unix.Mkfifoat(int(dir.Fd()), k.fifo, 0o600); err != nil {
 		return fmt.Errorf("make a fifo: %w", err)
 	}
-	if s.uid != 0 {
-		return s.files.root.Lchown(k.fifo, s.uid, s.uid)
+	if uid := s.UID(); uid != 0 {
+		return s.Workspace().Lchown(k.fifo, uid, uid)
 	}
 	return nil
 }
 
 // removeFifo removes the fifo, unless another file has replaced it already.
 func (s *sandbox) removeFifo(k *idleProcess) {
-	if info, err := s.files.root.Lstat(k.fifo); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
-		s.files.root.Remove(k.fifo)
+	if info, err := s.Workspace().Lstat(k.fifo); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		s.Workspace().Remove(k.fifo)
 	}
 }
 
@@ -85,19 +101,33 @@ func (k *idleProcess) close() {
 	if k.channel != nil {
 		k.channel.Close()
 	}
-	if k.pipes != nil {
-		k.pipes.started()
-		k.pipes.close()
+	if k.interpreter != nil {
+		k.interpreter.Close()
 	}
+}
+
+// closeIdle closes an idle process that was never leased.
+func (s *sandbox) closeIdle() {
+	if k := s.takeIdle(); k != nil {
+		k.close()
+	}
+}
+
+// pid returns the process's number inside, 0 if only the sandbox is idle.
+func (k *idleProcess) pid() int32 {
+	if k.interpreter == nil {
+		return 0
+	}
+	return k.interpreter.PID
 }
 
 // Lease implements [pool.Item].
 func (s *sandbox) Lease() bool {
 	s.mu.Lock()
 	s.idle.ended = nil
-	over := s.idleOver()
+	over := s.HasEnded(s.idle.pid())
 	s.mu.Unlock()
-	return !over && s.current()
+	return !over && s.Current()
 }
 
 // Watch implements [pool.Item]: the interpreter, or the whole sandbox, may end while idle.
@@ -105,27 +135,16 @@ func (s *sandbox) Watch(ended func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle.ended = ended
-	if s.idleOver() {
+	if s.HasEnded(s.idle.pid()) {
 		go s.idleEnded(0)
 	}
-}
-
-// idleOver reports whether the interpreter or the sandbox has ended. The caller holds mu.
-func (s *sandbox) idleOver() bool {
-	select {
-	case <-s.gone:
-		return true
-	default:
-	}
-	life := s.lives[s.idle.pid]
-	return life != nil && len(life.exit) > 0
 }
 
 // idleEnded tells the pool that an idle interpreter has ended; pid 0 is the whole sandbox.
 func (s *sandbox) idleEnded(pid int32) {
 	s.mu.Lock()
 	k := s.idle
-	if k == nil || k.ended == nil || pid != 0 && pid != k.pid {
+	if k == nil || k.ended == nil || pid != 0 && pid != k.pid() {
 		s.mu.Unlock()
 		return
 	}
@@ -138,9 +157,9 @@ func (s *sandbox) idleEnded(pid int32) {
 // Memory implements [pool.Item]. PID 1's memory is not readable for an ordinary user.
 func (s *sandbox) Memory() int64 {
 	var sum int64
-	for _, pid := range []int{s.pid, s.idle.host} {
-		text, _ := readProc(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-		sum += kib(statusField(text, "Pss"))
+	for _, pid := range []int{s.PID(), s.idle.host} {
+		text, _ := procfs.Read(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+		sum += procfs.KiB(procfs.StatusField(text, "Pss"))
 	}
 	return sum
 }

@@ -1,4 +1,4 @@
-package process
+package warm
 
 import (
 	"bytes"
@@ -11,16 +11,33 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
+
+// Exec implements [backends.Sandbox], by the idle process if that suits.
+func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backends.Streams) (backends.Result, error) {
+	var warm bool
+	var why string
+	r, err := s.Run(ctx, cmd, func(poke func()) (p *process.Program, err error) {
+		if p, warm, why = s.launchWarm(ctx, cmd, streams); p != nil {
+			return p, nil
+		}
+		return s.StartProgram(ctx, cmd, streams, poke)
+	}, streams)
+	if err == nil {
+		r.Warm, r.Cold = warm, why
+	}
+	return r, err
+}
 
 // launchWarm has the idle process run a command; without one, it returns the reason. warm reports that at least the sandbox
 // was idle, and the interpreter is to be started for the command.
-func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams backends.Streams) (one *launched, warm bool, why string) {
+func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams backends.Streams) (one *process.Program, warm bool, why string) {
 	k := s.takeIdle()
 	switch {
 	case k == nil:
 		return nil, false, ""
-	case k.pid == 0:
+	case k.interpreter == nil:
 		return nil, k.cold == "", k.cold
 	}
 	switch {
@@ -32,29 +49,23 @@ func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams 
 		why = "it has a terminal"
 	case !s.announced(k, cmd):
 		why = "another command was announced"
-	case s.inContainer && k.key.language == "python" && len(cmd.Args) > len(k.key.args()):
+	case s.inside && k.key.language == "python" && len(cmd.Args) > len(k.key.args()):
 		why = "python was started without arguments" // and its cmdline in /proc would show none
 	default:
-		why = s.assign(k, cmd, func() {
-			k.pipes.attach(streams, nil)
-			if streams.Begun != nil {
-				streams.Begun(k.contained)
-			}
-		})
+		why = s.assign(k, cmd, streams)
 	}
 	if why != "" {
 		s.endIdle(k)
-		s.backend.preSpawned.pool.Missed(s.runtime.Name, s.limits.RAM, why)
+		s.missed(s.Runtime().Name, s.ram, why)
 		return nil, false, why
 	}
 	k.process.Close()
-	k.warm = true
-	return &k.launched, true, ""
+	return k.interpreter, true, ""
 }
 
 // announced reports whether a command is the program of the lease. In a container, that was only a prediction.
 func (s *sandbox) announced(k *idleProcess, cmd backends.Command) bool {
-	if s.inContainer {
+	if s.inside {
 		spec := k.key.spec()
 		spec.Program = &cmd
 		r, why := poolKeyOf(spec)
@@ -63,22 +74,22 @@ func (s *sandbox) announced(k *idleProcess, cmd backends.Command) bool {
 	return !cmd.Main && cmd.Dir == k.program.Dir && slices.Equal(cmd.Args, k.program.Args) && slices.Equal(cmd.Env, k.program.Env)
 }
 
-// assign gives the idle process its command. It calls begin just before the program can run. If why is not empty, begin
-// was not called, and the process must be ended.
-func (s *sandbox) assign(k *idleProcess, cmd backends.Command, begin func()) (why string) {
+// assign gives the idle process its command, and connects it with the streams just before the program can run. If why is not
+// empty, it was not connected, and must be ended.
+func (s *sandbox) assign(k *idleProcess, cmd backends.Command, streams backends.Streams) (why string) {
 	if why := s.hindered(k); why != "" {
 		return why
 	}
 	if k.doomed() {
 		return "it ended"
 	}
-	begin()
+	k.interpreter.Attach(streams)
 	if k.fifo != "" {
 		s.removeFifo(k)
 		k.resume() // fails only if it has ended
 		return ""
 	}
-	k.channel.Write(k.key.assignment(cmd, s.environ(cmd.Env)))
+	k.channel.Write(k.key.assignment(cmd, s.Environ(cmd.Env)))
 	k.channel.Close()
 	return ""
 }
@@ -105,11 +116,11 @@ func assignmentBytes(args, env []string) []byte {
 
 // hindered returns the change of the workspace that the interpreter would have seen at its start; "" if there is none.
 func (s *sandbox) hindered(k *idleProcess) string {
-	info, err := s.files.root.Lstat(k.key.script)
+	info, err := s.Workspace().Lstat(k.key.script)
 	if err != nil || !info.Mode().IsRegular() || k.placeholder != nil && os.SameFile(info, k.placeholder) {
 		return "the program is not there"
 	}
-	if _, err := s.files.root.Lstat(".local"); k.key.language == "python" && err == nil {
+	if _, err := s.Workspace().Lstat(".local"); k.key.language == "python" && err == nil {
 		return "packages lie in .local"
 	}
 	return ""
@@ -117,14 +128,13 @@ func (s *sandbox) hindered(k *idleProcess) string {
 
 // endIdle ends the idle process, for a command that can't use it.
 func (s *sandbox) endIdle(k *idleProcess) {
-	s.killTree(int(k.pid))
-	s.awaitExit(k.pid)
+	s.KillProgram(k.pid())
 	if k.fifo != "" {
 		s.removeFifo(k)
 	}
 	if k.placeholder != nil {
-		if info, err := s.files.root.Lstat(k.key.script); err == nil && os.SameFile(info, k.placeholder) {
-			s.files.root.Remove(k.key.script)
+		if info, err := s.Workspace().Lstat(k.key.script); err == nil && os.SameFile(info, k.placeholder) {
+			s.Workspace().Remove(k.key.script)
 		}
 	}
 	k.close()

@@ -1,0 +1,93 @@
+// Package procfs reads files of /proc, and asks about processes by their pidfds.
+package procfs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Read reads a file of /proc. Package os would have the poller watch it first, which takes as many calls as the rest.
+func Read(name string) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	for text := make([]byte, 0, 2048); ; text = slices.Grow(text, 512) {
+		n, err := unix.Read(fd, text[len(text):cap(text)])
+		if err != nil {
+			return nil, &os.PathError{Op: "read", Path: name, Err: err}
+		}
+		if text = text[:len(text)+n]; n == 0 {
+			return text, nil
+		}
+	}
+}
+
+// KiB parses "123 kB" into bytes.
+func KiB(field string) int64 {
+	n, _ := strconv.ParseInt(strings.TrimSuffix(field, " kB"), 10, 64)
+	return n << 10
+}
+
+// StatFields returns the fields of /proc/pid/stat from the third on: the second is the name in brackets.
+func StatFields(stat []byte) []string {
+	return strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+}
+
+// CPUTime adds up fields 14 to 17 of /proc/pid/stat, in ticks of 10 ms: proc_pid_stat(5).
+func CPUTime(stat []byte) time.Duration {
+	fields := StatFields(stat)
+	var ticks int64
+	for i := 11; i <= 14 && i < len(fields); i++ {
+		n, _ := strconv.ParseInt(fields[i], 10, 64)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// StatusField returns the value of a key in /proc/PID/status, or in a file of the same format; "" if it is missing.
+func StatusField(text []byte, key string) string {
+	for line := range bytes.Lines(text) {
+		if value, ok := bytes.CutPrefix(line, []byte(key)); ok && len(value) > 0 && value[0] == ':' {
+			return string(bytes.TrimSpace(value[1:]))
+		}
+	}
+	return ""
+}
+
+// PIDOf returns the process number of a pidfd in the server's PID namespace. The template knows the number in its own only.
+func PIDOf(pidfd *os.File) (int, error) {
+	text, err := Read("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
+	if err != nil {
+		return 0, fmt.Errorf("pid of a pidfd: %w", err)
+	}
+	line := StatusField(text, "Pid")
+	pid, err := strconv.Atoi(line)
+	if err != nil || pid <= 0 {
+		return 0, fmt.Errorf("pid of a pidfd: %q is none", line)
+	}
+	return pid, nil
+}
+
+// OverWithin waits for the end of a pidfd's process, and reports whether it came in time.
+func OverWithin(pidfd *os.File, timeout time.Duration) bool {
+	poll := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
+	for end := time.Now().Add(timeout); ; {
+		left := time.Until(end)
+		n, err := unix.Poll(poll, max(0, int(left.Milliseconds())))
+		if err != unix.EINTR || left <= 0 {
+			return err == nil && n > 0
+		}
+	}
+}
+
+// Over reports whether the process of a pidfd has ended.
+func Over(pidfd *os.File) bool { return OverWithin(pidfd, 0) }

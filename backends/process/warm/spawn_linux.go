@@ -1,0 +1,91 @@
+package warm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
+)
+
+// startCold starts a sandbox in which nothing is idle.
+func (b *Backend) startCold(ctx context.Context, spec backends.Spec) (*sandbox, error) {
+	s, err := b.newSandbox(ctx, spec)
+	if err == nil {
+		err = s.LaunchOrClose(ctx, b.spawn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newSandbox decides the properties of a sandbox.
+func (b *Backend) newSandbox(ctx context.Context, spec backends.Spec) (*sandbox, error) {
+	core, err := b.NewSandbox(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	s := &sandbox{Sandbox: core, ram: spec.Limits.WithDefaults().RAM, inside: b.Inside(), missed: b.pool.Missed}
+	core.SetHooks(process.Hooks{Ended: s.idleEnded, Closing: s.closeIdle, Removed: b.pool.Fill})
+	return s, nil
+}
+
+// spawn gives a sandbox a PID 1 that was pre-spawned or that a template forks, if it can have one.
+func (b *Backend) spawn(ctx context.Context, s *process.Sandbox) (*process.Init, error) {
+	switch {
+	case !b.active || !s.HasNamespaces():
+		return b.Spawn(ctx, s)
+	case s.HostIndependent():
+		return b.spares.Take(ctx, rootKey(s.Runtime()), func(ctx context.Context) (*process.Init, error) {
+			return b.spawnForRuntime(ctx, s.Runtime())
+		})
+	}
+	return b.spares.Take(ctx, "any", func(ctx context.Context) (*process.Init, error) { return b.SpawnByLauncher(ctx, b.Namespaces()) })
+}
+
+// spawnForRuntime has the runtime's template fork a PID 1, or another template if the first has died idle. Without a
+// template, a launcher forks it, which only takes longer.
+func (b *Backend) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*process.Init, error) {
+	var late error
+	for range 2 {
+		one, err := b.templates.Acquire(ctx, rootKey(r), func(ctx context.Context) (*process.Template, error) { return b.StartTemplate(ctx, r) })
+		if errors.Is(err, templates.ErrClosed) {
+			return nil, err
+		}
+		if err != nil {
+			break
+		}
+		child, err := b.SpawnByTemplate(ctx, one)
+		if err == nil {
+			return child, nil
+		}
+		if cause := ctx.Err(); cause == nil || !errors.Is(err, cause) {
+			b.templates.Drop(one, nil) // and is not to blame for a caller's deadline
+		}
+		late = err
+	}
+	if ctx.Err() != nil {
+		return nil, cmp.Or(late, ctx.Err())
+	}
+	return b.SpawnByLauncher(ctx, b.Namespaces())
+}
+
+// rootKey returns a key for the root directory that a runtime's sandboxes share.
+func rootKey(r runtimes.Runtime) string {
+	var b strings.Builder
+	for _, prefix := range r.Prefixes {
+		fmt.Fprintf(&b, "%q ", prefix)
+	}
+	for _, at := range slices.Sorted(maps.Keys(r.Links)) {
+		fmt.Fprintf(&b, "%q>%q ", at, r.Links[at])
+	}
+	return b.String()
+}
