@@ -15,21 +15,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/share"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
 )
 
 // Backend runs programs as hardened processes. It implements [backends.Backend].
 type Backend struct {
 	config      Config
-	root        bool // started by root: each sandbox runs under an unprivileged uid of its own
-	landlockABI int  // 0 where the kernel has no Landlock
-	uids        uids // of sandboxes, if root is true
+	root        bool        // started by root: each sandbox runs under an unprivileged uid of its own
+	landlockABI int         // 0 where the kernel has no Landlock
+	uids        share.Users // of sandboxes, if root is true
 	filters     seccomp.Filters
 	cgroups     cgroup.Groups
 	launchers   *templates.Set[*Template]
 	teardowns   teardowns
 	mounts      mountChanges
-	cpus        cpuShare
+	cpus        share.CPUs
 	lastVisible lastVisible
 
 	mu       sync.Mutex
@@ -95,7 +96,7 @@ func (b *Backend) Close() error {
 		b.cgroups.Close()
 		b.mounts.close()
 		b.closeWork()
-		b.uids.close()
+		b.uids.Close()
 	})
 	return nil
 }

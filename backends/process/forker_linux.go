@@ -47,7 +47,7 @@ func (b *Backend) StartForker(ctx context.Context, r runtimes.Runtime, f Forker)
 		err = one.follow(ctx, stand, launch.ForInit)
 	}
 	if err == nil && b.root {
-		err = b.uids.mapAll(one.pid)
+		err = b.uids.MapAll(one.pid)
 	}
 	if err == nil {
 		err = one.follow(ctx, p, launch.ForInit)

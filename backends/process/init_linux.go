@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/share"
 )
 
 // Init is the server's handle of a sandbox's PID 1, which has its namespaces and its cgroup before the server knows
@@ -25,7 +26,7 @@ type Init struct {
 	uid         int // its host user, where root starts it; else 0
 	pidfd       *os.File
 	reap        func() error // if this process is its parent; to begin earlier would take a thread
-	users       *uids        // takes uid back
+	users       *share.Users // takes uid back
 	control     *net.UnixConn
 	cgroup      *cgroup.Group
 	template    *Template     // that forked it
@@ -52,7 +53,7 @@ func (b *Backend) newInit() (child *Init, err error) {
 	child = &Init{killTimeout: b.config.KillTimeout}
 	if b.root {
 		child.users = &b.uids
-		child.uid, err = b.uids.take()
+		child.uid, err = b.uids.Take()
 	}
 	return child, err
 }
@@ -204,7 +205,7 @@ func (b *Init) release() {
 	b.cgroup = nil
 	b.visible.dir.Close() // of nil, too
 	if b.users != nil {
-		b.users.giveBack(b.uid)
+		b.users.Return(b.uid)
 		b.users = nil
 	}
 	if b.template != nil {

@@ -144,7 +144,7 @@ func (s *Sandbox) use() (done func(), err error) {
 // insideID is the program's user and group number inside, whatever they are outside.
 const insideID = 1000
 
-// notifies reports whether the kernel sends this process the sandbox's chmod and utimensat calls, see notify_linux.go: not
+// notifies reports whether the kernel sends this process the sandbox's chmod and utimensat calls, see package notify: not
 // of root's sandboxes, whose user owns nothing on the host.
 func (s *Sandbox) notifies() bool { return s.landlockOnly && s.uid == 0 }
 

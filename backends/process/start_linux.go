@@ -198,7 +198,7 @@ func (s *Sandbox) start(ctx context.Context) (err error) {
 		return err
 	}
 	if !s.cgroup.Enforces("cpu") {
-		s.bound, s.cpus = s.backend.cpus.take(s.limits.CPU)
+		s.bound, s.cpus = s.backend.cpus.Take(s.limits.CPU)
 	}
 	if s.filter, err = s.backend.filters.Of(s.filterKind()); err != nil {
 		return err

@@ -51,7 +51,7 @@ func (s *Sandbox) tearDown() error {
 		err = s.files.close()
 	}
 	s.gateway.Close()
-	s.backend.cpus.giveBack(s.bound)
+	s.backend.cpus.Return(s.bound)
 	for _, f := range []*os.File{s.proc, s.shm, s.disk} {
 		f.Close() // of nil, too
 	}

@@ -1,4 +1,5 @@
-package process
+// Package share gives sandboxes shares of the host: users of their own, and CPUs.
+package share
 
 import (
 	"math/rand/v2"
@@ -10,20 +11,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// cpuShare spreads sandboxes over the CPUs, where no cgroup counts their time: the affinity, with a filter that forbids
+// CPUs spreads sandboxes over the CPUs, where no cgroup counts their time: the affinity, with a filter that forbids
 // changing it, enforces the limit then.
 //
 // Where a cgroup counts, no sandbox is bound to a CPU, although some runtimes would read its number of cores there: bound, a
 // program waits for whatever else runs on its CPU while another is idle. On a busy machine with two CPUs, a warm run of
 // Python took 11 to 26 ms in place of 3 to 6 (medians of 25 runs, four times in turn).
-type cpuShare struct {
+type CPUs struct {
 	mu    sync.Mutex
 	bound map[int]int // sandboxes, by CPU
 }
 
-// take chooses as many CPUs as a limit has cores, at least one: those of this process to which it has bound the fewest
+// Take chooses as many CPUs as a limit has cores, at least one: those of this process to which it has bound the fewest
 // sandboxes. Of equals it takes any, since other servers choose, too.
-func (c *cpuShare) take(cores float64) (list []int, set *unix.CPUSet) {
+func (c *CPUs) Take(cores float64) (list []int, set *unix.CPUSet) {
 	set = &unix.CPUSet{}
 	if unix.SchedGetaffinity(0, set) != nil {
 		return nil, nil
@@ -49,8 +50,8 @@ func (c *cpuShare) take(cores float64) (list []int, set *unix.CPUSet) {
 	return list, set
 }
 
-// giveBack ends what take began.
-func (c *cpuShare) giveBack(list []int) {
+// Return ends what Take began.
+func (c *CPUs) Return(list []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cpu := range list {

@@ -1,4 +1,4 @@
-package process
+package share
 
 import (
 	"fmt"
@@ -17,9 +17,9 @@ const (
 	uidBlocks = 0x0fffffff / blockUIDs
 )
 
-// uids assigns each sandbox a host user of its own: the kernel counts by user the pages of pipes, watches of epoll,
+// Users assigns each sandbox a host user of its own: the kernel counts by user the pages of pipes, watches of epoll,
 // descriptors in flight, keys, and more, and denies further ones to all of that user's processes.
-type uids struct {
+type Users struct {
 	mu    sync.Mutex
 	first int // of this server's block; 0 before it is needed
 	next  int // within the block: a number is reused as late as possible
@@ -27,8 +27,8 @@ type uids struct {
 	mark  int // a socket whose name reserves the block among servers
 }
 
-// take assigns a user, until giveBack.
-func (u *uids) take() (int, error) {
+// Take assigns a user, until Return.
+func (u *Users) Take() (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.first == 0 {
@@ -46,8 +46,8 @@ func (u *uids) take() (int, error) {
 	return uid, nil
 }
 
-// giveBack releases a user without processes.
-func (u *uids) giveBack(uid int) {
+// Return releases a user without processes.
+func (u *Users) Return(uid int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.used, uid)
@@ -55,7 +55,7 @@ func (u *uids) giveBack(uid int) {
 
 // open picks a block that no other server of this network namespace has. Its mark, an abstract name of a Unix socket,
 // disappears with the server, however that ends. Servers in different network namespaces are kept apart by chance alone.
-func (u *uids) open() {
+func (u *Users) open() {
 	u.used, u.next = map[int]bool{}, rand.IntN(blockUIDs)
 	at := rand.IntN(uidBlocks)
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -71,9 +71,9 @@ func (u *uids) open() {
 	u.first = firstUID + at*blockUIDs
 }
 
-// mapAll maps all of the block's users, under their own numbers, into the new user namespace of a process, whose children
+// MapAll maps all of the block's users, under their own numbers, into the new user namespace of a process, whose children
 // can become any of them.
-func (u *uids) mapAll(pid int) error {
+func (u *Users) MapAll(pid int) error {
 	same := fmt.Appendf(nil, "%d %d %d", u.first, u.first, blockUIDs)
 	for _, file := range []struct {
 		name string
@@ -86,8 +86,8 @@ func (u *uids) mapAll(pid int) error {
 	return nil
 }
 
-// close releases the block.
-func (u *uids) close() {
+// Close releases the block.
+func (u *Users) Close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.first != 0 && u.mark > 0 {

@@ -1,11 +1,19 @@
-package process
+// Package notify acts for programs of the profile "landlock".
+//
+// Landlock has no say over modes and times of files. In the profile "landlock" a program that has our user could change them
+// for all files of that user, also through a descriptor opened to read. So the filter has the kernel ask us: a
+// program's chmod, fchmod, fchmodat or utimensat waits until we have done it, to a file in a directory that the program may write,
+// or have refused it: seccomp_unotify(2).
+//
+// The server acts on a file that it has opened and inspected itself (O_PATH), so that nothing that the program changes meanwhile,
+// neither its memory nor links, leads elsewhere.
+package notify
 
 import (
 	"bytes"
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,14 +23,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
-
-// Landlock has no say over modes and times of files. In the profile "landlock" a program that has our user could change them
-// for all files of that user, also through a descriptor opened to read. So the filter has the kernel ask us: a
-// program's chmod, fchmod, fchmodat or utimensat waits until we have done it, to a file in a directory that the program may write,
-// or have refused it: seccomp_unotify(2).
-//
-// The server acts on a file that it has opened and inspected itself (O_PATH), so that nothing that the program changes meanwhile,
-// neither its memory nor links, leads elsewhere.
 
 // request is struct seccomp_notif, and answer struct seccomp_notif_resp.
 type request struct {
@@ -42,17 +42,9 @@ type answer struct {
 	_     uint32
 }
 
-// serveNotifications answers until no process has the filter any more.
-func (s *Sandbox) serveNotifications(listener *os.File) {
+// Serve answers, for files below one of roots, until no process has the filter any more.
+func Serve(listener *os.File, roots []string) {
 	defer listener.Close()
-	var roots []string
-	for _, r := range s.rules() {
-		if r.access&fsWrite == fsWrite {
-			if root, err := filepath.EvalSymlinks(r.path); err == nil {
-				roots = append(roots, root)
-			}
-		}
-	}
 	// With O_NONBLOCK, no thread of ours waits for each program.
 	fd, err := unix.FcntlInt(listener.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil || unix.SetNonblock(fd, true) != nil {
