@@ -56,10 +56,12 @@ var mayImport = []struct {
 	{"backends/process/launch", nil}, // what the child starts with before all else stays light
 	{"backends/process/seccomp", nil},
 	{"backends/process/procfs", nil},
+	{"backends/process/notify", nil},
+	{"backends/process/share", []string{"backends"}},
 	{"backends/process/templates", nil},
 	{"backends/process/runtimes", []string{"backends"}},
-	{"backends/process/zygote", nil},
-	{"backends/process", []string{"backends", "backends/cgroup", "backends/process/launch", "backends/process/procfs", "backends/process/runtimes", "backends/process/seccomp", "backends/process/templates"}}, // not warm
+	{"backends/process/zygote", []string{"backends/process/launch"}},
+	{"backends/process", []string{"backends", "backends/cgroup", "backends/process/launch", "backends/process/notify", "backends/process/procfs", "backends/process/runtimes", "backends/process/seccomp", "backends/process/share", "backends/process/templates"}}, // not warm
 	{"backends/process/...", []string{"backends", "backends/cgroup", "backends/pool", "backends/process/..."}},
 	{"backends/kernel/...", []string{"backends", "backends/kernel/...", "validate/notebook"}},
 	{"backends/guest", []string{"backends"}}, // it asks any backend's sandbox to execute itself

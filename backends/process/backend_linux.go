@@ -5,11 +5,13 @@ import (
 	"context"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
@@ -50,7 +52,7 @@ func New(c Config) *Backend {
 		found:   map[string]runtimes.Runtime{},
 		running: map[*Sandbox]struct{}{},
 
-		launchers: newLaunchers(),
+		launchers: templates.New[*Template](templates.Limits{Each: runtime.NumCPU()}), // up to one for each concurrent start
 		teardowns: newTeardowns(),
 	}
 	b.cgroups.Delegate, b.cgroups.Inside, b.cgroups.Name = c.Delegate, c.Inside, cgroup.NewName()
@@ -88,86 +90,71 @@ func (b *Backend) CanMount(context.Context) error { return nil }
 // Pools implements [backends.Backend].
 func (b *Backend) Pools() []backends.Pool { return nil }
 
-// Close implements [backends.Backend].
-func (b *Backend) Close() error {
-	b.closing.Do(func() {
-		b.CloseSandboxes()
-		b.launchers.Close()
-		b.cgroups.Close()
-		b.mounts.close()
-		b.closeWork()
-		b.uids.Close()
-	})
-	return nil
+// teardowns removes sandboxes, a few at a time: the kernel takes namespaces, mounts and filters apart behind locks of the
+// whole host, and thousands at once have kept it from everything else.
+type teardowns struct {
+	room chan struct{}
+	all  sync.WaitGroup
 }
 
-// CloseSandboxes ends all sandboxes, and has Start fail from now on.
-func (b *Backend) CloseSandboxes() {
-	b.mu.Lock()
-	b.finished = true
-	open := slices.Collect(maps.Keys(b.running))
-	b.mu.Unlock()
-	for _, s := range open {
-		s.Close()
+// newTeardowns returns teardowns with room for two at a time for each CPU.
+func newTeardowns() teardowns { return teardowns{room: make(chan struct{}, 2*runtime.NumCPU())} }
+
+// do removes a sandbox, in the background if that is true and not too many are being removed.
+func (e *teardowns) do(background bool, end func()) {
+	remove := func() {
+		defer func() { <-e.room }()
+		end()
 	}
-	b.teardowns.all.Wait()
-}
-
-var _ backends.Backend = (*Backend)(nil)
-
-// Start implements [backends.Backend].
-func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
-	s, err := InTime(ctx, b, func(ctx context.Context) (*Sandbox, error) {
-		s, err := b.NewSandbox(ctx, spec)
-		if err == nil {
-			err = s.LaunchOrClose(ctx, b.Spawn)
+	if background {
+		select {
+		case e.room <- struct{}{}:
+			e.all.Go(remove)
+			return
+		default:
 		}
-		return s, err
-	})
-	if err == nil {
-		err = b.Register(s)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	e.room <- struct{}{}
+	remove()
 }
 
-// Register has Close end a sandbox; afterwards, Register itself does.
-func (b *Backend) Register(s *Sandbox) error {
-	b.mu.Lock()
-	finished := b.finished
-	b.running[s] = struct{}{}
-	b.mu.Unlock()
-	if finished {
-		s.Close()
-		return templates.ErrClosed
-	}
-	return nil
+// mountChanges counts the changes of this process's mounts: a process that has copied them earlier would show what lies below
+// a later one.
+type mountChanges struct {
+	mu sync.Mutex
+	fd int // 0 before the first count
+	n  uint64
 }
 
-// Probe implements [backends.Backend]. It starts a sandbox and closes it: only that shows which layers the host gives.
-func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
-	p := backends.Probe{Backend: b.Name()}
-	for _, language := range backends.Languages {
-		p.Runtimes = append(p.Runtimes, b.describe(ctx, language, true))
+// count returns the number of changes that were noticed: proc_pid_mountinfo(5) is polled for them, past the Go runtime, which
+// would take them for itself.
+func (m *mountChanges) count() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fd == 0 {
+		fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			m.n++ // for all that is known
+			return m.n
+		}
+		m.fd = fd
 	}
-	result, err := b.try(ctx, spec)
-	if err != nil {
-		p.Why, p.Layers = backends.Why(err), backends.NotTried(err)
-		return p, nil
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLPRI}}, 0); n > 0 || err != nil {
+		m.n++
 	}
-	p.Layers, p.Usable = backends.Tried(result.Contained.Layers, remedies), true
-	return p, nil
+	return m.n
 }
 
-// try runs the shell's no-op in a sandbox.
-func (b *Backend) try(ctx context.Context, spec backends.Spec) (backends.Result, error) {
-	spec.ID, spec.Language = "probe", "shell"
-	s, err := b.Start(ctx, spec)
-	if err != nil {
-		return backends.Result{}, err
+func (m *mountChanges) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fd != 0 {
+		unix.Close(m.fd)
+		m.fd = 0
 	}
-	defer s.Close()
-	return s.Exec(ctx, backends.Command{Args: []string{"bash", "-c", ":"}}, backends.Streams{})
+}
+
+// WithDeadline returns a context with the deadline of a start.
+func (b *Backend) WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, b.config.StartTimeout, &lateError{b.config.StartTimeout})
 }

@@ -17,11 +17,6 @@ const (
 	killTimeout  = 10 * time.Second // and Config.KillTimeout
 )
 
-// WithDeadline returns a context with the deadline of a start.
-func (b *Backend) WithDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, b.config.StartTimeout, &lateError{b.config.StartTimeout})
-}
-
 // lateError is the cause of a context that WithDeadline returns.
 type lateError struct{ after time.Duration }
 

@@ -7,19 +7,71 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
 )
 
-// newLaunchers returns a set of launchers without any yet: there will be one for each concurrent start, up to the number of
-// CPUs.
-func newLaunchers() *templates.Set[*Template] {
-	return templates.New[*Template](templates.Limits{Each: runtime.NumCPU()})
+// Spawn has a launcher fork the PID 1 of a sandbox, see SpawnByLauncher.
+func (b *Backend) Spawn(ctx context.Context, s *Sandbox) (*Init, error) {
+	if s.HasNamespaces() {
+		return b.SpawnByLauncher(ctx, b.Namespaces())
+	}
+	return b.SpawnByLauncher(ctx, 0)
+}
+
+// newInit returns the handle of a PID 1 to be spawned, with a host user of its own where root starts it.
+func (b *Backend) newInit() (child *Init, err error) {
+	child = &Init{killTimeout: b.config.KillTimeout}
+	if b.root {
+		child.users = &b.uids
+		child.uid, err = b.uids.Take()
+	}
+	return child, err
+}
+
+// SpawnByLauncher has a launcher fork a PID 1, and prepares it unless it is a subreaper. The cgroup and the plan are made
+// while a launcher starts, if one has to.
+func (b *Backend) SpawnByLauncher(ctx context.Context, flags uint64) (*Init, error) {
+	if cgroup.Unified() {
+		// Before a launcher starts: finding a cgroup may move this process into another, and a
+		// launcher left behind could not fork into its children.
+		b.cgroups.Find()
+	}
+	var beside sync.WaitGroup
+	beside.Go(func() { b.EnsureLauncher(ctx) })
+	child, err := b.newInit()
+	child.subreaper = flags&unix.CLONE_NEWPID == 0
+	mounts := b.mounts.count()
+	child.outdated = func() bool { return b.mounts.count() != mounts }
+	if err == nil {
+		child.cgroup, err = b.cgroups.Make()
+	}
+	var p *plan
+	if err == nil && !child.subreaper {
+		child.visible.texts = b.lastVisible.expected(child.cgroup)
+		p = b.prepare(child)
+		_, err = b.filters.Of(seccomp.Kind{Namespaces: true, Affinity: child.cgroup != nil})
+	}
+	beside.Wait()
+	if err == nil {
+		err = b.fork(ctx, child, flags)
+	}
+	if err == nil && p != nil {
+		if err = child.setUp(ctx, p); err != nil {
+			err = &namespaceError{err}
+		}
+	}
+	if err != nil {
+		child.Remove()
+		return nil, err
+	}
+	return child, nil
 }
 
 // EnsureLauncher starts a launcher, if there is none. A failure shows where the launcher is needed.
@@ -90,18 +142,3 @@ func (b *Backend) fork(ctx context.Context, child *Init, flags uint64) (err erro
 	}
 	return fmt.Errorf("launcher: %w", err)
 }
-
-// namespaceError is a failure to make or set up namespaces: the host does not permit them.
-type namespaceError struct{ err error }
-
-func (e *namespaceError) Error() string { return e.err.Error() }
-func (e *namespaceError) Unwrap() error { return e.err }
-
-// forkError is a fork that failed: the template is well, and the host denied the request.
-type forkError struct{ err error }
-
-func (e *forkError) Error() string { return e.err.Error() }
-func (e *forkError) Unwrap() error { return e.err }
-
-// isForkError reports whether the template that returned err can be used again.
-func isForkError(err error) bool { return errors.As(err, new(*forkError)) }

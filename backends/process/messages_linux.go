@@ -124,3 +124,20 @@ func receive(conn *net.UnixConn, buf []byte) (int, []*os.File, error) {
 	}
 	return n, files, cmp.Or(err, parsed)
 }
+
+// namespaceError is a failure to make or set up namespaces: the host does not permit them.
+type namespaceError struct{ err error }
+
+func (e *namespaceError) Error() string { return e.err.Error() }
+
+func (e *namespaceError) Unwrap() error { return e.err }
+
+// forkError is a fork that failed: the template is well, and the host denied the request.
+type forkError struct{ err error }
+
+func (e *forkError) Error() string { return e.err.Error() }
+
+func (e *forkError) Unwrap() error { return e.err }
+
+// isForkError reports whether the template that returned err can be used again.
+func isForkError(err error) bool { return errors.As(err, new(*forkError)) }

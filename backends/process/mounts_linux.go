@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -111,40 +110,4 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, er
 		}
 	}
 	return os.Open(proc + "ns/user")
-}
-
-// mountChanges counts the changes of this process's mounts: a process that has copied them earlier would show what lies below
-// a later one.
-type mountChanges struct {
-	mu sync.Mutex
-	fd int // 0 before the first count
-	n  uint64
-}
-
-// count returns the number of changes that were noticed: proc_pid_mountinfo(5) is polled for them, past the Go runtime, which
-// would take them for itself.
-func (m *mountChanges) count() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.fd == 0 {
-		fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			m.n++ // for all that is known
-			return m.n
-		}
-		m.fd = fd
-	}
-	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(m.fd), Events: unix.POLLPRI}}, 0); n > 0 || err != nil {
-		m.n++
-	}
-	return m.n
-}
-
-func (m *mountChanges) close() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.fd != 0 {
-		unix.Close(m.fd)
-		m.fd = 0
-	}
 }

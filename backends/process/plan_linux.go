@@ -286,3 +286,13 @@ func (p *plan) attr(at string, flags int, set uint64) {
 	a := unix.MountAttr{Attr_set: set}
 	p.do("mount_setattr "+at, unix.SYS_MOUNT_SETATTR, cwd, p.str(at), val(flags), value(p, a), val(unsafe.Sizeof(a)))
 }
+
+// configure changes a network interface: netdevice(7).
+func configure[T any](p *plan, what, name string, request int, data T) {
+	ifreq := p.room(unix.IFNAMSIZ + 24)
+	copy(p.data[ifreq.v:], name)
+	copy(p.data[ifreq.v+unix.IFNAMSIZ:], raw([]T{data}))
+	fd := p.get("socket("+what+")", unix.SYS_SOCKET, val(unix.AF_INET), val(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), val(0))
+	p.do(what, unix.SYS_IOCTL, fd, val(request), ifreq)
+	p.do("close "+what, unix.SYS_CLOSE, fd)
+}

@@ -2,32 +2,19 @@
 // namespaces, a root directory built from nothing, Landlock, seccomp and cgroups, and sees nothing else.
 //
 // Package launch holds the code that runs outside of the server. This package compiles the plans that launch follows,
-// and reads back from the kernel which layers are in force; package seccomp makes the filters. Sandboxes that show of
-// the host only the system and an interpreter are spawned by a template, a process whose root directory is set up
-// already; all others by a launcher.
+// and reads back from the kernel which layers are in force; package seccomp makes the filters. Each sandbox is made when it is
+// requested, and its PID 1 forked by a launcher; package warm makes processes ahead of time, by what this package exports.
 //
-// Config.Pool keeps idle sandboxes, each for one program, with all layers in force and an interpreter that waits for its
-// arguments and its environment (idleProcess). A program finds there the same environment as in a new sandbox, which the
-// twins of package backendtest compare, except for facts that stay true: when its process began, and the resources that it
-// has used since (times, page faults, context switches, and Node's measurements from its own start); the inode numbers of
-// its files, since two names existed before; a process number of 3 instead of 2 where it could not use the idle interpreter
-// (packages in /workspace/.local, a missing file); and in its memory, bytes that the interpreter has freed. In an idle bash,
-// /proc/self/environ holds the environment that it was started with, which is smaller than the environment that it has and
-// passes on; SECONDS and PIPESTATUS have a value before its first command, and BASH_ARGC has one frame.
+// A file uses those behind it in this order: start, mounts, teardown, forker, launcher, run, programs, exec, containment,
+// interpreter, pipes, diagnose, watch, files, limits, landlock, template, setup, backend, root, sockets, visible, processes,
+// sandbox, init, messages, plan, process, deadlines.
 //
-// An idle Python is a fork of one that was started before, see package zygote. It shares with the other forks (maxForks,
-// maxZygoteAge) the seed of its hashes, the layout of its memory, and the canaries of its stack, and has _ctypes mapped. In
-// a container it is no fork, and its /proc/self/environ is like an idle bash's.
-//
-// The files, by what happens to a sandbox:
-//
-//   - It is decided, and refused or begun: backend, start, mounts, interpreter, uids; probe and diagnose say why not.
-//   - It may stand ready: pool, poolkey, idle, idle_wait, assign, zygote.
-//   - Its PID 1 is forked: launcher, init, template; by a plan, a list of system calls (plan, messages).
-//   - Its PID 1 sets it up: setup, root, disk, trust, listen; in the profile "landlock", landlock_profile and notify.
+//   - It is decided, and refused or begun: start, mounts, interpreter; diagnose says why not.
+//   - Its PID 1 is forked: launcher, template, init; by a plan, a list of system calls (plan, messages).
+//   - Its PID 1 sets it up: setup, root, sockets, visible; in the profile "landlock", landlock.
 //   - A program starts in it: run, programs, exec, limits, landlock, pipes; containment reads back which layers hold.
-//   - It runs: watch, sockets, usage, processes, files.
-//   - It ends: run, deadlines, teardown.
+//   - It runs: watch, sockets, processes, files.
+//   - It ends: run, teardown.
 //
 // Libraries: go-landlock knows each ABI's rights; moby/profiles has the list of system calls that the filter is made from,
 // go-seccomp-bpf their numbers, and x/net/bpf assembles it; x/sys has the kernel's numbers.

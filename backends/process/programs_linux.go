@@ -14,21 +14,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// life collects the messages about one program after its status.
-type life struct {
-	exit   chan launch.Message
-	ready  bool            // its status has come: execve comes next
-	denied bool            // a step before its status has failed, which its start was told
-	failed *launch.Message // execve's error; set before exit is sent
-}
-
-// report is a message with the text and the files that came with it.
-type report struct {
-	launch.Message
-	text  []byte
-	files []*os.File // that came with it
-}
-
 // Program is a command's process.
 type Program struct {
 	PID       int32 // inside

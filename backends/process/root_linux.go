@@ -221,12 +221,6 @@ var etcFiles = map[string]string{
 	"machine-id":    "",
 }
 
-// owned is a host path that the sandbox's user may write, although another user owns it on the host.
-type owned struct {
-	host string
-	ids  *os.File // a user namespace that maps the owner to the sandbox's user
-}
-
 // mapOwner begins the name of a step that some file systems do not support.
 const mapOwner = "map the owner of "
 

@@ -3,6 +3,7 @@ package process
 import (
 	"cmp"
 	"errors"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
 )
@@ -165,3 +167,30 @@ func (s *Sandbox) filterKind() seccomp.Kind {
 
 // noInternet reports whether programs get no sockets of IPv4 and IPv6.
 func (s *Sandbox) noInternet() bool { return s.backend.config.NoInternet && len(s.gatewayPorts) == 0 }
+
+// life collects the messages about one program after its status.
+type life struct {
+	exit   chan launch.Message
+	ready  bool            // its status has come: execve comes next
+	denied bool            // a step before its status has failed, which its start was told
+	failed *launch.Message // execve's error; set before exit is sent
+}
+
+// report is a message with the text and the files that came with it.
+type report struct {
+	launch.Message
+	text  []byte
+	files []*os.File // that came with it
+}
+
+// inside is a socket to open in the sandbox's network namespace.
+type inside struct {
+	kind int // SOCK_STREAM or SOCK_DGRAM
+	at   netip.AddrPort
+}
+
+// owned is a host path that the sandbox's user may write, although another user owns it on the host.
+type owned struct {
+	host string
+	ids  *os.File // a user namespace that maps the owner to the sandbox's user
+}

@@ -119,16 +119,6 @@ func mapUser(p *plan, id, uid, gid int) {
 	p.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", id, gid), 0, 0)
 }
 
-// configure changes a network interface: netdevice(7).
-func configure[T any](p *plan, what, name string, request int, data T) {
-	ifreq := p.room(unix.IFNAMSIZ + 24)
-	copy(p.data[ifreq.v:], name)
-	copy(p.data[ifreq.v+unix.IFNAMSIZ:], raw([]T{data}))
-	fd := p.get("socket("+what+")", unix.SYS_SOCKET, val(unix.AF_INET), val(unix.SOCK_DGRAM|unix.SOCK_CLOEXEC), val(0))
-	p.do(what, unix.SYS_IOCTL, fd, val(request), ifreq)
-	p.do("close "+what, unix.SYS_CLOSE, fd)
-}
-
 // settle ends every setup: PID 1 drops its remaining privileges and sends the ready message, with descriptors of the
 // workspace, of /proc, of the list of shared memory segments, of the disk, of the listening sockets, and of the seccomp
 // notifications, see notifies.

@@ -159,12 +159,6 @@ func checkListen(spec backends.Spec, landlockOnly bool) error {
 	return backends.CheckPorts(spec)
 }
 
-// inside is a socket to open in the sandbox's network namespace.
-type inside struct {
-	kind int // SOCK_STREAM or SOCK_DGRAM
-	at   netip.AddrPort
-}
-
 // insides returns the sockets of a sandbox, in the order in which [backends.OpenSockets] takes them.
 func insides(spec backends.Spec) []inside {
 	if !spec.Resolves() {

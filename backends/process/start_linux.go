@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,8 +14,93 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
+
+var _ backends.Backend = (*Backend)(nil)
+
+// Start implements [backends.Backend].
+func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	s, err := InTime(ctx, b, func(ctx context.Context) (*Sandbox, error) {
+		s, err := b.NewSandbox(ctx, spec)
+		if err == nil {
+			err = s.LaunchOrClose(ctx, b.Spawn)
+		}
+		return s, err
+	})
+	if err == nil {
+		err = b.Register(s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Register has Close end a sandbox; afterwards, Register itself does.
+func (b *Backend) Register(s *Sandbox) error {
+	b.mu.Lock()
+	finished := b.finished
+	b.running[s] = struct{}{}
+	b.mu.Unlock()
+	if finished {
+		s.Close()
+		return templates.ErrClosed
+	}
+	return nil
+}
+
+// Close implements [backends.Backend].
+func (b *Backend) Close() error {
+	b.closing.Do(func() {
+		b.CloseSandboxes()
+		b.launchers.Close()
+		b.cgroups.Close()
+		b.mounts.close()
+		b.closeWork()
+		b.uids.Close()
+	})
+	return nil
+}
+
+// CloseSandboxes ends all sandboxes, and has Start fail from now on.
+func (b *Backend) CloseSandboxes() {
+	b.mu.Lock()
+	b.finished = true
+	open := slices.Collect(maps.Keys(b.running))
+	b.mu.Unlock()
+	for _, s := range open {
+		s.Close()
+	}
+	b.teardowns.all.Wait()
+}
+
+// Probe implements [backends.Backend]. It starts a sandbox and closes it: only that shows which layers the host gives.
+func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
+	p := backends.Probe{Backend: b.Name()}
+	for _, language := range backends.Languages {
+		p.Runtimes = append(p.Runtimes, b.describe(ctx, language, true))
+	}
+	result, err := b.try(ctx, spec)
+	if err != nil {
+		p.Why, p.Layers = backends.Why(err), backends.NotTried(err)
+		return p, nil
+	}
+	p.Layers, p.Usable = backends.Tried(result.Contained.Layers, remedies), true
+	return p, nil
+}
+
+// try runs the shell's no-op in a sandbox.
+func (b *Backend) try(ctx context.Context, spec backends.Spec) (backends.Result, error) {
+	spec.ID, spec.Language = "probe", "shell"
+	s, err := b.Start(ctx, spec)
+	if err != nil {
+		return backends.Result{}, err
+	}
+	defer s.Close()
+	return s.Exec(ctx, backends.Command{Args: []string{"bash", "-c", ":"}}, backends.Streams{})
+}
 
 // Spawn gives a sandbox that is to be launched a PID 1.
 type Spawn func(context.Context, *Sandbox) (*Init, error)

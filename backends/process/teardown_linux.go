@@ -3,8 +3,6 @@ package process
 import (
 	"errors"
 	"os"
-	"runtime"
-	"sync"
 )
 
 // Close implements [backends.Sandbox].
@@ -72,32 +70,4 @@ func (s *Sandbox) tearDown() error {
 	s.backend.mu.Unlock()
 	s.hooks.Removed()
 	return err
-}
-
-// teardowns removes sandboxes, a few at a time: the kernel takes namespaces, mounts and filters apart behind locks of the
-// whole host, and thousands at once have kept it from everything else.
-type teardowns struct {
-	room chan struct{}
-	all  sync.WaitGroup
-}
-
-// newTeardowns returns teardowns with room for two at a time for each CPU.
-func newTeardowns() teardowns { return teardowns{room: make(chan struct{}, 2*runtime.NumCPU())} }
-
-// do removes a sandbox, in the background if that is true and not too many are being removed.
-func (e *teardowns) do(background bool, end func()) {
-	remove := func() {
-		defer func() { <-e.room }()
-		end()
-	}
-	if background {
-		select {
-		case e.room <- struct{}{}:
-			e.all.Go(remove)
-			return
-		default:
-		}
-	}
-	e.room <- struct{}{}
-	remove()
 }

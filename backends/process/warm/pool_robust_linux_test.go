@@ -411,14 +411,14 @@ func TestPoolFollowsTheHost(t *testing.T) {
 		t.Skip("no directory outside of /tmp: ", err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	shown := dir + "/shown"
-	b := newBackend(t, process.Config{Runtimes: interpreters(t, shown)}, Config{Max: 8})
+	visible := dir + "/visible"
+	b := newBackend(t, process.Config{Runtimes: interpreters(t, visible)}, Config{Max: 8})
 	for _, spec := range kinds() {
-		if err := errors.Join(os.RemoveAll(shown), os.Mkdir(shown, 0o755)); err != nil {
+		if err := errors.Join(os.RemoveAll(visible), os.Mkdir(visible, 0o755)); err != nil {
 			t.Fatal(err)
 		}
 		stock(t, b, spec)
-		if err := errors.Join(os.Rename(shown, dir+"/"+spec.Language), os.Mkdir(shown, 0o755)); err != nil {
+		if err := errors.Join(os.Rename(visible, dir+"/"+spec.Language), os.Mkdir(visible, 0o755)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(200 * time.Millisecond) // the host is compared no more often

@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
@@ -141,3 +143,34 @@ func (r poolKey) args() []string {
 
 // Kind implements [pool.Key].
 func (r poolKey) Kind() (language string, ram int64) { return r.language, r.limits.RAM }
+
+// exportable reports whether an idle bash can be given these variables as if it had begun with them.
+func exportable(env []string) bool {
+	size := 0
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		if size += len(kv); size > maxAssignment || readAtStart(name) || bashs(name) || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+			return false
+		}
+	}
+	return true
+}
+
+// bashs reports whether a variable is one that bash(1) sets or uses itself, or is no valid name.
+func bashs(name string) bool {
+	for i, r := range name {
+		if letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'; !letter && (i == 0 || r < '0' || r > '9') {
+			return true
+		}
+	}
+	return slices.ContainsFunc([]string{"BASH", "COMP", "EPOCH", "FUNC", "GLOB", "HIST", "HOST", "MAIL", "OPT", "PS", "READLINE", "SHELL"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	}) || slices.Contains([]string{
+		"_", "CDPATH", "CHILD_MAX", "COLUMNS", "COPROC", "DIRSTACK", "EMACS", "ENV", "EUID", "EXECIGNORE", "FCEDIT", "FIGNORE", "GROUPS", "IFS", "IGNOREEOF",
+		"INPUTRC", "INSIDE_EMACS", "LINENO", "LINES", "MACHTYPE", "MAPFILE", "OLDPWD", "OSTYPE", "PIPESTATUS", "POSIXLY_CORRECT", "POSIX_PEDANTIC", "PPID",
+		"PROMPT_COMMAND", "PROMPT_DIRTRIM", "PWD", "RANDOM", "REPLY", "SECONDS", "SHLVL", "SRANDOM", "TERM", "TERMCAP", "TIMEFORMAT", "TMOUT", "UID",
+	}, name)
+}
+
+// maxAssignment bounds the bytes of the arguments and variables that an idle interpreter is given.
+const maxAssignment = 28 << 10

@@ -14,7 +14,8 @@
 // maxZygoteAge) the seed of its hashes, the layout of its memory, and the canaries of its stack, and has _ctypes mapped. In
 // a container it is no fork, and its /proc/self/environ is like an idle bash's.
 //
-// A file uses those below it in this order: backend, fresh, zygote, start, spawn, assign, wait, idle, bash, poolkey, spares, warm.
+// A file uses those behind it in this order: backend, fresh, zygote, start, spawn, pool, assign, idle_wait, idle, poolkey, spares,
+// warm.
 package warm
 
 import "time"
