@@ -88,7 +88,7 @@ func (b *Backend) setUpTemplateRoot(p *plan, one *Template, r runtimes.Runtime) 
 		root.mkdir(dir)
 	}
 	if one.uid != 0 {
-		// Where a zygote's children pass here, its owner must be known in their user namespace.
+		// Where a forker's children pass here, its owner must be known in their user namespace.
 		p.do("chown disk", unix.SYS_FCHOWNAT, cwd, p.str(newRoot+hiddenDisk), val(one.uid), val(one.uid), val(0))
 	}
 	p.do("hide disk", unix.SYS_FCHMODAT, cwd, p.str(newRoot+hiddenDisk), val(0))
