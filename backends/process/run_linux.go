@@ -18,7 +18,9 @@ func (s *Sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 }
 
 // Run runs a command whose program start starts. start calls poke when the program receives input.
-func (s *Sandbox) Run(ctx context.Context, cmd backends.Command, start func(poke func()) (*Program, error), streams backends.Streams) (backends.Result, error) {
+func (s *Sandbox) Run(
+	ctx context.Context, cmd backends.Command, start func(poke func()) (*Program, error), streams backends.Streams,
+) (backends.Result, error) {
 	if err := CheckCommand(cmd); err != nil {
 		return backends.Result{}, err
 	}

@@ -126,7 +126,8 @@ func (s *Sandbox) Workspace() *os.Root { return s.files.root }
 
 // HostIndependent reports whether the sandbox shows of the host only the system and its runtime, as a template's root does.
 func (s *Sandbox) HostIndependent() bool {
-	return s.HasNamespaces() && s.host.Host == "" && len(s.mounts) == len(s.runtime.Prefixes) && len(s.trust) == 0 && len(s.etc) == 0 && s.home == "" && s.guest == "" && !covers(s.runtime)
+	own := s.host.Host != "" || len(s.mounts) != len(s.runtime.Prefixes) || len(s.trust) > 0 || len(s.etc) > 0 || s.home != "" || s.guest != ""
+	return s.HasNamespaces() && !own && !covers(s.runtime)
 }
 
 // Files implements [backends.Sandbox].

@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 	_ "github.com/sandboxmcp/sandboxmcp/backends/process/launch" // its takeover comes first: we start it ourselves
+	"github.com/sandboxmcp/sandboxmcp/backends/process/warm"
 	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
