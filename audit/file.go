@@ -31,20 +31,25 @@ type logFile struct {
 	disk       disk
 	flushTimer *time.Timer // until commits that nobody waits for are flushed; set under writeMu
 
-	signer             *signer      // nil where nothing is signed
-	unsigned           atomic.Int64 // rows appended through this file since it was last tried to sign them
-	wrote              atomic.Int64 // when the last of them was, in nanoseconds since opened
-	opened             time.Time
-	wake               chan struct{} // signalled when there are rows to sign
+	signer   *signer      // nil where nothing is signed
+	unsigned atomic.Int64 // rows appended through this file since it was last tried to sign them
+	wrote    atomic.Int64 // when the last of them was, in nanoseconds since opened
+	opened   time.Time
+	wake     chan struct{} // signalled when there are rows to sign
+
+	requestQueue
+	full      atomic.Bool             // the signer leaves the -wal file alone: the disk has no room
+	packed    atomic.Pointer[packing] // nil until the first row is read or written
+	condition condition
+}
+
+// requestQueue are the requests of callers to the goroutine that writes.
+type requestQueue struct {
 	queue              chan *request // append
 	checkpointRequests chan *request // checkpointNow
 	written            chan struct{} // closed when the writer has ended
 	mu                 sync.RWMutex  // guards closed: what is sent to queue, or written by its caller, is so before close
 	closed             bool
-
-	full      atomic.Bool             // the signer leaves the -wal file alone: the disk has no room
-	packed    atomic.Pointer[packing] // nil until the first row is read or written
-	condition condition
 }
 
 // openFile opens the file of a number, which is made where it is the first and none is there, and keeps it in files. An
@@ -66,8 +71,8 @@ func (l *Log) newFile(path string, number int) *logFile {
 	f := &logFile{
 		base: l.path, path: path, number: number, wait: l.wait, alone: l.alone,
 		now: func() time.Time { return l.now() }, sync: func(f *os.File) error { return l.sync(f) },
-		queue: make(chan *request, 256), checkpointRequests: make(chan *request), written: make(chan struct{}),
-		flushTimer: time.NewTimer(flushDelay), opened: time.Now(), wake: make(chan struct{}, 1),
+		requestQueue: requestQueue{queue: make(chan *request, 256), checkpointRequests: make(chan *request), written: make(chan struct{})},
+		flushTimer:   time.NewTimer(flushDelay), opened: time.Now(), wake: make(chan struct{}, 1),
 	}
 	f.flushTimer.Stop()
 	return f

@@ -10,33 +10,9 @@ import (
 
 // Facts are the data of a row of any kind. Facts that the row does not have are zero.
 type Facts struct {
-	Name      string `json:"name"` // of a script, of a host or of a secret
-	Names     Names  `json:"names"`
-	Language  string `json:"language"`
-	Command   Names  `json:"command"` // that ran instead of a script
-	Tool      string `json:"tool"`    // that was used instead of a sandbox: what it was for is in What
-	Policy    string `json:"policy_sha256"`
-	Session   string `json:"session"`
-	Code      string `json:"code_sha256"`
-	CodeBytes int64  `json:"code_bytes"`
-	Backend   string `json:"backend"`
-	Profile   string `json:"profile"`
-
-	// How a run ended.
-	Ended    string  `json:"ended"`
-	ExitCode int     `json:"exit_code"`
-	Signal   string  `json:"signal"`
-	WallMS   float64 `json:"wall_ms"`
-	CPUMS    float64 `json:"cpu_ms"`
-	Peak     int64   `json:"peak_memory"` // bytes
-	Limit    string  `json:"limit"`
-	Hit      Names   `json:"hit"`
-	Stage    string  `json:"stage"`
-	Reason   string  `json:"reason"`
-	Remedy   string  `json:"remedy"`
-	Layer    string  `json:"layer"` // that was missing
-	Layers   Names   `json:"layers"`
-	Missing  Names   `json:"missing_layers"`
+	Program
+	Outcome
+	Question
 
 	Secrets   Names      `json:"secrets"`
 	Hosts     Names      `json:"hosts"`
@@ -52,19 +28,6 @@ type Facts struct {
 	Bytes  int64 `json:"bytes"`
 	Count  int64 `json:"count"`
 
-	// A question to a person, and the answer.
-	Kind       string  `json:"kind"`
-	What       string  `json:"what"`
-	Run        string  `json:"run"`
-	Client     string  `json:"client"`
-	By         string  `json:"by"` // the channel that the answer came over
-	User       string  `json:"user"`
-	Identity   string  `json:"identity"` // of who asked over HTTP
-	Scope      string  `json:"scope"`
-	Until      string  `json:"until"`
-	Expires    string  `json:"expires"`
-	ForSeconds float64 `json:"for_seconds"`
-
 	// Sessions.
 	Why      string `json:"why"`
 	Cells    int    `json:"cells"`
@@ -78,6 +41,54 @@ type Facts struct {
 	Last  int64 `json:"last"`
 
 	Receipt string `json:"receipt_sha256"`
+}
+
+// Program describes what ran, or what else a row is about.
+type Program struct {
+	Name      string `json:"name"` // of a script, of a host or of a secret
+	Names     Names  `json:"names"`
+	Language  string `json:"language"`
+	Command   Names  `json:"command"` // that ran instead of a script
+	Tool      string `json:"tool"`    // that was used instead of a sandbox: what it was for is in What
+	Policy    string `json:"policy_sha256"`
+	Session   string `json:"session"`
+	Code      string `json:"code_sha256"`
+	CodeBytes int64  `json:"code_bytes"`
+	Backend   string `json:"backend"`
+	Profile   string `json:"profile"`
+}
+
+// Outcome is how a run ended.
+type Outcome struct {
+	Ended    string  `json:"ended"`
+	ExitCode int     `json:"exit_code"`
+	Signal   string  `json:"signal"`
+	WallMS   float64 `json:"wall_ms"`
+	CPUMS    float64 `json:"cpu_ms"`
+	Peak     int64   `json:"peak_memory"` // bytes
+	Limit    string  `json:"limit"`
+	Hit      Names   `json:"hit"`
+	Stage    string  `json:"stage"`
+	Reason   string  `json:"reason"`
+	Remedy   string  `json:"remedy"`
+	Layer    string  `json:"layer"` // that was missing
+	Layers   Names   `json:"layers"`
+	Missing  Names   `json:"missing_layers"`
+}
+
+// Question is a question to a person, and the answer.
+type Question struct {
+	Kind       string  `json:"kind"`
+	What       string  `json:"what"`
+	Run        string  `json:"run"`
+	Client     string  `json:"client"`
+	By         string  `json:"by"` // the channel that the answer came over
+	User       string  `json:"user"`
+	Identity   string  `json:"identity"` // of who asked over HTTP
+	Scope      string  `json:"scope"`
+	Until      string  `json:"until"`
+	Expires    string  `json:"expires"`
+	ForSeconds float64 `json:"for_seconds"`
 }
 
 // Decision is the gateway's decision about a name during a run, and its count.
