@@ -44,9 +44,11 @@ func (r *run) receipt(out *programEnd, inputs map[string]string) signer.Receipt 
 		Backend: res.Backend, Profile: res.Profile, Layers: res.LayersInForce(), MissingLayers: res.missing(),
 		End:   res.End,
 		Began: r.began, Finished: time.Now(),
-		StdoutSHA256: hash([]byte(res.Stdout)), StdoutBytes: int64(len(res.Stdout)),
-		StderrSHA256: hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)),
-		StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Artifacts: res.Artifacts, Version: r.p.cfg.Version,
+		Output: signer.Output{
+			StdoutSHA256: hash([]byte(res.Stdout)), StdoutBytes: int64(len(res.Stdout)), StdoutCut: res.StdoutCut,
+			StderrSHA256: hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)), StderrCut: res.StderrCut,
+		},
+		Artifacts: res.Artifacts, Version: r.p.cfg.Version,
 	}
 	if out != nil {
 		if sum, n, ok := out.stdout.handed(); ok {

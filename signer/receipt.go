@@ -50,8 +50,22 @@ type Receipt struct {
 	Began    time.Time `json:"began"` // both in UTC
 	Finished time.Time `json:"finished"`
 
-	// These are of the output in the result: redacted, and cut, unless all of it was streamed. StdoutCut and StderrCut
-	// are the bytes that were cut off behind it, which no hash covers.
+	Output
+
+	// EgressUnlisted is how many more names there were than Egress lists.
+	EgressUnlisted int `json:"egress_unlisted,omitempty"`
+
+	Unlisted
+
+	Version string `json:"version"` // of sandboxmcp
+
+	// Artifacts become the subjects of the statement, but for those that were withheld.
+	Artifacts []Artifact `json:"-"`
+}
+
+// Output describes the output in the result: redacted, and cut, unless all of it was streamed. StdoutCut and StderrCut
+// are the bytes that were cut off behind it, which no hash covers.
+type Output struct {
 	StdoutSHA256 string `json:"stdout_sha256"`
 	StdoutBytes  int64  `json:"stdout_bytes"`
 	StdoutCut    int64  `json:"stdout_cut,omitempty"`
@@ -62,22 +76,16 @@ type Receipt struct {
 	// ValueSHA256 is of what the code of a session led to, its value, displays and error, as the JSON object
 	// {"displays": ..., "error": ..., "value": ...} of the result; likewise redacted and cut. "" is none.
 	ValueSHA256 string `json:"value_sha256,omitempty"`
+}
 
-	// EgressUnlisted is how many more names there were than Egress lists.
-	EgressUnlisted int `json:"egress_unlisted,omitempty"`
-
-	// Sign fills the following fields from Artifacts. ArtifactsWithheld are names, and WithheldUnlisted counts those
-	// beyond the bound. ArtifactsUnlisted are too many to be named here: SHA256SUMS, as Collect writes it, has
-	// all that were not withheld, and ArtifactsSHA256 is its hash.
+// Unlisted is what Sign notes of Artifacts. ArtifactsWithheld are names, and WithheldUnlisted counts those
+// beyond the bound. ArtifactsUnlisted are too many to be named here: SHA256SUMS, as Collect writes it, has
+// all that were not withheld, and ArtifactsSHA256 is its hash.
+type Unlisted struct {
 	ArtifactsWithheld []string `json:"artifacts_withheld"`
 	WithheldUnlisted  int      `json:"withheld_unlisted,omitempty"`
 	ArtifactsSHA256   string   `json:"artifacts_sha256,omitempty"`
 	ArtifactsUnlisted int      `json:"artifacts_unlisted,omitempty"`
-
-	Version string `json:"version"` // of sandboxmcp
-
-	// Artifacts become the subjects of the statement, but for those that were withheld.
-	Artifacts []Artifact `json:"-"`
 }
 
 // Contact is egress's decision about a name.
@@ -196,8 +204,7 @@ func (r *Receipt) normalize() {
 	if r.Egress == nil {
 		r.Egress = []Contact{}
 	}
-	r.ArtifactsWithheld, r.WithheldUnlisted = []string{}, 0
-	r.ArtifactsSHA256, r.ArtifactsUnlisted = "", 0
+	r.Unlisted = Unlisted{ArtifactsWithheld: []string{}}
 	r.Began, r.Finished = r.Began.UTC(), r.Finished.UTC()
 }
 

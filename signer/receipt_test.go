@@ -48,7 +48,7 @@ func sampleReceipt() Receipt {
 		Egress:   []Contact{{Name: "example.com", Port: 443, Allowed: true, Reason: "allowed by example.com <&>", Count: 2, Sent: 300, Received: 4000}},
 		Packages: []string{"requests 2.32.3"},
 		End:      backends.End{Ended: "exit", ExitCode: 3}, Began: began, Finished: began.Add(1500 * time.Millisecond),
-		StdoutSHA256: sum("out"), StdoutBytes: 3, StdoutCut: 7, StderrSHA256: sum(""), StderrCut: 9, ValueSHA256: sum("7"), Version: "v1.2.3",
+		Output: Output{StdoutSHA256: sum("out"), StdoutBytes: 3, StdoutCut: 7, StderrSHA256: sum(""), StderrCut: 9, ValueSHA256: sum("7")}, Version: "v1.2.3",
 		Artifacts: []Artifact{
 			{Name: "a.txt", SHA256: sum("a")}, {Name: "leak", SHA256: sum("leak"), Withheld: "a secret is in it"},
 			{Name: "not utf-8 \xff\\xfe", SHA256: sum("b")}, {Name: "sub/\u202egnp.exe\n", SHA256: sum("c")},

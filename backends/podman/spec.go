@@ -15,32 +15,8 @@ import (
 // spec is the part of Podman's SpecGenerator that we send. For a field that it leaves out, an older service's default
 // is closed; a service ignores fields that it does not know.
 type spec struct {
-	Name        string            `json:"name,omitempty"`
-	Image       string            `json:"image"`
-	Entrypoint  []string          `json:"entrypoint"`
-	Command     []string          `json:"command"`
-	WorkDir     string            `json:"work_dir"`
-	User        string            `json:"user,omitempty"`
-	Hostname    string            `json:"hostname,omitempty"`
-	Env         map[string]string `json:"env"`
-	UnsetEnvAll bool              `json:"unsetenvall"` // the image's
-	Labels      map[string]string `json:"labels,omitempty"`
-	Stdin       bool              `json:"stdin"`
-	Remove      bool              `json:"remove"`
-	Restart     string            `json:"restart_policy"`
-	StopTimeout int               `json:"stop_timeout"`
-	Systemd     string            `json:"systemd"`
-	SdNotify    string            `json:"sdnotifyMode"`
-	Runtime     string            `json:"oci_runtime,omitempty"`
-	Log         map[string]string `json:"log_configuration"`
-	Health      map[string]any    `json:"healthconfig"`
-
-	Net      namespace `json:"netns"`
-	PID      namespace `json:"pidns"`
-	IPC      namespace `json:"ipcns"`
-	UTS      namespace `json:"utsns"`
-	UserNS   namespace `json:"userns"`
-	CgroupNS namespace `json:"cgroupns"`
+	workload
+	namespaces
 
 	Privileged   bool                  `json:"privileged"` // which containers.conf can say of all
 	CapDrop      []string              `json:"cap_drop"`
@@ -60,6 +36,38 @@ type spec struct {
 	Devices      []specs.LinuxDevice   `json:"devices,omitempty"`
 	Resources    *specs.LinuxResources `json:"resource_limits,omitempty"`
 	Rlimits      []specs.POSIXRlimit   `json:"r_limits"`
+}
+
+// workload is what runs in a container, and how.
+type workload struct {
+	Name        string            `json:"name,omitempty"`
+	Image       string            `json:"image"`
+	Entrypoint  []string          `json:"entrypoint"`
+	Command     []string          `json:"command"`
+	WorkDir     string            `json:"work_dir"`
+	User        string            `json:"user,omitempty"`
+	Hostname    string            `json:"hostname,omitempty"`
+	Env         map[string]string `json:"env"`
+	UnsetEnvAll bool              `json:"unsetenvall"` // the image's
+	Labels      map[string]string `json:"labels,omitempty"`
+	Stdin       bool              `json:"stdin"`
+	Remove      bool              `json:"remove"`
+	Restart     string            `json:"restart_policy"`
+	StopTimeout int               `json:"stop_timeout"`
+	Systemd     string            `json:"systemd"`
+	SdNotify    string            `json:"sdnotifyMode"`
+	Runtime     string            `json:"oci_runtime,omitempty"`
+	Log         map[string]string `json:"log_configuration"`
+	Health      map[string]any    `json:"healthconfig"`
+}
+
+type namespaces struct {
+	Net      namespace `json:"netns"`
+	PID      namespace `json:"pidns"`
+	IPC      namespace `json:"ipcns"`
+	UTS      namespace `json:"utsns"`
+	UserNS   namespace `json:"userns"`
+	CgroupNS namespace `json:"cgroupns"`
 }
 
 type namespace struct {
@@ -93,13 +101,15 @@ func specFor(c container.Container, f facts) (spec, error) {
 	}
 	private := namespace{Mode: "private"}
 	s := spec{
-		Name: c.Name, Image: c.Image, Entrypoint: c.Args[:1], Command: c.Args[1:], WorkDir: "/",
-		User: c.User, Hostname: c.Hostname, Env: newEnviron(c.Env), UnsetEnvAll: true, Labels: c.Labels,
-		Stdin: c.Stdin, Remove: true, Restart: "no", Systemd: "false", SdNotify: "ignore", Runtime: f.runtime,
-		Log:    map[string]string{"driver": "none"},
-		Health: map[string]any{"Test": []string{"NONE"}},
-		Net:    namespace{Mode: "none"}, PID: private, IPC: private, UTS: private, CgroupNS: private, UserNS: namespace{Mode: "host"},
-		CapDrop: []string{"ALL"}, NoNewPrivs: true, ReadOnly: true, ImageVolumes: "ignore",
+		workload: workload{
+			Name: c.Name, Image: c.Image, Entrypoint: c.Args[:1], Command: c.Args[1:], WorkDir: "/",
+			User: c.User, Hostname: c.Hostname, Env: newEnviron(c.Env), UnsetEnvAll: true, Labels: c.Labels,
+			Stdin: c.Stdin, Remove: true, Restart: "no", Systemd: "false", SdNotify: "ignore", Runtime: f.runtime,
+			Log:    map[string]string{"driver": "none"},
+			Health: map[string]any{"Test": []string{"NONE"}},
+		},
+		namespaces: namespaces{Net: namespace{Mode: "none"}, PID: private, IPC: private, UTS: private, CgroupNS: private, UserNS: namespace{Mode: "host"}},
+		CapDrop:    []string{"ALL"}, NoNewPrivs: true, ReadOnly: true, ImageVolumes: "ignore",
 		ImageResolv: true, ImageHosts: true,
 		Mask: c.Masked, Sysctl: c.Sysctls, ShmSize: c.Shm, Resources: f.resources(c.Resources), Rlimits: rlimits(c.Files),
 	}

@@ -31,6 +31,21 @@ type Config struct {
 	Limits Limits `key:"limits"` // for runs that name none
 	Caps   Limits `key:"caps"`   // maxima that a run may ask for
 
+	Sections
+
+	// Profiles are the layers that a sandbox must have, by the name that --profile takes. They
+	// include the built-in ones.
+	Profiles map[string]Profile
+
+	Data map[string]string // directories that runs and sessions may ask for, by name; absolute
+
+	Runtimes map[string]Runtime // the operator's own languages, by the name that --language takes
+
+	origins map[string]string // sources of the values that are not defaults, by key: see Setting.From
+}
+
+// Sections are the settings of the parts of the product, in the order in which they are shown.
+type Sections struct {
 	Audit      Audit      `key:"audit"`
 	Redact     Redact     `key:"redact"`
 	Events     Events     `key:"events"`
@@ -48,16 +63,6 @@ type Config struct {
 	Images     Images     `key:"images"`
 	Containers Containers `key:"containers"`
 	Kubernetes Kubernetes `key:"kubernetes"`
-
-	// Profiles are the layers that a sandbox must have, by the name that --profile takes. They
-	// include the built-in ones.
-	Profiles map[string]Profile
-
-	Data map[string]string // directories that runs and sessions may ask for, by name; absolute
-
-	Runtimes map[string]Runtime // the operator's own languages, by the name that --language takes
-
-	origins map[string]string // sources of the values that are not defaults, by key: see Setting.From
 }
 
 // Audit configures the content and the retention of the audit log, which can't be switched off.

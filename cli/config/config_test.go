@@ -37,18 +37,20 @@ func TestDefaults(t *testing.T) {
 	}
 	cores := runtime.GOMAXPROCS(0)
 	want := Config{
-		Backend: "process", MaxConcurrent: max(cores, 4), MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"}, Redact: Redact{"warn"}, Events: Events{WebhookKinds: []string{"*"}},
+		Backend: "process", MaxConcurrent: max(cores, 4), MaxQueue: 256, Network: "deny", Vault: []string{"environment", "sealed"},
 		StateDir: "/home/x/.local/state/sandboxmcp", SQLitePath: "/home/x/.local/state/sandboxmcp/sandboxmcp.db", Profile: "hardened",
-		Limits:    Limits{512, 60, 1, 256, 1 << 20, 512},
-		Caps:      Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
-		Egress:    Egress{Resolver: "system"},
-		Artifacts: Artifacts{1000, true},
-		Sessions:  Sessions{64, 1024, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048}, Approvals: Approvals{600, "user"}, Validate: Validate{Reject: "never"}, Web: Web{Allow: []string{"*"}}, Keep: Keep{1024, 24}, Pool: true,
-		Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
-		Containers: Containers{Pull: "missing"},
-		Kubernetes: Kubernetes{Overcommit: 1},
-		Host:       Host{TimeoutSeconds: 60},
-		HTTP:       HTTP{Page: true, OAuth: OAuth{Namespaces: "namespaces"}},
+		Limits: Limits{512, 60, 1, 256, 1 << 20, 512},
+		Caps:   Limits{8192, 3600, float64(cores), 4096, 64 << 20, 8192},
+		Sections: Sections{
+			Redact: Redact{"warn"}, Events: Events{WebhookKinds: []string{"*"}}, Egress: Egress{Resolver: "system"},
+			Artifacts: Artifacts{1000, true},
+			Sessions:  Sessions{64, 1024, 30 * 60, 24 * 60 * 60}, Packages: Packages{MaxMB: 2048}, Approvals: Approvals{600, "user"}, Validate: Validate{Reject: "never"}, Web: Web{Allow: []string{"*"}}, Keep: Keep{1024, 24}, Pool: true,
+			Images:     Images{"docker.io/library/python:3.12-slim", "docker.io/library/node:22-slim", "docker.io/library/debian:stable-slim", "docker.io/rocker/r-ver:4"},
+			Containers: Containers{Pull: "missing"},
+			Kubernetes: Kubernetes{Overcommit: 1},
+			Host:       Host{TimeoutSeconds: 60},
+			HTTP:       HTTP{Page: true, OAuth: OAuth{Namespaces: "namespaces"}},
+		},
 		Profiles: map[string]Profile{
 			"hardened": {[]string{"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time", "landlock", "seccomp", "caps", "nnp"}, "hardened"},
 			"landlock": {[]string{"landlock", "seccomp", "caps", "nnp"}, "landlock"},
@@ -150,19 +152,23 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"}, Audit: Audit{on{}, []string{"code", "output"}, 22, 23, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
-		Events:   Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}},
+		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"},
+		Sections: Sections{
+			Audit: Audit{on{}, []string{"code", "output"}, 22, 23, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
+			Events:    Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}},
+			Artifacts: Artifacts{5, false},
+			Sessions:  Sessions{8, 9, 10, 11}, Packages: Packages{true, 12, true}, Approvals: Approvals{30, "root"}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome"}, Keep: Keep{13, 14},
+			Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}},
+			Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, []int{3000, 8080}, "10.0.0.2:53"},
+			HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, "box.example.com:8443", false, []string{"10.0.0.2", "unix"}, []string{"https://app.example.com"}, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", []string{"*"}}},
+				OAuth{"https://login.example.com", "https://sandbox.example.com/mcp", "api://sandbox", "https://login.example.com/keys", "teams", "everything", []string{"mcp"}, "admin"}, map[string]Template{"data": {"podman", "landlock"}}},
+			Images:     Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
+			Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", GPUs: []string{"0", "1"}},
+			Kubernetes: Kubernetes{"/etc/cluster", "prod", "agents", "registry.example.com/sandboxmcp:1", "gvisor", []string{"pool=sandboxes"}, "low", "nobody", 33},
+		},
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine", Skills: "/srv/skills", GitAuthor: "Ada Lovelace <ada@example.com>",
-		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70}, Artifacts: Artifacts{5, false},
-		Sessions: Sessions{8, 9, 10, 11}, Packages: Packages{true, 12, true}, Approvals: Approvals{30, "root"}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome"}, Keep: Keep{13, 14},
-		Host:   Host{true, []string{"@safe", "docker restart *"}, []string{"git push **"}, 25, []string{"TZ"}, []string{"/srv"}, []string{"/srv/out"}},
-		Egress: Egress{[]string{"example.com", "*.example.org:8443"}, []string{"*"}, []string{"10.0.0.0/8"}, []int{3000, 8080}, "10.0.0.2:53"},
-		HTTP: HTTP{"unix:/run/http.sock", "web", "/etc/cert.pem", "/etc/key.pem", []string{"sandbox.example.com", "::1"}, "box.example.com:8443", false, []string{"10.0.0.2", "unix"}, []string{"https://app.example.com"}, "/etc/clients.pem", map[string]Certificate{"dns:ci.example.com": {"agent", []string{"ci"}}, "cn:Ada Lovelace": {"person", []string{"*"}}},
-			OAuth{"https://login.example.com", "https://sandbox.example.com/mcp", "api://sandbox", "https://login.example.com/keys", "teams", "everything", []string{"mcp"}, "admin"}, map[string]Template{"data": {"podman", "landlock"}}},
-		Images:     Images{"localhost/sandboxmcp/python", "node@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "registry.example.com:443/a/b:c", "r-base"},
-		Containers: Containers{Pull: "never", Podman: "ssh://me@host:22/run/podman.sock", Docker: "unix:///run/docker.sock", Binary: "/opt/sandboxmcp", GPUs: []string{"0", "1"}},
-		Kubernetes: Kubernetes{"/etc/cluster", "prod", "agents", "registry.example.com/sandboxmcp:1", "gvisor", []string{"pool=sandboxes"}, "low", "nobody", 33},
-		Profiles:   builtin(),
+		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70},
+		Profiles: builtin(),
 	}
 	want.Profiles["mine"] = Profile{[]string{"landlock", "cgroup"}, "landlock"}
 	want.Profiles["all-but-names"] = Profile{containment(), "hardened"}

@@ -67,6 +67,9 @@ func fieldsOf(all []setting, prefix string, of reflect.Value, initial bool) []se
 	for i := range of.NumField() {
 		tag, field := of.Type().Field(i).Tag, of.Field(i)
 		key, is := tag.Lookup("key")
+		if of.Type().Field(i).Anonymous {
+			all = fieldsOf(all, prefix, field, initial)
+		}
 		if !is {
 			continue
 		}

@@ -90,7 +90,7 @@ type week struct {
 
 func newWeek(t *testing.T) *week {
 	dir := t.TempDir()
-	w := &week{cfg: config.Config{StateDir: dir, SQLitePath: filepath.Join(dir, "sandboxmcp.db"), Audit: config.Audit{RotateDays: 1, KeepDays: 3}}}
+	w := &week{cfg: config.Config{StateDir: dir, SQLitePath: filepath.Join(dir, "sandboxmcp.db"), Sections: config.Sections{Audit: config.Audit{RotateDays: 1, KeepDays: 3}}}}
 	var err error
 	if w.keys, err = Keys(w.cfg); err != nil {
 		t.Fatal(err)

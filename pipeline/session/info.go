@@ -22,22 +22,27 @@ type Info struct {
 	Lifetime  float64   `json:"lifetime_seconds"` // after which it is closed in any case
 	Cells     int       `json:"cells"`            // that were run
 	Restarts  []Restart `json:"restarts,omitempty"`
-	Ended     string    `json:"ended,omitempty"`          // why it is dead: "closed", "idle", "lifetime", "paused", "failed", "server"
-	By        string    `json:"ended_by,omitempty"`       // the way in which somebody closed it, such as "command line"
-	User      string    `json:"ended_user,omitempty"`     // and who that was
-	Identity  string    `json:"ended_identity,omitempty"` // or who that was over HTTP
-	Owner     string    `json:"owner,omitempty"`          // who made it, over HTTP
-	Late      string    `json:"late,omitempty"`           // of one that was just ended: the audit log can't be written, and has this later
-	Pause     bool      `json:"pause,omitempty"`          // its files are kept when its lifetime is up
-	Bare      bool      `json:"bare,omitempty"`           // it has no first interpreter
-	Home      string    `json:"home,omitempty"`           // its home directory, where that is not the workspace
-	Limits    Limits    `json:"limits"`
-	Layers    []string  `json:"layers"` // that hold it
+	Closing
+	Owner  string   `json:"owner,omitempty"` // who made it, over HTTP
+	Late   string   `json:"late,omitempty"`  // of one that was just ended: the audit log can't be written, and has this later
+	Pause  bool     `json:"pause,omitempty"` // its files are kept when its lifetime is up
+	Bare   bool     `json:"bare,omitempty"`  // it has no first interpreter
+	Home   string   `json:"home,omitempty"`  // its home directory, where that is not the workspace
+	Limits Limits   `json:"limits"`
+	Layers []string `json:"layers"` // that hold it
 
 	Template string            `json:"template,omitempty"` // what its client has called for
 	Metadata map[string]string `json:"metadata,omitempty"` // what its client calls it
 	Allow    []string          `json:"allow,omitempty"`    // names that it may reach, if it was given some
 	Tools    []string          `json:"tools,omitempty"`    // functions of its client that its code can call
+}
+
+// Closing is how a session ended.
+type Closing struct {
+	Ended    string `json:"ended,omitempty"`          // why it is dead: "closed", "idle", "lifetime", "paused", "failed", "server"
+	By       string `json:"ended_by,omitempty"`       // the way in which somebody closed it, such as "command line"
+	User     string `json:"ended_user,omitempty"`     // and who that was
+	Identity string `json:"ended_identity,omitempty"` // or who that was over HTTP
 }
 
 // Restart is a moment at which a session's interpreter was lost and a new one started.
