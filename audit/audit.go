@@ -37,6 +37,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"os"
 	"path/filepath"
 	"sync"
@@ -108,7 +109,7 @@ func Open(ctx context.Context, path string) (*Log, error) {
 // the log open, the log is read without one, and nobody else can open it until Close.
 func OpenToRead(ctx context.Context, path string) (*Log, error) {
 	l, err := Open(ctx, path)
-	if IsFull(err) && aloneVFS != "" {
+	if IsFull(err) && statefile.AloneVFS != "" {
 		return openAs(ctx, path, &Log{wait: lockWait, alone: true})
 	}
 	return l, err
@@ -119,7 +120,7 @@ func open(ctx context.Context, path string, wait time.Duration, s *Signing) (*Lo
 }
 
 func openAs(ctx context.Context, path string, l *Log) (*Log, error) {
-	l.now, l.sync, l.files = time.Now, syncData, map[int]*logFile{}
+	l.now, l.sync, l.files = time.Now, statefile.SyncData, map[int]*logFile{}
 	s := l.signing
 	var err error
 	if l.path, err = filepath.Abs(path); err == nil {

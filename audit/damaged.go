@@ -23,7 +23,7 @@ func OpenDamaged(ctx context.Context, paths ...string) (*Log, error) {
 func (l *logFile) address() string {
 	address := statefile.Database(l.path, l.wait)
 	if l.alone {
-		address += "&vfs=" + aloneVFS
+		address += "&vfs=" + statefile.AloneVFS
 	}
 	if l.damaged {
 		address = strings.Replace(address, "mode=rw", "mode=ro", 1) + "&_pragma=writable_schema(1)"

@@ -226,14 +226,14 @@ func (l *Log) advance(ctx context.Context, f *logFile) (*logFile, error) {
 // fold puts the rows of a closed file's -wal file into it, so that it is one file, which can be moved; where the disk has room for that.
 func (l *logFile) fold(ctx context.Context) {
 	wal, err := os.Stat(l.path + "-wal")
-	if err == nil && free(filepath.Dir(l.path)) > wal.Size()+2*reserveSize {
+	if err == nil && statefile.Free(filepath.Dir(l.path)) > wal.Size()+2*reserveSize {
 		_, _ = l.db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 }
 
 // keepWAL has no commit put rows of the -wal file into the file: on a full disk that takes the space of what is to free some.
 func (l *logFile) keepWAL(ctx context.Context) error {
-	if free(filepath.Dir(l.path)) > 2*reserveSize+walSize {
+	if statefile.Free(filepath.Dir(l.path)) > 2*reserveSize+walSize {
 		return nil
 	}
 	l.writeMu.Lock()
@@ -355,7 +355,7 @@ func (l *Log) reservePath() string { return l.path + "-reserve" }
 // withReserve does what frees space in the end, on a full disk with the space of the reserve.
 func (l *Log) withReserve(do func() error) error {
 	spare := int64(reserveSize)
-	if room := free(filepath.Dir(l.path)); room >= 0 && room < reserveSize && os.Remove(l.reservePath()) == nil {
+	if room := statefile.Free(filepath.Dir(l.path)); room >= 0 && room < reserveSize && os.Remove(l.reservePath()) == nil {
 		spare = 64 << 10 // what freed no space leaves the rest of the reserve to what does
 	}
 	err := do()
@@ -365,7 +365,7 @@ func (l *Log) withReserve(do func() error) error {
 
 // makeReserve takes the space of the reserve, or as much as leaves a spare one.
 func (l *Log) makeReserve(spare int64) {
-	size := min(reserveSize, free(filepath.Dir(l.path))-spare)
+	size := min(reserveSize, statefile.Free(filepath.Dir(l.path))-spare)
 	if _, err := os.Lstat(l.reservePath()); err == nil || size < 128<<10 {
 		return
 	}

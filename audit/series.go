@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -16,7 +17,7 @@ func OpenFiles(ctx context.Context, paths ...string) (*Log, error) {
 }
 
 func openFiles(ctx context.Context, damaged bool, paths []string) (*Log, error) {
-	l := &Log{wait: lockWait, now: time.Now, sync: syncData}
+	l := &Log{wait: lockWait, now: time.Now, sync: statefile.SyncData}
 	for i, path := range paths {
 		path, err := filepath.Abs(path)
 		if l.path == "" {
@@ -199,7 +200,7 @@ func forget(path string, sync func(*os.File) error) error {
 	if err := sync(f); err != nil {
 		return err
 	}
-	return dropCache(f)
+	return statefile.DropCache(f)
 }
 
 // verifyTail checks the rows after the newest checkpoint, and that the last one that was acknowledged is there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -42,7 +43,7 @@ func (l *Log) Writable() error {
 }
 
 func (l *logFile) writable() error {
-	room := free(filepath.Dir(l.path))
+	room := statefile.Free(filepath.Dir(l.path))
 	short, failed := room >= 0 && room < scarce, l.condition.refused.Load() != nil
 	if !short && !failed {
 		return nil

@@ -1,4 +1,4 @@
-package audit
+package statefile
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncData puts the data of f on the disk, with the metadata needed to read them. It does not wait for the times of the
+// SyncData puts the data of f on the disk, with the metadata needed to read them. It does not wait for the times of the
 // file.
-func syncData(f *os.File) error {
+func SyncData(f *os.File) error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))
 		if !errors.Is(err, unix.EINTR) {

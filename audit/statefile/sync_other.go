@@ -1,0 +1,7 @@
+//go:build !linux
+
+package statefile
+
+import "os"
+
+func SyncData(f *os.File) error { return f.Sync() }
