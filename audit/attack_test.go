@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -397,7 +398,7 @@ func facts(t testing.TB, path string) (all []string) {
 		rows.Close()
 	}
 	var seq int64
-	for err := range each(t.Context(), l.active.Load().db, []any{&seq}, "SELECT seq FROM audit WHERE receipt IS NOT NULL") {
+	for err := range sqlrows.Each(t.Context(), l.active.Load().db, []any{&seq}, "SELECT seq FROM audit WHERE receipt IS NOT NULL") {
 		if err != nil {
 			t.Fatal(err)
 		}

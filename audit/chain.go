@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -49,7 +50,7 @@ func (v *verification) trace(ctx context.Context, r Row, before chain, bad *Bad)
 		return nil
 	}
 	part, _ := hex.DecodeString(r.Prev) // hex because scan made it
-	seq, err := one[int64](ctx, v.l.db, fmt.Sprintf("SELECT seq FROM audit WHERE substr(hash, 1, %d) = ? LIMIT 1", linkSize), part)
+	seq, err := sqlrows.One[int64](ctx, v.l.db, fmt.Sprintf("SELECT seq FROM audit WHERE substr(hash, 1, %d) = ? LIMIT 1", linkSize), part)
 	switch {
 	case err == nil:
 		*bad = Bad{r.Seq, fmt.Sprintf("was moved here: it follows on what is now row %d", seq)}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // compareExternal compares the tree with the checkpoints from outside of the database that cover no more rows, of which
@@ -51,7 +52,7 @@ func (v *verification) compareNode(ctx context.Context, n node) (*Bad, error) {
 	if (n.position+1)<<n.level > v.newest {
 		return nil, nil // no checkpoint has covered it
 	}
-	stored, err := one[[]byte](ctx, v.l.db, selectNode, n.level, n.position)
+	stored, err := sqlrows.One[[]byte](ctx, v.l.db, selectNode, n.level, n.position)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return &Bad{0, fmt.Sprintf("the stored tree has lost its hash over rows %d to %d", n.position<<n.level+1, (n.position+1)<<n.level)}, nil

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"time"
 )
 
@@ -54,7 +55,7 @@ func (s *signer) adopt(l *logFile) {
 	if err := s.connect(ctx, l); err != nil {
 		return
 	}
-	left, err := one[bool](ctx, s.conn, `SELECT coalesce((SELECT max(size) FROM checkpoints), 0) < (SELECT coalesce(max(seq), 0) FROM audit)
+	left, err := sqlrows.One[bool](ctx, s.conn, `SELECT coalesce((SELECT max(size) FROM checkpoints), 0) < (SELECT coalesce(max(seq), 0) FROM audit)
 		AND (EXISTS (SELECT 1 FROM checkpoints) OR NOT EXISTS (SELECT 1 FROM audit WHERE kind <> 'key.created'))`)
 	if err == nil && left {
 		s.none = true

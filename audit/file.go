@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -87,7 +88,7 @@ func (l *logFile) connect(ctx context.Context) (err error) {
 	}
 	err = l.check(ctx)
 	if l.first = 1; err == nil && l.number > 1 {
-		l.first, err = one[int64](ctx, l.db, "SELECT coalesce(min(seq), 1) FROM audit")
+		l.first, err = sqlrows.One[int64](ctx, l.db, "SELECT coalesce(min(seq), 1) FROM audit")
 		if l.damaged && unreadable(err) {
 			l.first, err = 1, nil
 		}
@@ -100,14 +101,14 @@ func (l *logFile) connect(ctx context.Context) (err error) {
 
 // check refuses a database that this program cannot continue.
 func (l *logFile) check(ctx context.Context) error {
-	id, err := one[int64](ctx, l.db, "PRAGMA application_id")
+	id, err := sqlrows.One[int64](ctx, l.db, "PRAGMA application_id")
 	if err != nil {
 		return err
 	}
 	if id != schemaID {
 		return errForeign
 	}
-	version, err := one[int64](ctx, l.db, "PRAGMA user_version")
+	version, err := sqlrows.One[int64](ctx, l.db, "PRAGMA user_version")
 	if err == nil && version != schemaVersion {
 		err = otherVersion(version)
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"slices"
 	"strconv"
 )
@@ -34,7 +35,7 @@ func (l *Log) rowOf(ctx context.Context, run string) (stored, error) {
 		return stored{}, err
 	}
 	for _, f := range slices.Backward(files) {
-		seq, err := one[int64](ctx, f.db, "SELECT seq FROM audit WHERE run = ? AND run <> '' ORDER BY receipt IS NULL, seq DESC LIMIT 1", run)
+		seq, err := sqlrows.One[int64](ctx, f.db, "SELECT seq FROM audit WHERE run = ? AND run <> '' ORDER BY receipt IS NULL, seq DESC LIMIT 1", run)
 		if err == nil {
 			return f.row(ctx, seq)
 		} else if !errors.Is(err, sql.ErrNoRows) {

@@ -3,12 +3,13 @@ package audit
 import (
 	"context"
 	"database/sql"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"maps"
 	"slices"
 )
 
 // inspect compares the tables, indexes and triggers with those of a new log.
-func inspect(ctx context.Context, q querier) (*Bad, error) {
+func inspect(ctx context.Context, q sqlrows.Querier) (*Bad, error) {
 	want, err := pristine(ctx)
 	if err != nil {
 		return nil, err
@@ -32,8 +33,8 @@ func inspect(ctx context.Context, q querier) (*Bad, error) {
 }
 
 // integrity lets SQLite check the file: that no index hides rows, among much else.
-func integrity(ctx context.Context, q querier) (*Bad, error) {
-	found, err := one[string](ctx, q, "PRAGMA integrity_check(1)")
+func integrity(ctx context.Context, q sqlrows.Querier) (*Bad, error) {
+	found, err := sqlrows.One[string](ctx, q, "PRAGMA integrity_check(1)")
 	if err != nil || found == "ok" {
 		return nil, err
 	}
@@ -61,10 +62,10 @@ var analysed = map[string]string{
 }
 
 // objects returns the definitions of all that the database consists of, but for what ANALYZE leaves.
-func objects(ctx context.Context, q querier) (map[string]string, error) {
+func objects(ctx context.Context, q sqlrows.Querier) (map[string]string, error) {
 	m := map[string]string{}
 	var name, sql string
-	for err := range each(ctx, q, []any{&name, &sql}, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema") {
+	for err := range sqlrows.Each(ctx, q, []any{&name, &sql}, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema") {
 		if err != nil {
 			return nil, err
 		}

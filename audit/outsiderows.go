@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"time"
 )
 
@@ -77,7 +78,7 @@ func (v *verification) late(ctx context.Context) error {
 
 // orphanRows finds checkpoints of rows that do not exist.
 func (v *verification) orphanRows(ctx context.Context) (*Bad, error) {
-	orphan, err := one[int64](ctx, v.l.db, "SELECT size FROM checkpoints WHERE size < 1 LIMIT 1")
+	orphan, err := sqlrows.One[int64](ctx, v.l.db, "SELECT size FROM checkpoints WHERE size < 1 LIMIT 1")
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	} else if err != nil {
@@ -104,7 +105,7 @@ func (v *verification) orphanNodes(ctx context.Context) (*Bad, error) {
 		return &Bad{0, fmt.Sprintf("the stored tree has %d hashes instead of %d", stored+beyond, want)}, nil
 	}
 	var n node
-	for err := range each(ctx, v.l.db, []any{&n.level, &n.position}, "SELECT level, position FROM tree WHERE level < ? AND (position + 1) << level > ?", storedLevel, before) {
+	for err := range sqlrows.Each(ctx, v.l.db, []any{&n.level, &n.position}, "SELECT level, position FROM tree WHERE level < ? AND (position + 1) << level > ?", storedLevel, before) {
 		if err != nil {
 			return nil, err
 		}

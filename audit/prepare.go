@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -121,7 +122,7 @@ func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
 	if v.head, err = lastSeq(ctx, tx); err != nil {
 		return err
 	}
-	v.newest, err = one[int64](ctx, tx, "SELECT coalesce(max(size), 0) FROM checkpoints")
+	v.newest, err = sqlrows.One[int64](ctx, tx, "SELECT coalesce(max(size), 0) FROM checkpoints")
 	return err
 }
 

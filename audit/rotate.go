@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
@@ -162,7 +163,7 @@ func (l *Log) Oldest(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, l.readError(err)
 	}
-	nanos, err := one[int64](ctx, f.db, "SELECT time FROM audit ORDER BY seq LIMIT 1")
+	nanos, err := sqlrows.One[int64](ctx, f.db, "SELECT time FROM audit ORDER BY seq LIMIT 1")
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, nil
 	}

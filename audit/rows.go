@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"iter"
 	"math"
 	"slices"
@@ -135,7 +136,7 @@ func (l *logFile) oldestOf(ctx context.Context, f Filter) (from int64, n int, er
 	var packed sql.RawBytes
 	var buf []byte
 	from = f.After + 1
-	for err := range each(ctx, l.db, []any{&seq, &packed}, query+" ORDER BY seq DESC", args...) {
+	for err := range sqlrows.Each(ctx, l.db, []any{&seq, &packed}, query+" ORDER BY seq DESC", args...) {
 		if err != nil {
 			return 0, 0, err
 		}

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"time"
 )
 
@@ -183,7 +184,7 @@ func (s *signer) inTime(ctx context.Context, c checkpoint) bool {
 	if c.until.IsZero() {
 		return true
 	}
-	nanos, err := one[int64](ctx, s.conn, "SELECT time FROM audit WHERE seq = ?", c.size)
+	nanos, err := sqlrows.One[int64](ctx, s.conn, "SELECT time FROM audit WHERE seq = ?", c.size)
 	return err == nil && c.covers(time.Unix(0, nanos)) == nil
 }
 
@@ -206,7 +207,7 @@ func (s *signer) store(ctx context.Context, l *logFile, c checkpoint, note []byt
 	if err := s.begin(l); err != nil {
 		return err
 	}
-	signed, err := one[int64](ctx, s.conn, "SELECT coalesce(max(size), 0) FROM checkpoints")
+	signed, err := sqlrows.One[int64](ctx, s.conn, "SELECT coalesce(max(size), 0) FROM checkpoints")
 	if err == nil {
 		err = putNodes(ctx, s.conn, s.nodes)
 	}
@@ -240,20 +241,20 @@ func putCheckpoint(ctx context.Context, conn *sql.Conn, size int64, note []byte)
 	return err
 }
 
-func lastSeq(ctx context.Context, q querier) (seq int64, err error) {
-	return one[int64](ctx, q, "SELECT coalesce(max(seq), 0) FROM audit")
+func lastSeq(ctx context.Context, q sqlrows.Querier) (seq int64, err error) {
+	return sqlrows.One[int64](ctx, q, "SELECT coalesce(max(seq), 0) FROM audit")
 }
 
 // readOrigin names the log by its first row or, where that is gone, as its checkpoints do.
-func readOrigin(ctx context.Context, q querier) (string, error) {
-	first, err := one[[]byte](ctx, q, "SELECT hash FROM audit WHERE seq = 1")
+func readOrigin(ctx context.Context, q sqlrows.Querier) (string, error) {
+	first, err := sqlrows.One[[]byte](ctx, q, "SELECT hash FROM audit WHERE seq = 1")
 	switch {
 	case err == nil && len(first) == hashSize:
 		return originOf(first), nil
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return "", err
 	}
-	note, err := one[[]byte](ctx, q, "SELECT note FROM checkpoints WHERE size > 0 ORDER BY size LIMIT 1")
+	note, err := sqlrows.One[[]byte](ctx, q, "SELECT note FROM checkpoints WHERE size > 0 ORDER BY size LIMIT 1")
 	if errors.Is(err, sql.ErrNoRows) {
 		err = errors.New("row 1 is missing: see sandboxmcp audit verify")
 	}
@@ -265,7 +266,7 @@ func readOrigin(ctx context.Context, q querier) (string, error) {
 }
 
 // newestCheckpoint reads the newest checkpoint without checking who signed it; note is nil if there is none.
-func newestCheckpoint(ctx context.Context, q querier) (c checkpoint, note []byte, err error) {
+func newestCheckpoint(ctx context.Context, q sqlrows.Querier) (c checkpoint, note []byte, err error) {
 	var size int64
 	err = q.QueryRowContext(ctx, "SELECT size, note FROM checkpoints ORDER BY size DESC LIMIT 1").Scan(&size, &note)
 	if errors.Is(err, sql.ErrNoRows) {

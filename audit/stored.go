@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"time"
 )
 
@@ -97,7 +98,7 @@ func (l *logFile) packing(ctx context.Context) (*packing, error) {
 	if p := l.packed.Load(); p != nil {
 		return p, nil
 	}
-	text, err := one[[]byte](ctx, l.db, fmt.Sprintf("SELECT substr(text, 1, %d) FROM dictionary", maxDictionary+1))
+	text, err := sqlrows.One[[]byte](ctx, l.db, fmt.Sprintf("SELECT substr(text, 1, %d) FROM dictionary", maxDictionary+1))
 	if errors.Is(err, sql.ErrNoRows) || err == nil && (len(text) == 0 || len(text) > maxDictionary) {
 		err = errDictionary
 	}

@@ -5,10 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"iter"
 	"math/bits"
 	"slices"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -83,43 +83,11 @@ func storedNodes(size int64) (n int64) {
 	return n
 }
 
-// querier is a database, a connection or a transaction to read from.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// one returns the only column of a query's first row, or sql.ErrNoRows.
-func one[T any](ctx context.Context, q querier, query string, args ...any) (v T, err error) {
-	err = q.QueryRowContext(ctx, query, args...).Scan(&v)
-	return v, err
-}
-
-// each scans the rows of a query into dest one by one. It yields nil for each row, and an error if they end early.
-func each(ctx context.Context, q querier, dest []any, query string, args ...any) iter.Seq[error] {
-	return func(yield func(error) bool) {
-		rows, err := q.QueryContext(ctx, query, args...)
-		if err != nil {
-			yield(err)
-			return
-		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := rows.Scan(dest...); !yield(err) || err != nil {
-				return
-			}
-		}
-		if err := rows.Err(); err != nil {
-			yield(err)
-		}
-	}
-}
-
 // nodes reads the tree of a log from its stored nodes, and from the rows below those.
 type nodes struct {
-	ctx   context.Context // of one call: nodes lives no longer
-	q     querier         // of the newest file
-	older []querier       // of those before it that are here, in order
+	ctx   context.Context   // of one call: nodes lives no longer
+	q     sqlrows.Querier   // of the newest file
+	older []sqlrows.Querier // of those before it that are here, in order
 }
 
 var errAbsent = errors.New("is not in the database")
@@ -130,7 +98,7 @@ const selectNode = "SELECT hash FROM tree WHERE level = ? AND position = ?"
 func (n nodes) get(level int, position int64) (tlog.Hash, error) {
 	all := append(slices.Clip(n.older), n.q)
 	for _, q := range slices.Backward(all) {
-		stored, err := one[[]byte](n.ctx, q, selectNode, level, position)
+		stored, err := sqlrows.One[[]byte](n.ctx, q, selectNode, level, position)
 		if err == nil {
 			return asHash(stored)
 		} else if !errors.Is(err, sql.ErrNoRows) {
@@ -189,18 +157,18 @@ func (n nodes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 }
 
 func asHash(b []byte) (h tlog.Hash, err error) {
-	if len(b) != hashSize {
+	if len(b) != len(h) {
 		return h, fmt.Errorf("a hash in the log has %d bytes", len(b))
 	}
 	return tlog.Hash(b), nil
 }
 
 // eachHash calls do for the hashes of rows first to last, as far as they are there without a gap.
-func eachHash(ctx context.Context, q querier, first, last int64, do func([]byte) error) error {
+func eachHash(ctx context.Context, q sqlrows.Querier, first, last int64, do func([]byte) error) error {
 	var seq int64
 	var hash sql.RawBytes
 	next := first
-	for err := range each(ctx, q, []any{&seq, &hash}, "SELECT seq, hash FROM audit WHERE seq BETWEEN ? AND ? ORDER BY seq", first, last) {
+	for err := range sqlrows.Each(ctx, q, []any{&seq, &hash}, "SELECT seq, hash FROM audit WHERE seq BETWEEN ? AND ? ORDER BY seq", first, last) {
 		if err != nil || seq != next {
 			return err
 		}

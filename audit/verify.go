@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -206,7 +207,7 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 	}
 	if v.proven.size > 0 {
 		r.Checkpoint = &CheckedPoint{Size: v.proven.size, Root: v.proven.root.String(), Signed: len(v.keys) > 0}
-		if nanos, err := one[int64](ctx, v.l.db, "SELECT time FROM audit WHERE seq = ?", v.proven.size); err == nil {
+		if nanos, err := sqlrows.One[int64](ctx, v.l.db, "SELECT time FROM audit WHERE seq = ?", v.proven.size); err == nil {
 			r.Checkpoint.Time = time.Unix(0, nanos).UTC()
 		}
 	}
@@ -218,7 +219,7 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 		r.Remarks = append(r.Remarks, "no row is signed: whoever can write the file could have written all of it anew")
 	}
 	if r.Unsigned = v.chain.next - 1 - v.proven.size; r.Unsigned > 0 {
-		if nanos, err := one[int64](ctx, v.l.db, "SELECT time FROM audit WHERE seq = ?", v.proven.size+1); err == nil {
+		if nanos, err := sqlrows.One[int64](ctx, v.l.db, "SELECT time FROM audit WHERE seq = ?", v.proven.size+1); err == nil {
 			r.UnsignedSince = time.Unix(0, nanos).UTC()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"math"
 	"time"
 )
@@ -143,7 +144,7 @@ func (l *logFile) blobs(ctx context.Context, query string, first, last int64) (m
 	m := map[int64][]byte{}
 	var number int64
 	var blob []byte
-	for err := range each(ctx, l.db, []any{&number, &blob}, query, first, last) {
+	for err := range sqlrows.Each(ctx, l.db, []any{&number, &blob}, query, first, last) {
 		if err != nil {
 			return nil, err
 		}
