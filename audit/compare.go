@@ -6,13 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // compareExternal compares the tree with the checkpoints from outside of the database that cover no more rows, of which
 // the last is r.
 func (v *verification) compareExternal(r place) *Bad {
-	for ; len(v.external) > 0 && v.external[0].size <= v.tree.size; v.external = v.external[1:] {
+	for ; len(v.external) > 0 && v.external[0].size <= v.tree.Size; v.external = v.external[1:] {
 		if bad := v.compare(v.external[0], r); bad != nil {
 			return bad
 		}
@@ -22,7 +23,7 @@ func (v *verification) compareExternal(r place) *Bad {
 
 // compare compares the tree with a checkpoint whose last row is r.
 func (v *verification) compare(p point, r place) *Bad {
-	if v.tree.size == p.size && v.tree.root() == p.root {
+	if v.tree.Size == p.size && v.tree.Root() == p.root {
 		if err := p.covers(r.time); err != nil { // that of a newer key may cover it, too
 			v.doubt(p.size, p.name, err)
 			return nil
@@ -48,16 +49,16 @@ func (v *verification) doubt(size int64, name string, why error) {
 	v.doubtful = &Bad{size, fmt.Sprintf("is not vouched for: %s does not count: %v", name, why)}
 }
 
-func (v *verification) compareNode(ctx context.Context, n node) (*Bad, error) {
-	if (n.position+1)<<n.level > v.newest {
+func (v *verification) compareNode(ctx context.Context, n merkle.Node) (*Bad, error) {
+	if (n.Position+1)<<n.Level > v.newest {
 		return nil, nil // no checkpoint has covered it
 	}
-	stored, err := sqlrows.One[[]byte](ctx, v.l.db, selectNode, n.level, n.position)
+	stored, err := sqlrows.One[[]byte](ctx, v.l.db, merkle.SelectNode, n.Level, n.Position)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return &Bad{0, fmt.Sprintf("the stored tree has lost its hash over rows %d to %d", n.position<<n.level+1, (n.position+1)<<n.level)}, nil
-	case err == nil && string(stored) != string(n.hash[:]):
-		return &Bad{0, fmt.Sprintf("the stored tree has another hash over rows %d to %d than the rows have", n.position<<n.level+1, (n.position+1)<<n.level)}, nil
+		return &Bad{0, fmt.Sprintf("the stored tree has lost its hash over rows %d to %d", n.Position<<n.Level+1, (n.Position+1)<<n.Level)}, nil
+	case err == nil && string(stored) != string(n.Hash[:]):
+		return &Bad{0, fmt.Sprintf("the stored tree has another hash over rows %d to %d than the rows have", n.Position<<n.Level+1, (n.Position+1)<<n.Level)}, nil
 	}
 	return nil, err
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
@@ -82,7 +83,7 @@ func (s *signer) checkLatest(ctx context.Context, l *logFile, origin string, hea
 	if err == nil && c.size >= l.first-1 { // one that is older is of a file before this one, and compared by Verify
 		err = s.sameRoot(ctx, c)
 	}
-	if errors.Is(err, errAbsent) { // of the log, and the file has nothing to do with it
+	if errors.Is(err, merkle.ErrAbsent) { // of the log, and the file has nothing to do with it
 		return fmt.Errorf("%w: see sandboxmcp audit verify", err)
 	}
 	if err != nil {
@@ -92,8 +93,8 @@ func (s *signer) checkLatest(ctx context.Context, l *logFile, origin string, hea
 }
 
 func (s *signer) sameRoot(ctx context.Context, c checkpoint) error {
-	t, err := nodes{ctx: ctx, q: s.conn}.tree(c.size)
-	if err == nil && t.root() != c.root {
+	t, err := merkle.Reader{Ctx: ctx, Newest: s.conn}.Tree(c.size)
+	if err == nil && t.Root() != c.root {
 		err = fmt.Errorf("the rows up to %d are not what it says", c.size)
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"time"
 )
@@ -97,19 +98,19 @@ func (v *verification) orphanNodes(ctx context.Context) (*Bad, error) {
 	before := v.l.first - 1 // rows in other files, of whose tree only the edge is here
 	err := v.l.db.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE (position + 1) << level <= ?),
 		count(*) FILTER (WHERE (position + 1) << level > (SELECT coalesce(max(size), 0) FROM checkpoints))
-		FROM tree WHERE level >= ? OR (position + 1) << level <= ?`, v.newest, storedLevel, before).Scan(&stored, &beyond)
+		FROM tree WHERE level >= ? OR (position + 1) << level <= ?`, v.newest, merkle.StoredLevel, before).Scan(&stored, &beyond)
 	if err != nil {
 		return nil, err
 	}
-	if want := storedNodes(v.newest) - storedNodes(before) + int64(len(edgeNodes(before))); stored != want || beyond > 0 {
+	if want := merkle.StoredNodes(v.newest) - merkle.StoredNodes(before) + int64(len(merkle.EdgeNodes(before))); stored != want || beyond > 0 {
 		return &Bad{0, fmt.Sprintf("the stored tree has %d hashes instead of %d", stored+beyond, want)}, nil
 	}
-	var n node
-	for err := range sqlrows.Each(ctx, v.l.db, []any{&n.level, &n.position}, "SELECT level, position FROM tree WHERE level < ? AND (position + 1) << level > ?", storedLevel, before) {
+	var n merkle.Node
+	for err := range sqlrows.Each(ctx, v.l.db, []any{&n.Level, &n.Position}, "SELECT level, position FROM tree WHERE level < ? AND (position + 1) << level > ?", merkle.StoredLevel, before) {
 		if err != nil {
 			return nil, err
 		}
-		return &Bad{0, fmt.Sprintf("the stored tree has a hash at level %d, position %d, where none belongs", n.level, n.position)}, nil
+		return &Bad{0, fmt.Sprintf("the stored tree has a hash at level %d, position %d, where none belongs", n.Level, n.Position)}, nil
 	}
 	return nil, nil
 }

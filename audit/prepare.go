@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"os"
 	"path/filepath"
@@ -71,12 +72,12 @@ func (v *verification) resume(ctx context.Context) (*Bad, error) {
 		return &Bad{v.l.first, "is the first of its file, and is not one that continues another: rows before it were removed"}, nil
 	}
 	c, err := v.ring.open([]byte(continued.Checkpoint))
-	var t tree
+	var t merkle.Tree
 	if err == nil {
-		t, err = nodes{ctx: ctx, q: v.l.db}.tree(size)
+		t, err = merkle.Reader{Ctx: ctx, Newest: v.l.db}.Tree(size)
 	}
 	switch {
-	case errors.Is(err, errAbsent), err == nil && (c.size != size || c.root != t.root() || continued.Root != c.root.String()):
+	case errors.Is(err, merkle.ErrAbsent), err == nil && (c.size != size || c.root != t.Root() || continued.Root != c.root.String()):
 		return &Bad{0, fmt.Sprintf("%s does not continue what the checkpoint in its first row, %d, covers", v.l.path, v.l.first)}, nil
 	case err != nil && !unreadable(err):
 		return &Bad{v.l.first, "has a checkpoint that was changed: " + err.Error()}, nil
@@ -84,7 +85,7 @@ func (v *verification) resume(ctx context.Context) (*Bad, error) {
 		return nil, err
 	}
 	switch here := v.chain.next == v.l.first; {
-	case here && v.tree.root() != t.root():
+	case here && v.tree.Root() != t.Root():
 		return &Bad{v.l.first, "does not continue the rows before it: its checkpoint was made over others"}, nil
 	case here:
 		return nil, nil
@@ -100,7 +101,7 @@ func (v *verification) resume(ctx context.Context) (*Bad, error) {
 		v.remarks = append(v.remarks, v.external[0].name+" can't be compared: the rows at its end are not here")
 	}
 	for ; len(v.external) > 0 && v.external[0].size == size; v.external = v.external[1:] {
-		if v.external[0].root != t.root() {
+		if v.external[0].root != t.Root() {
 			return &Bad{v.l.first, fmt.Sprintf("does not continue the rows of %s", v.external[0].name)}, nil
 		}
 	}

@@ -18,8 +18,8 @@ func TestPrepared(t *testing.T) {
 			slow, s := openLog(t, path), &signer{Signing: signing(1000), due: true}
 			defer s.close()
 			fill(t, slow, 5)
-			if s.prime(slow.active.Load()); s.tree.size != 5 {
-				t.Fatalf("%d rows were prepared", s.tree.size)
+			if s.prime(slow.active.Load()); s.tree.Size != 5 {
+				t.Fatalf("%d rows were prepared", s.tree.Size)
 			}
 			fill(t, slow, 1)
 			quick := openSigned(t, path, signing(1000))

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -136,7 +137,7 @@ func (p proof) check(c checkpoint) (Proven, error) {
 	if p.row.Seq > c.size {
 		return Proven{}, fmt.Errorf("its checkpoint covers %d rows, and row %d is none of them", c.size, p.row.Seq)
 	}
-	if err := tlog.CheckRecord(p.hashes, c.size, c.root, p.row.Seq-1, leaf(hash[:])); err != nil {
+	if err := tlog.CheckRecord(p.hashes, c.size, c.root, p.row.Seq-1, merkle.Leaf(hash[:])); err != nil {
 		return Proven{}, fmt.Errorf("row %d in it is not the one that its checkpoint covers", p.row.Seq)
 	}
 	return Proven{p.row, c.origin, c.size, c.root.String()}, nil
@@ -210,15 +211,15 @@ func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (size int6
 	if err == nil && c.size > head {
 		return c.size, fmt.Errorf("it covers %d rows, and the log has %d: %w", c.size, head, ErrOlder)
 	}
-	var n nodes
+	var n merkle.Reader
 	if err == nil {
 		n, err = l.nodes(ctx, c.size)
 	}
-	var t tree
+	var t merkle.Tree
 	if err == nil {
-		t, err = n.tree(c.size)
+		t, err = n.Tree(c.size)
 	}
-	if err == nil && t.root() != c.root {
+	if err == nil && t.Root() != c.root {
 		return c.size, fmt.Errorf("the rows up to %d are not what it says: they were rewritten", c.size)
 	}
 	return c.size, l.readError(err)

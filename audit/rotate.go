@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
@@ -270,7 +271,7 @@ func (l *Log) createNext(ctx context.Context, f *logFile, path string) error {
 	if before.Seq != c.size || before.Kind != rotatedKind {
 		return fmt.Errorf("row %d of %s should be its last, of kind %s: see sandboxmcp audit verify", c.size, f.path, rotatedKind)
 	}
-	t, err := nodes{ctx: ctx, q: f.db}.tree(c.size)
+	t, err := merkle.Reader{Ctx: ctx, Newest: f.db}.Tree(c.size)
 	if err != nil {
 		return err
 	}
@@ -287,17 +288,17 @@ func (l *Log) createNext(ctx context.Context, f *logFile, path string) error {
 }
 
 // beginning returns the statements that insert what a file begins with.
-func beginning(first Row, t tree, note []byte) (string, error) {
+func beginning(first Row, t merkle.Tree, note []byte) (string, error) {
 	packed, _, err := newPacking(dictionary).pack(first.Data, nil)
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
-	for i, n := range edgeNodes(t.size) {
-		fmt.Fprintf(&b, "INSERT INTO tree (level, position, hash) VALUES (%d, %d, x'%x');\n", n.level, n.position, t.edge[i][:])
+	for i, n := range merkle.EdgeNodes(t.Size) {
+		fmt.Fprintf(&b, "INSERT INTO tree (level, position, hash) VALUES (%d, %d, x'%x');\n", n.Level, n.Position, t.Edge[i][:])
 	}
 	hash := sum(first)
-	fmt.Fprintf(&b, "INSERT INTO checkpoints (size, note) VALUES (%d, CAST(x'%x' AS TEXT));\n", t.size, note)
+	fmt.Fprintf(&b, "INSERT INTO checkpoints (size, note) VALUES (%d, CAST(x'%x' AS TEXT));\n", t.Size, note)
 	fmt.Fprintf(&b, "INSERT INTO audit (seq, time, kind, run, namespace, prev, hash, data) VALUES (%d, %d, '%s', '', '', x'%s', x'%s', x'%x');\n",
 		first.Seq, first.Time.UnixNano(), first.Kind, first.Prev, hex.EncodeToString(hash[:]), packed)
 	return b.String(), nil

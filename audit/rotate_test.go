@@ -456,7 +456,7 @@ func TestSignsClosedFileLate(t *testing.T) {
 		if _, err := s.checkpoint(late); err != nil {
 			t.Errorf("a closed file can't be signed: %v", err)
 		}
-		c := checkpoint{origin: s.origin, size: s.tree.size, root: s.tree.root()}
+		c := checkpoint{origin: s.origin, size: s.tree.Size, root: s.tree.Root()}
 		note, err := c.sign(seeded('a'))
 		if err == nil {
 			err = s.store(t.Context(), late, c, note) // made before the other process went on

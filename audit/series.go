@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"os"
 	"path/filepath"
@@ -114,14 +115,14 @@ func (l *Log) allFiles(ctx context.Context) (files []*logFile, err error) {
 }
 
 // nodes returns the tree, with rows from a number on that are here.
-func (l *Log) nodes(ctx context.Context, from int64) (nodes, error) {
-	files, err := l.filesFrom(ctx, max(1, from-1<<storedLevel))
+func (l *Log) nodes(ctx context.Context, from int64) (merkle.Reader, error) {
+	files, err := l.filesFrom(ctx, max(1, from-1<<merkle.StoredLevel))
 	if err != nil {
-		return nodes{}, err
+		return merkle.Reader{}, err
 	}
-	n := nodes{ctx: ctx, q: files[len(files)-1].db}
+	n := merkle.Reader{Ctx: ctx, Newest: files[len(files)-1].db}
 	for _, f := range files[:len(files)-1] {
-		n.older = append(n.older, f.db)
+		n.Older = append(n.Older, f.db)
 	}
 	return n, nil
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"time"
 )
@@ -16,16 +17,16 @@ type signer struct {
 	writer // a connection of its own, on which a commit does not wait for the disk
 
 	origin  string
-	mine    keyring   // the keys whose checkpoints are taken as true
-	tree    tree      // as far as it is known
-	nodes   []node    // of tree, which are not stored yet
-	primed  bool      // the first checkpoint was prepared, or could not be
-	adopted time.Time // when rows that another Log left unsigned were looked for last
-	none    bool      // no checkpoint covers what others left, or there is none at all: the next one does not wait
-	due     bool      // rows were appended that are not signed yet
-	since   time.Time // when that began
-	err     error     // of the last try
-	failed  time.Time // when that was
+	mine    keyring       // the keys whose checkpoints are taken as true
+	tree    merkle.Tree   // as far as it is known
+	nodes   []merkle.Node // of tree, which are not stored yet
+	primed  bool          // the first checkpoint was prepared, or could not be
+	adopted time.Time     // when rows that another Log left unsigned were looked for last
+	none    bool          // no checkpoint covers what others left, or there is none at all: the next one does not wait
+	due     bool          // rows were appended that are not signed yet
+	since   time.Time     // when that began
+	err     error         // of the last try
+	failed  time.Time     // when that was
 }
 
 // checkpoint returns a note that covers all rows, and makes it if there is none.
@@ -50,7 +51,7 @@ func (s *signer) checkpoint(l *logFile) ([]byte, error) {
 	if err != nil || newest != nil {
 		return newest, err
 	}
-	c := checkpoint{origin: s.origin, size: s.tree.size, root: s.tree.root()}
+	c := checkpoint{origin: s.origin, size: s.tree.Size, root: s.tree.Root()}
 	key, err := s.key(ctx)
 	if err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func (s *signer) catchUp(ctx context.Context, l *logFile, head int64) (newest []
 		}
 		s.origin = origin
 	}
-	if signed.size > s.tree.size {
+	if signed.size > s.tree.Size {
 		if err := s.follow(ctx, signed, newest); err != nil {
 			return nil, err
 		}
@@ -144,13 +145,13 @@ func (s *signer) follow(ctx context.Context, signed checkpoint, note []byte) err
 		err = s.feed(ctx, signed.size)
 	} else if err == nil {
 		s.nodes = nil
-		s.tree, err = nodes{ctx: ctx, q: s.conn}.tree(signed.size)
+		s.tree, err = merkle.Reader{Ctx: ctx, Newest: s.conn}.Tree(signed.size)
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint at row %d: %w: see sandboxmcp audit verify", signed.size, err)
 	}
-	if s.tree.root() != signed.root {
-		s.tree, s.nodes = tree{}, nil
+	if s.tree.Root() != signed.root {
+		s.tree, s.nodes = merkle.Tree{}, nil
 		return fmt.Errorf("the rows up to %d are not what the checkpoint there says: see sandboxmcp audit verify", signed.size)
 	}
 	return nil
@@ -190,14 +191,14 @@ func (s *signer) inTime(ctx context.Context, c checkpoint) bool {
 
 // feed adds the rows up to number last to the tree.
 func (s *signer) feed(ctx context.Context, last int64) error {
-	err := eachHash(ctx, s.conn, s.tree.size+1, last, func(hash []byte) error {
-		return s.tree.add(leaf(hash), func(n node) error {
+	err := merkle.EachHash(ctx, s.conn, s.tree.Size+1, last, func(hash []byte) error {
+		return s.tree.Add(merkle.Leaf(hash), func(n merkle.Node) error {
 			s.nodes = append(s.nodes, n)
 			return nil
 		})
 	})
-	if err == nil && s.tree.size < last {
-		err = fmt.Errorf("row %d is missing: it %w", s.tree.size+1, errAbsent)
+	if err == nil && s.tree.Size < last {
+		err = fmt.Errorf("row %d is missing: it %w", s.tree.Size+1, merkle.ErrAbsent)
 	}
 	return err
 }
@@ -225,9 +226,9 @@ func (s *signer) store(ctx context.Context, l *logFile, c checkpoint, note []byt
 	return err
 }
 
-func putNodes(ctx context.Context, conn *sql.Conn, nodes []node) error {
+func putNodes(ctx context.Context, conn *sql.Conn, nodes []merkle.Node) error {
 	for _, n := range nodes {
-		_, err := conn.ExecContext(ctx, "INSERT OR IGNORE INTO tree (level, position, hash) VALUES (?, ?, ?)", n.level, n.position, n.hash[:])
+		_, err := conn.ExecContext(ctx, "INSERT OR IGNORE INTO tree (level, position, hash) VALUES (?, ?, ?)", n.Level, n.Position, n.Hash[:])
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -95,7 +96,7 @@ type verification struct {
 	altered      bool       // tables or triggers are not as they were made
 
 	chain    chain
-	tree     tree
+	tree     merkle.Tree
 	proven   mark      // as far as a checkpoint vouches
 	absent   int64     // rows that a checkpoint vouches for, in files that are not here
 	doubtful *Bad      // the last checkpoint that does not count, as its key was replaced or revoked
@@ -202,8 +203,8 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 	if bad != nil {
 		return r
 	}
-	if v.tree.size > 0 {
-		r.Root = v.tree.root().String()
+	if v.tree.Size > 0 {
+		r.Root = v.tree.Root().String()
 	}
 	if v.proven.size > 0 {
 		r.Checkpoint = &CheckedPoint{Size: v.proven.size, Root: v.proven.root.String(), Signed: len(v.keys) > 0}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"math"
 	"time"
@@ -96,7 +97,7 @@ type place struct {
 // the log has for that row.
 func (v *verification) row(ctx context.Context, r place, note []byte) (bad *Bad, err error) {
 	v.clock(r)
-	err = v.tree.add(leaf(r.hash[:]), func(n node) (err error) {
+	err = v.tree.Add(merkle.Leaf(r.hash[:]), func(n merkle.Node) (err error) {
 		if bad == nil {
 			bad, err = v.compareNode(ctx, n)
 		}
