@@ -9,10 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-)
 
-const (
-	maxData = 1 << 20 // bytes in one row: the log is for facts, not for outputs
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 )
 
 // request is a call of Append or Checkpoint.
@@ -117,8 +115,8 @@ func object(data any) (json.RawMessage, error) {
 		return nil, err
 	case b[0] != '{':
 		return nil, fmt.Errorf("its data is not a JSON object but %T", data)
-	case len(b) > maxData:
-		return nil, fmt.Errorf("its data has %d bytes, and %d is the limit", len(b), maxData)
+	case len(b) > pack.MaxData:
+		return nil, fmt.Errorf("its data has %d bytes, and %d is the limit", len(b), pack.MaxData)
 	}
 	return json.RawMessage(utf8(string(b))), nil
 }

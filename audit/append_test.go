@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -64,7 +65,7 @@ func TestAppendRefuses(t *testing.T) {
 		"a null":      {Entry{Kind: "k", Data: (*Entry)(nil)}, "not a JSON object"},
 		"a function":  {Entry{Kind: "k", Data: func() {}}, "unsupported type"},
 		"broken JSON": {Entry{Kind: "k", Data: json.RawMessage(`{"a":`)}, "unexpected end"},
-		"too large":   {Entry{Kind: "k", Data: map[string]string{"x": strings.Repeat("y", maxData)}}, "1048576 is the limit"},
+		"too large":   {Entry{Kind: "k", Data: map[string]string{"x": strings.Repeat("y", pack.MaxData)}}, "1048576 is the limit"},
 	} {
 		_, err := l.Append(t.Context(), Entry{Kind: "good"}, test.entry)
 		t.Run(name, func(t *testing.T) { wantError(t, err, test.want) })

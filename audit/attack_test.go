@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
@@ -142,7 +143,7 @@ func TestAttack(t *testing.T) {
 
 // repacked is an SQL literal of what is stored of data and a receipt.
 func repacked(data string, receipt []byte) string {
-	b, _, err := newPacking(dictionary).pack(json.RawMessage(data), receipt)
+	b, _, err := pack.New(pack.Dictionary).Pack(json.RawMessage(data), receipt)
 	if err != nil {
 		panic(err)
 	}
@@ -156,7 +157,7 @@ func bomb(t testing.TB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return enc.EncodeAll(make([]byte, 2*maxContent), nil)
+	return enc.EncodeAll(make([]byte, 2*pack.MaxContent), nil)
 }
 
 // signedLog is a closed log with 1,022 rows, all signed. rows are all of them.

@@ -37,12 +37,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Entry is the content of a new row.

@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // chain is the end of the verified rows, and describes what is wrong with the next row.
@@ -68,7 +70,7 @@ func unreadable(err error) bool {
 		return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_ERROR ||
 			s.Code() == sqlite3.SQLITE_IOERR_SHORT_READ // the file ends before it should
 	}
-	return errors.Is(err, errType) || errors.Is(err, errPacked) || errors.Is(err, errDictionary)
+	return errors.Is(err, errType) || errors.Is(err, pack.ErrPacked) || errors.Is(err, errDictionary)
 }
 
 const hashSize = sha256.Size

@@ -11,6 +11,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
@@ -46,7 +47,7 @@ func find(ctx context.Context, path string, make bool) (os.FileInfo, error) {
 
 // create makes a new log at path, whole, unless there is one. It begins with what statements insert.
 func create(ctx context.Context, path, statements string) error {
-	text := schema + fmt.Sprintf("\nINSERT INTO dictionary (id, text) VALUES (1, x'%x');\n", dictionary) + statements
+	text := schema + fmt.Sprintf("\nINSERT INTO dictionary (id, text) VALUES (1, x'%x');\n", pack.Dictionary) + statements
 	return statefile.CreateDatabase(ctx, path, newKind, text, func(path string) string { return statefile.Database(path, lockWait) })
 }
 

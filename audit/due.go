@@ -3,8 +3,9 @@ package audit
 import (
 	"context"
 	"errors"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // How long rows stay unsigned.

@@ -5,11 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // logFile is an open file of a log.
@@ -39,8 +41,8 @@ type logFile struct {
 	wake     chan struct{} // signalled when there are rows to sign
 
 	requestQueue
-	full      atomic.Bool             // the signer leaves the -wal file alone: the disk has no room
-	packed    atomic.Pointer[packing] // nil until the first row is read or written
+	full      atomic.Bool                // the signer leaves the -wal file alone: the disk has no room
+	packed    atomic.Pointer[pack.Codec] // nil until the first row is read or written
 	condition condition
 }
 

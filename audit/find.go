@@ -5,9 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"slices"
 	"strconv"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 var errNothing = errors.New("the log has nothing about it")

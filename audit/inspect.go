@@ -3,9 +3,10 @@ package audit
 import (
 	"context"
 	"database/sql"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"maps"
 	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // inspect compares the tables, indexes and triggers with those of a new log.

@@ -10,40 +10,42 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 )
 
 // What is read is byte for byte what was written, whatever a receipt looks like.
 func TestPack(t *testing.T) {
 	m := newRuns(7)
 	ours := string(m.envelope([]byte(`{"a":"` + strings.Repeat("b\n", 3000) + `"}`)))
-	p := newPacking(dictionary)
+	p := pack.New(pack.Dictionary)
 	for name, receipt := range map[string]string{
 		"none": "", "ours": ours, "one byte": "x", "line ends": "\n\n\n", "not JSON": ours[:len(ours)-1], "more": ours + "\n",
 		"no signature": strings.Replace(ours, ours[strings.Index(ours, `"sig":"`):], `"sig":""}]}`, 1),
 		"other base64": strings.Replace(ours, `"payload":"`, `"payload":"`+"\n", 1), "URL's base64": strings.NewReplacer("+", "-", "/", "_").Replace(ours),
 		"a line end in a key": strings.Replace(ours, `"keyid":"`, `"keyid":"`+"\n", 1), "two signatures": strings.Replace(ours, "}]}", `},{"keyid":"","sig":"AA=="}]}`, 1),
-		"largest": string(m.envelope(bytes.Repeat([]byte{'x'}, (maxReceipt-300)/4*3))),
+		"largest": string(m.envelope(bytes.Repeat([]byte{'x'}, (pack.MaxReceipt-300)/4*3))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, data := range []string{"{}", `{"receipt":"` + strings.Repeat("\u00e9<&", 999) + `"}`, `{"a":"` + strings.Repeat("b", maxData-8) + `"}`} {
-				text, signature, err := p.pack([]byte(data), []byte(receipt))
+			for _, data := range []string{"{}", `{"receipt":"` + strings.Repeat("\u00e9<&", 999) + `"}`, `{"a":"` + strings.Repeat("b", pack.MaxData-8) + `"}`} {
+				text, signature, err := p.Pack([]byte(data), []byte(receipt))
 				if err != nil {
 					t.Fatal(err)
 				}
 				if apart := len(signature) > 1; apart != (name == "ours" || name == "largest") {
 					t.Errorf("the signature is stored apart: %v", apart)
 				}
-				c, err := p.unpack(text, nil)
+				c, err := p.Unpack(text, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if string(c.data()) != data || c.hasReceipt() != (receipt != "") || c.hasReceipt() != (signature != nil) {
-					t.Fatalf("%d bytes of data, and a receipt: %v", len(c.data()), c.hasReceipt())
+				if string(c.Data()) != data || c.HasReceipt() != (receipt != "") || c.HasReceipt() != (signature != nil) {
+					t.Fatalf("%d bytes of data, and a receipt: %v", len(c.Data()), c.HasReceipt())
 				}
 				if receipt == "" {
 					continue
 				}
-				if got, err := c.appendReceipt(nil, signature); err != nil || string(got) != receipt {
+				if got, err := c.AppendReceipt(nil, signature); err != nil || string(got) != receipt {
 					t.Fatalf("the receipt is %q, %v; want %q", got, err, receipt)
 				}
 			}
@@ -53,39 +55,39 @@ func TestPack(t *testing.T) {
 
 // Bytes that anybody could have put into the file cost no more memory than the largest row.
 func TestUnpackBomb(t *testing.T) {
-	p := newPacking(dictionary)
+	p := pack.New(pack.Dictionary)
 	enc, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<20))
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := enc.EncodeAll(make([]byte, maxContent/2), nil)
+	part := enc.EncodeAll(make([]byte, pack.MaxContent/2), nil)
 	whole := enc.EncodeAll(make([]byte, 1<<30), nil)
 	for name, bomb := range map[string][]byte{"one": whole, "many frames": bytes.Repeat(part, 1000), "a size that it has not": append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0}, bytes.Repeat([]byte{0x7f}, 8)...)} {
-		if c, err := p.unpack(bomb, nil); !errors.Is(err, errPacked) || cap(c) > 2*maxContent {
+		if c, err := p.Unpack(bomb, nil); !errors.Is(err, pack.ErrPacked) || cap(c) > 2*pack.MaxContent {
 			t.Errorf("%s: %d bytes, %v; want an error", name, cap(c), err)
 		}
 	}
-	if c, err := p.unpack(part, nil); err != nil || len(c) != maxContent/2 {
+	if c, err := p.Unpack(part, nil); err != nil || len(c) != pack.MaxContent/2 {
 		t.Errorf("half of it: %d bytes, %v", len(c), err)
 	}
 }
 
 func FuzzUnpack(f *testing.F) {
-	p := newPacking(dictionary)
-	text, _, err := p.pack([]byte("{}"), newRuns(1).envelope([]byte("{}")))
+	p := pack.New(pack.Dictionary)
+	text, _, err := p.Pack([]byte("{}"), newRuns(1).envelope([]byte("{}")))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(text, []byte("signature"))
 	f.Fuzz(func(t *testing.T, text, signature []byte) {
-		c, err := p.unpack(text, nil)
+		c, err := p.Unpack(text, nil)
 		if err != nil {
 			return
 		}
-		if len(c) > maxContent {
+		if len(c) > pack.MaxContent {
 			t.Fatalf("%d bytes", len(c))
 		}
-		if r, err := c.appendReceipt(nil, signature); err == nil && len(r) > 2*maxContent+base64.StdEncoding.EncodedLen(len(signature)) {
+		if r, err := c.AppendReceipt(nil, signature); err == nil && len(r) > 2*pack.MaxContent+base64.StdEncoding.EncodedLen(len(signature)) {
 			t.Fatalf("a receipt of %d bytes", len(r))
 		}
 	})

@@ -7,13 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // NoteError says that one of VerifyOptions.Checkpoints cannot be compared with the log: it is no checkpoint

@@ -10,8 +10,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 )
 
 // Proof returns a proof that a row is in the log, which needs only the log's public key to check: a C2SP tlog-proof

@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"runtime"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // chunkRows is the number of rows that are verified on a connection at once.
@@ -30,7 +32,7 @@ func (v *verification) quickly(ctx context.Context) (*Bad, error) {
 	if odd, err := sqlrows.One[bool](ctx, v.l.db, "SELECT EXISTS (SELECT 1 FROM audit WHERE seq < ?)", v.chain.next); err != nil || odd {
 		return nil, nil
 	}
-	p, err := v.l.packing(ctx)
+	p, err := v.l.codec(ctx)
 	if err != nil {
 		return nil, nil
 	}
@@ -47,7 +49,7 @@ func (v *verification) quickly(ctx context.Context) (*Bad, error) {
 	go v.cut(ctx, v.chain, todo, order)
 	for range workers {
 		go func() {
-			w := chunkReader{log: v.l, packing: p}
+			w := chunkReader{log: v.l, Codec: p}
 			for c := range todo {
 				w.read(ctx, c)
 				close(c.done)
@@ -96,7 +98,7 @@ func (v *verification) cut(ctx context.Context, from chain, todo, order chan<- *
 // chunkReader reads chunks, one after the other, into the same memory.
 type chunkReader struct {
 	log *logFile
-	*packing
+	*pack.Codec
 	content, row, receipt []byte
 }
 
@@ -121,10 +123,10 @@ func (w *chunkReader) read(ctx context.Context, c *chunk) {
 		if err != nil || seq != c.first+int64(len(c.places)) || !bytes.Equal(prevOf(prev, head), head) {
 			return
 		}
-		if w.content, err = w.unpack(packed, w.content[:0]); err != nil {
+		if w.content, err = w.Unpack(packed, w.content[:0]); err != nil {
 			return
 		}
-		data := content(w.content).data()
+		data := pack.Content(w.content).Data()
 		w.row = appendRow(w.row[:0], head, seq, nanos, kind, run, namespace, data)
 		if sum := sha256.Sum256(w.row); !bytes.Equal(sum[:], hash) || !w.goodReceipt(data, signature) {
 			return
@@ -137,14 +139,14 @@ func (w *chunkReader) read(ctx context.Context, c *chunk) {
 
 // goodReceipt reports whether the receipt of the row that was unpacked last, whose data is given, is the one that it speaks of.
 func (w *chunkReader) goodReceipt(data, signature []byte) bool {
-	want, c := receiptHash(data), content(w.content)
-	if has := signature != nil; has != (want != nil) || has != c.hasReceipt() {
+	want, c := receiptHash(data), pack.Content(w.content)
+	if has := signature != nil; has != (want != nil) || has != c.HasReceipt() {
 		return false
 	} else if !has {
 		return true
 	}
 	var err error
-	w.receipt, err = c.appendReceipt(w.receipt[:0], signature)
+	w.receipt, err = c.AppendReceipt(w.receipt[:0], signature)
 	sum := sha256.Sum256(w.receipt)
 	return err == nil && bytes.Equal(sum[:], want)
 }

@@ -8,9 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-)
 
-const maxReceipt = 1 << 20 // bytes
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
+)
 
 // receiptKey is the key of a row's data that says the hash of its receipt. It always comes first.
 const receiptKey = "receipt_sha256"
@@ -31,8 +31,8 @@ func commit(data json.RawMessage, receipt []byte) (json.RawMessage, error) {
 	switch {
 	case len(receipt) == 0:
 		return data, nil
-	case len(receipt) > maxReceipt:
-		return nil, fmt.Errorf("its receipt has %d bytes, and %d is the limit", len(receipt), maxReceipt)
+	case len(receipt) > pack.MaxReceipt:
+		return nil, fmt.Errorf("its receipt has %d bytes, and %d is the limit", len(receipt), pack.MaxReceipt)
 	}
 	sum := sha256.Sum256(receipt)
 	head := receiptPrefix + hex.EncodeToString(sum[:]) + `"`

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 )
 
 func TestReceipt(t *testing.T) {
@@ -45,7 +47,7 @@ func TestReceipt(t *testing.T) {
 		"a hash of its own":        {Entry{Kind: "k", Data: map[string]string{"receipt_sha256": "00"}}, "is for the log"},
 		"and a receipt":            {Entry{Kind: "k", Data: map[string]string{"receipt_sha256": "00"}, Receipt: receipt}, "is for the log"},
 		"a hash spelled otherwise": {Entry{Kind: "k", Data: json.RawMessage(`{"a":1,"receipt\u005fsha256":"00"}`)}, "is for the log"},
-		"too large":                {Entry{Kind: "k", Receipt: make([]byte, maxReceipt+1)}, "1048576 is the limit"},
+		"too large":                {Entry{Kind: "k", Receipt: make([]byte, pack.MaxReceipt+1)}, "1048576 is the limit"},
 	} {
 		_, err := l.Append(t.Context(), test.entry)
 		t.Run(name, func(t *testing.T) { wantError(t, err, test.want) })

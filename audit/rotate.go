@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
@@ -289,7 +290,7 @@ func (l *Log) createNext(ctx context.Context, f *logFile, path string) error {
 
 // beginning returns the statements that insert what a file begins with.
 func beginning(first Row, t merkle.Tree, note []byte) (string, error) {
-	packed, _, err := newPacking(dictionary).pack(first.Data, nil)
+	packed, _, err := pack.New(pack.Dictionary).Pack(first.Data, nil)
 	if err != nil {
 		return "", err
 	}

@@ -6,12 +6,13 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"iter"
 	"math"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // Filter chooses rows. The zero value chooses all.
@@ -127,7 +128,7 @@ func (l *logFile) oldest(ctx context.Context, f Filter) (from int64, n int, err 
 
 // oldestOf is oldest for rows whose data must be looked at.
 func (l *logFile) oldestOf(ctx context.Context, f Filter) (from int64, n int, err error) {
-	p, err := l.packing(ctx)
+	p, err := l.codec(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -140,11 +141,11 @@ func (l *logFile) oldestOf(ctx context.Context, f Filter) (from int64, n int, er
 		if err != nil {
 			return 0, 0, err
 		}
-		c, err := p.unpack(packed, buf[:0])
+		c, err := p.Unpack(packed, buf[:0])
 		if err != nil {
 			return 0, 0, fmt.Errorf("row %d: %w", seq, err)
 		}
-		if buf = c; f.contains(c.data()) {
+		if buf = c; f.contains(c.Data()) {
 			if from, n = seq, n+1; n == f.Limit {
 				break
 			}
@@ -167,7 +168,7 @@ const (
 // page reads up to limit of the rows that f chooses, from row number from on, with their receipts if these are wanted.
 // It looks at no row's data. What it could read before an error is returned beside it.
 func (l *logFile) page(ctx context.Context, f Filter, from int64, limit int, receipts bool) (page []stored, err error) {
-	p, err := l.packing(ctx)
+	p, err := l.codec(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +178,7 @@ func (l *logFile) page(ctx context.Context, f Filter, from int64, limit int, rec
 		return nil, err
 	}
 	defer rows.Close()
-	s := scanner{packing: p, receipts: receipts}
+	s := scanner{Codec: p, receipts: receipts}
 	for size := 0; size < pageBytes && rows.Next(); {
 		r, err := s.scan(rows)
 		if err != nil {

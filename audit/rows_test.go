@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 )
 
 func seqs(rows []Row) (s string) {
@@ -107,7 +109,7 @@ func TestRowsEnd(t *testing.T) {
 // The loop over rows may append, stop, and span many pages; no lock is held meanwhile.
 func TestRowsWhileAppending(t *testing.T) {
 	l := openLog(t, logPath(t))
-	big := map[string]string{"x": strings.Repeat("y", maxData/2)} // some 8 rows fill a page
+	big := map[string]string{"x": strings.Repeat("y", pack.MaxData/2)} // some 8 rows fill a page
 	entries := make([]Entry, 30)
 	for i := range entries {
 		entries[i] = Entry{Kind: "k", Data: big}

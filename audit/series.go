@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // OpenFiles opens files of a log, in order, to be read: such as were moved to another place. Nothing is created.

@@ -6,9 +6,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
-	"time"
 )
 
 // signer makes the checkpoints of a Log. Only the log's writer goroutine uses it.

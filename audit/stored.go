@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/pack"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // stored is a row as the table has it.
@@ -42,7 +44,7 @@ const columns = "seq, time, kind, run, namespace, prev, (SELECT b.hash FROM audi
 
 // scanner reads rows of the table.
 type scanner struct {
-	*packing
+	*pack.Codec
 	receipts bool   // with their receipts
 	buf      []byte // what the last row was unpacked to
 }
@@ -56,19 +58,19 @@ func (s *scanner) scan(rows *sql.Rows) (r stored, err error) {
 		}
 		return r, err
 	}
-	content, err := s.unpack(packed, s.buf[:0])
-	if err == nil && content.hasReceipt() != (signature != nil) {
-		err = errPacked
+	content, err := s.Unpack(packed, s.buf[:0])
+	if err == nil && content.HasReceipt() != (signature != nil) {
+		err = pack.ErrPacked
 	}
 	if err == nil && s.receipts && signature != nil {
-		r.receipt, err = content.appendReceipt(nil, signature)
+		r.receipt, err = content.AppendReceipt(nil, signature)
 	}
 	if err != nil {
 		return r, fmt.Errorf("row %d: %w", r.Seq, err)
 	}
 	s.buf = content
 	r.Time = time.Unix(0, nanos).UTC()
-	r.Data = json.RawMessage(bytes.Clone(content.data()))
+	r.Data = json.RawMessage(bytes.Clone(content.Data()))
 	r.Prev, r.Hash = hex.EncodeToString(prevOf(prev, before)), hex.EncodeToString(hash)
 	return r, nil
 }
@@ -78,13 +80,13 @@ type packed struct{ data, signature []byte }
 
 // pack packs the rows of r. No lock is held meanwhile.
 func (l *logFile) pack(ctx context.Context, r *request) error {
-	p, err := l.packing(ctx)
+	p, err := l.codec(ctx)
 	if err != nil {
 		return err
 	}
 	r.packed = make([]packed, len(r.rows))
 	for i := range r.rows {
-		if r.packed[i].data, r.packed[i].signature, err = p.pack(r.rows[i].Data, r.receipts[i]); err != nil {
+		if r.packed[i].data, r.packed[i].signature, err = p.Pack(r.rows[i].Data, r.receipts[i]); err != nil {
 			return err
 		}
 	}
@@ -93,21 +95,21 @@ func (l *logFile) pack(ctx context.Context, r *request) error {
 
 var errDictionary = errors.New("the dictionary that its rows are packed with was removed or changed: see sandboxmcp audit verify")
 
-// packing returns the packing of the log's dictionary, which is read once.
-func (l *logFile) packing(ctx context.Context) (*packing, error) {
+// codec returns the codec with the log's dictionary, which is read once.
+func (l *logFile) codec(ctx context.Context) (*pack.Codec, error) {
 	if p := l.packed.Load(); p != nil {
 		return p, nil
 	}
-	text, err := sqlrows.One[[]byte](ctx, l.db, fmt.Sprintf("SELECT substr(text, 1, %d) FROM dictionary", maxDictionary+1))
-	if errors.Is(err, sql.ErrNoRows) || err == nil && (len(text) == 0 || len(text) > maxDictionary) {
+	text, err := sqlrows.One[[]byte](ctx, l.db, fmt.Sprintf("SELECT substr(text, 1, %d) FROM dictionary", pack.MaxDictionary+1))
+	if errors.Is(err, sql.ErrNoRows) || err == nil && (len(text) == 0 || len(text) > pack.MaxDictionary) {
 		err = errDictionary
 	}
 	if err != nil && l.damaged && unreadable(err) {
-		text, err = []byte(dictionary), nil
+		text, err = []byte(pack.Dictionary), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	l.packed.CompareAndSwap(nil, newPacking(text))
+	l.packed.CompareAndSwap(nil, pack.New(text))
 	return l.packed.Load(), nil
 }

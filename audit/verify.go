@@ -8,9 +8,10 @@ import (
 	"math"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
-	"golang.org/x/mod/sumdb/tlog"
 )
 
 // VerifyOptions are the external references of a verification.

@@ -6,10 +6,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"math"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // rows verifies all rows: several chunks at once, as long as nothing is wrong with them, and then one by one.

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"path/filepath"
 	"sync/atomic"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // probeEvery is the time for which a probe of the disk counts, and scarce the bytes below which the disk is not trusted to have room for a row.

@@ -21,9 +21,8 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
-
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

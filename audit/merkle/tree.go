@@ -9,8 +9,9 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // Tree is the Merkle tree of RFC 6962 over the hashes of the first rows, as far as needed to add rows: the hashes of

@@ -1,4 +1,5 @@
-package audit
+// Package pack compresses the data and receipts of rows.
+package pack
 
 import (
 	"bytes"
@@ -13,34 +14,37 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// dictionary is what a new log gets to compress its rows with: examples of rows and receipts without what differs in each, the
+// Dictionary is what a new log gets to compress its rows with: examples of rows and receipts without what differs in each, the
 // commonest last. A log keeps its own, so these may change with the rows.
 //
 //go:embed dictionary.txt
-var dictionary []byte
+var Dictionary []byte
 
+// Limits in bytes.
 const (
-	maxDictionary = 64 << 10 // bytes
-	// maxContent bounds what a row is unpacked to, whatever it says of itself: data, a receipt, and two line ends.
-	maxContent = maxData + maxReceipt + 2
+	MaxData       = 1 << 20 // of one row: the log is for facts, not for outputs
+	MaxReceipt    = 1 << 20
+	MaxDictionary = 64 << 10
+	// MaxContent bounds what a row is unpacked to, whatever it says of itself: data, a receipt, and two line ends.
+	MaxContent = MaxData + MaxReceipt + 2
 )
 
-// packing compresses what rows say, with a log's dictionary: one row alone has little that occurs in it twice. What a row and its
+// Codec compresses what rows say, with a log's dictionary: one row alone has little that occurs in it twice. What a row and its
 // receipt have in common is stored once, as both are compressed together. Its encoder and decoder are made when they are needed.
-type packing struct {
+type Codec struct {
 	encoder func() (*zstd.Encoder, error)
 	decoder func() (*zstd.Decoder, error)
 }
 
-// newPacking returns the packing of a dictionary. The frames name none, and have no checksums: a row has a hash.
-func newPacking(dictionary []byte) *packing {
-	return &packing{
+// New returns the codec of a dictionary. The frames name none, and have no checksums: a row has a hash.
+func New(dictionary []byte) *Codec {
+	return &Codec{
 		encoder: sync.OnceValues(func() (*zstd.Encoder, error) {
 			return zstd.NewWriter(nil, zstd.WithEncoderDictRaw(0, dictionary), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
-				zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(maxDictionary))
+				zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(MaxDictionary))
 		}),
 		decoder: sync.OnceValues(func() (*zstd.Decoder, error) {
-			return zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, dictionary), zstd.WithDecoderMaxMemory(maxContent), zstd.WithDecoderConcurrency(0))
+			return zstd.NewReader(nil, zstd.WithDecoderDictRaw(0, dictionary), zstd.WithDecoderMaxMemory(MaxContent), zstd.WithDecoderConcurrency(0))
 		}),
 	}
 }
@@ -48,11 +52,12 @@ func newPacking(dictionary []byte) *packing {
 // asIs stands for the signature of a receipt that is packed as it is.
 var asIs = []byte{0}
 
-var errPacked = errors.New("what it says can't be unpacked")
+// ErrPacked is the error of content that can not be unpacked.
+var ErrPacked = errors.New("what it says can't be unpacked")
 
-// pack returns what is stored of a row's data and receipt: both together, compressed, and the receipt's signature. Without a receipt
+// Pack returns what is stored of a row's data and receipt: both together, compressed, and the receipt's signature. Without a receipt
 // that is nil; it is asIs for a receipt that is not written as ours are.
-func (p *packing) pack(data json.RawMessage, receipt []byte) (packed, signature []byte, err error) {
+func (p *Codec) Pack(data json.RawMessage, receipt []byte) (packed, signature []byte, err error) {
 	content := data
 	if len(receipt) > 0 {
 		key, payload, sig, ours := takeApart(receipt)
@@ -70,39 +75,39 @@ func (p *packing) pack(data json.RawMessage, receipt []byte) (packed, signature 
 	return enc.EncodeAll(content, make([]byte, 0, len(content)/2)), signature, nil
 }
 
-// content is what a row is unpacked to: its data and, behind a line end, the receipt, whose key stands in a line of its own where
+// Content is what a row is unpacked to: its data and, behind a line end, the receipt, whose key stands in a line of its own where
 // the signature is stored apart.
-type content []byte
+type Content []byte
 
-// unpack returns the content of a row, in buf if that is large enough.
-func (p *packing) unpack(packed, buf []byte) (content, error) {
+// Unpack returns the content of a row, in buf if that is large enough.
+func (p *Codec) Unpack(packed, buf []byte) (Content, error) {
 	dec, err := p.decoder()
 	if err != nil {
 		return nil, err
 	}
 	c, err := dec.DecodeAll(packed, buf)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", errPacked, err)
+		return nil, fmt.Errorf("%w: %v", ErrPacked, err)
 	}
 	return c, nil
 }
 
-func (c content) hasReceipt() bool { return bytes.IndexByte(c, '\n') >= 0 }
+func (c Content) HasReceipt() bool { return bytes.IndexByte(c, '\n') >= 0 }
 
-func (c content) data() []byte {
+func (c Content) Data() []byte {
 	data, _, _ := bytes.Cut(c, []byte("\n"))
 	return data
 }
 
-// appendReceipt appends the receipt to b, byte for byte as it was before pack.
-func (c content) appendReceipt(b, signature []byte) ([]byte, error) {
+// AppendReceipt appends the receipt to b, byte for byte as it was before pack.
+func (c Content) AppendReceipt(b, signature []byte) ([]byte, error) {
 	_, text, _ := bytes.Cut(c, []byte("\n"))
 	if bytes.Equal(signature, asIs) {
 		return append(b, text...), nil
 	}
 	key, payload, ok := bytes.Cut(text, []byte("\n"))
 	if !ok {
-		return nil, errPacked
+		return nil, ErrPacked
 	}
 	return putTogether(b, key, payload, signature), nil
 }
