@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -189,11 +190,11 @@ func copyAll(t testing.TB, from string) (to string) {
 // forge makes a note with another key that says the same.
 func forge(t testing.TB, note []byte) []byte {
 	t.Helper()
-	c, err := openNote(note, nil)
+	c, err := checkpoint.Open(note, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged, err := c.sign(seeded('z'))
+	forged, err := c.Sign(seeded('z'))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // compareExternal compares the tree with the checkpoints from outside of the database that cover no more rows, of which
 // the last is r.
 func (v *verification) compareExternal(r place) *Bad {
-	for ; len(v.external) > 0 && v.external[0].size <= v.tree.Size; v.external = v.external[1:] {
+	for ; len(v.external) > 0 && v.external[0].Size <= v.tree.Size; v.external = v.external[1:] {
 		if bad := v.compare(v.external[0], r); bad != nil {
 			return bad
 		}
@@ -24,20 +24,20 @@ func (v *verification) compareExternal(r place) *Bad {
 
 // compare compares the tree with a checkpoint whose last row is r.
 func (v *verification) compare(p point, r place) *Bad {
-	if v.tree.Size == p.size && v.tree.Root() == p.root {
-		if err := p.covers(r.time); err != nil { // that of a newer key may cover it, too
-			v.doubt(p.size, p.name, err)
+	if v.tree.Size == p.Size && v.tree.Root() == p.Root {
+		if err := p.Covers(r.time); err != nil { // that of a newer key may cover it, too
+			v.doubt(p.Size, p.name, err)
 			return nil
 		}
-		v.proven = mark{p.size, hex.EncodeToString(r.hash[:]), p.root}
+		v.proven = mark{p.Size, hex.EncodeToString(r.hash[:]), p.Root}
 		return nil
 	}
-	if p.size == 0 {
+	if p.Size == 0 {
 		return nil
 	}
 	first := v.proven.size + 1
 	v.chain.next, v.chain.head = first, v.proven.head
-	why := fmt.Sprintf("was rewritten, or one of those after it up to row %d: %s was made over other rows", p.size, p.name)
+	why := fmt.Sprintf("was rewritten, or one of those after it up to row %d: %s was made over other rows", p.Size, p.name)
 	if len(v.keys) == 0 {
 		why += ", or was changed itself, which the key would tell"
 	}

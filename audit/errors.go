@@ -9,6 +9,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
 // Unwritten is the error of entries that are not in the log. Its text names files of this machine; UnwrittenText is for others.
@@ -36,11 +38,12 @@ func (f *Fault) Error() string { return f.err.Error() }
 func (f *Fault) Unwrap() error { return f.err }
 
 var (
-	errType    = errors.New("a column has the wrong type")
-	errClosed  = errors.New("the log is closed")
-	errForeign = errors.New("it is a database, but not an audit log: name another file")
-	errEmpty   = errors.New("the file is empty, which a log never is: " + restore)
-	errMoved   = errors.New("the file was deleted or replaced while the log was open: find out by whom, then start again")
+	errType     = errors.New("a column has the wrong type")
+	errClosed   = errors.New("the log is closed")
+	errForeign  = errors.New("it is a database, but not an audit log: name another file")
+	errEmpty    = errors.New("the file is empty, which a log never is: " + restore)
+	errNoSigner = errors.New("the log was opened without a key to sign with")
+	errMoved    = errors.New("the file was deleted or replaced while the log was open: find out by whom, then start again")
 )
 
 const (
@@ -101,3 +104,6 @@ func advice(code int, wait time.Duration) string {
 	}
 	return ""
 }
+
+// quoted escapes untrusted text for a message, and cuts it after 80 bytes.
+func quoted(s string) string { return safetext.Line(safetext.Clip(s, 80)) }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
@@ -68,19 +69,19 @@ func (s *signer) checkLatest(ctx context.Context, l *logFile, origin string, hea
 	if note == nil || err != nil || bytes.Equal(note, newest) { // that one is checked in any case
 		return err
 	}
-	c, err := newKeyring(origin, nil).open(note)
-	if err == nil && c.size > head { // another process may have appended and signed since head was read
+	c, err := checkpoint.NewKeyring(origin, nil).Open(note)
+	if err == nil && c.Size > head { // another process may have appended and signed since head was read
 		if head, err = lastSeq(ctx, s.conn); err != nil {
 			return err
 		}
 	}
-	if err == nil && c.size > head && l.continued() {
+	if err == nil && c.Size > head && l.continued() {
 		return nil // another process went on to the next file, and has signed there
 	}
-	if err == nil && c.size > head {
-		err = fmt.Errorf("it covers %d rows, and the log has %d: an older copy was put in the log's place", c.size, head)
+	if err == nil && c.Size > head {
+		err = fmt.Errorf("it covers %d rows, and the log has %d: an older copy was put in the log's place", c.Size, head)
 	}
-	if err == nil && c.size >= l.first-1 { // one that is older is of a file before this one, and compared by Verify
+	if err == nil && c.Size >= l.first-1 { // one that is older is of a file before this one, and compared by Verify
 		err = s.sameRoot(ctx, c)
 	}
 	if errors.Is(err, merkle.ErrAbsent) { // of the log, and the file has nothing to do with it
@@ -92,10 +93,10 @@ func (s *signer) checkLatest(ctx context.Context, l *logFile, origin string, hea
 	return nil
 }
 
-func (s *signer) sameRoot(ctx context.Context, c checkpoint) error {
-	t, err := merkle.Reader{Ctx: ctx, Newest: s.conn}.Tree(c.size)
-	if err == nil && t.Root() != c.root {
-		err = fmt.Errorf("the rows up to %d are not what it says", c.size)
+func (s *signer) sameRoot(ctx context.Context, c checkpoint.Head) error {
+	t, err := merkle.Reader{Ctx: ctx, Newest: s.conn}.Tree(c.Size)
+	if err == nil && t.Root() != c.Root {
+		err = fmt.Errorf("the rows up to %d are not what it says", c.Size)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
@@ -14,12 +15,12 @@ import (
 // outsideRows checks the tables beside the rows.
 func (v *verification) outsideRows(ctx context.Context) (*Bad, error) {
 	for _, p := range v.external {
-		if v.last && p.size > v.head && v.log.named == nil {
+		if v.last && p.Size > v.head && v.log.named == nil {
 			return v.cutOff(p), nil
 		}
 	}
 	if v.newest > v.head {
-		return v.cutOff(point{checkpoint{size: v.newest}, "a checkpoint in the log"}), nil
+		return v.cutOff(point{checkpoint.Head{Size: v.newest}, "a checkpoint in the log"}), nil
 	}
 	if bad := v.findCut(); bad != nil {
 		return bad, nil
@@ -90,7 +91,7 @@ func (v *verification) orphanRows(ctx context.Context) (*Bad, error) {
 }
 
 func (v *verification) cutOff(p point) *Bad {
-	return &Bad{v.chain.next, fmt.Sprintf("is missing, with all after it up to row %d: %s covers them, so they were cut off, or an older copy of the log was put in its place", p.size, p.name)}
+	return &Bad{v.chain.next, fmt.Sprintf("is missing, with all after it up to row %d: %s covers them, so they were cut off, or an older copy of the log was put in its place", p.Size, p.name)}
 }
 
 // orphanNodes finds stored hashes of an unsigned tree: the next signature would fail on them.

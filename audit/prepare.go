@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
@@ -49,7 +50,7 @@ func (v *verification) prepare(ctx context.Context) (*Bad, error) {
 		return nil, err
 	}
 	origin, _ := readOrigin(ctx, conn) // if there is none, the rows tell why
-	v.ring = newKeyring(origin, v.keys)
+	v.ring = checkpoint.NewKeyring(origin, v.keys)
 	return nil, nil
 }
 
@@ -72,13 +73,13 @@ func (v *verification) resume(ctx context.Context) (*Bad, error) {
 	if first.Kind != continuedKind || exact(first.Data, &continued) != nil || continued.Rows != size || !isHash(first.Prev) {
 		return &Bad{v.l.first, "is the first of its file, and is not one that continues another: rows before it were removed"}, nil
 	}
-	c, err := v.ring.open([]byte(continued.Checkpoint))
+	c, err := v.ring.Open([]byte(continued.Checkpoint))
 	var t merkle.Tree
 	if err == nil {
 		t, err = merkle.Reader{Ctx: ctx, Newest: v.l.db}.Tree(size)
 	}
 	switch {
-	case errors.Is(err, merkle.ErrAbsent), err == nil && (c.size != size || c.root != t.Root() || continued.Root != c.root.String()):
+	case errors.Is(err, merkle.ErrAbsent), err == nil && (c.Size != size || c.Root != t.Root() || continued.Root != c.Root.String()):
 		return &Bad{0, fmt.Sprintf("%s does not continue what the checkpoint in its first row, %d, covers", v.l.path, v.l.first)}, nil
 	case err != nil && !unreadable(err):
 		return &Bad{v.l.first, "has a checkpoint that was changed: " + err.Error()}, nil
@@ -98,18 +99,18 @@ func (v *verification) resume(ctx context.Context) (*Bad, error) {
 		v.chain.next, size, continued.File, first.Prev, v.l.first))
 	v.chain = chain{next: v.l.first, head: first.Prev, prev: first.Prev}
 	v.tree, v.at = t, time.Time{}
-	for ; len(v.external) > 0 && v.external[0].size < size; v.external = v.external[1:] {
+	for ; len(v.external) > 0 && v.external[0].Size < size; v.external = v.external[1:] {
 		v.remarks = append(v.remarks, v.external[0].name+" can't be compared: the rows at its end are not here")
 	}
-	for ; len(v.external) > 0 && v.external[0].size == size; v.external = v.external[1:] {
-		if v.external[0].root != t.Root() {
+	for ; len(v.external) > 0 && v.external[0].Size == size; v.external = v.external[1:] {
+		if v.external[0].Root != t.Root() {
 			return &Bad{v.l.first, fmt.Sprintf("does not continue the rows of %s", v.external[0].name)}, nil
 		}
 	}
-	if err := c.covers(first.Time); err != nil {
+	if err := c.Covers(first.Time); err != nil {
 		v.doubt(size, "the checkpoint in row "+fmt.Sprint(v.l.first), err)
 	} else {
-		v.proven = mark{size, first.Prev, c.root}
+		v.proven = mark{size, first.Prev, c.Root}
 	}
 	return nil, nil
 }
@@ -133,9 +134,9 @@ func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
 func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
 	v.remarks = append(v.remarks, v.l.worldWritable()...)
 	for i, note := range o.Checkpoints {
-		c, err := v.ringFor(note).open(note)
+		c, err := v.ringFor(note).Open(note)
 		switch {
-		case errors.Is(err, errOtherLog): // or the log was replaced: what else is wrong with it is worth more
+		case errors.Is(err, checkpoint.ErrOtherLog): // or the log was replaced: what else is wrong with it is worth more
 			v.other = cmp.Or(v.other, &NoteError{i, err})
 		case err != nil:
 			return nil, &NoteError{i, err}
@@ -150,7 +151,7 @@ func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
 	switch {
 	case latest != nil:
 		name := "the checkpoint in " + v.l.latestPath()
-		c, err := v.ringFor(latest).open(latest)
+		c, err := v.ringFor(latest).Open(latest)
 		if err != nil {
 			return &Bad{0, fmt.Sprintf("%s: %v", name, err)}, nil
 		}
@@ -158,7 +159,7 @@ func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
 	case v.newest > 0 && v.log.named == nil:
 		v.remarks = append(v.remarks, fmt.Sprintf("%s is not there: without it, or a checkpoint kept elsewhere, an older copy in the log's place does not show", v.l.latestPath()))
 	}
-	slices.SortStableFunc(v.external, func(a, b point) int { return cmp.Compare(a.size, b.size) })
+	slices.SortStableFunc(v.external, func(a, b point) int { return cmp.Compare(a.Size, b.Size) })
 	return nil, nil
 }
 
@@ -176,12 +177,12 @@ func (l *logFile) worldWritable() (remarks []string) {
 }
 
 // ringFor checks a note. An empty log, or one whose first row is gone, has no name that it could miss.
-func (v *verification) ringFor(note []byte) keyring {
-	if v.ring.origin != "" {
+func (v *verification) ringFor(note []byte) checkpoint.Keyring {
+	if v.ring.Origin != "" {
 		return v.ring
 	}
-	c, _ := openNote(note, nil)
-	return newKeyring(c.origin, v.keys)
+	c, _ := checkpoint.Open(note, nil)
+	return checkpoint.NewKeyring(c.Origin, v.keys)
 }
 
 // remarksOfRows returns a remark for each file that the last one says was deleted on purpose, and for rows that it says were lost.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 )
 
@@ -41,7 +42,7 @@ func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	hashes, err := tlog.ProveRecord(c.size, r.Seq-1, n)
+	hashes, err := tlog.ProveRecord(c.Size, r.Seq-1, n)
 	if err != nil {
 		return nil, err
 	}
@@ -53,19 +54,19 @@ func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
 }
 
 // covering returns the checkpoint to prove a row with: the newest.
-func (l *Log) covering(ctx context.Context, about stored) (c checkpoint, note []byte, err error) {
+func (l *Log) covering(ctx context.Context, about stored) (c checkpoint.Head, note []byte, err error) {
 	seq := about.Seq
 	f, err := l.current(ctx)
 	if err != nil {
 		return c, nil, err
 	}
 	c, note, err = newestCheckpoint(ctx, f.db)
-	if err == nil && c.size < seq && f.signer != nil {
+	if err == nil && c.Size < seq && f.signer != nil {
 		if note, err = f.checkpointNow(ctx); err == nil {
-			c, err = openNote(note, nil)
+			c, err = checkpoint.Open(note, nil)
 		}
 	}
-	if err == nil && c.size < seq {
+	if err == nil && c.Size < seq {
 		err = fmt.Errorf("row %d is not signed yet: %w", seq, errNoSigner)
 	}
 	return c, note, err
@@ -107,7 +108,7 @@ type Proven struct {
 
 // CheckProof checks, offline, what Log.Proof returned. An error says in words which step fails. With no
 // keys nothing is proven, so that is an error, too.
-func CheckProof(text []byte, keys []Key) (Proven, error) {
+func CheckProof(text []byte, keys []checkpoint.Key) (Proven, error) {
 	p, err := parseProof(text)
 	if err != nil {
 		return Proven{}, fmt.Errorf("the proof proves nothing: %w", err)
@@ -115,13 +116,13 @@ func CheckProof(text []byte, keys []Key) (Proven, error) {
 	if len(keys) == 0 {
 		return Proven{}, errors.New("the proof proves nothing: a public key is needed")
 	}
-	c, err := openNote(p.note, keys)
+	c, err := checkpoint.Open(p.note, keys)
 	if err != nil {
 		return Proven{}, fmt.Errorf("the proof proves nothing: the checkpoint in it: %w", err)
 	}
 	proven, err := p.check(c)
 	if err == nil {
-		err = c.covers(p.row.Time)
+		err = c.Covers(p.row.Time)
 	}
 	if err != nil {
 		return Proven{}, fmt.Errorf("the proof proves nothing: %w", err)
@@ -130,18 +131,18 @@ func CheckProof(text []byte, keys []Key) (Proven, error) {
 }
 
 // check verifies that the checkpoint covers the row.
-func (p proof) check(c checkpoint) (Proven, error) {
+func (p proof) check(c checkpoint.Head) (Proven, error) {
 	hash := sum(p.row)
 	if hex.EncodeToString(hash[:]) != p.row.Hash {
 		return Proven{}, fmt.Errorf("row %d in it was edited: its hash does not match what it says", p.row.Seq)
 	}
-	if p.row.Seq > c.size {
-		return Proven{}, fmt.Errorf("its checkpoint covers %d rows, and row %d is none of them", c.size, p.row.Seq)
+	if p.row.Seq > c.Size {
+		return Proven{}, fmt.Errorf("its checkpoint covers %d rows, and row %d is none of them", c.Size, p.row.Seq)
 	}
-	if err := tlog.CheckRecord(p.hashes, c.size, c.root, p.row.Seq-1, merkle.Leaf(hash[:])); err != nil {
+	if err := tlog.CheckRecord(p.hashes, c.Size, c.Root, p.row.Seq-1, merkle.Leaf(hash[:])); err != nil {
 		return Proven{}, fmt.Errorf("row %d in it is not the one that its checkpoint covers", p.row.Seq)
 	}
-	return Proven{p.row, c.origin, c.size, c.root.String()}, nil
+	return Proven{p.row, c.Origin, c.Size, c.Root.String()}, nil
 }
 
 // Limits of a proof, so that a file from anybody costs little: a row of maxData with each byte escaped and in base64,
@@ -195,7 +196,7 @@ func parseProof(text []byte) (p proof, err error) {
 // Continues checks that the log continues a checkpoint that was stored elsewhere, and returns the number of rows that the
 // checkpoint covers: one of keys has signed it (with none, anybody may have), it is of this log, and it matches the log's
 // first rows.
-func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (size int64, err error) {
+func (l *Log) Continues(ctx context.Context, note []byte, keys []checkpoint.Key) (size int64, err error) {
 	f, err := l.current(ctx)
 	var origin string
 	if err == nil {
@@ -204,26 +205,26 @@ func (l *Log) Continues(ctx context.Context, note []byte, keys []Key) (size int6
 	if err != nil {
 		return 0, l.readError(err)
 	}
-	c, err := newKeyring(origin, keys).open(note)
+	c, err := checkpoint.NewKeyring(origin, keys).Open(note)
 	if err != nil {
-		return c.size, err
+		return c.Size, err
 	}
 	head, err := lastSeq(ctx, f.db)
-	if err == nil && c.size > head {
-		return c.size, fmt.Errorf("it covers %d rows, and the log has %d: %w", c.size, head, ErrOlder)
+	if err == nil && c.Size > head {
+		return c.Size, fmt.Errorf("it covers %d rows, and the log has %d: %w", c.Size, head, ErrOlder)
 	}
 	var n merkle.Reader
 	if err == nil {
-		n, err = l.nodes(ctx, c.size)
+		n, err = l.nodes(ctx, c.Size)
 	}
 	var t merkle.Tree
 	if err == nil {
-		t, err = n.Tree(c.size)
+		t, err = n.Tree(c.Size)
 	}
-	if err == nil && t.Root() != c.root {
-		return c.size, fmt.Errorf("the rows up to %d are not what it says: they were rewritten", c.size)
+	if err == nil && t.Root() != c.Root {
+		return c.Size, fmt.Errorf("the rows up to %d are not what it says: they were rewritten", c.Size)
 	}
-	return c.size, l.readError(err)
+	return c.Size, l.readError(err)
 }
 
 // ErrOlder is the error for a log that has fewer rows than a checkpoint of it.
@@ -244,8 +245,8 @@ func (l *Log) Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, er
 
 // CheckpointSize returns the number of rows that a checkpoint of any log covers, without checking its signature.
 func CheckpointSize(note []byte) (int64, error) {
-	c, err := openNote(note, nil)
-	return c.size, err
+	c, err := checkpoint.Open(note, nil)
+	return c.Size, err
 }
 
 // exact decodes JSON that was written by encoding v, and refuses any other spelling: two readers must not be able to see different

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -30,7 +31,7 @@ func TestProof(t *testing.T) {
 	}
 	hosttest.Until(t, "hundreds of rows are signed", func() bool {
 		c, _, err := newestCheckpoint(t.Context(), l.active.Load().db)
-		return err == nil && c.size >= 1314
+		return err == nil && c.Size >= 1314
 	})
 	for _, seq := range []int64{1, 2, 3, 255, 256, 257, 512, 513, 514, 1000, 1024, 1025, 1314, 1350, 1351} {
 		text, err := l.Proof(t.Context(), fmt.Sprint(seq))
@@ -183,7 +184,7 @@ func TestCheckProofRefuses(t *testing.T) {
 	b, _ := json.Marshal(forged)
 	for name, test := range map[string]struct {
 		text string
-		keys []Key
+		keys []checkpoint.Key
 		want string
 	}{
 		"nothing":              {"", keys('a'), "no tlog-proof"},
@@ -236,6 +237,6 @@ func FuzzCheckProof(f *testing.F) {
 			t.Fatalf("%+v was proven by\n%s", p, text)
 		}
 		parseProof(text)
-		openNote(text, keys('a'))
+		checkpoint.Open(text, keys('a'))
 	})
 }

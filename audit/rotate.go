@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
@@ -258,29 +259,29 @@ func (l *Log) createNext(ctx context.Context, f *logFile, path string) error {
 	if err != nil {
 		return err
 	}
-	c, err := openNote(note, nil)
+	c, err := checkpoint.Open(note, nil)
 	if err != nil {
 		return err
 	}
 	var before Row
-	for r, err := range f.rows(ctx, Filter{After: c.size - 1}) {
+	for r, err := range f.rows(ctx, Filter{After: c.Size - 1}) {
 		if err != nil {
 			return err
 		}
 		before = r
 	}
-	if before.Seq != c.size || before.Kind != rotatedKind {
-		return fmt.Errorf("row %d of %s should be its last, of kind %s: see sandboxmcp audit verify", c.size, f.path, rotatedKind)
+	if before.Seq != c.Size || before.Kind != rotatedKind {
+		return fmt.Errorf("row %d of %s should be its last, of kind %s: see sandboxmcp audit verify", c.Size, f.path, rotatedKind)
 	}
-	t, err := merkle.Reader{Ctx: ctx, Newest: f.db}.Tree(c.size)
+	t, err := merkle.Reader{Ctx: ctx, Newest: f.db}.Tree(c.Size)
 	if err != nil {
 		return err
 	}
-	data, err := json.Marshal(continuation{filepath.Base(f.path), c.origin, c.size, c.root.String(), string(note)})
+	data, err := json.Marshal(continuation{filepath.Base(f.path), c.Origin, c.Size, c.Root.String(), string(note)})
 	if err != nil {
 		return err
 	}
-	r := Row{Seq: c.size + 1, Time: time.Unix(0, l.now().UnixNano()).UTC(), Kind: continuedKind, Data: data, Prev: before.Hash}
+	r := Row{Seq: c.Size + 1, Time: time.Unix(0, l.now().UnixNano()).UTC(), Kind: continuedKind, Data: data, Prev: before.Hash}
 	text, err := beginning(r, t, note)
 	if err != nil {
 		return err

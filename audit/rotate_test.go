@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -456,8 +457,8 @@ func TestSignsClosedFileLate(t *testing.T) {
 		if _, err := s.checkpoint(late); err != nil {
 			t.Errorf("a closed file can't be signed: %v", err)
 		}
-		c := checkpoint{origin: s.origin, size: s.tree.Size, root: s.tree.Root()}
-		note, err := c.sign(seeded('a'))
+		c := checkpoint.Head{Origin: s.origin, Size: s.tree.Size, Root: s.tree.Root()}
+		note, err := c.Sign(seeded('a'))
 		if err == nil {
 			err = s.store(t.Context(), late, c, note) // made before the other process went on
 		}

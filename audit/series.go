@@ -211,7 +211,7 @@ func (l *logFile) verifyTail(ctx context.Context, acknowledged *Row) error {
 	if err != nil {
 		return err
 	}
-	from := max(c.size, l.first)
+	from := max(c.Size, l.first)
 	if acknowledged != nil && acknowledged.Seq >= l.first {
 		from = min(from, acknowledged.Seq)
 	}

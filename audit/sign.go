@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
@@ -18,16 +19,16 @@ type signer struct {
 	writer // a connection of its own, on which a commit does not wait for the disk
 
 	origin  string
-	mine    keyring       // the keys whose checkpoints are taken as true
-	tree    merkle.Tree   // as far as it is known
-	nodes   []merkle.Node // of tree, which are not stored yet
-	primed  bool          // the first checkpoint was prepared, or could not be
-	adopted time.Time     // when rows that another Log left unsigned were looked for last
-	none    bool          // no checkpoint covers what others left, or there is none at all: the next one does not wait
-	due     bool          // rows were appended that are not signed yet
-	since   time.Time     // when that began
-	err     error         // of the last try
-	failed  time.Time     // when that was
+	mine    checkpoint.Keyring // the keys whose checkpoints are taken as true
+	tree    merkle.Tree        // as far as it is known
+	nodes   []merkle.Node      // of tree, which are not stored yet
+	primed  bool               // the first checkpoint was prepared, or could not be
+	adopted time.Time          // when rows that another Log left unsigned were looked for last
+	none    bool               // no checkpoint covers what others left, or there is none at all: the next one does not wait
+	due     bool               // rows were appended that are not signed yet
+	since   time.Time          // when that began
+	err     error              // of the last try
+	failed  time.Time          // when that was
 }
 
 // checkpoint returns a note that covers all rows, and makes it if there is none.
@@ -52,12 +53,12 @@ func (s *signer) checkpoint(l *logFile) ([]byte, error) {
 	if err != nil || newest != nil {
 		return newest, err
 	}
-	c := checkpoint{origin: s.origin, size: s.tree.Size, root: s.tree.Root()}
+	c := checkpoint.Head{Origin: s.origin, Size: s.tree.Size, Root: s.tree.Root()}
 	key, err := s.key(ctx)
 	if err != nil {
 		return nil, err
 	}
-	note, err := c.sign(key)
+	note, err := c.Sign(key)
 	if err == nil {
 		err = l.disk.settle(l)
 	}
@@ -82,7 +83,7 @@ func (s *signer) prime(l *logFile) {
 	c, _, err := newestCheckpoint(ctx, s.conn)
 	if head, headErr := lastSeq(ctx, s.conn); err == nil && headErr == nil && head > 0 {
 		_, _ = s.catchUp(ctx, l, head)
-		s.none = s.none || c.size+ours < head
+		s.none = s.none || c.Size+ours < head
 	}
 }
 
@@ -106,12 +107,12 @@ func (s *signer) catchUp(ctx context.Context, l *logFile, head int64) (newest []
 		return nil, err
 	}
 	s.none = newest == nil
-	if signed.size > head { // signed since head was read, or cut off
+	if signed.Size > head { // signed since head was read, or cut off
 		if head, err = lastSeq(ctx, s.conn); err != nil {
 			return nil, err
 		}
-		if signed.size > head {
-			return nil, fmt.Errorf("a checkpoint covers %d rows, and the log has %d: see sandboxmcp audit verify", signed.size, head)
+		if signed.Size > head {
+			return nil, fmt.Errorf("a checkpoint covers %d rows, and the log has %d: see sandboxmcp audit verify", signed.Size, head)
 		}
 	}
 	if s.origin == "" {
@@ -124,12 +125,12 @@ func (s *signer) catchUp(ctx context.Context, l *logFile, head int64) (newest []
 		}
 		s.origin = origin
 	}
-	if signed.size > s.tree.Size {
+	if signed.Size > s.tree.Size {
 		if err := s.follow(ctx, signed, newest); err != nil {
 			return nil, err
 		}
 	}
-	if signed.size >= head {
+	if signed.Size >= head {
 		return newest, nil
 	}
 	if err := s.feed(ctx, head); err != nil {
@@ -140,28 +141,28 @@ func (s *signer) catchUp(ctx context.Context, l *logFile, head int64) (newest []
 
 // follow continues from a newer checkpoint. The stored tree under one of our own keys is trusted without reading the
 // rows before; that of an unknown key must match the rows.
-func (s *signer) follow(ctx context.Context, signed checkpoint, note []byte) error {
+func (s *signer) follow(ctx context.Context, signed checkpoint.Head, note []byte) error {
 	err := s.recognize(ctx, note)
-	if errors.Is(err, errNoKey) {
-		err = s.feed(ctx, signed.size)
+	if errors.Is(err, checkpoint.ErrNoKey) {
+		err = s.feed(ctx, signed.Size)
 	} else if err == nil {
 		s.nodes = nil
-		s.tree, err = merkle.Reader{Ctx: ctx, Newest: s.conn}.Tree(signed.size)
+		s.tree, err = merkle.Reader{Ctx: ctx, Newest: s.conn}.Tree(signed.Size)
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint at row %d: %w: see sandboxmcp audit verify", signed.size, err)
+		return fmt.Errorf("checkpoint at row %d: %w: see sandboxmcp audit verify", signed.Size, err)
 	}
-	if s.tree.Root() != signed.root {
+	if s.tree.Root() != signed.Root {
 		s.tree, s.nodes = merkle.Tree{}, nil
-		return fmt.Errorf("the rows up to %d are not what the checkpoint there says: see sandboxmcp audit verify", signed.size)
+		return fmt.Errorf("the rows up to %d are not what the checkpoint there says: see sandboxmcp audit verify", signed.Size)
 	}
 	return nil
 }
 
 // recognize checks a note against the trusted keys, and if that fails reads the keys again.
 func (s *signer) recognize(ctx context.Context, note []byte) error {
-	if s.mine.origin != "" { // one without keys would accept any signature
-		if c, err := s.mine.open(note); err == nil && s.inTime(ctx, c) {
+	if s.mine.Origin != "" { // one without keys would accept any signature
+		if c, err := s.mine.Open(note); err == nil && s.inTime(ctx, c) {
 			return nil
 		}
 	}
@@ -169,25 +170,25 @@ func (s *signer) recognize(ctx context.Context, note []byte) error {
 	if err != nil {
 		return err
 	}
-	keys := []Key{{PublicKey: key.Public().(ed25519.PublicKey)}}
+	keys := []checkpoint.Key{{PublicKey: key.Public().(ed25519.PublicKey)}}
 	if s.Known != nil {
 		keys = append(keys, s.Known()...)
 	}
-	s.mine = newKeyring(s.origin, keys)
-	c, err := s.mine.open(note)
+	s.mine = checkpoint.NewKeyring(s.origin, keys)
+	c, err := s.mine.Open(note)
 	if err == nil && !s.inTime(ctx, c) {
-		err = errNoKey
+		err = checkpoint.ErrNoKey
 	}
 	return err
 }
 
 // inTime reports whether the key of a checkpoint counted when the last row that the checkpoint covers was written.
-func (s *signer) inTime(ctx context.Context, c checkpoint) bool {
-	if c.until.IsZero() {
+func (s *signer) inTime(ctx context.Context, c checkpoint.Head) bool {
+	if c.Until.IsZero() {
 		return true
 	}
-	nanos, err := sqlrows.One[int64](ctx, s.conn, "SELECT time FROM audit WHERE seq = ?", c.size)
-	return err == nil && c.covers(time.Unix(0, nanos)) == nil
+	nanos, err := sqlrows.One[int64](ctx, s.conn, "SELECT time FROM audit WHERE seq = ?", c.Size)
+	return err == nil && c.Covers(time.Unix(0, nanos)) == nil
 }
 
 // feed adds the rows up to number last to the tree.
@@ -205,7 +206,7 @@ func (s *signer) feed(ctx context.Context, last int64) error {
 }
 
 // store puts a checkpoint and the nodes that it covers into the log and beside it, unless another process was first.
-func (s *signer) store(ctx context.Context, l *logFile, c checkpoint, note []byte) error {
+func (s *signer) store(ctx context.Context, l *logFile, c checkpoint.Head, note []byte) error {
 	if err := s.begin(l); err != nil {
 		return err
 	}
@@ -214,11 +215,11 @@ func (s *signer) store(ctx context.Context, l *logFile, c checkpoint, note []byt
 		err = putNodes(ctx, s.conn, s.nodes)
 	}
 	if err == nil {
-		err = putCheckpoint(ctx, s.conn, c.size, note)
+		err = putCheckpoint(ctx, s.conn, c.Size, note)
 	}
 	// Under the lock, so that of two processes the older note never comes last. Where rows were signed meanwhile, the log may be in its next
 	// file by now, whose lock is another one.
-	if err == nil && c.size > signed {
+	if err == nil && c.Size > signed {
 		err = writeLatest(l.latestPath(), note)
 	}
 	if err = s.end(err); err == nil {
@@ -252,7 +253,7 @@ func readOrigin(ctx context.Context, q sqlrows.Querier) (string, error) {
 	first, err := sqlrows.One[[]byte](ctx, q, "SELECT hash FROM audit WHERE seq = 1")
 	switch {
 	case err == nil && len(first) == hashSize:
-		return originOf(first), nil
+		return checkpoint.OriginOf(first), nil
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return "", err
 	}
@@ -263,22 +264,22 @@ func readOrigin(ctx context.Context, q sqlrows.Querier) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c, err := openNote(note, nil)
-	return c.origin, err
+	c, err := checkpoint.Open(note, nil)
+	return c.Origin, err
 }
 
 // newestCheckpoint reads the newest checkpoint without checking who signed it; note is nil if there is none.
-func newestCheckpoint(ctx context.Context, q sqlrows.Querier) (c checkpoint, note []byte, err error) {
+func newestCheckpoint(ctx context.Context, q sqlrows.Querier) (c checkpoint.Head, note []byte, err error) {
 	var size int64
 	err = q.QueryRowContext(ctx, "SELECT size, note FROM checkpoints ORDER BY size DESC LIMIT 1").Scan(&size, &note)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, nil, nil
 	}
 	if err == nil {
-		c, err = openNote(note, nil)
+		c, err = checkpoint.Open(note, nil)
 	}
-	if err == nil && c.size != size {
-		err = ErrNoNote
+	if err == nil && c.Size != size {
+		err = checkpoint.ErrNoNote
 	}
 	if err != nil {
 		err = fmt.Errorf("checkpoint at row %d: %w: see sandboxmcp audit verify", size, err)

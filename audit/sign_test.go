@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -34,9 +35,9 @@ func always(key crypto.Signer) func(context.Context) (crypto.Signer, error) {
 	return func(context.Context) (crypto.Signer, error) { return key, nil }
 }
 
-func keys(seeds ...byte) (list []Key) {
+func keys(seeds ...byte) (list []checkpoint.Key) {
 	for _, s := range seeds {
-		list = append(list, Key{PublicKey: seeded(s).Public().(ed25519.PublicKey)})
+		list = append(list, checkpoint.Key{PublicKey: seeded(s).Public().(ed25519.PublicKey)})
 	}
 	return list
 }
@@ -204,7 +205,7 @@ func TestSignedRotation(t *testing.T) {
 	path := logPath(t)
 	rows := int64(0)
 	for i, s := range []Signing{
-		{}, {Key: always(seeded('a'))}, {}, {Key: always(seeded('b'))}, {Key: always(seeded('c')), Known: func() []Key { return keys('a', 'b') }}, {Key: always(seeded('a'))},
+		{}, {Key: always(seeded('a'))}, {}, {Key: always(seeded('b'))}, {Key: always(seeded('c')), Known: func() []checkpoint.Key { return keys('a', 'b') }}, {Key: always(seeded('a'))},
 	} {
 		l := openLog(t, path)
 		if s.Key != nil {
@@ -463,11 +464,11 @@ func TestSignatureHasOneSpelling(t *testing.T) {
 	}
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	last := strings.LastIndexByte(string(note), '=') - 1
-	if _, err := openNote(note, keys('a')); err != nil || note[last+1] != '=' {
+	if _, err := checkpoint.Open(note, keys('a')); err != nil || note[last+1] != '=' {
 		t.Fatalf("%s: %v", note, err)
 	}
 	note[last] = digits[strings.IndexByte(digits, note[last])+1]
-	if _, err := openNote(note, keys('a')); !errors.Is(err, errBadSig) {
+	if _, err := checkpoint.Open(note, keys('a')); !errors.Is(err, checkpoint.ErrBadSig) {
 		t.Errorf("%s: got %v", note, err)
 	}
 }

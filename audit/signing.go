@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 )
 
 // Signing configures the signing of a log.
@@ -16,7 +18,7 @@ type Signing struct {
 	Key func(context.Context) (crypto.Signer, error)
 	// Known returns the public keys that there are, as other processes may replace Key, too. Without them (nil),
 	// the rows under their checkpoints are read again.
-	Known func() []Key
+	Known func() []checkpoint.Key
 	// Signed is called after each checkpoint that was made, if it is not nil. It must return at once.
 	Signed func()
 	// Frees says that the log is opened to free space: on a full disk that takes space of the reserve, as SQLite's -shm file needs some.
@@ -32,7 +34,7 @@ func (s Signing) key(ctx context.Context) (crypto.Signer, error) {
 		return nil, err
 	}
 	if _, ok := key.Public().(ed25519.PublicKey); !ok {
-		return nil, errNotEd
+		return nil, checkpoint.ErrNotEd
 	}
 	return key, nil
 }
@@ -117,8 +119,8 @@ func (l *logFile) checkpointNow(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	head, err := lastSeq(ctx, l.db)
-	if err == nil && (note == nil || c.size < head) {
-		err = fmt.Errorf("rows %d to %d are not signed: %w", c.size+1, head, errNoSigner)
+	if err == nil && (note == nil || c.Size < head) {
+		err = fmt.Errorf("rows %d to %d are not signed: %w", c.Size+1, head, errNoSigner)
 	}
 	return note, err
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 )
 
 const noCheckpoints = "DROP TRIGGER checkpoints_no_delete; DROP TRIGGER tree_no_delete; DELETE FROM checkpoints; DELETE FROM tree"
@@ -31,7 +33,7 @@ func unsign(t *testing.T, path string) {
 func TestAllCheckpointsRemoved(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry Entry
-		keys  []Key
+		keys  []checkpoint.Key
 		bad   bool
 	}{
 		"keys are known":  {Entry{Kind: "k"}, keys('a'), true},
@@ -124,7 +126,7 @@ func TestReplacedKeySignsNothing(t *testing.T) {
 	}
 	write(a, 3)
 	until := at.Add(time.Minute)
-	both := append(keys('b'), Key{keys('a')[0].PublicKey, until})
+	both := append(keys('b'), checkpoint.Key{PublicKey: keys('a')[0].PublicKey, Until: until})
 	expect := func(want string) {
 		t.Helper()
 		r := verify(t, path, VerifyOptions{Keys: both})

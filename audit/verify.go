@@ -10,15 +10,16 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
 // VerifyOptions are the external references of a verification.
 type VerifyOptions struct {
-	Keys        []Key    // one of them must have signed each checkpoint; with none, signatures are not checked
-	Checkpoints [][]byte // notes that somebody has kept elsewhere
-	Names       []string // what they are called in reports, one each; none is by number
+	Keys        []checkpoint.Key // one of them must have signed each checkpoint; with none, signatures are not checked
+	Checkpoints [][]byte         // notes that somebody has kept elsewhere
+	Names       []string         // what they are called in reports, one each; none is by number
 }
 
 // Report is the result of [Log.Verify].
@@ -84,8 +85,8 @@ func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 type verification struct {
 	log  *Log
 	l    *logFile // that is verified now
-	keys []Key
-	ring keyring
+	keys []checkpoint.Key
+	ring checkpoint.Keyring
 
 	last         bool       // l is the last file
 	files        []File     // that were verified
@@ -199,7 +200,7 @@ func (v *verification) all(ctx context.Context) (*Bad, error) {
 func (v *verification) report(ctx context.Context, bad *Bad) Report {
 	r := Report{
 		Rows: v.chain.next - 1 - v.absent, Absent: v.absent, Head: v.chain.head, Bad: bad,
-		Origin: v.ring.origin, Files: v.files, Remarks: v.remarks,
+		Origin: v.ring.Origin, Files: v.files, Remarks: v.remarks,
 	}
 	if bad != nil {
 		return r

@@ -9,6 +9,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
@@ -108,8 +109,8 @@ func (v *verification) row(ctx context.Context, r place, note []byte) (bad *Bad,
 		return bad, err
 	}
 	if note != nil {
-		p, err := v.ring.open(note)
-		if err == nil && p.size != r.seq {
+		p, err := v.ring.Open(note)
+		if err == nil && p.Size != r.seq {
 			err = errors.New("it is for another row")
 		}
 		if err != nil {
@@ -157,6 +158,6 @@ func (l *logFile) blobs(ctx context.Context, query string, first, last int64) (m
 
 // point is a checkpoint to compare the tree with.
 type point struct {
-	checkpoint
+	checkpoint.Head
 	name string
 }

@@ -102,7 +102,7 @@ var mayImport = []struct {
 	{"cli/wiring", []string{"..."}},
 	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline", "pipeline/control"}},
 	{"cli/evidence", []string{"audit/...", "cli/...", "pipeline/event", "pipeline/results", "signer"}},
-	{"cli/backup", []string{"audit", "cli/...", "pipeline/event", "pipeline/identity", "vault"}},
+	{"cli/backup", []string{"audit", "audit/checkpoint", "cli/...", "pipeline/event", "pipeline/identity", "vault"}},
 	{"cli/secrets", []string{"audit", "cli/...", "egress", "pipeline/event", "pipeline/identity", "vault"}},
 	{"cli/sandboxmcp", []string{"cli", "backends/process/...", "backends/container/inside"}},
 	{"cli", []string{"..."}},
@@ -132,7 +132,7 @@ var inTests = []struct {
 	{"egress/egresstest", []string{"backends/container/enginetest"}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
 	{"pipeline/control", []string{"vault"}},
-	{"pipeline/page", []string{"backends", "pipeline/door", "pipeline/results", "signer", "validate"}}, // a server to be the page of
+	{"pipeline/page", []string{"audit/checkpoint", "backends", "pipeline/door", "pipeline/results", "signer", "validate"}}, // a server to be the page of
 	{"mcp/...", []string{"backends/process/...", "backends/backendtest", "vault/...", "egress/web/browser", "egress/web/reader"}},
 	{"cli/...", []string{"..."}},
 }

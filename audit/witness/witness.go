@@ -16,6 +16,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
@@ -27,7 +28,7 @@ type Log interface {
 	// Newest is the newest checkpoint.
 	Newest(context.Context) ([]byte, error)
 	// Continues checks that the log goes on from a checkpoint.
-	Continues(ctx context.Context, note []byte, keys []audit.Key) (size int64, err error)
+	Continues(ctx context.Context, note []byte, keys []checkpoint.Key) (size int64, err error)
 	Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, error)
 }
 
@@ -62,7 +63,7 @@ func Parse(text string) (Place, error) {
 
 // Push sends the log's newest checkpoint to the place, if the place's checkpoint does not cover it already, and
 // returns a witness's signatures, as lines of a signed note.
-func (p Place) Push(ctx context.Context, log Log, keys []audit.Key) ([]byte, error) {
+func (p Place) Push(ctx context.Context, log Log, keys []checkpoint.Key) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	var signatures []byte
@@ -112,7 +113,7 @@ type store interface {
 }
 
 // replace puts the log's newest checkpoint in the place of the one that the place keeps, unless that covers as many rows.
-func (p Place) replace(ctx context.Context, log Log, keys []audit.Key) error {
+func (p Place) replace(ctx context.Context, log Log, keys []checkpoint.Key) error {
 	note, err := log.Newest(ctx)
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -34,7 +35,7 @@ func seeded(seed string) ed25519.PrivateKey {
 
 var (
 	logKey  = seeded("a")
-	logKeys = []audit.Key{{PublicKey: logKey.Public().(ed25519.PublicKey)}}
+	logKeys = []checkpoint.Key{{PublicKey: logKey.Public().(ed25519.PublicKey)}}
 )
 
 func open(t *testing.T, path string) *audit.Log {
@@ -274,7 +275,7 @@ func TestOtherLog(t *testing.T) {
 			if _, err := one.Continues(t.Context(), stored, logKeys); err != nil {
 				t.Error(err)
 			}
-			if _, err := one.Continues(t.Context(), stored, []audit.Key{{PublicKey: seeded("b").Public().(ed25519.PublicKey)}}); err == nil {
+			if _, err := one.Continues(t.Context(), stored, []checkpoint.Key{{PublicKey: seeded("b").Public().(ed25519.PublicKey)}}); err == nil {
 				t.Error("a checkpoint by nobody who is known is taken")
 			}
 		})

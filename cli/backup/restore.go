@@ -17,6 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
@@ -234,7 +235,7 @@ func (r *restored) verify(ctx context.Context, cfg config.Config) error {
 	return r.verifyVault(ctx, cfg.StateDir)
 }
 
-func (r *restored) verifyLog(ctx context.Context, path string, keys []audit.Key) error {
+func (r *restored) verifyLog(ctx context.Context, path string, keys []checkpoint.Key) error {
 	if files, err := audit.Files(path); err == nil && len(files) == 0 { // Open would make one
 		return errors.New("it has no log")
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/cli/auditrows"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
@@ -119,7 +120,7 @@ func (p commands) hand(c *cli.Context, text []byte) error {
 }
 
 // checkProof checks a proof without the log.
-func checkProof(file string, keys []audit.Key) (*audit.Proven, error) {
+func checkProof(file string, keys []checkpoint.Key) (*audit.Proven, error) {
 	text, err := statefile.ReadSmall(file, maxSmall)
 	if err != nil {
 		return nil, fmt.Errorf("read the proof: %w", err)

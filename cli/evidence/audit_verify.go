@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/audit/witness"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
@@ -72,7 +73,7 @@ func (p commands) auditVerify(c *cli.Context) error {
 }
 
 // checkLog checks the log. What is wrong is an error; the report is nil where there is nothing to report.
-func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error) {
+func checkLog(c *cli.Context, keys []checkpoint.Key) (found *audit.Report, err error) {
 	o := audit.VerifyOptions{Keys: keys}
 	files := c.StringSlice("checkpoint")
 	for _, file := range files {
@@ -117,7 +118,7 @@ func checkLog(c *cli.Context, keys []audit.Key) (found *audit.Report, err error)
 
 // wrongNote is about a file that was named as a checkpoint and says nothing about the log.
 func wrongNote(file string, err error) error {
-	if errors.Is(err, audit.ErrNoNote) {
+	if errors.Is(err, checkpoint.ErrNoNote) {
 		return exit.Usage("--checkpoint FILE, with what sandboxmcp audit checkpoint printed", "%s is not a signed checkpoint", file)
 	}
 	return exit.Fail("it is the wrong file, or another log was put in the place of the one that it is of", "%s cannot be compared with the log: %v", file, err)
@@ -159,7 +160,7 @@ func setFlags(c *cli.Context, names ...string) (set []string) {
 }
 
 // logKeys are the keys that may have signed the log: those of --key, or else those of this machine.
-func logKeys(c *cli.Context) (keys []audit.Key, err error) {
+func logKeys(c *cli.Context) (keys []checkpoint.Key, err error) {
 	trust, err := trusted(c)
 	if err != nil {
 		return nil, err

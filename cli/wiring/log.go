@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
@@ -292,7 +293,7 @@ func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s aud
 		}
 	}
 	s.Key = func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) }
-	s.Known = func() []audit.Key {
+	s.Known = func() []checkpoint.Key {
 		trust, err := keys.Trust()
 		if err != nil { // what can't be read is not known
 			return nil
@@ -303,9 +304,9 @@ func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s aud
 }
 
 // CheckingKeys converts trusted keys for the checks of the log.
-func CheckingKeys(trust *signer.Trust) (all []audit.Key) {
+func CheckingKeys(trust *signer.Trust) (all []checkpoint.Key) {
 	for _, k := range trust.Keys() {
-		all = append(all, audit.Key{PublicKey: k.Ed25519(), Until: k.Until()})
+		all = append(all, checkpoint.Key{PublicKey: k.Ed25519(), Until: k.Until()})
 	}
 	return all
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"crypto"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,9 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"crypto"
-
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
@@ -60,7 +60,7 @@ func serve(t testing.TB) *server {
 	must(t, err)
 	log, err := audit.OpenSigned(t.Context(), filepath.Join(dir, "audit.db"), audit.Signing{
 		Key:   func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) },
-		Known: func() []audit.Key { return nil },
+		Known: func() []checkpoint.Key { return nil },
 	})
 	must(t, err)
 	t.Cleanup(func() { log.Close() })

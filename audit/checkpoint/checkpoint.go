@@ -1,4 +1,5 @@
-package audit
+// Package checkpoint signs and checks the checkpoints of a log.
+package checkpoint
 
 import (
 	"crypto"
@@ -20,13 +21,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// checkpoint is the root of the log's tree at a size. As a signed note it is a C2SP tlog-checkpoint
+// Head is the root of the log's tree at a size. As a signed note it is a C2SP tlog-checkpoint
 // (https://c2sp.org/tlog-checkpoint).
-type checkpoint struct {
-	origin string // which log it is of
-	size   int64
-	root   tlog.Hash
-	until  time.Time // rows from then on its signature does not cover: its key was replaced; zero is never
+type Head struct {
+	Origin string // which log it is of
+	Size   int64
+	Root   tlog.Hash
+	Until  time.Time // rows from then on its signature does not cover: its key was replaced; zero is never
 }
 
 // Key is a public key for checking checkpoints.
@@ -37,32 +38,32 @@ type Key struct {
 	Until time.Time
 }
 
-// covers returns an error if a checkpoint covers a row of a time from which on its key does not count.
-func (c checkpoint) covers(at time.Time) error {
-	if c.until.IsZero() || !at.After(c.until) {
+// Covers returns an error if a checkpoint covers a row of a time from which on its key does not count.
+func (c Head) Covers(at time.Time) error {
+	if c.Until.IsZero() || !at.After(c.Until) {
 		return nil
 	}
-	return fmt.Errorf("it covers a row of %s, and its key does not count from %s on", at.UTC().Format(time.RFC3339), c.until.UTC().Format(time.RFC3339))
+	return fmt.Errorf("it covers a row of %s, and its key does not count from %s on", at.UTC().Format(time.RFC3339), c.Until.UTC().Format(time.RFC3339))
 }
 
-// originOf returns the name of a log, made of 16 digits of its first row's hash.
-func originOf(firstHash []byte) string { return fmt.Sprintf("sandboxmcp-audit/%x", firstHash[:8]) }
+// OriginOf returns the name of a log, made of 16 digits of its first row's hash.
+func OriginOf(firstHash []byte) string { return fmt.Sprintf("sandboxmcp-audit/%x", firstHash[:8]) }
 
 // ErrNoNote is the error for text that is no signed checkpoint at all.
 var ErrNoNote = errors.New("it is not a signed checkpoint")
 
+// Errors of notes.
 var (
-	errOtherLog = errors.New("it is of another log")
-	errBadSig   = errors.New("its signature does not match what it says")
-	errNoKey    = errors.New("it is signed by no known key")
-	errNotEd    = errors.New("checkpoints need an Ed25519 key")
-	errNoSigner = errors.New("the log was opened without a key to sign with")
+	ErrOtherLog = errors.New("it is of another log")
+	ErrBadSig   = errors.New("its signature does not match what it says")
+	ErrNoKey    = errors.New("it is signed by no known key")
+	ErrNotEd    = errors.New("checkpoints need an Ed25519 key")
 )
 
-// sign makes the note.
-func (c checkpoint) sign(key crypto.Signer) ([]byte, error) {
-	text := fmt.Sprintf("%s\n%d\n%s\n", c.origin, c.size, c.root)
-	return note.Sign(&note.Note{Text: text}, noteSigner{c.origin, key})
+// Sign makes the note.
+func (c Head) Sign(key crypto.Signer) ([]byte, error) {
+	text := fmt.Sprintf("%s\n%d\n%s\n", c.Origin, c.Size, c.Root)
+	return note.Sign(&note.Note{Text: text}, noteSigner{c.Origin, key})
 }
 
 // noteSigner signs notes with an Ed25519 key under a name.
@@ -83,15 +84,16 @@ func (s noteSigner) Sign(msg []byte) ([]byte, error) {
 	return s.key.Sign(rand.Reader, msg, crypto.Hash(0))
 }
 
-// keyring checks notes of an origin. Without keys, any signature is accepted.
-type keyring struct {
-	origin string
+// Keyring checks notes of an origin. Without keys, any signature is accepted.
+type Keyring struct {
+	Origin string
 	some   bool
 	known  note.Verifiers
 	until  map[uint32]time.Time // of keys by their hash, if they have one
 }
 
-func newKeyring(origin string, keys []Key) keyring {
+// NewKeyring returns the keyring of keys.
+func NewKeyring(origin string, keys []Key) Keyring {
 	var known []note.Verifier
 	var names []string
 	until := map[uint32]time.Time{}
@@ -105,11 +107,11 @@ func newKeyring(origin string, keys []Key) keyring {
 			until[v.KeyHash()] = key.Until
 		}
 	}
-	return keyring{origin, len(keys) > 0, note.VerifierList(known...), until}
+	return Keyring{origin, len(keys) > 0, note.VerifierList(known...), until}
 }
 
-// open parses a note. If the keyring has keys, one of them must have signed it.
-func (k keyring) open(msg []byte) (checkpoint, error) {
+// Open parses a note. If the keyring has keys, one of them must have signed it.
+func (k Keyring) Open(msg []byte) (Head, error) {
 	n, err := note.Open(msg, k.known)
 	var unverified *note.UnverifiedNoteError
 	var invalid *note.InvalidSignatureError
@@ -117,40 +119,40 @@ func (k keyring) open(msg []byte) (checkpoint, error) {
 	case errors.As(err, &unverified):
 		n = unverified.Note
 	case errors.As(err, &invalid):
-		return checkpoint{}, errBadSig
+		return Head{}, ErrBadSig
 	case err != nil:
-		return checkpoint{}, ErrNoNote
+		return Head{}, ErrNoNote
 	}
 	c, err := parseCheckpoint(n.Text)
 	switch {
 	case err != nil:
 		return c, err
-	case k.origin != "" && c.origin != k.origin:
-		return c, fmt.Errorf("%w, %s; this one is %s", errOtherLog, quoted(c.origin), k.origin)
+	case k.Origin != "" && c.Origin != k.Origin:
+		return c, fmt.Errorf("%w, %s; this one is %s", ErrOtherLog, safetext.Line(safetext.Clip(c.Origin, 80)), k.Origin)
 	case k.some && len(n.Sigs) == 0:
-		return c, errNoKey
+		return c, ErrNoKey
 	}
 	for _, s := range slices.Concat(n.Sigs, n.UnverifiedSigs) {
 		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil { // the note package ignores the bits beside the last byte
-			return c, errBadSig
+			return c, ErrBadSig
 		}
 	}
 	for i, s := range n.Sigs { // of several keys, the one that counts longest
-		if end := k.until[s.Hash]; i == 0 || end.IsZero() || !c.until.IsZero() && end.After(c.until) {
-			c.until = end
+		if end := k.until[s.Hash]; i == 0 || end.IsZero() || !c.Until.IsZero() && end.After(c.Until) {
+			c.Until = end
 		}
 	}
 	return c, nil
 }
 
-// openNote parses a note whose origin is known only from the note itself.
-func openNote(msg []byte, keys []Key) (checkpoint, error) {
+// Open parses a note whose origin is known only from the note itself.
+func Open(msg []byte, keys []Key) (Head, error) {
 	origin, _, _ := strings.Cut(string(msg), "\n")
-	return newKeyring(origin, keys).open(msg)
+	return NewKeyring(origin, keys).Open(msg)
 }
 
 // parseCheckpoint reads the text of a note: origin, size, root, and lines that others may have added.
-func parseCheckpoint(text string) (c checkpoint, err error) {
+func parseCheckpoint(text string) (c Head, err error) {
 	lines := strings.Split(text, "\n") // the last one is empty
 	if len(lines) < 4 || slices.Contains(lines[:len(lines)-1], "") {
 		return c, ErrNoNote
@@ -163,8 +165,5 @@ func parseCheckpoint(text string) (c checkpoint, err error) {
 	if err != nil || root.String() != lines[2] {
 		return c, ErrNoNote
 	}
-	return checkpoint{origin: lines[0], size: size, root: root}, nil
+	return Head{Origin: lines[0], Size: size, Root: root}, nil
 }
-
-// quoted escapes untrusted text for a message, and cuts it after 80 bytes.
-func quoted(s string) string { return safetext.Line(safetext.Clip(s, 80)) }
