@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
@@ -44,7 +45,7 @@ func attackable(t testing.TB) (path string, rows []Row, notes [][]byte) {
 // can write the file and wants to leave no traces.
 func noTriggers(t testing.TB) (drop, again []string) {
 	t.Helper()
-	made, err := pristine(t.Context())
+	made, err := schema.Objects(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

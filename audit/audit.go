@@ -43,6 +43,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
@@ -93,17 +94,13 @@ type Log struct {
 	settled      chan struct{}
 }
 
-// lockWait is the longest wait of a call for other processes. They hold the lock for milliseconds; a process that is
-// stopped in a debugger would hold it forever.
-const lockWait = 10 * time.Second
-
 // Open opens the log at path. If there is no file, Open creates a log with mode 0600, and the directories above it
 // with 0700. Any other file is left alone: a damaged or foreign file is an error, and is never replaced by a new log.
 //
 // While the log is open, nothing else in this process may open its file, not even to read it: closing a file drops the
 // process's POSIX locks on it, SQLite's too (https://sqlite.org/howtocorrupt.html).
 func Open(ctx context.Context, path string) (*Log, error) {
-	return open(ctx, path, lockWait, nil)
+	return open(ctx, path, schema.LockWait, nil)
 }
 
 // OpenToRead is Open for what reads the log once. Where a full disk has no room for SQLite's -shm file, which is there as long as anybody has
@@ -111,7 +108,7 @@ func Open(ctx context.Context, path string) (*Log, error) {
 func OpenToRead(ctx context.Context, path string) (*Log, error) {
 	l, err := Open(ctx, path)
 	if IsFull(err) && statefile.AloneVFS != "" {
-		return openAs(ctx, path, &Log{wait: lockWait, alone: true})
+		return openAs(ctx, path, &Log{wait: schema.LockWait, alone: true})
 	}
 	return l, err
 }

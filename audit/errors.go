@@ -11,6 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 )
 
 // Unwritten is the error of entries that are not in the log. Its text names files of this machine; UnwrittenText is for others.
@@ -41,24 +42,19 @@ var (
 	errType     = errors.New("a column has the wrong type")
 	errClosed   = errors.New("the log is closed")
 	errForeign  = errors.New("it is a database, but not an audit log: name another file")
-	errEmpty    = errors.New("the file is empty, which a log never is: " + restore)
 	errNoSigner = errors.New("the log was opened without a key to sign with")
 	errMoved    = errors.New("the file was deleted or replaced while the log was open: find out by whom, then start again")
 )
 
-const (
-	restore = "move it, its -wal and the log's -checkpoint and -acknowledged files away as evidence; a log of one file starts anew in its place, or put a backup there; " +
-		"what is whole of it is read by sandboxmcp audit export --damaged --format jsonl FILE"
-	elsewhere = "make the file and its directory writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
-)
+const elsewhere = "make the file and its directory writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
 
 // otherVersion refuses a log of another format, and says what to do with it. No format before this one was released.
 func otherVersion(version int64) error {
-	if version > schemaVersion {
-		return fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that wrote it, or a newer one", version, schemaVersion)
+	if version > schema.Version {
+		return fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that wrote it, or a newer one", version, schema.Version)
 	}
 	return fmt.Errorf("its format is version %d, which no release had, and this program writes version %d: move it away, with its -wal, "+
-		"-checkpoint, -owed and -acknowledged files, and a new log starts in its place; only the sandboxmcp that wrote it reads it", version, schemaVersion)
+		"-checkpoint, -owed and -acknowledged files, and a new log starts in its place; only the sandboxmcp that wrote it reads it", version, schema.Version)
 }
 
 // explain adds the remedy to an error of SQLite or of the file system.
@@ -96,7 +92,7 @@ func advice(code int, wait time.Duration) string {
 	case sqlite3.SQLITE_FULL:
 		return "free some disk space, or delete old files of the log: sandboxmcp audit rotate --keep 90d; rows that were acknowledged are safe"
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return "the file is damaged, or no audit log: " + restore
+		return "the file is damaged, or no audit log: " + schema.Advice
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
 		return elsewhere
 	case sqlite3.SQLITE_IOERR:

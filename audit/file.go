@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
@@ -82,7 +83,7 @@ func (l *Log) newFile(path string, number int) *logFile {
 }
 
 func (l *logFile) connect(ctx context.Context) (err error) {
-	if l.file, err = find(ctx, l.path, l.number == 1); err != nil {
+	if l.file, err = schema.Find(ctx, l.path, l.number == 1); err != nil {
 		return err
 	}
 	if l.db, err = sql.Open("sqlite", l.address()); err != nil {
@@ -107,11 +108,11 @@ func (l *logFile) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if id != schemaID {
+	if id != schema.ID {
 		return errForeign
 	}
 	version, err := sqlrows.One[int64](ctx, l.db, "PRAGMA user_version")
-	if err == nil && version != schemaVersion {
+	if err == nil && version != schema.Version {
 		err = otherVersion(version)
 	}
 	return err

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 )
 
 // releasedFormats are the versions of the schema that a release wrote. All of them are read, verified and continued by
@@ -35,7 +37,7 @@ func recordFormat(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for from, to := range map[string]string{path: formatFile(schemaVersion), l.active.Load().latestPath(): formatFile(schemaVersion) + "-checkpoint"} {
+	for from, to := range map[string]string{path: formatFile(schema.Version), l.active.Load().latestPath(): formatFile(schema.Version) + "-checkpoint"} {
 		content, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
@@ -83,8 +85,8 @@ func TestFormats(t *testing.T) {
 		recordFormat(t)
 	}
 	files, _ := filepath.Glob("testdata/format-*.db.gz")
-	if !slices.Contains(files, formatFile(schemaVersion)+".gz") {
-		t.Errorf("no log of version %d is recorded: go test ./audit -run TestFormats -update", schemaVersion)
+	if !slices.Contains(files, formatFile(schema.Version)+".gz") {
+		t.Errorf("no log of version %d is recorded: go test ./audit -run TestFormats -update", schema.Version)
 	}
 	for _, file := range files {
 		var version int64
@@ -93,11 +95,11 @@ func TestFormats(t *testing.T) {
 		}
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
 			path := unpackFormat(t, version)
-			if version == schemaVersion || slices.Contains(releasedFormats, version) {
+			if version == schema.Version || slices.Contains(releasedFormats, version) {
 				wantContinued(t, path)
-				tamper(t, path, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion+1)) // as an older program sees what a newer one made of it
+				tamper(t, path, fmt.Sprintf("PRAGMA user_version = %d", schema.Version+1)) // as an older program sees what a newer one made of it
 				_, err := Open(t.Context(), path)
-				wantError(t, err, fmt.Sprintf("version %d", schemaVersion+1), "use the sandboxmcp that wrote it")
+				wantError(t, err, fmt.Sprintf("version %d", schema.Version+1), "use the sandboxmcp that wrote it")
 				return
 			}
 			before, _ := os.ReadFile(path)

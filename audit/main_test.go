@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
@@ -80,7 +81,7 @@ func hold(t testing.TB, path string, statements ...any) (release func()) {
 }
 
 func childHold(path string, statements []string) error {
-	db, err := sql.Open("sqlite", statefile.Database(path, lockWait))
+	db, err := sql.Open("sqlite", statefile.Database(path, schema.LockWait))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
@@ -161,7 +162,7 @@ func TestOpenBadPlaces(t *testing.T) {
 		wantError(t, err, want, name)
 	}
 	// Were the file deleted just before SQLite opens it, an empty one would be in its place.
-	db, err := sql.Open("sqlite", statefile.Database(filepath.Join(dir, "nowhere"), lockWait))
+	db, err := sql.Open("sqlite", statefile.Database(filepath.Join(dir, "nowhere"), schema.LockWait))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func TestMoved(t *testing.T) {
 // tamper does to the database at path what its triggers would refuse.
 func tamper(t testing.TB, path string, statements ...string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", statefile.Database(path, lockWait))
+	db, err := sql.Open("sqlite", statefile.Database(path, schema.LockWait))
 	if err != nil {
 		t.Fatal(err)
 	}

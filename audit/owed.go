@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
@@ -129,7 +130,7 @@ func lineBytes(content []byte) []byte {
 func (l *Log) settleDebts(ctx context.Context) {
 	defer close(l.settled)
 	if _, err := os.Lstat(l.owedPath()); err != nil { // on a full disk it would be of no use any more
-		_ = statefile.CreateFile(l.owedPath(), newKind, make([]byte, owedSize))
+		_ = statefile.CreateFile(l.owedPath(), schema.TempKind, make([]byte, owedSize))
 	}
 	l.makeReserve(reserveSize)
 	again := time.NewTicker(settleEvery)

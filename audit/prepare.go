@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
@@ -39,13 +40,13 @@ func (v *verification) prepare(ctx context.Context) (*Bad, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	bad, err := inspect(ctx, conn)
+	difference, err := schema.Compare(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
-	v.altered = bad != nil
-	if err := v.snapshot(ctx, conn); bad != nil {
-		return bad, nil
+	v.altered = difference != ""
+	if err := v.snapshot(ctx, conn); v.altered {
+		return &Bad{0, difference}, nil
 	} else if err != nil {
 		return nil, err
 	}

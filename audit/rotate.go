@@ -19,6 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
@@ -286,7 +287,7 @@ func (l *Log) createNext(ctx context.Context, f *logFile, path string) error {
 	if err != nil {
 		return err
 	}
-	return create(ctx, path, text)
+	return schema.Create(ctx, path, text)
 }
 
 // beginning returns the statements that insert what a file begins with.
@@ -373,5 +374,5 @@ func (l *Log) makeReserve(spare int64) {
 	if _, err := os.Lstat(l.reservePath()); err == nil || size < 128<<10 {
 		return
 	}
-	_ = statefile.CreateFile(l.reservePath(), newKind, make([]byte, size))
+	_ = statefile.CreateFile(l.reservePath(), schema.TempKind, make([]byte, size))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -133,7 +134,7 @@ func TestRotateProofs(t *testing.T) {
 func change(t testing.TB, path string, statements ...string) {
 	t.Helper()
 	var drop, again []string
-	for _, s := range strings.SplitAfter(schema, "END;") {
+	for _, s := range strings.SplitAfter(schema.Text, "END;") {
 		if i := strings.Index(s, "CREATE TRIGGER "); i >= 0 {
 			drop, again = append(drop, "DROP TRIGGER "+strings.Fields(s[i:])[2]), append(again, s[i:])
 		}

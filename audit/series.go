@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
@@ -19,7 +20,7 @@ func OpenFiles(ctx context.Context, paths ...string) (*Log, error) {
 }
 
 func openFiles(ctx context.Context, damaged bool, paths []string) (*Log, error) {
-	l := &Log{wait: lockWait, now: time.Now, sync: statefile.SyncData}
+	l := &Log{wait: schema.LockWait, now: time.Now, sync: statefile.SyncData}
 	for i, path := range paths {
 		path, err := filepath.Abs(path)
 		if l.path == "" {
@@ -36,7 +37,7 @@ func openFiles(ctx context.Context, damaged bool, paths []string) (*Log, error) 
 		}
 		if err != nil {
 			l.Close()
-			return nil, fmt.Errorf("open audit log %q: %w", path, explain(err, lockWait))
+			return nil, fmt.Errorf("open audit log %q: %w", path, explain(err, schema.LockWait))
 		}
 		l.named = append(l.named, f)
 		go f.write()

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 )
 
 // Signing configures the signing of a log.
@@ -53,14 +54,14 @@ func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
 		if _, err := s.key(ctx); err != nil {
 			return nil, fmt.Errorf("open audit log %q: %w", path, err)
 		}
-		return open(ctx, path, lockWait, &s)
+		return open(ctx, path, schema.LockWait, &s)
 	}
 	ready := make(chan error, 1)
 	go func() {
 		_, err := s.key(ctx)
 		ready <- err
 	}()
-	l, err := open(ctx, path, lockWait, &s)
+	l, err := open(ctx, path, schema.LockWait, &s)
 	if keyErr := <-ready; keyErr != nil {
 		if l != nil {
 			l.Close()

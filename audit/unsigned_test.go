@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 )
 
 const noCheckpoints = "DROP TRIGGER checkpoints_no_delete; DROP TRIGGER tree_no_delete; DELETE FROM checkpoints; DELETE FROM tree"
@@ -20,7 +21,7 @@ const noCheckpoints = "DROP TRIGGER checkpoints_no_delete; DROP TRIGGER tree_no_
 func unsign(t *testing.T, path string) {
 	t.Helper()
 	var remake []string
-	for _, s := range strings.SplitAfter(schema, "END;") {
+	for _, s := range strings.SplitAfter(schema.Text, "END;") {
 		if i := strings.Index(s, "CREATE TRIGGER"); i >= 0 && (strings.Contains(s, "checkpoints_no_delete") || strings.Contains(s, "tree_no_delete")) {
 			remake = append(remake, s[i:])
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
@@ -174,13 +175,13 @@ func (v *verification) all(ctx context.Context) (*Bad, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
-		bad *Bad
-		err error
+		damage string
+		err    error
 	}
 	file := make(chan answer, 1)
 	go func() {
-		bad, err := integrity(ctx, v.l.db)
-		file <- answer{bad, err}
+		damage, err := schema.CheckIntegrity(ctx, v.l.db)
+		file <- answer{damage, err}
 	}()
 	bad, err := v.rows(ctx)
 	if bad == nil && err == nil {
@@ -190,8 +191,10 @@ func (v *verification) all(ctx context.Context) (*Bad, error) {
 		cancel()
 	}
 	a := <-file
-	if bad == nil && err == nil {
-		return a.bad, a.err
+	if bad == nil && err == nil && a.damage != "" {
+		return &Bad{0, a.damage}, nil
+	} else if bad == nil && err == nil {
+		return nil, a.err
 	}
 	return bad, err
 }

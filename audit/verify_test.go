@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -106,7 +107,7 @@ func chainedElsewhere(r Row) string {
 // triggers makes the dropped triggers of the rows again as they were, but for one, which gets another body.
 func triggers(other, body string) string {
 	var made []string
-	for _, s := range strings.SplitAfter(schema, "END;") {
+	for _, s := range strings.SplitAfter(schema.Text, "END;") {
 		i := strings.Index(s, "CREATE TRIGGER audit_")
 		if i < 0 {
 			continue

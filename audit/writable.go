@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
@@ -77,7 +78,7 @@ func (l *logFile) probe() {
 		return
 	}
 	if err == nil {
-		_, err = l.w.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
+		_, err = l.w.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA user_version = %d", schema.Version))
 		err = l.w.end(err)
 	}
 	l.condition.note(err)

@@ -1,4 +1,4 @@
-package audit
+package schema
 
 import (
 	"context"
@@ -9,47 +9,47 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 )
 
-// inspect compares the tables, indexes and triggers with those of a new log.
-func inspect(ctx context.Context, q sqlrows.Querier) (*Bad, error) {
-	want, err := pristine(ctx)
+// Compare compares the tables, indexes and triggers with those of a new log, and returns the first difference, or "".
+func Compare(ctx context.Context, q sqlrows.Querier) (bad string, _ error) {
+	want, err := Objects(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	got, err := objects(ctx, q)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if sql, ok := got[name]; !ok {
-			return &Bad{0, "the " + name + " was removed"}, nil
+			return "the " + name + " was removed", nil
 		} else if sql != want[name] {
-			return &Bad{0, "the " + name + " was changed"}, nil
+			return "the " + name + " was changed", nil
 		}
 		delete(got, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(got)) {
-		return &Bad{0, "the " + name + " was added"}, nil
+		return "the " + name + " was added", nil
 	}
-	return nil, nil
+	return "", nil
 }
 
-// integrity lets SQLite check the file: that no index hides rows, among much else.
-func integrity(ctx context.Context, q sqlrows.Querier) (*Bad, error) {
+// CheckIntegrity lets SQLite check the file: that no index hides rows, among much else. It returns what is wrong, or "".
+func CheckIntegrity(ctx context.Context, q sqlrows.Querier) (bad string, _ error) {
 	found, err := sqlrows.One[string](ctx, q, "PRAGMA integrity_check(1)")
 	if err != nil || found == "ok" {
-		return nil, err
+		return "", err
 	}
-	return &Bad{0, "the file is damaged: " + found}, nil
+	return "the file is damaged: " + found, nil
 }
 
-// pristine returns the objects of a new log.
-func pristine(ctx context.Context) (map[string]string, error) {
+// Objects returns the objects of a new log.
+func Objects(ctx context.Context) (map[string]string, error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(ctx, schema); err != nil {
+	if _, err := db.ExecContext(ctx, Text); err != nil {
 		return nil, err
 	}
 	return objects(ctx, db)
