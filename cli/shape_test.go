@@ -21,7 +21,6 @@ var (
 	largeStructs = map[string]int{
 		"backends/process sandbox": 46,
 		"mcp outcome":              41,
-		"pipeline Config":          31,
 	}
 	largePackages = map[string]int{"backends/process": 43, "mcp": 54, "pipeline": 73}
 )

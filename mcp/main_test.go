@@ -49,7 +49,7 @@ func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Conf
 		return cfg, nil, err
 	}
 	p := pipeline.New(pipeline.Config{
-		Keys: keys, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Results: store,
+		Records: pipeline.Records{Keys: keys}, Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(memory), Results: store,
 		Queue: pipeline.NewQueue(8, 1000), Temp: filepath.Join(dir, "tmp"),
 	})
 	end = func() {

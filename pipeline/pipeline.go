@@ -67,13 +67,7 @@ type Config struct {
 	Web       Web
 	Approvals *approval.Broker // asks people; nil: nobody can be asked
 
-	Keys      *signer.Keys // sign a receipt of each run; nil signs none
-	Policy    []byte       // what the operator decided, which receipts name by its SHA-256
-	Version   string       // of the program, as receipts name it
-	User      string       // of the operating system, for whom all is done; "" is unknown
-	Unknown   string       // what becomes of tokens that are in no vault: UnknownWarn, UnknownMask or UnknownOff
-	Capture   Capture
-	Artifacts ArtifactPolicy
+	Records
 	Protected []string // files and directories of ours that no program may write, nor read: the log, keys, the configuration. Backends are told, too
 
 	Sessions    session.Config    // how many, and for how long
@@ -93,6 +87,17 @@ type Config struct {
 	// started; what a killed process left in it is removed. "" is os.TempDir, which is everybody's
 	// and is not tidied.
 	Temp string
+}
+
+// Records are the settings of what receipts, rows and results have.
+type Records struct {
+	Keys      *signer.Keys // sign a receipt of each run; nil signs none
+	Policy    []byte       // what the operator decided, which receipts name by its SHA-256
+	Version   string       // of the program, as receipts name it
+	User      string       // of the operating system, for whom all is done; "" is unknown
+	Unknown   string       // what becomes of tokens that are in no vault: UnknownWarn, UnknownMask or UnknownOff
+	Capture   Capture
+	Artifacts ArtifactPolicy
 }
 
 // Recorder is the audit log. What it was given is durable when Append returns without an error, or, where

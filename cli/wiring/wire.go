@@ -173,9 +173,12 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		return err
 	}
 	what := pipeline.Config{
+		Records: pipeline.Records{
+			Keys: keys, Policy: Policy(cfg), Version: version.Current().Version, User: console.User(), Unknown: cfg.Redact.Unknown,
+			Artifacts: artifacts(cfg), Capture: pipeline.Capture{Code: slices.Contains(cfg.Audit.Capture, "code"), Output: slices.Contains(cfg.Audit.Capture, "output")},
+		},
 		Backends:    p.backends,
 		Audit:       p.Log,
-		User:        console.User(),
 		Vault:       stores(cfg),
 		Bus:         p.bus,
 		Queue:       pipeline.NewQueue(cfg.MaxConcurrent, cfg.MaxQueue),
@@ -187,12 +190,6 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Egress:      out,
 		Web:         web,
 		Approvals:   p.Approvals,
-		Keys:        keys,
-		Policy:      Policy(cfg),
-		Version:     version.Current().Version,
-		Unknown:     cfg.Redact.Unknown,
-		Capture:     pipeline.Capture{Code: slices.Contains(cfg.Audit.Capture, "code"), Output: slices.Contains(cfg.Audit.Capture, "output")},
-		Artifacts:   artifacts(cfg),
 		Sessions:    sessions(cfg),
 		Packages:    p.packages,
 		AskPackages: cfg.Packages.Ask,

@@ -69,8 +69,8 @@ func serve(t testing.TB) *server {
 	store, err := results.Open(results.Config{Dir: filepath.Join(dir, "runs")})
 	must(t, err)
 	t.Cleanup(func() { store.Close() })
-	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir(), Bus: bus, Approvals: broker, Keys: keys, Results: store,
-		Capture: pipeline.Capture{Code: true, Output: true}, Egress: pipeline.Egress{Ask: true}, Limits: pipeline.Bounds{Output: 16 << 20}, Caps: pipeline.Bounds{Output: 16 << 20}})
+	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log, Temp: t.TempDir(), Bus: bus, Approvals: broker, Results: store,
+		Records: pipeline.Records{Keys: keys, Capture: pipeline.Capture{Code: true, Output: true}}, Egress: pipeline.Egress{Ask: true}, Limits: pipeline.Bounds{Output: 16 << 20}, Caps: pipeline.Bounds{Output: 16 << 20}})
 	t.Cleanup(func() { broker.Close(); p.Close() })
 	api := control.New(control.Config{Pipeline: p, Approvals: broker, Events: bus, Records: log, Keys: keys, Results: store,
 		Settings: func() []control.Setting {
