@@ -32,7 +32,7 @@ func (b *browsing) do(ctx context.Context) (none Browsed, _ error) {
 	defer sandbox.Close()
 	got, out, err := b.read(ctx, sandbox)
 	sandbox.Close() // with it the last connection, so that all is counted
-	b.leave(b.outbound)
+	b.decided(b.outbound.Records())
 	b.res.addOutcome(out)
 	if gone := b.holds(out.Contained.InForce()); gone != nil && out.Ended != "" {
 		return none, gone
@@ -58,7 +58,7 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	b.outbound, err = outbound.New(outbound.Config{
 		Policy: w.Policy, Ports: slices.DeleteFunc(w.Policy.Ports(), func(p int) bool { return p == backends.DNSPort }),
 		Dialer: e.Dialer, Idle: e.Idle, Connections: e.Connections, Budget: b.p.budget,
-		Namespace: b.res.Namespace, Record: b.p.recorder(b.res.ID, b.res.Namespace, b.clean),
+		Namespace: b.res.Namespace,
 	})
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 		err = errors.Join(err, sandbox.Files().Put(path.Join("profile", name), 0o600, strings.NewReader(content)))
 	}
 	if err == nil {
-		sandbox, err = b.outbound.Open(sandbox)
+		sandbox, err = b.outbound.Attach(sandbox, outbound.Scope{Run: b.res.ID, Code: b.code, Record: b.p.recorder(b.res.ID, b.res.Namespace, b.clean)})
 	}
 	if err != nil {
 		sandbox.Close()
@@ -103,7 +103,6 @@ func (b *browsing) read(ctx context.Context, sandbox backends.Sandbox) (got brow
 		out, broken = sandbox.Exec(running, backends.Command{Args: args, Dir: "/tmp", Env: browserEnv},
 			backends.Streams{Stdout: output, Stderr: output, Channel: func(c io.ReadWriteCloser) { channel <- c }})
 	}()
-	b.outbound.Enter(outbound.Scope{Run: b.res.ID, Code: b.code, Record: b.p.recorder(b.res.ID, b.res.Namespace, b.clean)})
 	select {
 	case c := <-channel:
 		got, err = browser.Read(ctx, c, browser.Visit{URL: b.at, WaitFor: b.WaitFor, Picture: b.Screenshot, Time: b.Timeout, MaxHTML: maxDOM})

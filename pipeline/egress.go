@@ -145,6 +145,13 @@ func (r *run) newOutbound(base string, allow []string, w route, leases func() va
 	})
 }
 
+// scope is that of the run in its sandbox's egress session.
+func (e *execution) scope() outbound.Scope {
+	q := e.request
+	return outbound.Scope{Run: e.res.ID, Client: q.Client, Code: e.code, Head: func() string { return head(e.clean(string(q.Code))) },
+		Within: e.within, Ask: q.Ask, Record: e.p.recorder(e.res.ID, e.res.Namespace, e.clean)}
+}
+
 // fits refuses what the egress session of an existing session does not have.
 func (e *execution) fits() error {
 	const another = "create another session"
@@ -218,9 +225,6 @@ func egressKind(allowed bool) string {
 	}
 	return event.EgressDenied
 }
-
-// leave ends the run's scope in an egress session, and adds its decisions to the result.
-func (r *run) leave(s *outbound.Session) { r.decided(s.Leave()) }
 
 // decided adds decisions to the result, free of secrets.
 func (r *run) decided(all []egress.Record) {

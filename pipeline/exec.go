@@ -13,7 +13,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
 )
 
 // programEnd holds what a program left when all of its processes had ended.
@@ -69,9 +68,8 @@ func (e *execution) perform(ctx context.Context) (none None, _ error) {
 	defer e.live.state("ending")
 	stdout, stderr, end := e.pipes(out)
 	var err error
-	e.outbound.Enter(outbound.Scope{Run: e.res.ID, Client: q.Client, Code: e.code, Head: func() string { return head(e.clean(string(q.Code))) },
-		Within: e.within, Ask: q.Ask, Record: e.p.recorder(e.res.ID, e.res.Namespace, e.clean)})
 	if e.guard != nil {
+		e.outbound.Enter(e.scope())
 		err = e.cell(ctx, out, stdout, stderr)
 	} else {
 		running, kill := context.WithCancel(ctx)
@@ -91,7 +89,7 @@ func (e *execution) perform(ctx context.Context) (none None, _ error) {
 			}
 		}
 	}
-	e.leave(e.outbound)
+	e.decided(e.outbound.Records())
 	if err = errors.Join(err, end()); err != nil {
 		return none, e.noProgram(broke(StageBackend, err))
 	}

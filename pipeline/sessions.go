@@ -155,6 +155,10 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 	for _, t := range q.Tools {
 		tools = append(tools, t.Name)
 	}
+	spec := backends.Spec{ID: r.res.ID, Language: c.shows, Profile: c.base, Require: c.requires,
+		Limits: c.limits.Limits, Mounts: slices.Concat(c.request.Mounts, view.Mounts), Keep: true,
+		Home: q.Home, Guest: needed || c.base != "landlock"}
+	reach := out.Shape(&spec)
 	plan := session.Plan{
 		Agent: agent.Load,
 		Info: session.Info{
@@ -162,7 +166,7 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: LimitsOf(c.limits),
 			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: caller(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: tools,
 		},
-		Env:   slices.Concat(view.Env, out.Env(), q.Git.or(r.p.cfg.Git).env(), q.Env),
+		Env:   slices.Concat(view.Env, reach, q.Git.or(r.p.cfg.Git).env(), q.Env),
 		Tools: c.tools, ToolTimeout: q.ToolTimeout,
 		Leases:   held,
 		Outbound: out,
@@ -171,10 +175,6 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		plan.Close = append(plan.Close, func() { store.DropSession(r.res.ID) }) // what stays is removed when the store is opened again
 	}
 	plan.Close = append(plan.Close, view.Release)
-	spec := backends.Spec{ID: r.res.ID, Language: c.shows, Profile: c.base, Require: c.requires,
-		Limits: c.limits.Limits, Mounts: slices.Concat(c.request.Mounts, view.Mounts), Keep: true,
-		Home: q.Home, Guest: needed || c.base != "landlock"}
-	out.Shape(&spec)
 	start := func(ctx context.Context) (backends.Sandbox, error) {
 		spec := spec
 		sandbox, err := c.backend.Start(ctx, spec)
@@ -186,7 +186,7 @@ func (r *run) openSession(ctx context.Context, q NewSession, c plan, out *outbou
 		if err != nil {
 			return nil, err
 		}
-		connected, err := out.Open(sandbox)
+		connected, err := out.Attach(sandbox, outbound.Scope{})
 		if err != nil {
 			sandbox.Close()
 		}

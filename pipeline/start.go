@@ -81,13 +81,13 @@ func (e *execution) build(ctx context.Context) (err error) {
 		Workspace: q.Workspace,
 		GPUs:      q.GPUs,
 	}
-	e.outbound.Shape(&spec)
+	reach := e.outbound.Shape(&spec)
 	file, remove, err := e.bring(&spec, e.p.cfg.Temp)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	env := e.env(file, e.leases.Env(q.Secrets), slices.Concat(e.p.cfg.Git.env(), e.view.Env, e.outbound.Env()))
+	env := e.env(file, e.leases.Env(q.Secrets), slices.Concat(e.p.cfg.Git.env(), e.view.Env, reach))
 	e.command = backends.Command{Args: e.argv(file), Env: slices.Concat(env, e.outbound.Git(q.Env))}
 	if q.Terminal == nil { // or an interpreter that stood ready would have pipes
 		spec.Program = &e.command // nothing else will run in it
@@ -95,7 +95,7 @@ func (e *execution) build(ctx context.Context) (err error) {
 	if e.sandbox, err = e.backend.Start(ctx, spec); err != nil {
 		return err
 	}
-	if e.sandbox, err = e.outbound.Open(e.sandbox); err != nil {
+	if e.sandbox, err = e.outbound.Attach(e.sandbox, e.scope()); err != nil {
 		return err
 	}
 	if e.inputs, err = e.place(ctx); err != nil {

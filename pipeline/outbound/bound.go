@@ -71,10 +71,10 @@ func (n names) allowsClear(name string, port int) bool { return n.ports.Decide(n
 // Opens reports whether TLS can be ended on the way, as bound secrets need it.
 func (o *Session) Opens() bool { return o.Leads() && o.relay.Authority() != nil }
 
-// Env tells programs that heed variables where the certificates are that they are to trust; those that
+// env tells programs that heed variables where the certificates are that they are to trust; those that
 // heed none find them in the system's bundle. Where nothing can be reached, it tells those that would try again for
 // a minute, also after they were told that there is no such name.
-func (o *Session) Env() []string {
+func (o *Session) env() []string {
 	switch {
 	case !o.Leads():
 		return []string{"NPM_CONFIG_FETCH_RETRIES=0", "PIP_RETRIES=0"}

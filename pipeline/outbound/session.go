@@ -52,7 +52,7 @@ type Bounds struct {
 // Record makes a decision durable, before anything leaves. An error refuses what was allowed.
 type Record func(ctx context.Context, d egress.Decision) error
 
-// Scope is the policy and the record of one run in a sandbox. After Leave the sandbox's own apply again.
+// Scope is the policy and the record of one run in a sandbox. After Records the sandbox's own apply again.
 type Scope struct {
 	Run    string
 	Client string         // whose agent it is, for people who are asked
@@ -63,7 +63,8 @@ type Scope struct {
 	Record Record
 }
 
-// Session is the egress session of one sandbox. A nil Session lets nothing out, and answers no look-up. Its methods may be called concurrently.
+// Session is the egress session of one sandbox: Shape before the sandbox is started, Attach to it, and Records at the end of a run. A nil Session
+// lets nothing out, and answers no look-up. Its methods may be called concurrently.
 type Session struct {
 	cfg   Config
 	relay *relay.Relay
@@ -79,7 +80,7 @@ type Session struct {
 // scope is that of the sandbox itself.
 func (c Config) scope() Scope { return Scope{Run: c.Session, Record: Bounded(c.Record)} }
 
-// New returns an egress session that is not open yet.
+// New returns an egress session that no sandbox has yet.
 func New(c Config) (*Session, error) {
 	o := &Session{cfg: c, bounds: c.Bounds, scope: c.scope()}
 	if !o.Leads() {
@@ -95,11 +96,12 @@ func New(c Config) (*Session, error) {
 // Leads reports whether the session can ever reach anything.
 func (o *Session) Leads() bool { return o != nil && len(o.cfg.Ports) > 0 }
 
-// Shape adds to spec what the sandbox needs for Open.
-func (o *Session) Shape(spec *backends.Spec) {
+// Shape adds to spec what the sandbox needs for Attach, and returns variables for its programs.
+func (o *Session) Shape(spec *backends.Spec) (env []string) {
 	if spec.DNS = o != nil; o.Leads() {
 		spec.Gateway, spec.Trust = o.cfg.Ports, o.relay.Authority()
 	}
+	return o.env()
 }
 
 // Lacks returns the ports that a policy opens and on which the gateway does not listen.
@@ -107,11 +109,14 @@ func (o *Session) Lacks(p egress.Policy) []int {
 	return slices.DeleteFunc(p.Ports(), func(port int) bool { return slices.Contains(o.cfg.Ports, port) })
 }
 
-// Open starts the gateway inside the sandbox. Closing the sandbox that is returned ends that, too; with an error it
-// is the one that was given.
-func (o *Session) Open(sandbox backends.Sandbox) (backends.Sandbox, error) {
+// Attach starts the gateway inside the sandbox, and enters a scope that has a record. Closing the sandbox that is returned
+// ends that, too; with an error it is the one that was given.
+func (o *Session) Attach(sandbox backends.Sandbox, t Scope) (backends.Sandbox, error) {
 	if o == nil {
 		return sandbox, nil
+	}
+	if t.Record != nil {
+		o.Enter(t)
 	}
 	g := sandbox.Gateway()
 	if g.DNS == nil && !o.Leads() { // nothing leaves all the same, and nobody learns what was wanted
@@ -140,7 +145,7 @@ func (g withGateway) Close() error {
 	return g.Sandbox.Close()
 }
 
-// Enter has decisions made and recorded in scope t, until Leave. Connections that stand and that t may not
+// Enter has decisions made and recorded in scope t, until Records. Connections that stand and that t may not
 // make are ended.
 func (o *Session) Enter(t Scope) {
 	if o == nil {
@@ -180,8 +185,8 @@ func (o *Session) excluded() []netip.Prefix {
 	return o.bounds.Without
 }
 
-// Leave ends the scope, and returns the decisions since the one before it.
-func (o *Session) Leave() []egress.Record {
+// Records ends the scope, and returns the decisions since the one before it.
+func (o *Session) Records() []egress.Record {
 	if o == nil {
 		return nil
 	}

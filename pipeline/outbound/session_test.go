@@ -166,10 +166,10 @@ func TestUnrecorded(t *testing.T) {
 	if err := o.decided(t.Context(), egress.Decision{Allowed: true}); err == nil || rows != maxRows+1 {
 		t.Errorf("allowed, after as many: %v, %d rows", err, rows)
 	}
-	o.Leave()
+	o.Records()
 	var none *Session
 	none.Enter(Scope{})
-	if none.Leave() != nil || none.Leads() || none.Git(nil) != nil {
+	if none.Records() != nil || none.Leads() || none.Git(nil) != nil {
 		t.Error("a nil session lets something out")
 	}
 }
