@@ -28,6 +28,9 @@
 // file beside it that are both replaced by an older copy of both, and whatever somebody does who has the key, unless a
 // newer checkpoint is kept where they cannot write: package witness takes it there.
 //
+// A log consists of what the packages below have: signed roots (checkpoint), the tree of hashes (merkle), compressed
+// rows (pack), and the database (schema).
+//
 // golang.org/x/mod does the arithmetic of the tree and the format of signed notes, as for Go's own
 // checksum database; modernc.org/sqlite is SQLite without C.
 package audit
