@@ -31,6 +31,15 @@ func Overwrite(path string, old, fresh []byte) error {
 	return f.Sync()
 }
 
+// Free returns how many bytes of a directory's file system are free, -1 where that is not known.
+func Free(dir string) int64 {
+	free, total := Space(dir)
+	if total == 0 {
+		return -1
+	}
+	return free
+}
+
 // spareFile is a file of a directory that has space for one file that is needed on a full disk.
 const (
 	spareFile = ".spare"

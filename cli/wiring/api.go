@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/version"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
@@ -67,7 +68,7 @@ func doctor(ctx context.Context, cfg config.Config) ([]control.Finding, error) {
 
 // disk measures the space that the state has and takes.
 func disk(cfg config.Config) (d control.Disk, err error) {
-	d.Free, d.Total = space(cfg.StateDir)
+	d.Free, d.Total = statefile.Space(cfg.StateDir)
 	files, err := audit.Files(cfg.SQLitePath)
 	for _, file := range files {
 		for _, suffix := range []string{"", "-wal"} {

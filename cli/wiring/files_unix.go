@@ -10,15 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// space returns the space of the file system that has a directory, in bytes.
-func space(dir string) (free, total int64) {
-	var s syscall.Statfs_t
-	if syscall.Statfs(dir, &s) != nil {
-		return 0, 0
-	}
-	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize)
-}
-
 // maxProcesses returns how many processes and threads the user of this process may have; root may have any number.
 func maxProcesses() uint64 {
 	var limit unix.Rlimit
