@@ -20,7 +20,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // The library's handlers of HTTP are of its server, which package dispatch.go does without.
@@ -67,7 +66,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if tool, ok := strings.CutPrefix(r.URL.Path, toolsPath); ok {
 		if no := h.operate(w, r, tool); no != nil {
 			no.later(w)
-			operation.Reply(w, no.status, plainFault{Error: no.text})
+			door.Reply(w, no.status, plainFault{Error: no.text})
 		}
 		return
 	}
@@ -305,7 +304,7 @@ func readBody(r *http.Request) ([]byte, *refused) {
 
 // unread refuses a request whose body can't be read.
 func unread(err error) *refused {
-	if full, ok := errors.AsType[*door.Full](err); ok {
+	if full, ok := errors.AsType[*door.Refused](err); ok {
 		no := busy(1, full.Text)
 		no.status = full.Status
 		return no

@@ -9,7 +9,7 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // refused is why a request is not served: the fault is its answer.
@@ -108,7 +108,7 @@ func (a *response) write(ctx context.Context, m *message, s *httpSession) {
 
 // follow sends what there is to say until there is the answer, or ctx ends.
 func (a *response) follow(ctx context.Context) (answer []byte, there bool) {
-	alive := time.NewTicker(operation.Heartbeat)
+	alive := time.NewTicker(door.Heartbeat)
 	defer alive.Stop()
 	for ctx.Err() == nil {
 		select {

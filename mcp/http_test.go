@@ -24,7 +24,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // httpRig serves HTTP to those that have tokens.
@@ -671,7 +670,7 @@ func TestLongOperation(t *testing.T) {
 			}
 			a := newResponse(w, r, m)
 			go func() {
-				time.Sleep(3 * operation.Heartbeat)
+				time.Sleep(3 * door.Heartbeat)
 				a.replied <- []byte(`{"error":"no"}`)
 			}()
 			a.write(t.Context(), m, &httpSession{})

@@ -6,9 +6,8 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -29,7 +28,7 @@ func (s *Server) controlPlane() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, f := range map[string]handler{
 		"GET /health": func(w http.ResponseWriter, _ *http.Request, _ caller) error {
-			return response.Reply(w, http.StatusNoContent, nil)
+			return door.Reply(w, http.StatusNoContent, nil)
 		},
 		"POST /v2/sandboxes":              s.create,
 		"POST /v2/sandboxes/{id}/connect": s.owned(s.connect),
@@ -50,14 +49,14 @@ func (s *Server) controlPlane() http.Handler {
 		"DELETE /templates/{id}":          s.deleteSnapshot,
 		"GET /templates/aliases/{id}":     s.getAlias,
 		"GET /volumes": func(w http.ResponseWriter, _ *http.Request, _ caller) error {
-			return response.Reply(w, http.StatusOK, []int{})
+			return door.Reply(w, http.StatusOK, []int{})
 		},
 		"/": s.notServed,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			i, _ := identity.From(r.Context())
 			namespace := i.Namespace(s.cfg.Namespace)
-			err := response.Refuse(http.StatusForbidden, "these credentials do not reach this server's namespace")
+			err := door.Refuse(http.StatusForbidden, "these credentials do not reach this server's namespace")
 			if i.May(namespace) {
 				err = f(w, r, caller{i, namespace})
 			}
@@ -81,17 +80,17 @@ var elsewhere = map[string]string{
 func (s *Server) notServed(w http.ResponseWriter, r *http.Request, _ caller) error {
 	for part := range strings.SplitSeq(r.URL.Path, "/") {
 		if why := elsewhere[part]; why != "" {
-			return response.Refuse(http.StatusNotImplemented, why)
+			return door.Refuse(http.StatusNotImplemented, why)
 		}
 	}
-	return response.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
+	return door.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
 }
 
 // running returns a handler of requests about a sandbox that is not paused.
 func (s *Server) running(f ofSandbox) ofSandbox {
 	return func(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 		if s.paused(b) {
-			return response.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused: connect to it before")
+			return door.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused: connect to it before")
 		}
 		return f(w, r, b)
 	}
@@ -102,7 +101,7 @@ func (s *Server) owned(f ofSandbox) handler {
 	return func(w http.ResponseWriter, r *http.Request, c caller) error {
 		b := s.visible(r.PathValue("id"), c)
 		if b == nil {
-			return response.Refuse(http.StatusNotFound, "sandbox "+r.PathValue("id")+" not found")
+			return door.Refuse(http.StatusNotFound, "sandbox "+r.PathValue("id")+" not found")
 		}
 		return f(w, r, b)
 	}
@@ -131,23 +130,20 @@ const maxRequest = 1 << 20
 const maxCode = 16 << 20
 
 // decode reads the JSON of a request into v.
-func decode(w http.ResponseWriter, r *http.Request, v any) error {
-	return decodeMost(w, r, v, maxRequest)
+func decode(r *http.Request, v any) error {
+	return decodeMost(r, v, maxRequest)
 }
 
 // decodeAny reads it if there is any.
-func decodeAny(w http.ResponseWriter, r *http.Request, v any) error {
+func decodeAny(r *http.Request, v any) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
-	return decode(w, r, v)
+	return decode(r, v)
 }
 
-func decodeMost(w http.ResponseWriter, r *http.Request, v any, most int64) error {
-	if status, wrong := operation.ReadJSON(w, r, v, most); status != 0 {
-		return response.Refuse(status, wrong)
-	}
-	return nil
+func decodeMost(r *http.Request, v any, most int64) error {
+	return door.ReadJSON(r, v, most, "the request is too large")
 }
 
 // answerError answers what a handler refuses, or the pipeline did not do; nil is that it has answered.
@@ -155,7 +151,7 @@ func answerError(w http.ResponseWriter, err error) {
 	if err == nil {
 		return
 	}
-	if no, is := errors.AsType[*response.Refused](err); is {
+	if no, is := errors.AsType[*door.Refused](err); is {
 		refuse(w, no.Status, no.Text)
 		return
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // newSandbox is the body of a request for a sandbox.
@@ -74,7 +74,7 @@ func (q newSandbox) check() string {
 
 func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) error {
 	var q newSandbox
-	if err := decode(w, r, &q); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	from := s.snapshot(c, q.TemplateID)
@@ -83,10 +83,10 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) error 
 	if from != nil {
 		runtime, files = from.runtime, from.id
 	} else if !ok {
-		return response.Refuse(http.StatusNotFound, fmt.Sprintf("template %.100q not found: there are %s", q.TemplateID, s.templateNames()))
+		return door.Refuse(http.StatusNotFound, fmt.Sprintf("template %.100q not found: there are %s", q.TemplateID, s.templateNames()))
 	}
 	if why := q.check(); why != "" {
-		return response.Refuse(http.StatusBadRequest, why)
+		return door.Refuse(http.StatusBadRequest, why)
 	}
 	seconds := usualTimeout(r)
 	if q.Timeout != nil {
@@ -97,7 +97,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) error 
 	if err := s.open(r, b, files, seconds); err != nil {
 		return err
 	}
-	return response.Reply(w, http.StatusCreated, s.connection(r, b))
+	return door.Reply(w, http.StatusCreated, s.connection(r, b))
 }
 
 // open starts a sandbox for some seconds, with the files of a snapshot unless files is "".
@@ -147,6 +147,6 @@ func (s *Server) kill(w http.ResponseWriter, r *http.Request, b *Sandbox) error 
 		return err
 	}
 	s.forget(b)
-	response.Warn(w, res.LateRow())
-	return response.Reply(w, http.StatusNoContent, nil)
+	door.Warn(w, res.LateRow())
+	return door.Reply(w, http.StatusNoContent, nil)
 }

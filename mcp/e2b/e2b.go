@@ -18,8 +18,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/mcp/e2b/envd"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
 // Config holds the parts of a server.
@@ -240,12 +240,12 @@ func (s *Server) acting(ctx context.Context, b *Sandbox, p *pass) (context.Conte
 	ctx, done, holds := s.cfg.Identities.Watch(ctx, owner)
 	if !holds {
 		done(nil)
-		return nil, nil, &identity.Refused{Status: http.StatusUnauthorized, Text: "the credentials are not valid", Hint: "sandboxmcp token list shows which tokens there are"}
+		return nil, nil, &door.Refused{Status: http.StatusUnauthorized, Text: "the credentials are not valid", Hint: "sandboxmcp token list shows which tokens there are"}
 	}
 	return pipeline.ByCaller(identity.With(ctx, identity.Identity{}), pipeline.Caller{By: "public port"}), done, nil
 }
 
 // noSandbox answers for a sandbox that there is not, as E2B's proxy does: the SDKs tell by the status that it has ended.
 func noSandbox(w http.ResponseWriter, id string, port int) {
-	operation.Reply(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found", "port": port, "code": http.StatusBadGateway})
+	door.Reply(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found", "port": port, "code": http.StatusBadGateway})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -28,15 +28,15 @@ type execution struct {
 // execute runs code in a context, and streams what comes of it as lines of JSON. A client that goes away interrupts the code.
 func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	var q execution
-	if err := decodeMost(w, r, &q, maxCode); err != nil {
+	if err := decodeMost(r, &q, maxCode); err != nil {
 		return err
 	}
 	language, known := s.language(q.Language)
 	switch {
 	case q.Context != "" && q.Language != "":
-		return response.Refuse(http.StatusBadRequest, "only one of context_id or language can be provided")
+		return door.Refuse(http.StatusBadRequest, "only one of context_id or language can be provided")
 	case !known:
-		return response.Refuse(http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
+		return door.Refuse(http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
 	}
 	c := b.contextOf(q.Context)
 	if q.Context == "" {
@@ -55,7 +55,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	c.runs++
 	runs := c.runs
 	c.mu.Unlock()
-	out := lines{response.Begin(w, "application/x-ndjson", `{"type":"keepalive"}`+"\n")}
+	out := lines{door.BeginStream(w, "application/x-ndjson", `{"type":"keepalive"}`+"\n")}
 	defer out.Close()
 	out.send(map[string]any{"type": "number_of_executions", "execution_count": runs})
 	cell := s.cell(b, c, q, out)
@@ -173,7 +173,7 @@ func unquoted(text string) string {
 }
 
 // lines is an answer of lines of JSON. Its methods may be called concurrently.
-type lines struct{ *response.Stream }
+type lines struct{ *door.Stream }
 
 func (l lines) send(v any) {
 	if line, err := json.Marshal(v); err == nil { // else it is our own bug

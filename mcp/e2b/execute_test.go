@@ -9,14 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // TestStream: a line that is written in pieces is sent whole, one without an end is sent after a moment, and no character is cut.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		out := lines{response.Begin(w, "application/x-ndjson", "")}
+		out := lines{door.BeginStream(w, "application/x-ndjson", "")}
 		defer out.Close()
 		s := &stream{to: out, kind: "stdout"}
 		for _, step := range []struct {

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // codeContext is an interpreter of a sandbox as SDKs see it. Its state is guarded by its mutex.
@@ -71,7 +71,7 @@ func (s *Server) interpret(w http.ResponseWriter, r *http.Request, b *Sandbox) e
 	case path == "POST /execute":
 		return s.execute(w, r, b)
 	case strings.HasPrefix(path, "GET /contexts"):
-		return response.Reply(w, http.StatusOK, b.listContexts())
+		return door.Reply(w, http.StatusOK, b.listContexts())
 	case path == "POST /contexts":
 		return s.newContext(w, r, b)
 	case strings.HasPrefix(path, "POST /contexts") && action == "restart":
@@ -79,7 +79,7 @@ func (s *Server) interpret(w http.ResponseWriter, r *http.Request, b *Sandbox) e
 	case strings.HasPrefix(path, "DELETE /contexts") && action == "":
 		return s.endContext(w, r, b, id)
 	}
-	return response.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
+	return door.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
 }
 
 // newContexts are the contexts that a sandbox has from its beginning. They are started when they are first used.
@@ -146,12 +146,12 @@ func (s *Server) begin(r *http.Request, b *Sandbox, c *codeContext) error {
 // newContext makes a context, and starts it.
 func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	var q struct{ Language, Cwd string }
-	if err := decode(w, r, &q); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	language, ok := s.language(q.Language)
 	if !ok {
-		return response.Refuse(http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
+		return door.Refuse(http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
 	}
 	c := &codeContext{ID: strings.ToLower(rand.Text()), Language: language, Dir: cmp.Or(q.Cwd, homeDir)}
 	if err := s.begin(r, b, c); err != nil {
@@ -160,7 +160,7 @@ func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	b.mu.Lock()
 	b.contexts = append(b.contexts, c)
 	b.mu.Unlock()
-	return response.Reply(w, http.StatusOK, c)
+	return door.Reply(w, http.StatusOK, c)
 }
 
 func (s *Server) restartContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) error {
@@ -192,11 +192,11 @@ func (s *Server) change(w http.ResponseWriter, r *http.Request, c *codeContext, 
 			return err
 		}
 	}
-	return response.Reply(w, status, nil)
+	return door.Reply(w, status, nil)
 }
 
 func noContext(id string) error {
-	return response.Refuse(http.StatusNotFound, "context "+clip(id)+" not found")
+	return door.Refuse(http.StatusNotFound, "context "+clip(id)+" not found")
 }
 
 // clip returns text of a caller as it may stand in an answer.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -72,13 +72,13 @@ func (b *Sandbox) detail(info session.Info) detail {
 func (s *Server) get(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	info, ok := s.current(b)
 	if !ok {
-		return response.Refuse(http.StatusNotFound, "sandbox "+b.ID+" not found")
+		return door.Refuse(http.StatusNotFound, "sandbox "+b.ID+" not found")
 	}
 	d := b.detail(info)
 	internet, network := b.net()
 	who, _ := identity.From(r.Context())
 	d.Access, d.InternetAccess, d.Network, d.Lifecycle = s.passFor(b, who).access, internet, network.visible(), &lifecycle{OnTimeout: b.onTimeout()}
-	return response.Reply(w, http.StatusOK, d)
+	return door.Reply(w, http.StatusOK, d)
 }
 
 // current returns the session of a sandbox that runs or is paused.
@@ -154,7 +154,7 @@ func filterOf(r *http.Request) (f filter, err error) {
 func limitOf(q url.Values) (int, error) {
 	n, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(maxPage)))
 	if err != nil || n < 1 || n > maxPage {
-		return 0, response.Refuse(http.StatusBadRequest, "limit must be a number from 1 to "+strconv.Itoa(maxPage))
+		return 0, door.Refuse(http.StatusBadRequest, "limit must be a number from 1 to "+strconv.Itoa(maxPage))
 	}
 	return n, nil
 }
@@ -220,7 +220,7 @@ func (f filter) behind(d detail) bool {
 func (s *Server) list(w http.ResponseWriter, r *http.Request, c caller) error {
 	f, err := filterOf(r)
 	if err != nil {
-		return response.Refuse(http.StatusBadRequest, err.Error())
+		return door.Refuse(http.StatusBadRequest, err.Error())
 	}
 	all := s.living(c)
 	if !f.ascending {
@@ -233,5 +233,5 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, c caller) error {
 		page = page[:f.limit]
 		w.Header().Set("X-Next-Token", page[f.limit-1].cursor())
 	}
-	return response.Reply(w, http.StatusOK, append([]detail{}, page...))
+	return door.Reply(w, http.StatusOK, append([]detail{}, page...))
 }

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // metric is what a sandbox used at a moment.
@@ -104,9 +104,9 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 		}
 		seconds, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return response.Refuse(http.StatusBadRequest, name+" must be seconds since 1970")
+			return door.Refuse(http.StatusBadRequest, name+" must be seconds since 1970")
 		}
 		*at = time.Unix(seconds, 0)
 	}
-	return response.Reply(w, http.StatusOK, s.measured(b, from, to))
+	return door.Reply(w, http.StatusOK, s.measured(b, from, to))
 }

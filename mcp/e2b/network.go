@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // networkConfig is what E2B's API has about a sandbox's network.
@@ -74,7 +74,7 @@ func (n *networkConfig) visible() *networkConfig {
 // rules returns what the pipeline enforces of a network, or why it can't be enforced.
 func (n *networkConfig) rules(internet *bool) (rules pipeline.Network, err error) {
 	no := func(format string, a ...any) (pipeline.Network, error) {
-		return rules, response.Refuse(http.StatusBadRequest, fmt.Sprintf(format, a...))
+		return rules, door.Refuse(http.StatusBadRequest, fmt.Sprintf(format, a...))
 	}
 	if n == nil {
 		n = &networkConfig{}
@@ -139,7 +139,7 @@ func (n *networkConfig) headers() (list []pipeline.Header, err error) {
 			}
 			for name, value := range r.Transform.Headers {
 				if strings.Contains(value, "${e2b.") {
-					return nil, response.Refuse(http.StatusBadRequest, "rules: this server resolves no placeholders in headers: send the value")
+					return nil, door.Refuse(http.StatusBadRequest, "rules: this server resolves no placeholders in headers: send the value")
 				}
 				list = append(list, pipeline.Header{Host: host, Name: name, Value: value})
 			}
@@ -155,7 +155,7 @@ func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 		networkConfig
 		InternetAccess *bool `json:"allow_internet_access"`
 	}
-	if err := decode(w, r, &q); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	rules, err := q.rules(q.InternetAccess)
@@ -176,5 +176,5 @@ func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	}
 	b.internet, b.network = q.InternetAccess, &q.networkConfig
 	b.mu.Unlock()
-	return response.Reply(w, http.StatusNoContent, nil)
+	return door.Reply(w, http.StatusNoContent, nil)
 }

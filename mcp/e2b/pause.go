@@ -6,20 +6,20 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // pause ends what runs in a sandbox and keeps its files. Who wants its memory, too, is refused while there is something in it.
 func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	q := struct{ Memory bool }{true}
-	if err := decodeAny(w, r, &q); err != nil {
+	if err := decodeAny(r, &q); err != nil {
 		return err
 	}
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	if s.paused(b) {
-		return response.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused already")
+		return door.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused already")
 	}
 	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.PauseSession{
 		Namespace: b.Namespace, Session: b.session(), Memory: q.Memory,
@@ -27,7 +27,7 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error
 	if err != nil {
 		return notCopied(err, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
 	}
-	return response.Reply(w, http.StatusNoContent, nil)
+	return door.Reply(w, http.StatusNoContent, nil)
 }
 
 // paused reports whether a sandbox's session has ended and its files are kept.

@@ -3,8 +3,7 @@ package e2b
 import (
 	"net/http"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // fault is an error as E2B's API has it.
@@ -14,11 +13,11 @@ type fault struct {
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {
-	operation.Reply(w, status, fault{status, message})
+	door.Reply(w, status, fault{status, message})
 }
 
 // refuseIdentity answers a request of nobody, or of somebody who asks too often.
-func refuseIdentity(w http.ResponseWriter, e *identity.Refused) {
+func refuseIdentity(w http.ResponseWriter, e *door.Refused) {
 	e.RetryAfter(w.Header())
 	refuse(w, e.Status, e.Text+": "+e.Hint)
 }

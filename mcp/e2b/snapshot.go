@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -82,7 +82,7 @@ func (s *Server) copyFiles(r *http.Request, b *Sandbox) (id string, err error) {
 func notCopied(err error, remedy string) error {
 	e, is := errors.AsType[*pipeline.Error](err)
 	if is && e.Denied && e.Stage == pipeline.StageValidate && !errors.Is(err, session.ErrDead) {
-		return response.Refuse(http.StatusBadRequest, e.Reason+": "+remedy)
+		return door.Refuse(http.StatusBadRequest, e.Reason+": "+remedy)
 	}
 	return err
 }
@@ -95,12 +95,12 @@ func (s *Server) drop(r *http.Request, namespace, id string) error {
 
 func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	q := struct{ Name string }{}
-	if err := decodeAny(w, r, &q); err != nil {
+	if err := decodeAny(r, &q); err != nil {
 		return err
 	}
 	name, _, _ := strings.Cut(q.Name, ":")
 	if _, is := s.template(name); is || len(name) > maxName {
-		return response.Refuse(http.StatusBadRequest, "name must have at most "+strconv.Itoa(maxName)+" bytes, and not be that of a template of this server")
+		return door.Refuse(http.StatusBadRequest, "name must have at most "+strconv.Itoa(maxName)+" bytes, and not be that of a template of this server")
 	}
 	id, err := s.copyFiles(r, b)
 	if err != nil {
@@ -116,7 +116,7 @@ func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request, b *Sandbox
 			_ = s.drop(r, o.namespace, o.id) // unless its time was up
 		}
 	}
-	return response.Reply(w, http.StatusCreated, n.describe())
+	return door.Reply(w, http.StatusCreated, n.describe())
 }
 
 // maxName bounds the name of a snapshot, in bytes.
@@ -140,20 +140,20 @@ func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request, c caller)
 		}
 		list = append(list, n.describe())
 	}
-	return response.Reply(w, http.StatusOK, list)
+	return door.Reply(w, http.StatusOK, list)
 }
 
 func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request, c caller) error {
 	// Of those with a name, the one that is meant when a sandbox is made from it.
 	for _, n := range append([]*snapshot{s.snapshot(c, r.PathValue("id"))}, s.snapshotsOf(c)...) {
 		if n != nil && n.is(r.PathValue("id")) && s.drop(r, n.namespace, n.id) == nil {
-			return response.Reply(w, http.StatusNoContent, nil)
+			return door.Reply(w, http.StatusNoContent, nil)
 		}
 	}
 	if _, is := s.template(r.PathValue("id")); is {
-		return response.Refuse(http.StatusForbidden, elsewhere["templates"])
+		return door.Refuse(http.StatusForbidden, elsewhere["templates"])
 	}
-	return response.Refuse(http.StatusNotFound, "there is no such snapshot")
+	return door.Refuse(http.StatusNotFound, "there is no such snapshot")
 }
 
 // maxForks is the most forks of one request.
@@ -162,11 +162,11 @@ const maxForks = 100
 // fork starts sandboxes with copies of a sandbox's files, and all else that it was made with.
 func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	q := struct{ Timeout, Count int64 }{defaultTimeout, 1}
-	if err := decodeAny(w, r, &q); err != nil {
+	if err := decodeAny(r, &q); err != nil {
 		return err
 	}
 	if q.Timeout < 0 || q.Count < 1 || q.Count > maxForks {
-		return response.Refuse(http.StatusBadRequest, "timeout must not be less than 0, and count from 1 to "+strconv.Itoa(maxForks))
+		return door.Refuse(http.StatusBadRequest, "timeout must not be less than 0, and count from 1 to "+strconv.Itoa(maxForks))
 	}
 	id, err := s.copyFiles(r, b)
 	if err != nil {
@@ -185,5 +185,5 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) error 
 		}
 		forks[i] = map[string]any{"sandbox": s.connection(r, f)}
 	}
-	return response.Reply(w, http.StatusCreated, forks)
+	return door.Reply(w, http.StatusCreated, forks)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // Template is what sandboxes of a name are made in. The zero value is the operator's default backend and profile.
@@ -33,7 +33,7 @@ func (s *Server) templateNames() string {
 
 func (s *Server) getAlias(w http.ResponseWriter, r *http.Request, _ caller) error {
 	if _, ok := s.template(r.PathValue("id")); !ok {
-		return response.Refuse(http.StatusNotFound, "template not found: there are "+s.templateNames())
+		return door.Refuse(http.StatusNotFound, "template not found: there are "+s.templateNames())
 	}
-	return response.Reply(w, http.StatusOK, map[string]any{"templateID": r.PathValue("id"), "public": true})
+	return door.Reply(w, http.StatusOK, map[string]any{"templateID": r.PathValue("id"), "public": true})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // maxSeconds is more than any server allows, and fits into a duration.
@@ -22,31 +22,31 @@ func (s *Server) lifetime(r *http.Request, b *Sandbox, seconds int64, extend boo
 }
 
 // secondsOf reads the timeout of a request's body.
-func secondsOf(w http.ResponseWriter, r *http.Request, lack int64) (seconds int64, err error) {
+func secondsOf(r *http.Request, lack int64) (seconds int64, err error) {
 	q := struct{ Timeout float64 }{float64(lack)}
-	if err := decodeAny(w, r, &q); err != nil {
+	if err := decodeAny(r, &q); err != nil {
 		return 0, err
 	}
 	if q.Timeout < 0 || q.Timeout != math.Trunc(q.Timeout) {
-		return 0, response.Refuse(http.StatusBadRequest, "timeout must be a number of seconds from 0 on")
+		return 0, door.Refuse(http.StatusBadRequest, "timeout must be a number of seconds from 0 on")
 	}
 	return int64(min(q.Timeout, maxSeconds)), nil
 }
 
 func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
-	seconds, err := secondsOf(w, r, defaultTimeout)
+	seconds, err := secondsOf(r, defaultTimeout)
 	if err != nil {
 		return err
 	}
 	if err := s.lifetime(r, b, seconds, false); err != nil {
 		return err
 	}
-	return response.Reply(w, http.StatusNoContent, nil)
+	return door.Reply(w, http.StatusNoContent, nil)
 }
 
 // connect answers how a sandbox is reached, and keeps it for as long as it is asked to: a shorter time changes nothing. One that is paused runs again.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
-	seconds, err := secondsOf(w, r, usualTimeout(r))
+	seconds, err := secondsOf(r, usualTimeout(r))
 	if err != nil {
 		return err
 	}
@@ -61,5 +61,5 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	if err != nil {
 		return err
 	}
-	return response.Reply(w, status, s.connection(r, b))
+	return door.Reply(w, status, s.connection(r, b))
 }

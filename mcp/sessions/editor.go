@@ -14,7 +14,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // edits are the versions of files that the editor has changed. The mutex is held while one is edited: no edit is lost to another.
@@ -356,7 +356,7 @@ func difference(command, before, after string) changed {
 const workspace = "/workspace"
 
 // errOutside is the error of a path that leads out of the workspace.
-var errOutside = response.Refuse(http.StatusForbidden, "the path is outside of "+workspace)
+var errOutside = door.Refuse(http.StatusForbidden, "the path is outside of "+workspace)
 
 // inWorkspace returns the absolute path that a name means, if it is in the workspace.
 func inWorkspace(name string) (string, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
@@ -86,16 +86,16 @@ func failure(tool, code, message string) failed {
 // exec runs a tool in a session. What the tool could not do is in its block, with status 200; only what could not be tried at all is an error.
 func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) error {
 	var c call
-	if err := decode(w, r, &c); err != nil {
+	if err := decode(r, &c); err != nil {
 		return err
 	}
 	switch {
 	case c.Tool != codeTool && c.Tool != bashTool && c.Tool != editorTool:
-		return response.Refuse(http.StatusBadRequest, "tool must be "+codeTool+", "+bashTool+" or "+editorTool)
+		return door.Refuse(http.StatusBadRequest, "tool must be "+codeTool+", "+bashTool+" or "+editorTool)
 	case !(c.Timeout >= 0 && c.Timeout <= 1e6):
-		return response.Refuse(http.StatusBadRequest, "timeout_seconds must be a number from 0 on")
+		return door.Refuse(http.StatusBadRequest, "timeout_seconds must be a number from 0 on")
 	case c.Tool == editorTool && len(c.Secrets) > 0:
-		return response.Refuse(http.StatusBadRequest, "the editor needs no secrets")
+		return door.Refuse(http.StatusBadRequest, "the editor needs no secrets")
 	}
 	c.UseID = cmp.Or(c.UseID, "srvtoolu_"+rand.Text())
 	if c.Background {
@@ -118,14 +118,14 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) error {
 // inBackground begins code, and answers what can't be begun.
 func (s *Server) inBackground(w http.ResponseWriter, r *http.Request, st *state, c call) error {
 	if c.Tool == editorTool {
-		return response.Refuse(http.StatusBadRequest, "the editor's commands take no time: leave out background")
+		return door.Refuse(http.StatusBadRequest, "the editor's commands take no time: leave out background")
 	}
 	q, content, err := s.request(r, st, c)
 	switch {
 	case err != nil:
 		return err
 	case content != nil:
-		return response.Reply(w, http.StatusOK, c.block(content))
+		return door.Reply(w, http.StatusOK, c.block(content))
 	}
 	return s.begin(w, r, st, c, q)
 }
@@ -258,14 +258,14 @@ func nameOf(id string) (name string, ok bool) {
 // events answers a call: at its end, or, to who asked for that, with the output as it comes.
 type events struct {
 	w  http.ResponseWriter
-	to *response.Stream // of server-sent events; nil where all comes at the end
+	to *door.Stream // of server-sent events; nil where all comes at the end
 }
 
 func newEvents(w http.ResponseWriter, r *http.Request) events {
 	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
 		return events{w: w}
 	}
-	e := events{w, response.Events(w)}
+	e := events{w, door.BeginEvents(w)}
 	e.to.Send([]byte(": begun\n\n"))
 	return e
 }
@@ -288,7 +288,7 @@ func (e events) end(c call, content any, err error) error {
 	case e.to == nil && err != nil:
 		return err
 	case e.to == nil:
-		return response.Reply(e.w, http.StatusOK, answer)
+		return door.Reply(e.w, http.StatusOK, answer)
 	case err != nil:
 		name, answer = "error", faultOf(explain(err))
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // MaxUpload is the most bytes of the files of one request, and maxParts the most files: each is a row of the log.
@@ -41,12 +40,12 @@ func fileOf(e guest.Entry) file {
 func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error {
 	const form = 64 << 10 // what stands around the files
 	if r.ContentLength > MaxUpload+form {
-		return response.Refuse(http.StatusRequestEntityTooLarge, tooLarge)
+		return door.Refuse(http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, MaxUpload+form)
 	parts, err := r.MultipartReader()
 	if err != nil {
-		return response.Refuse(http.StatusBadRequest, "send the files as multipart/form-data: "+err.Error())
+		return door.Refuse(http.StatusBadRequest, "send the files as multipart/form-data: "+err.Error())
 	}
 	dir, list, left := workspace, []file{}, int64(MaxUpload)
 	for n := 0; ; n++ {
@@ -58,7 +57,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error
 			return unread(err)
 		}
 		if n == maxParts {
-			return response.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts))
+			return door.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts))
 		}
 		name := fileName(p.Header.Get("Content-Disposition"))
 		if name == "" {
@@ -95,9 +94,9 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error
 		list = append(list, fileOf(e))
 	}
 	if len(list) == 0 {
-		return response.Refuse(http.StatusBadRequest, "there is no file in the form: a part with a file name is one")
+		return door.Refuse(http.StatusBadRequest, "there is no file in the form: a part with a file name is one")
 	}
-	return response.Reply(w, http.StatusCreated, map[string]any{"files": list})
+	return door.Reply(w, http.StatusCreated, map[string]any{"files": list})
 }
 
 // bounded reads the files of a form, all of which may have so many bytes, and keeps why it could not.
@@ -121,7 +120,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 // unread is the error of a form that could not be read: one that is too large, or else its client's fault.
 func unread(err error) error {
-	if errors.As(err, new(*http.MaxBytesError)) || errors.As(err, new(*door.Full)) {
+	if errors.As(err, new(*http.MaxBytesError)) || errors.As(err, new(*door.Refused)) {
 		return err
 	}
 	return &problem{codeInput, "the form can't be read: " + err.Error()}
@@ -142,7 +141,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, st *state) err
 	if id := r.URL.Query().Get("file_id"); id != "" {
 		var ok bool
 		if name, ok = nameOf(id); !ok {
-			return response.Refuse(http.StatusNotFound, "there is no such file")
+			return door.Refuse(http.StatusNotFound, "there is no such file")
 		}
 	}
 	name, err := inWorkspace(name)
@@ -152,7 +151,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, st *state) err
 	id := r.PathValue("id")
 	entry, err := s.cfg.Pipeline.StatFile(r.Context(), st.namespace, id, name)
 	if err == nil && entry.Kind == guest.Directory {
-		return response.Refuse(http.StatusBadRequest, name+" is a directory: files/list lists it")
+		return door.Refuse(http.StatusBadRequest, name+" is a directory: files/list lists it")
 	}
 	var f io.ReadCloser
 	if err == nil {
@@ -193,5 +192,5 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, st *state) error {
 			list = append(list, fileOf(e))
 		}
 	}
-	return response.Reply(w, http.StatusOK, map[string]any{"files": list})
+	return door.Reply(w, http.StatusOK, map[string]any{"files": list})
 }

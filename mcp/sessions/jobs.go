@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // job is code that runs in the background, as it is answered.
@@ -41,7 +41,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call
 	st.calls[id] = call{Tool: c.Tool, UseID: c.UseID}
 	st.mu.Unlock()
 	w.Header().Set("Location", Root+"/"+r.PathValue("id")+"/jobs/"+id)
-	return response.Reply(w, http.StatusAccepted, job{ID: id, Tool: c.Tool, State: "running", Began: time.Now().UTC()})
+	return door.Reply(w, http.StatusAccepted, job{ID: id, Tool: c.Tool, State: "running", Began: time.Now().UTC()})
 }
 
 // describeJob describes a job.
@@ -73,27 +73,27 @@ func (s *Server) jobs(w http.ResponseWriter, r *http.Request, st *state) error {
 			list = append(list, s.describeJob(st, j))
 		}
 	}
-	return response.Reply(w, http.StatusOK, map[string]any{"jobs": list})
+	return door.Reply(w, http.StatusOK, map[string]any{"jobs": list})
 }
 
 // job answers with one job. With a query wait it answers when that is done, or when so many seconds are over.
 func (s *Server) job(w http.ResponseWriter, r *http.Request, st *state) error {
 	wait, err := strconv.ParseFloat(r.URL.Query().Get("wait"), 64)
 	if text := r.URL.Query().Get("wait"); text != "" && (err != nil || !(wait >= 0)) {
-		return response.Refuse(http.StatusBadRequest, "wait must be a number of seconds from 0 on")
+		return door.Refuse(http.StatusBadRequest, "wait must be a number of seconds from 0 on")
 	}
 	id := r.PathValue("job")
 	if _, ok := s.jobOf(r, st); !ok {
 		if past, known := s.cfg.Pipeline.Past(r.Context(), st.namespace, id); known && !past.Session {
-			return response.Reply(w, http.StatusOK, job{ID: id, State: "done", Began: past.Began, Ended: past.String()})
+			return door.Reply(w, http.StatusOK, job{ID: id, State: "done", Began: past.Began, Ended: past.String()})
 		}
-		return response.Refuse(http.StatusNotFound, "the session has no such job")
+		return door.Refuse(http.StatusNotFound, "the session has no such job")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), min(seconds(min(wait, maxWait.Seconds())), maxWait))
 	defer cancel()
 	s.cfg.Pipeline.WaitJob(ctx, st.namespace, id)
 	j, _ := s.jobOf(r, st)
-	return response.Reply(w, http.StatusOK, s.describeJob(st, j))
+	return door.Reply(w, http.StatusOK, s.describeJob(st, j))
 }
 
 // jobOf returns the job of a session that a request names.
@@ -105,8 +105,8 @@ func (s *Server) jobOf(r *http.Request, st *state) (pipeline.Job, bool) {
 // endJob kills a job. One that is done is no error.
 func (s *Server) endJob(w http.ResponseWriter, r *http.Request, st *state) error {
 	if _, ok := s.jobOf(r, st); !ok {
-		return response.Refuse(http.StatusNotFound, "the session has no such job")
+		return door.Refuse(http.StatusNotFound, "the session has no such job")
 	}
 	s.cfg.Pipeline.CancelJob(st.namespace, r.PathValue("job"))
-	return response.Reply(w, http.StatusNoContent, nil)
+	return door.Reply(w, http.StatusNoContent, nil)
 }

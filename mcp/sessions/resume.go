@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // toolUse is a call of a function of the client by code, as Anthropic's API has them.
@@ -144,7 +144,7 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) erro
 	var body struct {
 		Results []toolResult `json:"tool_results"`
 	}
-	if err := decode(w, r, &body); err != nil {
+	if err := decode(r, &body); err != nil {
 		return err
 	}
 	id := r.PathValue("exec")
@@ -152,7 +152,7 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) erro
 	e := st.execs[id]
 	s.mu.Unlock()
 	if e == nil {
-		return response.Refuse(http.StatusNotFound, "there is no such execution, or it has ended")
+		return door.Refuse(http.StatusNotFound, "there is no such execution, or it has ended")
 	}
 	var results []pipeline.ToolResult
 	for _, one := range body.Results {
@@ -162,7 +162,7 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) erro
 		if _, err := s.cfg.Pipeline.Resume(over(r.Context()), st.namespace, id, results, nil); err != nil && !errors.Is(err, errAnswered) {
 			return err
 		}
-		return response.Reply(w, http.StatusNoContent, nil)
+		return door.Reply(w, http.StatusNoContent, nil)
 	}
 	next, err := s.resume(r.Context(), st, id, e.call, results)
 	return events{w: w}.end(e.call, next, err)

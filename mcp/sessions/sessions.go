@@ -18,8 +18,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -73,7 +71,7 @@ func New(cfg Config) *Server {
 		"GET " + Root + "/{id}/jobs/{job}":           s.owned(s.job),
 		"DELETE " + Root + "/{id}/jobs/{job}":        s.owned(s.endJob),
 		"/": func(http.ResponseWriter, *http.Request) error {
-			return response.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
+			return door.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
 		},
 	} {
 		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -107,7 +105,7 @@ func (s *Server) owned(f func(http.ResponseWriter, *http.Request, *state) error)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		st := s.visible(r)
 		if st == nil {
-			return response.Refuse(http.StatusNotFound, s.gone(r))
+			return door.Refuse(http.StatusNotFound, s.gone(r))
 		}
 		return f(w, r, st)
 	}
@@ -203,17 +201,17 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	i, known := identity.From(r.Context())
 	namespace := i.Namespace(s.cfg.Namespace)
 	if !known || !i.May(namespace) {
-		return response.Refuse(http.StatusForbidden, "these credentials do not reach this namespace")
+		return door.Refuse(http.StatusForbidden, "these credentials do not reach this namespace")
 	}
 	var q newSession
 	if r.ContentLength != 0 {
-		if err := decode(w, r, &q); err != nil {
+		if err := decode(r, &q); err != nil {
 			return err
 		}
 	}
 	const longest = 366 * 24 * 3600.0 // fits into a duration; the operator's bounds are below
 	if !(q.Idle >= 0 && q.Idle <= longest && q.Lifetime >= 0 && q.Lifetime <= longest && q.ToolTime >= 0 && q.ToolTime <= longest) {
-		return response.Refuse(http.StatusBadRequest, "idle_timeout_seconds, max_lifetime_seconds and tool_timeout_seconds must be numbers from 0 on")
+		return door.Refuse(http.StatusBadRequest, "idle_timeout_seconds, max_lifetime_seconds and tool_timeout_seconds must be numbers from 0 on")
 	}
 	s.tidy()
 	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewSession{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
@@ -238,7 +236,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	made := describe(info)
 	made.Packages = q.Packages
 	w.Header().Set("Location", Root+"/"+info.ID)
-	return response.Reply(w, http.StatusCreated, made)
+	return door.Reply(w, http.StatusCreated, made)
 }
 
 // listAll answers with the caller's sessions that live, in the order in which they were made.
@@ -255,7 +253,7 @@ func (s *Server) listAll(w http.ResponseWriter, r *http.Request) error {
 			list = append(list, describe(info))
 		}
 	}
-	return response.Reply(w, http.StatusOK, map[string]any{"sessions": list})
+	return door.Reply(w, http.StatusOK, map[string]any{"sessions": list})
 }
 
 func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) error {
@@ -263,7 +261,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) error {
 	if err != nil {
 		return err
 	}
-	return response.Reply(w, http.StatusOK, describe(info))
+	return door.Reply(w, http.StatusOK, describe(info))
 }
 
 // end ends a session. One that has ended, or that the caller has not, is gone as well.
@@ -277,9 +275,9 @@ func (s *Server) end(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		s.forget(id)
-		response.Warn(w, res.LateRow())
+		door.Warn(w, res.LateRow())
 	}
-	return response.Reply(w, http.StatusNoContent, nil)
+	return door.Reply(w, http.StatusNoContent, nil)
 }
 
 // fault is what came of a request that was refused.
@@ -305,25 +303,22 @@ func faultOf(status int, message string) fault {
 }
 
 func refuse(w http.ResponseWriter, status int, message string) {
-	operation.Reply(w, status, faultOf(status, message))
+	door.Reply(w, status, faultOf(status, message))
 }
 
 // Refuse answers a request of nobody, or of somebody who asks too often.
-func Refuse(w http.ResponseWriter, e *identity.Refused) {
+func Refuse(w http.ResponseWriter, e *door.Refused) {
 	e.RetryAfter(w.Header())
 	refuse(w, e.Status, e.Text+": "+e.Hint)
 }
 
 // explain returns the status and the text of why a request is not carried out.
 func explain(err error) (status int, text string) {
-	no, refused := errors.AsType[*response.Refused](err)
+	no, refused := errors.AsType[*door.Refused](err)
 	e, _ := errors.AsType[*pipeline.Error](err)
-	var full *door.Full
 	switch reason := guest.ReasonOf(err); {
 	case refused:
 		return no.Status, no.Text
-	case errors.As(err, &full):
-		return full.Status, full.Text
 	case errors.As(err, new(*http.MaxBytesError)):
 		return http.StatusRequestEntityTooLarge, tooLarge
 	case reason == guest.NotFound:
@@ -346,13 +341,6 @@ func explain(err error) (status int, text string) {
 const maxRequest = 16 << 20
 
 // decode reads the JSON of a request into v.
-func decode(w http.ResponseWriter, r *http.Request, v any) error {
-	status, wrong := operation.ReadJSON(w, r, v, maxRequest)
-	switch status {
-	case 0:
-		return nil
-	case http.StatusRequestEntityTooLarge:
-		wrong = fmt.Sprintf("%d bytes are the most: send files to %s/ID/files", maxRequest, Root)
-	}
-	return response.Refuse(status, wrong)
+func decode(r *http.Request, v any) error {
+	return door.ReadJSON(r, v, maxRequest, fmt.Sprintf("%d bytes are the most: send files to %s/ID/files", maxRequest, Root))
 }

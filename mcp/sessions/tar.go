@@ -8,7 +8,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // packed sends a directory of the workspace as a tar, with its SHA-256 behind it (RFC 9530).
@@ -29,10 +28,10 @@ func (s *Server) packed(w http.ResponseWriter, r *http.Request, st *state) error
 // unpacked writes a tar into a directory of the workspace: all of it, or where it is not whole or not what its Content-Digest says, nothing.
 func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) error {
 	if !operation.IsTar(r.Header) {
-		return response.Refuse(http.StatusUnsupportedMediaType, "Content-Type must be "+operation.Tar)
+		return door.Refuse(http.StatusUnsupportedMediaType, "Content-Type must be "+operation.Tar)
 	}
 	if r.ContentLength > MaxUpload {
-		return response.Refuse(http.StatusRequestEntityTooLarge, tooLarge)
+		return door.Refuse(http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	dir, err := directoryOf(r)
 	want, known := operation.Sent(r)
@@ -47,7 +46,7 @@ func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) err
 	if err != nil {
 		return err
 	}
-	return response.Reply(w, http.StatusOK, u)
+	return door.Reply(w, http.StatusOK, u)
 }
 
 // directoryOf returns the directory that a query names.
@@ -65,11 +64,11 @@ func (s *Server) copied(w http.ResponseWriter, r *http.Request, st *state) error
 		Path string `json:"path"` // below exports
 		To   string `json:"to"`   // a directory; "" is the workspace
 	}
-	if err := decode(w, r, &q); err != nil {
+	if err := decode(r, &q); err != nil {
 		return err
 	}
 	if q.From == "" || q.Path == "" {
-		return response.Refuse(http.StatusBadRequest, "from_session and path are required: path is below "+workspace+"/"+pipeline.Exports+" of that session")
+		return door.Refuse(http.StatusBadRequest, "from_session and path are required: path is below "+workspace+"/"+pipeline.Exports+" of that session")
 	}
 	to := workspace
 	var err error
@@ -85,5 +84,5 @@ func (s *Server) copied(w http.ResponseWriter, r *http.Request, st *state) error
 	if err != nil {
 		return err
 	}
-	return response.Reply(w, http.StatusOK, u)
+	return door.Reply(w, http.StatusOK, u)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"path"
@@ -195,7 +194,7 @@ func (a *API) routes() http.Handler {
 	on(r, GetFigures, a.figuresOf, nil)
 	on(r, OpenPage, a.invite, nil)
 	short.HandleFunc("GET /v1/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
-		operation.Reply(w, http.StatusOK, operation.OpenAPI(a.c.Server.Version, append(Operations(), a.c.More...)))
+		door.Reply(w, http.StatusOK, operation.OpenAPI(a.c.Server.Version, append(Operations(), a.c.More...)))
 	})
 	short.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		deny(w, failure(http.StatusNotFound, "this server has no %s %.100s", r.Method, r.URL.Path))
@@ -269,15 +268,9 @@ func (a *API) longIn(among *streams, limit int64) func(http.HandlerFunc) http.Ha
 
 // gather has the whole body of a request in memory, unless it is longer than limit, and then gives its client all the time in the world.
 func gather(w http.ResponseWriter, r *http.Request, limit int64) error {
-	body, err := door.ReadBody(r, limit)
-	_, full := errors.AsType[*door.Full](err)
-	switch {
-	case full:
+	body, err := operation.ReadBody(r, limit)
+	if err != nil {
 		return err
-	case errors.As(err, new(*http.MaxBytesError)):
-		return operation.Invalid{fmt.Sprintf("a request has at most %d bytes", limit)}
-	case err != nil:
-		return operation.Invalid{"the body can't be read: it came too slowly, or was cut off"}
 	}
 	r.Body = door.Gathered(body)
 	return unhurried(w)

@@ -69,7 +69,7 @@ func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 		deny(w, err)
 		return
 	}
-	operation.Reply(w, http.StatusOK, moved)
+	door.Reply(w, http.StatusOK, moved)
 }
 
 // breakOff has the body of a request end when ended is closed, or with the request's context, until stop: a client that sends no more would

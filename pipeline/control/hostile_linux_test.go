@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // TestEndlessPart: a server that never ends one line of a stream is not listened to for ever.
@@ -26,7 +26,7 @@ func TestEndlessPart(t *testing.T) {
 			must(t, err)
 			response := make(chan int64, 1)
 			mux := http.NewServeMux()
-			mux.HandleFunc("GET /v1/server", func(w http.ResponseWriter, _ *http.Request) { operation.Reply(w, http.StatusOK, Server{PID: 5}) })
+			mux.HandleFunc("GET /v1/server", func(w http.ResponseWriter, _ *http.Request) { door.Reply(w, http.StatusOK, Server{PID: 5}) })
 			mux.HandleFunc("POST /v1/sessions/{id}/cells", func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.WriteString(w, says[0])
 				n, _ := io.Copy(w, io.LimitReader(endless(says[1]), 4*maxAnswer))

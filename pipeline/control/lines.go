@@ -5,21 +5,21 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // lines is an answer of any number of JSON values, until the first error: one a line, or as server-sent events if the client wants these.
 type lines struct {
-	*response.Stream
+	*door.Stream
 	sse bool
 }
 
 func newLines(w http.ResponseWriter, r *http.Request) *lines {
 	w.Header().Set("Cache-Control", "no-store")
 	if slices.ContainsFunc(r.Header.Values("Accept"), func(v string) bool { return strings.Contains(v, "text/event-stream") }) {
-		return &lines{response.Events(w), true}
+		return &lines{door.BeginEvents(w), true}
 	}
-	return &lines{response.Begin(w, "application/x-ndjson", ""), false}
+	return &lines{door.BeginStream(w, "application/x-ndjson", ""), false}
 }
 
 // line returns the line of a value, which JSON has in one.

@@ -205,7 +205,7 @@ func statusOf(err error) (status int, text string) {
 func deny(w http.ResponseWriter, err error) {
 	var own *pipeline.Error
 	var failed *Failure
-	var full *door.Full
+	var full *door.Refused
 	status, text := statusOf(err)
 	m := message{Error: text}
 	switch {
@@ -219,5 +219,5 @@ func deny(w http.ResponseWriter, err error) {
 		m = message{Error: own.Reason, Hint: own.Remedy.String()}
 	}
 	m.Error = cmp.Or(m.Error, "something went wrong that has no name")
-	operation.Reply(w, status, m)
+	door.Reply(w, status, m)
 }

@@ -46,7 +46,7 @@ func FuzzVerdict(f *testing.F) {
 
 // TestDenyForNow: who may try again is told when.
 func TestDenyForNow(t *testing.T) {
-	for _, err := range []error{failure(http.StatusTooManyRequests, "too many"), failure(http.StatusServiceUnavailable, "too many"), &door.Full{Status: http.StatusTooManyRequests, Text: "too much"}} {
+	for _, err := range []error{failure(http.StatusTooManyRequests, "too many"), failure(http.StatusServiceUnavailable, "too many"), door.Busy(http.StatusTooManyRequests, "too much")} {
 		w := httptest.NewRecorder()
 		if deny(w, err); w.Code < 429 || w.Header().Get("Retry-After") == "" {
 			t.Errorf("%v: got %d %v", err, w.Code, w.Header())

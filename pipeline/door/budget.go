@@ -28,19 +28,8 @@ type share struct {
 	answers list.List // of *Visit, whose clients are slow to read a large answer, the longest first
 }
 
-// Full is the error of a request for which there is no memory at the moment.
-type Full struct {
-	Status int // of HTTP: 429 where its sender's own requests hold the memory, 503 where all do
-	Text   string
-}
-
-func (f *Full) Error() string { return f.Text }
-
-// RetryAfter says in the headers of an answer when to try again.
-func (f *Full) RetryAfter(h http.Header) { h.Set("Retry-After", "1") }
-
 // errBusy is why a request ends for which the requests of others leave no room.
-var errBusy = &Full{http.StatusServiceUnavailable, "busy: too many large requests are under way, try again when some have ended"}
+var errBusy = Busy(http.StatusServiceUnavailable, "busy: too many large requests are under way, try again when some have ended")
 
 func newBudget(b bounds) *budget { return &budget{b: b, by: map[string]*share{}} }
 
@@ -56,7 +45,7 @@ func (b *budget) shareOf(who string) *share {
 
 // checkRoom returns why an identity can't have n more bytes, or nil. A few bytes there always are: what others hold is no reason to refuse a
 // small request. The mutex is held.
-func (b *budget) checkRoom(who string, n int64) *Full {
+func (b *budget) checkRoom(who string, n int64) *Refused {
 	own := int64(0)
 	if s := b.by[who]; s != nil {
 		own = s.bytes
@@ -69,7 +58,7 @@ func (b *budget) checkRoom(who string, n int64) *Full {
 	case own+n > most && who == "":
 		return errNoRoom
 	case own+n > most:
-		return &Full{http.StatusTooManyRequests, fmt.Sprintf("too much at once: the requests of one identity hold %d MiB at most, try again when some have ended", most>>20)}
+		return Busy(http.StatusTooManyRequests, fmt.Sprintf("too much at once: the requests of one identity hold %d MiB at most, try again when some have ended", most>>20))
 	case own+n > b.b.heldAlways && b.taken+n > b.b.held:
 		return errBusy
 	}
@@ -91,7 +80,7 @@ func (b *budget) addHeld(who string, n int64) {
 }
 
 // waitForRoom calls f, which holds the mutex, until it returns nil, or the request of a visit has waited for room long enough.
-func (b *budget) waitForRoom(ctx context.Context, v *Visit, f func() *Full) error {
+func (b *budget) waitForRoom(ctx context.Context, v *Visit, f func() *Refused) error {
 	for {
 		b.mu.Lock()
 		why := f()

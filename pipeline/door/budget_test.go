@@ -32,7 +32,7 @@ func whose(next http.HandlerFunc) http.Handler {
 
 // status answers with what is wrong.
 func status(w http.ResponseWriter, err error) {
-	if full, ok := errors.AsType[*Full](err); ok {
+	if full, ok := errors.AsType[*Refused](err); ok {
 		full.RetryAfter(w.Header())
 		http.Error(w, full.Text, full.Status)
 		return
@@ -242,7 +242,7 @@ func TestDecode(t *testing.T) {
 				return err
 			}
 			err := Decode(inside, 2<<20, 0, func() error { return nil })
-			if full, ok := errors.AsType[*Full](err); !ok || full.Status != 503 {
+			if full, ok := errors.AsType[*Refused](err); !ok || full.Status != 503 {
 				return fmt.Errorf("a second one got %v", err)
 			}
 			return nil

@@ -1,7 +1,6 @@
 package door
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -89,11 +88,11 @@ func (d *Door) health(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path == "/readyz" {
 		if reason := d.unreadiness(); reason != "" {
-			reply(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": reason})
+			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": reason})
 			return
 		}
 	}
-	reply(w, http.StatusOK, map[string]string{"status": "ok"})
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 // unreadiness returns why the server is not ready, or "".
@@ -184,12 +183,5 @@ func (d *Door) cors(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func refuse(w http.ResponseWriter, status int, text, hint string) {
-	reply(w, status, map[string]string{"error": text, "hint": hint})
-}
-
-func reply(w http.ResponseWriter, status int, body map[string]string) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+	writeJSON(w, status, map[string]string{"error": text, "hint": hint})
 }

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"time"
 )
@@ -34,7 +37,7 @@ type gathered struct {
 
 func (g *gathered) Close() error { return nil }
 
-// ReadBody reads the whole body of a request, of so many bytes at most. The error is a *[http.MaxBytesError], a *[Full], or says that the body
+// ReadBody reads the whole body of a request, of so many bytes at most. The error is a *[http.MaxBytesError], a *[Refused], or says that the body
 // can't be read.
 func ReadBody(r *http.Request, most int64) ([]byte, error) {
 	if g, ok := r.Body.(*gathered); ok {
@@ -45,6 +48,25 @@ func ReadBody(r *http.Request, most int64) ([]byte, error) {
 		size = min(size, r.ContentLength)
 	}
 	return ReadAll(r.Body, size, most)
+}
+
+// ReadJSON reads the body of a request, which is JSON of so many bytes at most, into v. The error is a *[Refused], with the text tooLarge where
+// there are more.
+func ReadJSON(r *http.Request, v any, most int64, tooLarge string) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return Refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")
+	}
+	body, err := ReadBody(r, most)
+	if err == nil {
+		err = Decode(r.Context(), len(body), Values(body), func() error { return json.Unmarshal(body, v) })
+	}
+	switch {
+	case err == nil, errors.As(err, new(*Refused)):
+		return err
+	case errors.As(err, new(*http.MaxBytesError)):
+		return Refuse(http.StatusRequestEntityTooLarge, tooLarge)
+	}
+	return Refuse(http.StatusBadRequest, "the body can't be read: "+err.Error())
 }
 
 // ReadAll reads all that there is, of so many bytes at most. size is how many are expected: memory is taken as they come.

@@ -1,114 +1,93 @@
 package door
 
 import (
-	"cmp"
-	"context"
-	"io"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
-	"os"
+	"sync"
 	"time"
 )
 
-// body is the body of a request, which must arrive in time. The deadline stands until the end of the body, also for net/http when it
-// skips what a handler has not read; it is taken back then, since net/http goes on to read, to notice when the client leaves. A handler
-// that answers for long reads the body first.
-//
-// What has come counts among what the request holds, until its end or [Visit.Free]; where there is no room for it, reading ends with a *[Full].
-type body struct {
-	io.ReadCloser
-	b     bounds
-	start time.Time
-	n     int64
-	idle  time.Duration // of a stream
-	ctx   context.Context
-	visit *Visit
+// Heartbeat is how often a stream says that it lives: proxies drop connections that are silent, most after 30 s or 60 s.
+const Heartbeat = 15 * time.Second
+
+var errEnded = errors.New("the answer has ended")
+
+// Stream is an answer that comes in pieces. Its methods may be called concurrently.
+type Stream struct {
+	mu    sync.Mutex
+	w     http.ResponseWriter
+	err   error // the first
+	end   chan struct{}
+	beats sync.WaitGroup
 }
 
-func (d *Door) body(w http.ResponseWriter, r *http.Request, v *Visit) *body {
-	b := &body{ReadCloser: http.MaxBytesReader(w, r.Body, d.largest(r)), b: d.b, start: time.Now(), ctx: r.Context(), visit: v}
-	b.extend()
-	return b
-}
-
-// largest returns the most bytes of the body of a request.
-func (d *Door) largest(r *http.Request) int64 {
-	if d.c.Largest == nil {
-		return MaxBody
+// BeginStream begins an answer of a media type, in which alive stands from time to time until Close; "" never does.
+func BeginStream(w http.ResponseWriter, kind, alive string) *Stream {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would wait for more
+	s := &Stream{w: w, end: make(chan struct{})}
+	if alive == "" {
+		return s
 	}
-	return cmp.Or(d.c.Largest(r), MaxBody)
-}
-
-// Stream has the body arrive as slowly as its sender likes: idle is what may pass between two parts, in place of a time for all. Only who has
-// been identified may have that.
-func (b *body) Stream(idle time.Duration) {
-	b.idle = idle
-	b.extend()
-}
-
-func (b *body) extend() {
-	if b.idle > 0 {
-		b.visit.deadlines.setRead(time.Now().Add(b.idle))
-		return
-	}
-	b.visit.deadlines.setRead(b.start.Add(b.b.body + time.Duration(b.n)*time.Second/time.Duration(b.b.rate)))
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	if b.visit.deadlines.isExpired() {
-		return 0, errNoRoom
-	}
-	n, err := b.ReadCloser.Read(p)
-	b.n += int64(n)
-	if err == io.EOF {
-		b.visit.deadlines.setRead(time.Time{})
-	} else {
-		b.extend()
-	}
-	if full := b.visit.reserveBytes(b.ctx, int64(n)); full != nil {
-		return 0, full
-	}
-	return n, err
-}
-
-// response is an answer whose parts must be read in time. Between them it may take as long as it likes.
-type response struct {
-	http.ResponseWriter
-	rc      *http.ResponseController
-	timeout time.Duration
-	visit   *Visit
-}
-
-// Unwrap is for http.ResponseController.
-func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
-
-func (r *response) Write(p []byte) (n int, err error) {
-	if len(p) > writeSize {
-		defer r.visit.holdAnswer(int64(len(p)))()
-	}
-	for {
-		part := p[n:min(n+writeSize, len(p))]
-		var m int
-		err = r.timed(func() error { m, err = r.ResponseWriter.Write(part); return err })
-		if n += m; err != nil || n == len(p) {
-			return n, err
+	s.beats.Go(func() {
+		tick := time.NewTicker(Heartbeat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = s.Send([]byte(alive))
+			case <-s.end:
+				return
+			}
 		}
-	}
+	})
+	return s
 }
 
-// FlushError is for http.ResponseController.
-func (r *response) FlushError() error { return r.timed(r.rc.Flush) }
-
-// Flush implements http.Flusher.
-func (r *response) Flush() { _ = r.FlushError() }
-
-// timed takes the deadline back afterwards, as HTTP/2 ends a stream then that nobody writes to.
-func (r *response) timed(f func() error) error {
-	if !r.visit.deadlines.setWrite(time.Now().Add(r.timeout)) {
-		return os.ErrDeadlineExceeded
-	}
-	defer r.visit.deadlines.setWrite(time.Time{})
-	return f()
+// BeginEvents begins an answer of server-sent events.
+func BeginEvents(w http.ResponseWriter) *Stream {
+	return BeginStream(w, "text/event-stream", ": alive\n\n")
 }
 
-// finish is for what net/http writes after the handler.
-func (r *response) finish() { r.visit.deadlines.setWrite(time.Now().Add(r.timeout)) }
+// Event sends an event whose data is a value as JSON.
+func (s *Stream) Event(name string, value any) error {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return s.Send(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, b))
+}
+
+// Add adds a piece, which is sent with the next one.
+func (s *Stream) Add(piece []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		_, s.err = s.w.Write(piece)
+	}
+	return s.err
+}
+
+// Send sends a piece, and what was added, at once. A client that is gone is noticed by the end of the request's context, too.
+func (s *Stream) Send(piece []byte) error {
+	if err := s.Add(piece); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = http.NewResponseController(s.w).Flush()
+	}
+	return s.err
+}
+
+// Close ends the answer. What is sent later is lost: code whose client has gone may still write, when the response is none any more.
+func (s *Stream) Close() {
+	close(s.end)
+	s.beats.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = errEnded
+}

@@ -39,7 +39,7 @@ func VisitOf(ctx context.Context) *Visit {
 const requestCost = 16 << 10
 
 // errNoRoom is why a request of nobody ends that others take the place of.
-var errNoRoom = &Full{http.StatusServiceUnavailable, "busy: too many requests of clients that have proved nothing"}
+var errNoRoom = Busy(http.StatusServiceUnavailable, "busy: too many requests of clients that have proved nothing")
 
 // beginVisit notes a request. It is nobody's until an identity is proved, and nobody's oldest ones end when they are too many.
 func (d *Door) beginVisit(w http.ResponseWriter, r *http.Request) (*Visit, *http.Request) {
@@ -97,7 +97,7 @@ func (v *Visit) interrupt() {
 	}
 }
 
-// Prove notes who sends the request. Its connection has proved itself from then on. The error is a *[Full], or that of the request's context.
+// Prove notes who sends the request. Its connection has proved itself from then on. The error is a *[Refused], or that of the request's context.
 func Prove(ctx context.Context, who string) error {
 	v := VisitOf(ctx)
 	if v == nil {
@@ -107,7 +107,7 @@ func Prove(ctx context.Context, who string) error {
 		v.conn.prove(who)
 	}
 	b := v.d.budget
-	return b.waitForRoom(ctx, v, func() *Full {
+	return b.waitForRoom(ctx, v, func() *Refused {
 		switch {
 		case v.gone:
 			return errNoRoom
@@ -131,7 +131,7 @@ func (v *Visit) reserveBytes(ctx context.Context, n int64) error {
 		return nil
 	}
 	b := v.d.budget
-	return b.waitForRoom(ctx, v, func() *Full {
+	return b.waitForRoom(ctx, v, func() *Refused {
 		if v.gone || v.users == 0 { // it gives nothing back any more
 			return errNoRoom
 		}

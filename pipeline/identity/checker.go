@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -71,34 +69,16 @@ func New(c Config) *Checker {
 	return k
 }
 
-// Refused is the error of a request that is not taken. Its text does not say which part of the credentials is wrong.
-type Refused struct {
-	Status int           // of HTTP
-	Code   string        // of RFC 6750, such as "invalid_token"; "" is none
-	Text   string        // for the client
-	Hint   string        // what to do about it
-	Wait   time.Duration // after which to try again; 0 says nothing about that
-}
-
-func (e *Refused) Error() string { return e.Text }
-
-// RetryAfter says in the header of an answer, in whole seconds, when to try again, if that is known.
-func (e *Refused) RetryAfter(h http.Header) {
-	if e.Wait > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.Wait.Seconds()))))
-	}
-}
-
 var (
-	errNone    = &Refused{Status: http.StatusUnauthorized, Text: "this needs a token", Hint: "send Authorization: Bearer TOKEN; sandboxmcp token create makes one"}
-	errInvalid = &Refused{Status: http.StatusUnauthorized, Code: "invalid_token", Text: "the credentials are not valid", Hint: "sandboxmcp token list shows which tokens there are"}
-	errLapsed  = &Refused{errInvalid.Status, errInvalid.Code, errInvalid.Text, errInvalid.Hint, 0} // right, and over: nobody has guessed
-	errScope   = &Refused{Status: http.StatusForbidden, Code: "insufficient_scope", Text: "the token does not reach this server's operations", Hint: "ask the issuer for the scopes and a namespace"}
-	errURL     = &Refused{Status: http.StatusBadRequest, Code: "invalid_request", Text: "a token stands in the URL, where logs and histories keep it", Hint: "revoke it, and send the next one in the header Authorization"}
+	errNone    = &door.Refused{Status: http.StatusUnauthorized, Text: "this needs a token", Hint: "send Authorization: Bearer TOKEN; sandboxmcp token create makes one"}
+	errInvalid = &door.Refused{Status: http.StatusUnauthorized, Code: "invalid_token", Text: "the credentials are not valid", Hint: "sandboxmcp token list shows which tokens there are"}
+	errLapsed  = &door.Refused{Status: errInvalid.Status, Code: errInvalid.Code, Text: errInvalid.Text, Hint: errInvalid.Hint} // right, and over: nobody has guessed
+	errScope   = &door.Refused{Status: http.StatusForbidden, Code: "insufficient_scope", Text: "the token does not reach this server's operations", Hint: "ask the issuer for the scopes and a namespace"}
+	errURL     = &door.Refused{Status: http.StatusBadRequest, Code: "invalid_request", Text: "a token stands in the URL, where logs and histories keep it", Hint: "revoke it, and send the next one in the header Authorization"}
 )
 
 // Identify returns who sends a request, by the one Authorization header that it may have or else by its client certificate. Each error
-// is a *Refused.
+// is a *door.Refused.
 func (c *Checker) Identify(r *http.Request) (Identity, error) {
 	if tokenInURL(r.URL) {
 		return Identity{}, errURL
@@ -135,13 +115,13 @@ func (c *Checker) verify(ctx context.Context, token string) (i Identity, err err
 	default:
 		err = errInvalid
 	}
-	if _, refused := errors.AsType[*Refused](err); err == nil || refused {
+	if _, refused := errors.AsType[*door.Refused](err); err == nil || refused {
 		return i, err
 	}
 	if !errors.Is(err, errIssuer) && ctx.Err() == nil { // why keys can't be had is said when they are asked for
 		c.says.Do(func() { c.cfg.Log.Error("credentials can't be checked", "error", err) })
 	}
-	return Identity{}, &Refused{Status: http.StatusServiceUnavailable, Text: "credentials can't be checked at the moment", Hint: "try again later; the server's log says why", Wait: time.Second}
+	return Identity{}, &door.Refused{Status: http.StatusServiceUnavailable, Text: "credentials can't be checked at the moment", Hint: "try again later; the server's log says why", Wait: time.Second}
 }
 
 // limited bounds the requests of an identity.
@@ -156,7 +136,7 @@ func (c *Checker) limited(i Identity, err error) (Identity, error) {
 }
 
 func tooMany(text string, wait time.Duration) error {
-	return &Refused{Status: http.StatusTooManyRequests, Text: text, Hint: "try again later", Wait: wait}
+	return &door.Refused{Status: http.StatusTooManyRequests, Text: text, Hint: "try again later", Wait: wait}
 }
 
 // tokenInURL reports whether a query has a token, by RFC 6750's name for it or by its look.
@@ -229,7 +209,7 @@ func (c *Checker) holds(i Identity) bool {
 func (c *Checker) Middleware(next http.Handler) http.Handler { return c.MiddlewareWith(next, c.refuse) }
 
 // MiddlewareWith is Middleware for a protocol whose refusals have another form.
-func (c *Checker) MiddlewareWith(next http.Handler, refuse func(http.ResponseWriter, *Refused)) http.Handler {
+func (c *Checker) MiddlewareWith(next http.Handler, refuse func(http.ResponseWriter, *door.Refused)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i, err := c.Identify(r)
 		if err != nil {
@@ -250,7 +230,7 @@ func (c *Checker) MiddlewareWith(next http.Handler, refuse func(http.ResponseWri
 }
 
 // Again returns a context for what is asked with a capability that i was given, who was identified for it: it has the identity, and ends
-// when its credentials do. The error, a *Refused, is that of credentials that have ended, or of too many requests.
+// when its credentials do. The error, a *door.Refused, is that of credentials that have ended, or of too many requests.
 func (c *Checker) Again(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, error) {
 	if !c.holds(i) {
 		return nil, nil, errInvalid
@@ -266,27 +246,21 @@ func (c *Checker) Again(ctx context.Context, i Identity) (context.Context, conte
 }
 
 // AsRefused returns an error of Identify or Again, or of [door.Prove], as what it is.
-func AsRefused(err error) *Refused {
-	if full, ok := errors.AsType[*door.Full](err); ok {
-		return &Refused{Status: full.Status, Text: full.Text, Hint: "try again later", Wait: time.Second}
-	}
-	if e, ok := errors.AsType[*Refused](err); ok {
+func AsRefused(err error) *door.Refused {
+	if e, ok := errors.AsType[*door.Refused](err); ok {
 		return e
 	}
-	return &Refused{Status: http.StatusInternalServerError, Text: "this is a bug of sandboxmcp"}
+	return &door.Refused{Status: http.StatusInternalServerError, Text: "this is a bug of sandboxmcp"}
 }
 
 // refuse answers a request that is not taken.
-func (c *Checker) refuse(w http.ResponseWriter, e *Refused) {
+func (c *Checker) refuse(w http.ResponseWriter, e *door.Refused) {
 	h := w.Header()
 	if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
 		h.Set("WWW-Authenticate", c.challenge(e.Code))
 	}
 	e.RetryAfter(h)
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(e.Status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"error": e.Text, "hint": e.Hint}) // the client may be gone
+	door.Reply(w, e.Status, map[string]string{"error": e.Text, "hint": e.Hint})
 }
 
 // challenge is the value of WWW-Authenticate (RFC 6750, RFC 9728).

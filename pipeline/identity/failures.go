@@ -2,7 +2,7 @@ package identity
 
 import "net/http"
 
-// Blocked returns the error, a *Refused, for a request of an address of which too many tries failed: for proofs other than credentials, such as
+// Blocked returns the error, a *door.Refused, for a request of an address of which too many tries failed: for proofs other than credentials, such as
 // signed URLs, that are checked elsewhere. They lock nobody's credentials out.
 func (c *Checker) Blocked(r *http.Request) error {
 	if wait := c.proofs.wait(c.cfg.Address(r)); wait > 0 {

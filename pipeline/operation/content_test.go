@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 type named struct {
@@ -82,7 +84,7 @@ func TestSend(t *testing.T) {
 			t.Error(r.Header)
 		}
 		sum, path = sent(), q.Name
-		Reply(w, http.StatusOK, "done")
+		door.Reply(w, http.StatusOK, "done")
 	})
 	answer, err := testPut.Send(t.Context(), s, named{"a b/&c"}, bytes.NewReader(text))
 	whole := sha256.Sum256(text)

@@ -8,14 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
@@ -35,9 +33,6 @@ type route struct {
 	Stream  bool   // see Operation
 	Content string // see Operation
 }
-
-// Heartbeat is how often a stream of server-sent events says that it lives: proxies drop connections that are silent, most after 30 s or 60 s.
-const Heartbeat = 15 * time.Second
 
 // maxBody is the most bytes that a body has if its route does not say more.
 const maxBody = 64 << 10
@@ -76,7 +71,7 @@ func (o *route) read(r *http.Request, form Form) (args any, err error) {
 		}
 		return o.fill(r, form, sent)
 	}
-	body, err := o.body(r)
+	body, err := ReadBody(r, o.limit())
 	if err != nil {
 		return nil, err
 	}
@@ -117,15 +112,14 @@ func inBody(r *http.Request, form Form, body []byte) (sent map[string]json.RawMe
 	return sent, nil
 }
 
-// body reads the body of a request. What is wrong with it is an [Invalid] or a *[door.Full].
-func (o *route) body(r *http.Request) ([]byte, error) {
-	body, err := door.ReadBody(r, o.limit())
-	_, full := errors.AsType[*door.Full](err)
+// ReadBody reads the body of a request, of so many bytes at most. What is wrong with it is an [Invalid] or a *[door.Refused].
+func ReadBody(r *http.Request, most int64) ([]byte, error) {
+	body, err := door.ReadBody(r, most)
 	switch {
-	case err == nil, full:
+	case err == nil, errors.As(err, new(*door.Refused)):
 		return body, err
 	case errors.As(err, new(*http.MaxBytesError)):
-		return nil, Invalid{fmt.Sprintf("a request has at most %d bytes", o.limit())}
+		return nil, Invalid{fmt.Sprintf("a request has at most %d bytes", most)}
 	}
 	return nil, Invalid{"the body can't be read: it came too slowly, or was cut off"}
 }
@@ -194,43 +188,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.deny(w, err)
 		return
 	}
-	Reply(w, http.StatusOK, result)
-}
-
-// ReadJSON reads the body of a request, of so many bytes at most, into v. It returns the status and the text of what is wrong; 0 is nothing.
-func ReadJSON(w http.ResponseWriter, r *http.Request, v any, most int64) (status int, wrong string) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return http.StatusUnsupportedMediaType, "Content-Type must be application/json"
-	}
-	body, err := door.ReadBody(r, most)
-	if err == nil {
-		err = door.Decode(r.Context(), len(body), door.Values(body), func() error { return json.Unmarshal(body, v) })
-	}
-	if full, ok := errors.AsType[*door.Full](err); ok {
-		return full.Status, full.Text
-	}
-	if errors.As(err, new(*http.MaxBytesError)) {
-		return http.StatusRequestEntityTooLarge, "the request is too large"
-	}
-	if err != nil {
-		return http.StatusBadRequest, "the body can't be read: " + err.Error()
-	}
-	return 0, ""
-}
-
-// Reply writes a JSON value as an answer. One that is busy says when to try again.
-func Reply(w http.ResponseWriter, status int, body any) {
-	b, err := json.Marshal(body)
-	if err != nil {
-		status, b = http.StatusInternalServerError, []byte(`{"error":"what the server has to say can't be written as JSON"}`)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	if (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && w.Header().Get("Retry-After") == "" {
-		w.Header().Set("Retry-After", "1")
-	}
-	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // a client that has gone needs no answer
+	door.Reply(w, http.StatusOK, result)
 }
 
 // A Server is where a client finds its routes.

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // contentPolicy lets a browser load and run our own files, send requests to us alone, and show us in no frame. Pictures may stand in the page,
@@ -101,7 +101,7 @@ func (p *Page) admits(r *http.Request) (identity.Identity, string) {
 	q := r.Clone(r.Context())
 	q.Header.Set("Authorization", "Bearer "+strings.TrimSpace(r.PostForm.Get("bearer")))
 	i, err := p.c.Identify(q)
-	switch refused := (*identity.Refused)(nil); {
+	switch refused := (*door.Refused)(nil); {
 	case errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests:
 		return i, word("too_often")
 	case err != nil:
@@ -145,7 +145,7 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, err error) {
 		if f.Hint != "" {
 			text += ": " + f.Hint
 		}
-	} else if refused := (*response.Refused)(nil); errors.As(err, &refused) {
+	} else if refused := (*door.Refused)(nil); errors.As(err, &refused) {
 		status = refused.Status
 	}
 	p.fail(w, r, status, text)

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -157,11 +157,11 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request, _ *visitor) error 
 		verdict.Allow, verdict.Scope = true, how
 		seconds, err := strconv.ParseFloat(f.Get("seconds"), 64)
 		if f.Has("seconds") && (err != nil || !(seconds >= 0 && seconds <= 1e6)) { // so that NaN is none
-			return response.Refuse(http.StatusBadRequest, word("old_page"))
+			return door.Refuse(http.StatusBadRequest, word("old_page"))
 		}
 		verdict.Seconds = seconds
 	default:
-		return response.Refuse(http.StatusBadRequest, word("old_page"))
+		return door.Refuse(http.StatusBadRequest, word("old_page"))
 	}
 	verdict.ID = f.Get("id")
 	_, err := control.Ask(r.Context(), p.c.Client, control.AnswerApproval, verdict)
@@ -210,10 +210,10 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request, v *visitor) error
 func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 	id, code := r.PostForm.Get("id"), r.PostForm.Get("code")
 	if strings.TrimSpace(code) == "" {
-		return response.Refuse(http.StatusBadRequest, word("no_code"))
+		return door.Refuse(http.StatusBadRequest, word("no_code"))
 	}
 	if p.ctx.Err() != nil {
-		return response.Refuse(http.StatusServiceUnavailable, word("signed_out"))
+		return door.Refuse(http.StatusServiceUnavailable, word("signed_out"))
 	}
 	began, failed := make(chan string, 1), make(chan error, 1)
 	ctx := context.WithoutCancel(r.Context())
@@ -225,7 +225,7 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 			watched, end, holds := p.c.Watch(ctx, v.identity)
 			defer end(nil)
 			if !holds { // any more: they did when the request came
-				failed <- response.Refuse(http.StatusUnauthorized, word("signed_out"))
+				failed <- door.Refuse(http.StatusUnauthorized, word("signed_out"))
 				return
 			}
 			ctx = watched
@@ -259,11 +259,11 @@ func (p *Page) cell(w http.ResponseWriter, r *http.Request, v *visitor) error {
 }
 
 // stream begins an answer of server-sent events.
-func stream(w http.ResponseWriter, r *http.Request) *response.Stream {
+func stream(w http.ResponseWriter, r *http.Request) *door.Stream {
 	if r.ProtoMajor == 1 { // browsers read on for seconds what they have left, where the connection could be used again, and have six of them
 		w.Header().Set("Connection", "close")
 	}
 	c := http.NewResponseController(w)
 	_, _ = c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})
-	return response.Events(w)
+	return door.BeginEvents(w)
 }

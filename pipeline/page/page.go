@@ -218,7 +218,7 @@ func readForm(r *http.Request, most int64) error {
 
 // full answers, and reports that, where there is no memory for a request at the moment.
 func (p *Page) full(w http.ResponseWriter, r *http.Request, err error) bool {
-	full, ok := errors.AsType[*door.Full](err)
+	full, ok := errors.AsType[*door.Refused](err)
 	if ok {
 		full.RetryAfter(w.Header())
 		p.fail(w, r, full.Status, full.Text)

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/export"
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
 // evidence hands out what a browser checks a run with.
@@ -98,7 +98,7 @@ func (p *Page) export(w http.ResponseWriter, r *http.Request, _ *visitor) error 
 	var buffer bytes.Buffer
 	out, err := export.New(format, &buffer, export.About{Version: p.c.Version, Made: time.Now(), Scope: word("export_scope")})
 	if err != nil {
-		return response.Refuse(http.StatusBadRequest, err.Error())
+		return door.Refuse(http.StatusBadRequest, err.Error())
 	}
 	for n := 0; n < maxExport; {
 		found, err := control.Ask(r.Context(), p.c.Client, control.SearchLog, q)

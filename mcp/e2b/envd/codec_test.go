@@ -150,14 +150,14 @@ func TestGone(t *testing.T) {
 // A message that there is no memory for is refused with the time to try again, wherever its memory ran out.
 func TestNoMemory(t *testing.T) {
 	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
-		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(&door.Full{Status: status, Text: "busy"}))
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(door.Busy(status, "busy")))
 		c := &call{w: w, r: r, ctx: t.Context()}
 		if c.end(c.receive(&pathRequest{})); w.Code != status || w.Header().Get("Retry-After") == "" {
 			t.Errorf("got %d %s", w.Code, w.Body)
 		}
 		for read, text := range map[string]string{"the head of a part": "", "a part": "\x00\x00\x00\x00\x09{}"} {
 			w := httptest.NewRecorder()
-			r := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader(text), iotest.ErrReader(&door.Full{Status: status, Text: "busy"})))
+			r := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader(text), iotest.ErrReader(door.Busy(status, "busy"))))
 			c := &call{w: w, r: r, ctx: t.Context(), stream: true}
 			if c.end(c.receive(&pathRequest{})); !strings.Contains(w.Body.String(), "busy") || w.Header().Get("Retry-After") == "" {
 				t.Errorf("%s: got %s", read, w.Body)

@@ -25,7 +25,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -113,7 +112,7 @@ func unary[Q any](do func(*call, *Q) (message any, err error)) func(*call) error
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t Target) {
 	if err := s.serve(w, r, t); err != nil {
 		why, text := explain(err)
-		response.Reply(w, why.status, map[string]any{"message": text, "code": why.status})
+		door.Reply(w, why.status, map[string]any{"message": text, "code": why.status})
 	}
 }
 
@@ -126,9 +125,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t Target) error {
 	case path == "POST /files":
 		return s.upload(w, r, t)
 	case !t.admits(r):
-		return response.Refuse(http.StatusUnauthorized, "unauthorized access, please provide a valid access token or method signing if supported")
+		return door.Refuse(http.StatusUnauthorized, "unauthorized access, please provide a valid access token or method signing if supported")
 	case path == "GET /envs":
-		return response.Reply(w, http.StatusOK, t.Env)
+		return door.Reply(w, http.StatusOK, t.Env)
 	case methods[r.URL.Path] != nil:
 		c, cancel := s.open(w, r, t)
 		if c == nil {
@@ -141,7 +140,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t Target) error {
 		}
 		c.end(methods[r.URL.Path](c))
 	default:
-		return response.Refuse(http.StatusNotFound, "there is nothing at this path")
+		return door.Refuse(http.StatusNotFound, "there is nothing at this path")
 	}
 	return nil
 }
@@ -227,11 +226,12 @@ var reasons = map[string]reason{
 // explain returns the reason of an error, and its text for clients, without its remedy.
 func explain(err error) (reason, string) {
 	text := pipeline.PublicText(err)
-	if no, is := errors.AsType[*response.Refused](err); is {
-		return reason{invalidArgument, no.Status}, no.Text
-	}
-	if full, is := errors.AsType[*door.Full](err); is {
-		return reason{unavailable, full.Status}, full.Text
+	if no, is := errors.AsType[*door.Refused](err); is {
+		code := invalidArgument
+		if no.Wait > 0 {
+			code = unavailable
+		}
+		return reason{code, no.Status}, no.Text
 	}
 	e, is := errors.AsType[*pipeline.Error](err)
 	denied := is && e.Denied

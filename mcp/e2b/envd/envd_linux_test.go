@@ -876,7 +876,7 @@ func TestUploadNoMemory(t *testing.T) {
 		"a part":             {"/files?path=f", form, "", "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n" + strings.Repeat("x", 1<<20)},
 	} {
 		w := httptest.NewRecorder()
-		r := httptest.NewRequest(http.MethodPost, q.path, io.MultiReader(strings.NewReader(q.text), iotest.ErrReader(&door.Full{Status: http.StatusServiceUnavailable, Text: "busy"})))
+		r := httptest.NewRequest(http.MethodPost, q.path, io.MultiReader(strings.NewReader(q.text), iotest.ErrReader(door.Busy(http.StatusServiceUnavailable, "busy"))))
 		r.Header.Set("X-Access-Token", h.target.Token)
 		r.Header.Set("Content-Type", q.kind)
 		r.Header.Set("Content-Encoding", q.encoding)

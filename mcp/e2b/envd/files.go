@@ -15,7 +15,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // uploaded describes a file to who has sent it.
@@ -33,10 +32,10 @@ func uploadedOf(e guest.Entry) uploaded {
 // may refuses a request for /files that may not be.
 func (t Target) may(r *http.Request, operation string) error {
 	if why := t.signed(r, operation); why != "" {
-		return response.Refuse(http.StatusUnauthorized, why)
+		return door.Refuse(http.StatusUnauthorized, why)
 	}
 	if name := r.URL.Query().Get("username"); !users[name] {
-		return response.Refuse(http.StatusUnauthorized, fmt.Sprintf("error looking up user '%.64s': user: unknown user %[1]s", name))
+		return door.Refuse(http.StatusUnauthorized, fmt.Sprintf("error looking up user '%.64s': user: unknown user %[1]s", name))
 	}
 	return nil
 }
@@ -48,12 +47,12 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) erro
 	}
 	encoding, ok := acceptable(r.Header.Get("Accept-Encoding"))
 	if !ok {
-		return response.Refuse(http.StatusNotAcceptable, "no acceptable encoding found, supported: [identity, gzip]")
+		return door.Refuse(http.StatusNotAcceptable, "no acceptable encoding found, supported: [identity, gzip]")
 	}
 	name := r.URL.Query().Get("path")
 	e, content, err := s.pipeline.ReadFile(r.Context(), t.Namespace, t.Session, name)
 	if guest.ReasonOf(err) == guest.NotFound {
-		err = response.Refuse(http.StatusNotFound, fmt.Sprintf("path '%s' does not exist", name))
+		err = door.Refuse(http.StatusNotFound, fmt.Sprintf("path '%s' does not exist", name))
 	}
 	if err != nil {
 		return err
@@ -114,32 +113,32 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) error 
 	}
 	metadata := metadataOf(r.Header)
 	if err := guest.CheckMetadata(metadata); err != nil {
-		return response.Refuse(http.StatusBadRequest, "invalid metadata: "+err.Error())
+		return door.Refuse(http.StatusBadRequest, "invalid metadata: "+err.Error())
 	}
 	u := &upload{Server: s, Target: t, r: r, metadata: metadata, name: r.URL.Query().Get("path"), done: []uploaded{}}
 	kind, params, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
 	case kind == "application/octet-stream" && !r.URL.Query().Has("path"):
-		err = response.Refuse(http.StatusBadRequest, "path query parameter is required for raw body upload")
+		err = door.Refuse(http.StatusBadRequest, "path query parameter is required for raw body upload")
 	case kind == "application/octet-stream":
 		err = u.write(u.name, body)
 	case strings.HasPrefix(kind, "multipart/"):
 		err = u.parts(body, params["boundary"])
 	default:
-		err = response.Refuse(http.StatusBadRequest, fmt.Sprintf("unsupported content type: %.100s, expected multipart/form-data or application/octet-stream", r.Header.Get("Content-Type")))
+		err = door.Refuse(http.StatusBadRequest, fmt.Sprintf("unsupported content type: %.100s, expected multipart/form-data or application/octet-stream", r.Header.Get("Content-Type")))
 	}
 	if err != nil {
 		return err
 	}
-	return response.Reply(w, http.StatusOK, u.done)
+	return door.Reply(w, http.StatusOK, u.done)
 }
 
 // unreadBody is the error of a body that was not read: there is no memory for it at the moment, or else what the text says.
 func unreadBody(err error, text string) error {
-	if errors.As(err, new(*door.Full)) {
+	if errors.As(err, new(*door.Refused)) {
 		return err
 	}
-	return response.Refuse(http.StatusBadRequest, text)
+	return door.Refuse(http.StatusBadRequest, text)
 }
 
 // plainBody returns the body of a request as it was before it was compressed.
@@ -192,7 +191,7 @@ func (u *upload) write(name string, content io.Reader) error {
 	}
 	for _, d := range u.done {
 		if d.Path == name {
-			return response.Refuse(http.StatusBadRequest, fmt.Sprintf("you cannot upload multiple files to the same path '%s' in one upload request, only the first specified file was uploaded", name))
+			return door.Refuse(http.StatusBadRequest, fmt.Sprintf("you cannot upload multiple files to the same path '%s' in one upload request, only the first specified file was uploaded", name))
 		}
 	}
 	e, _, err := pipeline.Do(u.r.Context(), u.pipeline, pipeline.WriteFile{
@@ -220,7 +219,7 @@ func (u *upload) parts(body io.Reader, boundary string) error {
 			return unreadBody(err, "error reading form: "+err.Error())
 		}
 		if n == maxParts {
-			return response.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts))
+			return door.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts))
 		}
 		if part.FormName() != "file" {
 			continue
@@ -230,7 +229,7 @@ func (u *upload) parts(body io.Reader, boundary string) error {
 			// FileName would leave out the directories.
 			_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 			if name = params["filename"]; err != nil || name == "" {
-				return response.Refuse(http.StatusBadRequest, "a file has no name")
+				return door.Refuse(http.StatusBadRequest, "a file has no name")
 			}
 		}
 		if err := u.write(name, part); err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/response"
 )
 
 // headers of ours, and of the proxy's client, that a program in a sandbox has no use for.
@@ -78,7 +77,7 @@ func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, por
 		ModifyResponse: ownCookies,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			_, text := explain(err)
-			response.Reply(w, http.StatusBadGateway, map[string]any{
+			door.Reply(w, http.StatusBadGateway, map[string]any{
 				"sandboxId": t.Session, "port": port, "code": http.StatusBadGateway, "message": "the sandbox is running, and its port can't be reached: " + text,
 			})
 		},

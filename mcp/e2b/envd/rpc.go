@@ -147,7 +147,7 @@ func (c *call) marshal(message any) []byte {
 
 // unread is the fault of a message that was not read: it is too large, there is no memory for it at the moment, or else what the text says.
 func (c *call) unread(err error, format string, args ...any) *fault {
-	full, ok := errors.AsType[*door.Full](err)
+	full, ok := errors.AsType[*door.Refused](err)
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return faultf(resourceExhausted, "the message has more than %d bytes", maxMessage)
