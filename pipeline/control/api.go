@@ -50,8 +50,14 @@ const (
 	maxSeconds = 1e6      // of an approval: more than any holds, and less than a Duration can't have
 )
 
-// Bounds of the requests without an end: there is room for the short ones beside them.
-const maxLong = 32 // under way
+// Bounds of the requests under way that have no end of their own, or read much of the log: there is room for the short ones beside them.
+const (
+	maxLong     = 32
+	maxStreams  = 16 // of events: each is a connection
+	maxWatches  = 64 // of runs
+	maxReads    = 6  // further ones wait
+	maxOwnReads = 2  // of one person
+)
 
 // pace is how long a client may take, and what it asks for, unless that has no end.
 type pace struct {
@@ -70,12 +76,12 @@ type API struct {
 	handler http.Handler
 	address atomic.Pointer[string]
 	page    atomic.Pointer[func(identity.Identity) (string, error)]
-	streams streams
-	longs   streams
-	watches streams
-	ends    streams // of sessions: they end what may have taken all other places
+	streams *door.Slots // of events
+	longs   *door.Slots
+	watches *door.Slots
+	ends    *door.Slots // of sessions: they end what may have taken all other places
+	reads   *door.Slots // of much of the log: each can keep a core busy for seconds
 	sums    figures
-	reads   semaphore
 	looked  looked
 	cells   cells
 }
@@ -85,10 +91,9 @@ func New(c Config) *API { return newAPI(c, usual) }
 
 func newAPI(c Config, p pace) *API {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	a := &API{c: c, pace: p}
-	for _, s := range a.endless() {
-		s.over = make(chan struct{})
-	}
+	slots := func(verb string, n int) *door.Slots { return door.NewSlots(verb, n, n/3, n/4) }
+	a := &API{c: c, pace: p, streams: slots("listen", maxStreams), watches: slots("watch runs", maxWatches), longs: slots("wait for what takes long", maxLong),
+		ends: slots("wait for what takes long", maxLong), reads: door.NewSlots("read the log", maxReads, maxOwnReads, 0)}
 	a.cells.all = map[string]underway{}
 	a.handler = a.routes()
 	return a
@@ -114,7 +119,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Stop has the streams and what takes long end, and lets no more begin. Where a client neither reads nor sends they end with its connection.
 func (a *API) Stop() {
 	for _, s := range a.endless() {
-		s.end()
+		s.Stop()
 	}
 	a.sums.end()
 }
@@ -123,12 +128,12 @@ func (a *API) Stop() {
 func (a *API) End() {
 	a.Stop()
 	for _, s := range a.endless() {
-		s.all.Wait()
+		s.Wait()
 	}
 	a.sums.under.Wait()
 }
 
-func (a *API) endless() []*streams { return []*streams{&a.streams, &a.longs, &a.watches, &a.ends} }
+func (a *API) endless() []*door.Slots { return []*door.Slots{a.streams, a.longs, a.watches, a.ends} }
 
 // SetAddress sets what the server tells of where it answers over HTTP.
 func (a *API) SetAddress(address string) { a.address.Store(&address) }
@@ -153,7 +158,7 @@ func (a *API) routes() http.Handler {
 	all.HandleFunc(runCell.Pattern, a.long(runCell.Limit())(a.cell))
 	all.HandleFunc("POST /v1/runs", a.long(maxValueBody)(a.run))
 	on(r, CreateSession, a.create, nil)
-	on(r, EndSession, a.end, a.longIn(&a.ends, EndSession.Limit()))
+	on(r, EndSession, a.end, a.longIn(a.ends, EndSession.Limit()))
 	on(r, InspectSession, a.state, nil)
 	on(r, PutValue, a.bridge, nil)
 	on(r, CopyFile, a.copy, nil)
@@ -229,20 +234,20 @@ const streamed = -1
 
 // long is for what takes as long as programs do, asked for in at most limit bytes. It ends with the client, or with the server.
 func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
-	return a.longIn(&a.longs, limit)
+	return a.longIn(a.longs, limit)
 }
 
 // longIn is long for what counts among these, and not among what has something run.
-func (a *API) longIn(among *streams, limit int64) func(http.HandlerFunc) http.HandlerFunc {
+func (a *API) longIn(among *door.Slots, limit int64) func(http.HandlerFunc) http.HandlerFunc {
 	return func(f http.HandlerFunc) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			by := askerOf(r.Context())
-			if err := among.enter(by, maxLong, "wait for what takes long"); err != nil {
+			ctx, leave, err := among.Take(r.Context(), by.client())
+			if err != nil {
 				deny(w, err)
 				return
 			}
-			defer among.leave(by)
-			err := error(nil)
+			defer leave()
 			if limit != streamed {
 				err = gather(w, r, limit)
 			} else if by.peer { // the times of others are those of the listener
@@ -252,17 +257,26 @@ func (a *API) longIn(among *streams, limit int64) func(http.HandlerFunc) http.Ha
 				deny(w, err)
 				return
 			}
-			ctx, cancel := context.WithCancel(r.Context())
-			defer cancel()
-			go func() {
-				select {
-				case <-among.over:
-					cancel()
-				case <-ctx.Done():
-				}
-			}()
 			f(w, r.WithContext(ctx))
 		}
+	}
+}
+
+// bounded has requests wait for room. Those at the server's own socket need none: its user can have it do anything.
+func (a *API) bounded(f http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		by := askerOf(r.Context())
+		if by.peer {
+			f(w, r)
+			return
+		}
+		_, leave, err := a.reads.Await(r.Context(), by.user)
+		if err != nil {
+			deny(w, failure(http.StatusServiceUnavailable, "the server is too busy to answer"))
+			return
+		}
+		defer leave()
+		f(w, r)
 	}
 }
 

@@ -60,12 +60,12 @@ func (a asker) reach(namespace string) error {
 	return nil
 }
 
-// room is how many of limit requests may be under way for the asker to get in: a quarter is left to the machine's own command line.
-func (a asker) room(limit int) int {
+// client returns whose requests those of the asker count among, as [door.Slots] has clients.
+func (a asker) client() string {
 	if a.peer {
-		return limit
+		return ""
 	}
-	return limit - limit/4
+	return a.user
 }
 
 // channel returns the channel by which the asker answers questions.

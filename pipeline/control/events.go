@@ -5,17 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"sync"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// Bounds of the streams of events. Each is a connection, and there is room for others beside them.
-const (
-	maxStreams   = 16
-	streamBuffer = 1000 // events that a slow client has not read yet
-)
+// streamBuffer is how many events wait for a slow client to read them.
+const streamBuffer = 1000
 
 // Line is a line of a stream of events: an event, or without an event's number a notice.
 type Line struct {
@@ -44,60 +40,6 @@ type Notice struct {
 	Unwritten uint64 `json:"unwritten,omitempty"`
 }
 
-// streams counts the streams under way.
-type streams struct {
-	mu   sync.Mutex
-	n    int
-	by   map[string]int // of one person over HTTP or on the page
-	over chan struct{}  // closed by the server's Close
-	all  sync.WaitGroup
-}
-
-// enter lets one more begin where fewer than limit are under way, and fewer than a third of them are the same person's.
-func (s *streams) enter(by asker, limit int, what string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.over:
-		return failure(http.StatusServiceUnavailable, "the server ends")
-	default:
-	}
-	if s.n >= by.room(limit) {
-		return failure(http.StatusServiceUnavailable, "%d clients %s already", s.n, what)
-	}
-	if !by.peer && s.by[by.user] >= limit/3 {
-		return failure(http.StatusServiceUnavailable, "%d clients of %s %s already", s.by[by.user], by.user, what)
-	}
-	if s.by == nil {
-		s.by = map[string]int{}
-	}
-	s.by[by.user]++
-	s.n++
-	s.all.Add(1)
-	return nil
-}
-
-func (s *streams) leave(by asker) {
-	s.mu.Lock()
-	s.n--
-	if s.by[by.user]--; s.by[by.user] == 0 {
-		delete(s.by, by.user)
-	}
-	s.mu.Unlock()
-	s.all.Done()
-}
-
-// end has all streams end, and lets no more begin.
-func (s *streams) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.over:
-	default:
-		close(s.over)
-	}
-}
-
 // events answers with the events that are remembered, and those that come.
 func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	q, err := streamEvents.Arguments(r)
@@ -110,14 +52,15 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	if err == nil && q.Namespace != "" {
 		err = by.reach(q.Namespace)
 	}
+	ctx, leave := r.Context(), func() {}
 	if err == nil {
-		err = a.streams.enter(by, maxStreams, "listen")
+		ctx, leave, err = a.streams.Take(ctx, by.client())
 	}
 	if err != nil {
 		deny(w, err)
 		return
 	}
-	defer a.streams.leave(by)
+	defer leave()
 	// A client may read as slowly as it likes, and for as long: what it costs is bounded.
 	if err := unhurried(w); err != nil {
 		deny(w, err)
@@ -135,7 +78,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 	out.err = cmp.Or(out.err, out.Send(nil))
 	if q.Follow {
-		out.follow(r.Context(), a.streams.over, s)
+		out.follow(ctx, s)
 	}
 }
 
@@ -163,9 +106,9 @@ func (o *stream) notice(n Notice) {
 	o.err = cmp.Or(o.err, err, o.Add(o.line(b)))
 }
 
-// follow writes what comes, until ctx or the server ends. What a client misses it is told about where
+// follow writes what comes, until ctx ends. What a client misses it is told about where
 // that is noticed.
-func (o *stream) follow(ctx context.Context, over <-chan struct{}, s *event.Subscription) {
+func (o *stream) follow(ctx context.Context, s *event.Subscription) {
 	reported := uint64(0)
 	for o.err == nil {
 		select {
@@ -175,8 +118,6 @@ func (o *stream) follow(ctx context.Context, over <-chan struct{}, s *event.Subs
 			}
 			o.event(e)
 		case <-ctx.Done():
-			return
-		case <-over:
 			return
 		}
 		if missed := s.Missed(); missed > reported {

@@ -153,11 +153,7 @@ func mute(t *testing.T, l *Listener, path string) net.Conn {
 
 func waitForStreams(t *testing.T, l *Listener, n int) {
 	t.Helper()
-	hosttest.Until(t, fmt.Sprintf("there are %d streams", n), func() bool {
-		l.api.streams.mu.Lock()
-		defer l.api.streams.mu.Unlock()
-		return l.api.streams.n == n
-	})
+	hosttest.Until(t, fmt.Sprintf("there are %d streams", n), func() bool { return l.api.streams.Taken() == n })
 }
 
 // TestStuckClients neither keep others out nor the server from ending.

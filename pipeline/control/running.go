@@ -25,9 +25,6 @@ type Code struct {
 	Note     string            `json:"note,omitempty"` // why there may be more dangers
 }
 
-// maxWatches bounds how many runs are watched at once.
-const maxWatches = 64
-
 // pipelines are those that run something: what clients hand over has one of its own.
 func (a *API) pipelines() []*pipeline.Pipeline {
 	return slices.DeleteFunc([]*pipeline.Pipeline{a.c.Pipeline, a.c.Runs}, func(p *pipeline.Pipeline) bool { return p == nil })
@@ -123,27 +120,27 @@ func (a *API) interruptRun(ctx context.Context, q *Interruption) (Late, error) {
 // watch tells what a program that is under way writes and shows, and what happens about it.
 func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 	q, err := watchRun.Arguments(r)
-	by := askerOf(r.Context())
 	var p *pipeline.Pipeline
 	var run pipeline.Running
 	if err == nil {
 		p, run, err = a.runs(r.Context(), q.ID)
 	}
+	ctx, leave := r.Context(), func() {}
 	if err == nil {
-		err = a.watches.enter(by, maxWatches, "watch runs")
+		ctx, leave, err = a.watches.Take(ctx, askerOf(ctx).client())
 	}
 	if err != nil {
 		deny(w, err)
 		return
 	}
-	defer a.watches.leave(by)
+	defer leave()
 	if err := unhurried(w); err != nil {
 		deny(w, err)
 		return
 	}
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
-	out := &parts{lines: newLines(w, r), broken: cancel}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	out := &parts{lines: newLines(w, r), broken: stop}
 	defer out.Close()
 	out.send(Part{Run: run.Run})
 	sent := make(chan struct{})
@@ -162,23 +159,13 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 			tell(e)
 		}
 	}()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = p.Follow(ctx, run.Namespace, run.Run, pipeline.Follower{
-			Output: func(n int, b []byte) error { return out.pieces(n, b) },
-			Display: func(b kernel.Bundle) error {
-				out.send(Part{Display: b})
-				return nil
-			},
-		})
-	}()
-	select {
-	case <-ended:
-	case <-a.watches.over:
-		cancel()
-		<-ended
-	}
+	_ = p.Follow(ctx, run.Namespace, run.Run, pipeline.Follower{
+		Output: func(n int, b []byte) error { return out.pieces(n, b) },
+		Display: func(b kernel.Bundle) error {
+			out.send(Part{Display: b})
+			return nil
+		},
+	})
 	events.Cancel() // what has come before is told
 	<-sent
 }

@@ -153,52 +153,21 @@ func TestReadsAtOnce(t *testing.T) {
 			answered <- as
 		})
 	}
-	under := func() (n, own int) {
-		r := &p.listener.api.reads
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		return r.n, r.by["token:boss"]
-	}
+	reads := p.listener.api.reads
 	for range 4 {
 		read("all")
 	}
-	hosttest.Until(t, "two are read", func() bool { n, own := under(); return n == maxOwnReads && own == maxOwnReads })
+	hosttest.Until(t, "two are read", func() bool { return reads.Taken() == maxOwnReads })
 	read("other") // finds nothing, so that nothing holds it up
 	if got := <-answered; got != "other" {
 		t.Errorf("%s is answered first", got)
 	}
-	if n, _ := under(); n > maxOwnReads {
+	if n := reads.Taken(); n > maxOwnReads {
 		t.Errorf("%d are read", n)
 	}
 	close(log.next)
 	all.Wait()
-	if n, _ := under(); n != 0 {
+	if n := reads.Taken(); n != 0 {
 		t.Errorf("%d are read at the end", n)
-	}
-}
-
-// TestOneCrowd: one person on the page or over HTTP watches a third of what all can watch, and the machine's own user more.
-func TestOneCrowd(t *testing.T) {
-	s := streams{over: make(chan struct{})}
-	ada, bob, peer := asker{user: "ada"}, asker{user: "bob"}, asker{user: "ada", peer: true}
-	fill := func(by asker) (n int) {
-		for s.enter(by, 30, "watch") == nil {
-			n++
-		}
-		return n
-	}
-	if a, b, c := fill(ada), fill(bob), fill(peer); a != 10 || b != 10 || c != 10 {
-		t.Errorf("got %d, %d, %d", a, b, c)
-	}
-	s.leave(peer)
-	if err := s.enter(bob, 30, "watch"); err == nil {
-		t.Error("one too many")
-	}
-	s.leave(bob)
-	for range 7 {
-		s.leave(peer)
-	}
-	if err := s.enter(bob, 30, "watch"); err != nil {
-		t.Error(err)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,6 +43,7 @@ type Config struct {
 type Page struct {
 	c        Config
 	visitors visitors
+	long     map[string]*door.Slots // answers that go on for long, by their path
 	cells    sync.WaitGroup
 	typed    sync.Map        // *typed by the run's id
 	ctx      context.Context // of cells, which outlast the request that began them
@@ -55,7 +55,8 @@ func New(c Config) *Page {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &Page{c: c}
+	follow, read := door.NewSlots("follow", 4*maxStreams, maxStreams, 0), door.NewSlots("export", 4, 2, 0) // which reads up to all of the log
+	p := &Page{c: c, long: map[string]*door.Slots{"live": follow, "output": follow, "export": read}}
 	p.visitors.now = time.Now
 	p.ctx, p.end = context.WithCancel(context.Background())
 	return p
@@ -141,7 +142,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusNotFound, word("nothing_here"))
 	case path == "enter" && r.Method == http.MethodPost:
 		p.enter(w, r, room)
-	case head && slices.Contains(long, path): // it would have no end
+	case head && p.long[path] != nil: // it would have no end
 		p.fail(w, r, http.StatusMethodNotAllowed, word("nothing_here"))
 	default:
 		p.inside(w, r, room, path)
@@ -183,9 +184,9 @@ func (p *Page) inside(w http.ResponseWriter, r *http.Request, room, path string)
 		p.fail(w, r, http.StatusNotFound, word("nothing_here"))
 		return
 	}
-	if slices.Contains(long, path) {
-		end, ok := p.visitors.follow(v, path)
-		if !ok {
+	if slots := p.long[path]; slots != nil {
+		_, leave, err := slots.Take(ctx, v.identity.String())
+		if err != nil {
 			why := word("too_many_windows")
 			if path == "export" {
 				why = word("export_busy")
@@ -193,7 +194,7 @@ func (p *Page) inside(w http.ResponseWriter, r *http.Request, room, path string)
 			p.fail(w, r, http.StatusTooManyRequests, why)
 			return
 		}
-		defer end()
+		defer leave()
 	}
 	if err := h(p, w, r.WithContext(ctx), v); err != nil {
 		p.failed(w, r, err)
@@ -245,9 +246,6 @@ func (p *Page) as(ctx context.Context, v *visitor) (context.Context, func(), *vi
 }
 
 const maxForm = 4 << 20 // bytes: code that is typed or pasted
-
-// long are the answers that go on for long, of which each identity has some at once.
-var long = []string{"live", "output", "export"}
 
 // handler answers, or returns why it does not.
 type handler func(*Page, http.ResponseWriter, *http.Request, *visitor) error

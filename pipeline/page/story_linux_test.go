@@ -99,7 +99,9 @@ func TestExports(t *testing.T) {
 	s := serve(t)
 	v := s.as(boss)
 	hold := func(name string) (func(), bool) {
-		return s.visitors.follow(&visitor{identity: identity.Identity{Name: name, Kind: identity.Person, Namespaces: identity.All(), Source: identity.FromPeer}}, "export")
+		i := identity.Identity{Name: name, Kind: identity.Person, Namespaces: identity.All(), Source: identity.FromPeer}
+		_, leave, err := s.long["export"].Take(t.Context(), i.String())
+		return leave, err == nil
 	}
 	export := func() int { resp, _ := v.get("export?format=csv"); return resp.StatusCode }
 	first, _ := hold(boss.Name)

@@ -26,9 +26,6 @@ const (
 	maxInvites = 16 // codes of one identity that wait to be used
 	maxCodes   = 4096
 	maxStreams = 64 // that the browsers of one identity follow at once: each window has one or two
-
-	maxOwnExports = 2 // of one identity: each reads up to all of the log
-	maxExports    = 4
 )
 
 const cookieName = "sandboxmcp"
@@ -40,7 +37,6 @@ type visitors struct {
 	mu      sync.Mutex
 	invited map[[32]byte]invited
 	inside  map[[32]byte]*visitor // by the hash of the cookie
-	streams map[string]int        // under way, by kind, and by kind and identity
 	closed  bool
 }
 
@@ -146,34 +142,6 @@ func (s *visitors) own(i identity.Identity) (oldest *visitor, n int) {
 		}
 	}
 	return oldest, n
-}
-
-// follow lets a browser of an identity follow something of a kind until done, unless they, or all together, follow too much.
-func (s *visitors) follow(v *visitor, kind string) (done func(), ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own, all := maxOwnExports, maxExports
-	if kind != "export" {
-		kind, own, all = "stream", maxStreams, 4*maxStreams
-	}
-	who := kind + " " + v.identity.String()
-	if s.streams[who] >= own || s.streams[kind] >= all {
-		return nil, false
-	}
-	if s.streams == nil {
-		s.streams = map[string]int{}
-	}
-	s.streams[who]++
-	s.streams[kind]++
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, key := range []string{who, kind} {
-			if s.streams[key]--; s.streams[key] == 0 {
-				delete(s.streams, key)
-			}
-		}
-	}, true
 }
 
 // of returns the session of a request below a room, or nil.
