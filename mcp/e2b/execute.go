@@ -55,9 +55,9 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	c.runs++
 	runs := c.runs
 	c.mu.Unlock()
-	out := lines{door.BeginStream(w, "application/x-ndjson", `{"type":"keepalive"}`+"\n")}
+	out := door.BeginStream(w, "application/x-ndjson", `{"type":"keepalive"}`+"\n", door.Heartbeat)
 	defer out.Close()
-	out.send(map[string]any{"type": "number_of_executions", "execution_count": runs})
+	out.SendLine(map[string]any{"type": "number_of_executions", "execution_count": runs})
 	cell := s.cell(b, c, q, out)
 	_, res, err := pipeline.Do(r.Context(), s.cfg.Pipeline, cell)
 	for _, w := range []io.Writer{cell.Stdout, cell.Stderr} {
@@ -66,12 +66,12 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	if errors.Is(err, session.ErrDead) || !s.lives(b) {
 		panic(http.ErrAbortHandler) // by the end of its connection an SDK tells that its sandbox is gone
 	}
-	out.finish(res, err)
+	finish(out, res, err)
 	return nil
 }
 
 // cell returns the request that runs code in a context.
-func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out lines) pipeline.Request {
+func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *door.Stream) pipeline.Request {
 	language := kernelOf(c.Language)
 	if c.Language == "typescript" {
 		language = c.Language
@@ -83,7 +83,7 @@ func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out lines) pipeli
 	p := pipeline.Request{Namespace: b.Namespace, Where: pipeline.Where{Session: b.session(), Context: c.ID}, Language: language, Code: []byte(code), Show: true, Client: "E2B SDK",
 		Env: environment(q.Env), EnvOnce: true, Streams: pipeline.Streams{Charts: true, Whole: true}}
 	p.Stdout, p.Stderr = &stream{to: out, kind: "stdout"}, &stream{to: out, kind: "stderr"}
-	p.Display = func(b kernel.Bundle) { out.send(resultOf(b, false)) }
+	p.Display = func(b kernel.Bundle) { out.SendLine(resultOf(b, false)) }
 	p.Limits.Wall = s.cfg.Wall
 	return p
 }
@@ -106,14 +106,14 @@ func dedent(code string) string {
 }
 
 // finish sends what came of the code, and the end.
-func (l lines) finish(res pipeline.Outcome, err error) {
+func finish(out *door.Stream, res pipeline.Outcome, err error) {
 	if res.Value != nil {
-		l.send(resultOf(res.Value, true))
+		out.SendLine(resultOf(res.Value, true))
 	}
 	if name, value, trace := failure(res, err); name != "" {
-		l.send(map[string]any{"type": "error", "name": name, "value": value, "traceback": trace})
+		out.SendLine(map[string]any{"type": "error", "name": name, "value": value, "traceback": trace})
 	}
-	l.send(map[string]any{"type": "end_of_execution"})
+	out.SendLine(map[string]any{"type": "end_of_execution"})
 }
 
 // failure returns the error that ended the code, or why it did not run; "" is none.
@@ -172,21 +172,12 @@ func unquoted(text string) string {
 	return text
 }
 
-// lines is an answer of lines of JSON. Its methods may be called concurrently.
-type lines struct{ *door.Stream }
-
-func (l lines) send(v any) {
-	if line, err := json.Marshal(v); err == nil { // else it is our own bug
-		l.Send(append(line, '\n'))
-	}
-}
-
 // lineTime is how long the beginning of a line waits for its end: a program may write a line in several pieces.
 const lineTime = 20 * time.Millisecond
 
 // stream sends what is written to it by lines, and a line that is not whole after lineTime, without a character that is not whole yet.
 type stream struct {
-	to   lines
+	to   *door.Stream
 	kind string
 
 	mu   sync.Mutex
@@ -225,6 +216,6 @@ func (s *stream) send(n int) {
 	if n == 0 {
 		return
 	}
-	s.to.send(map[string]any{"type": s.kind, "text": string(s.held[:n]), "timestamp": time.Now().UTC().Format(time.RFC3339Nano)})
+	s.to.SendLine(map[string]any{"type": s.kind, "text": string(s.held[:n]), "timestamp": time.Now().UTC().Format(time.RFC3339Nano)})
 	s.held = append(s.held[:0], s.held[n:]...)
 }

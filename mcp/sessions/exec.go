@@ -262,7 +262,7 @@ type events struct {
 }
 
 func newEvents(w http.ResponseWriter, r *http.Request) events {
-	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+	if !door.WantsEvents(r) {
 		return events{w: w}
 	}
 	e := events{w, door.BeginEvents(w)}
@@ -276,7 +276,7 @@ func (e events) close() {
 	}
 }
 
-func (e events) send(event string, data any) { _ = e.to.Event(event, data) } // a client that has gone is noticed elsewhere
+func (e events) send(event string, data any) { _ = e.to.SendEvent(event, data) } // a client that has gone is noticed elsewhere
 
 // end answers with the content of a tool's block, or that its code waits. What could not be tried it answers in a stream only.
 func (e events) end(c call, content any, err error) error {

@@ -251,7 +251,7 @@ func (a *API) longIn(among *door.Slots, limit int64) func(http.HandlerFunc) http
 			if limit != streamed {
 				err = gather(w, r, limit)
 			} else if by.peer { // the times of others are those of the listener
-				err = unhurried(w)
+				err = door.Unhurried(w)
 			}
 			if err != nil {
 				deny(w, err)
@@ -287,13 +287,7 @@ func gather(w http.ResponseWriter, r *http.Request, limit int64) error {
 		return err
 	}
 	r.Body = door.Gathered(body)
-	return unhurried(w)
-}
-
-// unhurried gives a client all the time in the world.
-func unhurried(w http.ResponseWriter) error {
-	c := http.NewResponseController(w)
-	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
+	return door.Unhurried(w)
 }
 
 func (a *API) queue(ctx context.Context, _ *Nothing) (pipeline.Load, error) {

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
@@ -73,7 +73,7 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, id, done := a.cells.begin(r.Context(), info.Namespace)
 	defer done()
-	out := &parts{lines: newLines(w, r), broken: func() { a.cells.interrupt(id, askerOf(r.Context()).sees) }}
+	out := &parts{Stream: door.BeginLines(w, r), broken: func() { a.cells.interrupt(id, askerOf(r.Context()).sees) }}
 	defer out.Close()
 	out.send(Part{Run: id})
 	_, res, _ := pipeline.Do(ctx, a.c.Pipeline, pipeline.Request{ // what went wrong is in the result
@@ -87,7 +87,7 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 
 // parts writes the lines of an answer, until the first error.
 type parts struct {
-	*lines
+	*door.Stream
 	broken func() // is called when the client is gone
 
 	mu   sync.Mutex
@@ -141,11 +141,7 @@ func (o *parts) part(p Part) {
 	if o.err != nil {
 		return
 	}
-	b, err := json.Marshal(p)
-	if err == nil {
-		err = o.Send(o.line(b))
-	}
-	if o.err = err; err != nil {
+	if o.err = o.SendLine(p); o.err != nil {
 		o.broken()
 	}
 }

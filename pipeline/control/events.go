@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
@@ -62,13 +63,13 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	// A client may read as slowly as it likes, and for as long: what it costs is bounded.
-	if err := unhurried(w); err != nil {
+	if err := door.Unhurried(w); err != nil {
 		deny(w, err)
 		return
 	}
 	s, before, forgotten := a.c.Events.Listen(q.filter(), streamBuffer, q.Since)
 	defer s.Cancel()
-	out := &stream{lines: newLines(w, r), sees: by.sees}
+	out := &stream{Stream: door.BeginLines(w, r), sees: by.sees}
 	defer out.Close()
 	if q.Since > 0 && forgotten > 0 {
 		out.notice(Notice{Forgotten: forgotten})
@@ -84,7 +85,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request) {
 
 // stream writes events until the first error.
 type stream struct {
-	*lines
+	*door.Stream
 	sees func(namespace string) bool
 	err  error // the first
 }
@@ -98,12 +99,12 @@ func (o *stream) event(e event.Event) {
 		o.notice(Notice{Unwritten: e.Seq})
 		return
 	}
-	o.err = cmp.Or(o.err, o.Add(o.line(b)))
+	o.err = cmp.Or(o.err, o.AddLine(b))
 }
 
 func (o *stream) notice(n Notice) {
 	b, err := json.Marshal(n)
-	o.err = cmp.Or(o.err, err, o.Add(o.line(b)))
+	o.err = cmp.Or(o.err, err, o.AddLine(b))
 }
 
 // follow writes what comes, until ctx ends. What a client misses it is told about where

@@ -6,8 +6,6 @@ import (
 	"io"
 	"net/http"
 	"path"
-	"sync"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -60,7 +58,7 @@ func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		stop := func() {}
 		moved, err = a.place(r.Context(), q.ID, q.Path, func(namespace, id, to string) pipeline.Effect[guest.Unpacked] {
-			stop = breakOff(w, r, a.c.Pipeline.SessionEnd(namespace, id))
+			stop = door.BreakOff(w, r, a.c.Pipeline.SessionEnd(namespace, id))
 			return pipeline.WriteDirectory{Namespace: namespace, Session: id, Path: to, Content: door.Passing(r, r.Body), SHA256: sum}
 		})
 		stop()
@@ -70,23 +68,6 @@ func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	door.Reply(w, http.StatusOK, moved)
-}
-
-// breakOff has the body of a request end when ended is closed, or with the request's context, until stop: a client that sends no more would
-// be waited for.
-func breakOff(w http.ResponseWriter, r *http.Request, ended <-chan struct{}) (stop func()) {
-	over := make(chan struct{})
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		select {
-		case <-over:
-			return
-		case <-ended:
-		case <-r.Context().Done():
-		}
-		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // an error leaves it to the connection's end
-	})
-	return func() { close(over); watch.Wait() }
 }
 
 func (a *API) copyExport(ctx context.Context, q *Export) (Moved, error) {

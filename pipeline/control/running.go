@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
@@ -134,13 +135,13 @@ func (a *API) watch(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	if err := unhurried(w); err != nil {
+	if err := door.Unhurried(w); err != nil {
 		deny(w, err)
 		return
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	out := &parts{lines: newLines(w, r), broken: stop}
+	out := &parts{Stream: door.BeginLines(w, r), broken: stop}
 	defer out.Close()
 	out.send(Part{Run: run.Run})
 	sent := make(chan struct{})

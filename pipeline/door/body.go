@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -38,11 +39,35 @@ func (d *Door) largest(r *http.Request) int64 {
 	return cmp.Or(d.c.Largest(r), MaxBody)
 }
 
-// Stream has the body arrive as slowly as its sender likes: idle is what may pass between two parts, in place of a time for all. Only who has
-// been identified may have that.
-func (b *body) Stream(idle time.Duration) {
+// AllowSlowBody has the body of a request arrive as slowly as its sender likes: idle is what may pass between two parts, in place of a time for
+// all. Only who has been identified may have that.
+func AllowSlowBody(r *http.Request, idle time.Duration) {
+	if b, is := r.Body.(interface{ AllowIdle(time.Duration) }); is {
+		b.AllowIdle(idle)
+	}
+}
+
+// AllowIdle is for [AllowSlowBody].
+func (b *body) AllowIdle(idle time.Duration) {
 	b.idle = idle
 	b.extend()
+}
+
+// BreakOff has the body of a request end when ended is closed, or with the request's context, until stop: a client that sends no more would be
+// waited for.
+func BreakOff(w http.ResponseWriter, r *http.Request, ended <-chan struct{}) (stop func()) {
+	over := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-over:
+			return
+		case <-ended:
+		case <-r.Context().Done():
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // an error leaves it to the connection's end
+	})
+	return func() { close(over); watch.Wait() }
 }
 
 func (b *body) extend() {

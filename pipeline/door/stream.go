@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -16,27 +18,31 @@ var errEnded = errors.New("the answer has ended")
 
 // Stream is an answer that comes in pieces. Its methods may be called concurrently.
 type Stream struct {
+	sse bool // of server-sent events
+
 	mu    sync.Mutex
 	w     http.ResponseWriter
 	err   error // the first
+	quiet *time.Ticker
+	every time.Duration
 	end   chan struct{}
 	beats sync.WaitGroup
 }
 
-// BeginStream begins an answer of a media type, in which alive stands from time to time until Close; "" never does.
-func BeginStream(w http.ResponseWriter, kind, alive string) *Stream {
+// BeginStream begins an answer of a media type, until Close. Whenever nothing was sent for so long, it sends alive; "" is nothing.
+func BeginStream(w http.ResponseWriter, kind, alive string, every time.Duration) *Stream {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("X-Accel-Buffering", "no") // nginx would wait for more
-	s := &Stream{w: w, end: make(chan struct{})}
+	s := &Stream{w: w, every: every, end: make(chan struct{})}
 	if alive == "" {
 		return s
 	}
+	s.quiet = time.NewTicker(every)
 	s.beats.Go(func() {
-		tick := time.NewTicker(Heartbeat)
-		defer tick.Stop()
+		defer s.quiet.Stop()
 		for {
 			select {
-			case <-tick.C:
+			case <-s.quiet.C:
 				_ = s.Send([]byte(alive))
 			case <-s.end:
 				return
@@ -48,16 +54,51 @@ func BeginStream(w http.ResponseWriter, kind, alive string) *Stream {
 
 // BeginEvents begins an answer of server-sent events.
 func BeginEvents(w http.ResponseWriter) *Stream {
-	return BeginStream(w, "text/event-stream", ": alive\n\n")
+	s := BeginStream(w, "text/event-stream", ": alive\n\n", Heartbeat)
+	s.sse = true
+	return s
 }
 
-// Event sends an event whose data is a value as JSON.
-func (s *Stream) Event(name string, value any) error {
+// BeginLines begins an answer of any number of JSON values: one a line, or as server-sent events if the client wants these.
+func BeginLines(w http.ResponseWriter, r *http.Request) *Stream {
+	w.Header().Set("Cache-Control", "no-store")
+	if WantsEvents(r) {
+		return BeginEvents(w)
+	}
+	return BeginStream(w, "application/x-ndjson", "", 0)
+}
+
+// WantsEvents reports whether the client asks for server-sent events.
+func WantsEvents(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header.Values("Accept"), func(v string) bool { return strings.Contains(v, "text/event-stream") })
+}
+
+// SendEvent sends an event whose data is a value as JSON.
+func (s *Stream) SendEvent(name string, value any) error {
 	b, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
 	return s.Send(fmt.Appendf(nil, "event: %s\ndata: %s\n\n", name, b))
+}
+
+// SendLine sends a value as a line of JSON, or as the data of an event.
+func (s *Stream) SendLine(value any) error {
+	b, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return s.Send(s.line(b))
+}
+
+// AddLine adds a line that is JSON, which is sent with the next piece.
+func (s *Stream) AddLine(value []byte) error { return s.Add(s.line(value)) }
+
+func (s *Stream) line(value []byte) []byte {
+	if s.sse {
+		return fmt.Appendf(nil, "data: %s\n\n", value)
+	}
+	return append(value, '\n')
 }
 
 // Add adds a piece, which is sent with the next one.
@@ -77,10 +118,19 @@ func (s *Stream) Send(piece []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.quiet != nil {
+		s.quiet.Reset(s.every)
+	}
 	if s.err == nil {
 		s.err = http.NewResponseController(s.w).Flush()
 	}
 	return s.err
+}
+
+// Unhurried gives the client of a request all the time in the world, which a door takes from the parts of a body and of an answer again.
+func Unhurried(w http.ResponseWriter) error {
+	c := http.NewResponseController(w)
+	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
 }
 
 // Close ends the answer. What is sent later is lost: code whose client has gone may still write, when the response is none any more.

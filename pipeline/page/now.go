@@ -101,7 +101,7 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, v *visitor) error {
 		a, err := p.asks(ctx, v)
 		if html := p.part("asking", a); err == nil && strip(html) != asked {
 			asked = strip(html)
-			err = out.Event("asking", map[string]any{"html": html, "n": len(a.Questions), "first": firstOf(a)})
+			err = out.SendEvent("asking", map[string]any{"html": html, "n": len(a.Questions), "first": firstOf(a)})
 		}
 		if err == nil && time.Since(looked) >= runEvery {
 			looked = time.Now()
@@ -110,11 +110,11 @@ func (p *Page) live(w http.ResponseWriter, r *http.Request, v *visitor) error {
 			b, err = p.runs(ctx, v)
 			if html := p.part("running", b); err == nil && html != ran {
 				ran = html
-				err = out.Event("running", map[string]any{"html": html})
+				err = out.SendEvent("running", map[string]any{"html": html})
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			_ = out.Event("gone", map[string]any{"why": err.Error()})
+			_ = out.SendEvent("gone", map[string]any{"why": err.Error()})
 			return nil
 		}
 		select {
@@ -263,7 +263,6 @@ func stream(w http.ResponseWriter, r *http.Request) *door.Stream {
 	if r.ProtoMajor == 1 { // browsers read on for seconds what they have left, where the connection could be used again, and have six of them
 		w.Header().Set("Connection", "close")
 	}
-	c := http.NewResponseController(w)
-	_, _ = c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})
+	_ = door.Unhurried(w)
 	return door.BeginEvents(w)
 }

@@ -55,7 +55,7 @@ func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) error 
 			p.visitors.touch(v)
 		}
 		for _, s := range q.take() {
-			gone = out.Event("said", s)
+			gone = out.SendEvent("said", s)
 		}
 		if !over { // many small pieces are one; the first of them was sent at once
 			select {
@@ -71,7 +71,7 @@ func (p *Page) output(w http.ResponseWriter, r *http.Request, v *visitor) error 
 	if err != nil {
 		why = err.Error()
 	}
-	_ = out.Event("over", map[string]string{"why": why})
+	_ = out.SendEvent("over", map[string]string{"why": why})
 	return nil
 }
 

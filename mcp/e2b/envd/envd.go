@@ -129,11 +129,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t Target) error {
 	case path == "GET /envs":
 		return door.Reply(w, http.StatusOK, t.Env)
 	case methods[r.URL.Path] != nil:
-		c, cancel := s.open(w, r, t)
+		c := s.open(w, r, t)
 		if c == nil {
 			return nil
 		}
-		defer cancel()
+		defer c.close()
 		if name, _, _ := r.BasicAuth(); !users[name] {
 			c.fail(faultf(unauthenticated, "invalid username: '%.64s'", name))
 			return nil

@@ -849,7 +849,7 @@ type streamed struct {
 	idle time.Duration
 }
 
-func (s *streamed) Stream(idle time.Duration) { s.idle = idle }
+func (s *streamed) AllowIdle(idle time.Duration) { s.idle = idle }
 
 // TestStreamInputIsAStream: the door is told that a client may be silent between what it types; one without the token has no such time.
 func TestStreamInputIsAStream(t *testing.T) {

@@ -82,39 +82,10 @@ func eventOf(e guest.Event) *fileEvent {
 
 // watchDir sends the changes of a directory until the client goes.
 func (c *call) watchDir(q *watchRequest) error {
-	ctx, cancel := context.WithCancel(c.ctx)
-	defer cancel()
-	messages, ended := make(chan *watchResponse), make(chan error, 1)
-	tell := func(m *watchResponse) error {
-		select {
-		case messages <- m:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	go func() {
-		ended <- c.pipeline.WatchFiles(ctx, c.Namespace, c.Session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
-			func(func(context.Context) error) error { return tell(&watchResponse{Start: &empty{}}) },
-			func(e guest.Event) error { return tell(&watchResponse{Filesystem: eventOf(e)}) })
-	}()
-	quiet := time.NewTicker(c.keepSent)
-	defer quiet.Stop()
-	for {
-		m := &watchResponse{Keepalive: &empty{}}
-		select {
-		case err := <-ended:
-			return err
-		case m = <-messages:
-			quiet.Reset(c.keepSent)
-		case <-quiet.C:
-		}
-		if err := c.send(m); err != nil {
-			cancel()
-			<-ended
-			return err
-		}
-	}
+	c.alive = &watchResponse{Keepalive: &empty{}}
+	return c.pipeline.WatchFiles(c.ctx, c.Namespace, c.Session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
+		func(func(context.Context) error) error { return c.send(&watchResponse{Start: &empty{}}) },
+		func(e guest.Event) error { return c.send(&watchResponse{Filesystem: eventOf(e)}) })
 }
 
 // Bounds of watchers whose events are fetched.

@@ -2,7 +2,6 @@ package envd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -103,13 +102,12 @@ func (c *call) connect(q *selected) error {
 
 // follow sends the events of a process until its end.
 func (c *call) follow(r *pipeline.RunningProcess, reader *pipeline.Reader) error {
+	c.alive = &processResponse{&processEvent{Keepalive: &empty{}}}
 	if err := c.send(&processResponse{&processEvent{Start: &startEvent{uint32(r.PID)}}}); err != nil {
 		return err
 	}
 	for {
-		quiet, cancel := context.WithTimeoutCause(c.ctx, c.keepSent, errQuiet)
-		part, err := reader.Next(quiet)
-		cancel()
+		part, err := reader.Next(c.ctx)
 		event := &processEvent{}
 		switch {
 		case err == io.EOF && c.gone():
@@ -117,8 +115,6 @@ func (c *call) follow(r *pipeline.RunningProcess, reader *pipeline.Reader) error
 		case err == io.EOF:
 			end := endOf(r)
 			event.End = &end
-		case errors.Is(err, errQuiet):
-			event.Keepalive = &empty{}
 		case err != nil:
 			return c.over()
 		case part.Terminal:
@@ -139,8 +135,6 @@ func (c *call) gone() bool {
 	info, err := c.pipeline.Session(c.Namespace, c.Session)
 	return err != nil || info.State == "dead"
 }
-
-var errQuiet = errors.New("nothing came for a while")
 
 // endOf returns the end of a process as the daemon tells it.
 func endOf(r *pipeline.RunningProcess) endEvent {
@@ -285,9 +279,7 @@ const maxQuiet = 10 * time.Minute
 // streamInput sends the parts of a stream to a process, in order.
 func (c *call) streamInput() error {
 	var r *pipeline.RunningProcess
-	if body, is := c.r.Body.(interface{ Stream(idle time.Duration) }); is { // the door gives a body little time as a whole
-		body.Stream(maxQuiet)
-	}
+	door.AllowSlowBody(c.r, maxQuiet)
 	for {
 		var q streamInputRequest
 		err := c.receive(&q)

@@ -66,20 +66,22 @@ type call struct {
 	w        http.ResponseWriter
 	r        *http.Request
 	ctx      context.Context // with the time limit of the client
-	limit    time.Duration   // of the client; 0 is none
+	cancel   context.CancelFunc
+	limit    time.Duration // of the client; 0 is none
 	binary   bool
 	stream   bool
-	begun    bool // the response
+	out      *door.Stream // nil before the first message is sent
+	alive    any          // the message that shows that a stream stands; nil is none
 	keepSent time.Duration
 }
 
 // open reads the headers of a call. It answers what is not one of the protocol, and returns nil.
-func (s *Server) open(w http.ResponseWriter, r *http.Request, t Target) (*call, context.CancelFunc) {
-	c := &call{Server: s, Target: t, w: w, r: r, ctx: r.Context()}
+func (s *Server) open(w http.ResponseWriter, r *http.Request, t Target) *call {
+	c := &call{Server: s, Target: t, w: w, r: r, ctx: r.Context(), cancel: func() {}}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
-		return nil, nil
+		return nil
 	}
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	kind, c.stream = strings.CutPrefix(kind, "application/connect+")
@@ -90,17 +92,16 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, t Target) (*call, 
 	default:
 		w.Header().Set("Accept-Post", "application/json, application/proto, application/connect+json, application/connect+proto")
 		w.WriteHeader(http.StatusUnsupportedMediaType)
-		return nil, nil
+		return nil
 	}
-	cancel := func() {}
 	if text := r.Header.Get("Connect-Timeout-Ms"); text != "" {
 		ms, err := strconv.ParseUint(text, 10, 33)
 		if err != nil || len(text) > 10 {
 			c.fail(faultf(invalidArgument, "Connect-Timeout-Ms is no number of up to ten digits"))
-			return nil, nil
+			return nil
 		}
 		if c.limit = time.Duration(ms) * time.Millisecond; ms > 0 {
-			c.ctx, cancel = context.WithTimeout(c.ctx, c.limit)
+			c.ctx, c.cancel = context.WithTimeout(c.ctx, c.limit)
 		}
 	}
 	if seconds, err := strconv.Atoi(r.Header.Get("Keepalive-Ping-Interval")); err == nil && seconds > 0 {
@@ -108,7 +109,7 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, t Target) (*call, 
 	} else {
 		c.keepSent = defaultKeepalive
 	}
-	return c, cancel
+	return c
 }
 
 // defaultKeepalive is how often a silent stream shows that it stands.
@@ -213,21 +214,30 @@ func (c *call) only(message any) error {
 }
 
 // send writes a message of a stream at once.
-func (c *call) send(message any) error { return c.envelope(0, c.marshal(message)) }
+func (c *call) send(message any) error { return c.sendEnvelope(0, c.marshal(message)) }
 
-func (c *call) envelope(flags byte, b []byte) error {
-	if !c.begun {
-		c.begun = true
-		c.w.Header().Set("Content-Type", "application/connect+"+map[bool]string{true: "proto", false: "json"}[c.binary])
-		c.w.WriteHeader(http.StatusOK)
+func (c *call) sendEnvelope(flags byte, b []byte) error {
+	if c.out == nil {
+		alive := ""
+		if c.alive != nil {
+			alive = string(envelope(0, c.marshal(c.alive)))
+		}
+		c.out = door.BeginStream(c.w, "application/connect+"+map[bool]string{true: "proto", false: "json"}[c.binary], alive, c.keepSent)
 	}
-	head := make([]byte, 5, 5+len(b))
-	head[0] = flags
-	binary.BigEndian.PutUint32(head[1:], uint32(len(b)))
-	if _, err := c.w.Write(append(head, b...)); err != nil {
-		return err
+	return c.out.Send(envelope(flags, b))
+}
+
+func envelope(flags byte, b []byte) []byte {
+	head := binary.BigEndian.AppendUint32([]byte{flags}, uint32(len(b)))
+	return append(head, b...)
+}
+
+// close ends what open began.
+func (c *call) close() {
+	if c.out != nil {
+		c.out.Close()
 	}
-	return http.NewResponseController(c.w).Flush()
+	c.cancel()
 }
 
 // end ends a call: a stream with its last envelope, and a unary call that has failed with a status.
@@ -235,14 +245,14 @@ func (c *call) end(err error) {
 	if err != nil {
 		c.fail(c.faultOf(err))
 	} else if c.stream {
-		c.envelope(2, []byte("{}"))
+		c.sendEnvelope(2, []byte("{}"))
 	}
 }
 
 func (c *call) fail(f *fault) {
 	if c.stream {
 		text, _ := json.Marshal(map[string]*fault{"error": f})
-		c.envelope(2, text)
+		c.sendEnvelope(2, text)
 		return
 	}
 	status, known := statuses[f.Code]
