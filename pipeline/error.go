@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // Stages of a run, as Error.Stage names them.
@@ -176,6 +178,21 @@ func hidePath(text, path string) string {
 
 // Internal is what clients are told of an error whose text is the server's own: it may name files of the host. The log has the text.
 const Internal = "this failed inside the server: its log has the reason"
+
+// StatusOf returns the status of HTTP that says why an effect was not performed: that the server is busy, that there is no such session, that
+// policy refuses it, or else that something broke.
+func StatusOf(err error) int {
+	own, _ := errors.AsType[*Error](err)
+	switch {
+	case errors.Is(err, session.ErrFull), errors.Is(err, ErrBusy), errors.As(err, new(*Unrecorded)):
+		return http.StatusServiceUnavailable
+	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrDead):
+		return http.StatusNotFound
+	case own != nil && own.Denied:
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
+}
 
 // PublicText returns the text of an error for a client: why something was refused, or what went wrong in the sandbox, else Internal.
 func PublicText(err error) string {

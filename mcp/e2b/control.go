@@ -160,16 +160,8 @@ func answerError(w http.ResponseWriter, err error) {
 
 // statusOf is the status of an answer that says why the pipeline did not do something.
 func statusOf(err error) int {
-	e, is := errors.AsType[*pipeline.Error](err)
-	switch {
-	case errors.Is(err, session.ErrCapacity), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
-		return http.StatusServiceUnavailable
-	case errors.Is(err, session.ErrFull):
+	if errors.Is(err, session.ErrFull) && !errors.Is(err, session.ErrCapacity) {
 		return http.StatusTooManyRequests
-	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrDead):
-		return http.StatusNotFound
-	case is && e.Denied:
-		return http.StatusBadRequest
 	}
-	return http.StatusInternalServerError
+	return pipeline.StatusOf(err)
 }

@@ -55,7 +55,7 @@ func New(cfg Config) *Server {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.work.Go(func() { s.measureAll(ctx) })
-	s.control = cfg.Identities.MiddlewareWith(s.controlPlane(), refuseIdentity)
+	s.control = cfg.Identities.MiddlewareWith(s.controlPlane(), refuse)
 	return s
 }
 
@@ -175,7 +175,7 @@ func (s *Server) serveSigned(w http.ResponseWriter, r *http.Request) {
 	b, p, err := s.findSigned(r, query)
 	switch {
 	case err != nil:
-		refuseIdentity(w, identity.AsRefused(err))
+		identity.AsRefused(err).AnswerBy(w, refuse)
 	case b == nil && query.Has("signature"):
 		refuse(w, http.StatusUnauthorized, "invalid signature")
 	case b == nil:
@@ -212,7 +212,7 @@ func (s *Server) servePublic(w http.ResponseWriter, r *http.Request, id string, 
 func (s *Server) serveOne(w http.ResponseWriter, r *http.Request, b *Sandbox, p *pass, port int) {
 	ctx, done, err := s.acting(r.Context(), b, p)
 	if err != nil {
-		refuseIdentity(w, identity.AsRefused(err))
+		identity.AsRefused(err).AnswerBy(w, refuse)
 		return
 	}
 	defer done(nil)

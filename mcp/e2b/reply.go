@@ -15,9 +15,3 @@ type fault struct {
 func refuse(w http.ResponseWriter, status int, message string) {
 	door.Reply(w, status, fault{status, message})
 }
-
-// refuseIdentity answers a request of nobody, or of somebody who asks too often.
-func refuseIdentity(w http.ResponseWriter, e *door.Refused) {
-	e.RetryAfter(w.Header())
-	refuse(w, e.Status, e.Text+": "+e.Hint)
-}

@@ -2,9 +2,9 @@ package sessions
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"mime"
+	"mime/multipart"
 	"net/http"
 	"path"
 	"strings"
@@ -15,10 +15,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// MaxUpload is the most bytes of the files of one request, and maxParts the most files: each is a row of the log.
+// MaxUpload is the most bytes of the files of one request.
 const (
 	MaxUpload = 100 << 20
-	maxParts  = 10_000
 	tooLarge  = "100 MB are the most of one request"
 )
 
@@ -39,27 +38,15 @@ func fileOf(e guest.Entry) file {
 // it names.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error {
 	const form = 64 << 10 // what stands around the files
-	if r.ContentLength > MaxUpload+form {
-		return door.Refuse(http.StatusRequestEntityTooLarge, tooLarge)
+	if err := door.BoundBody(w, r, MaxUpload+form, tooLarge); err != nil {
+		return err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, MaxUpload+form)
 	parts, err := r.MultipartReader()
 	if err != nil {
 		return door.Refuse(http.StatusBadRequest, "send the files as multipart/form-data: "+err.Error())
 	}
 	dir, list, left := workspace, []file{}, int64(MaxUpload)
-	for n := 0; ; n++ {
-		p, err := parts.NextPart()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return unread(err)
-		}
-		if n == maxParts {
-			return door.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts))
-		}
-		name := fileName(p.Header.Get("Content-Disposition"))
+	err = door.EachPart(parts, unread, func(name string, p *multipart.Part) error {
 		if name == "" {
 			value, err := io.ReadAll(io.LimitReader(p, 4096))
 			if err != nil {
@@ -67,15 +54,13 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error
 			} else if p.FormName() == "path" {
 				dir, err = inWorkspace(string(value))
 			}
-			if err != nil {
-				return err
-			}
-			continue
+			return err
 		}
 		if !path.IsAbs(name) {
 			name = dir + "/" + name
 		}
-		if name, err = inWorkspace(name); err == nil && name == workspace {
+		name, err := inWorkspace(name)
+		if err == nil && name == workspace {
 			err = errOutside
 		}
 		if err != nil {
@@ -92,9 +77,13 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error
 			return err
 		}
 		list = append(list, fileOf(e))
+		return nil
+	})
+	if err == nil && len(list) == 0 {
+		err = door.Refuse(http.StatusBadRequest, "there is no file in the form: a part with a file name is one")
 	}
-	if len(list) == 0 {
-		return door.Refuse(http.StatusBadRequest, "there is no file in the form: a part with a file name is one")
+	if err != nil {
+		return err
 	}
 	return door.Reply(w, http.StatusCreated, map[string]any{"files": list})
 }
@@ -124,15 +113,6 @@ func unread(err error) error {
 		return err
 	}
 	return &problem{codeInput, "the form can't be read: " + err.Error()}
-}
-
-// fileName returns the file name of a part, with its directories, which multipart.Part.FileName leaves out.
-func fileName(disposition string) string {
-	_, params, err := mime.ParseMediaType(disposition)
-	if err != nil {
-		return ""
-	}
-	return params["filename"]
 }
 
 // download sends a file of the workspace, by its path or its id.

@@ -77,7 +77,7 @@ func New(cfg Config) *Server {
 		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := f(w, r); err != nil {
 				status, text := explain(err)
-				refuse(w, status, text)
+				Refuse(w, status, text)
 			}
 		})
 	}
@@ -302,20 +302,14 @@ func faultOf(status int, message string) fault {
 	return f
 }
 
-func refuse(w http.ResponseWriter, status int, message string) {
+// Refuse answers a request that is not carried out.
+func Refuse(w http.ResponseWriter, status int, message string) {
 	door.Reply(w, status, faultOf(status, message))
-}
-
-// Refuse answers a request of nobody, or of somebody who asks too often.
-func Refuse(w http.ResponseWriter, e *door.Refused) {
-	e.RetryAfter(w.Header())
-	refuse(w, e.Status, e.Text+": "+e.Hint)
 }
 
 // explain returns the status and the text of why a request is not carried out.
 func explain(err error) (status int, text string) {
 	no, refused := errors.AsType[*door.Refused](err)
-	e, _ := errors.AsType[*pipeline.Error](err)
 	switch reason := guest.ReasonOf(err); {
 	case refused:
 		return no.Status, no.Text
@@ -325,16 +319,8 @@ func explain(err error) (status int, text string) {
 		return http.StatusNotFound, err.Error()
 	case errors.As(err, new(*problem)), reason != "":
 		return http.StatusBadRequest, err.Error()
-	case errors.Is(err, session.ErrFull), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
-		status = http.StatusServiceUnavailable
-	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrDead):
-		status = http.StatusNotFound
-	case e != nil && e.Denied:
-		status = http.StatusBadRequest
-	default:
-		status = http.StatusInternalServerError
 	}
-	return status, pipeline.PublicText(err)
+	return pipeline.StatusOf(err), pipeline.PublicText(err)
 }
 
 // maxRequest is the most bytes of a request's JSON: a file may be created by it.

@@ -27,6 +27,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
@@ -388,7 +389,7 @@ func TestCutOff(t *testing.T) {
 // TestManyParts: a form has a bounded number of parts.
 func TestManyParts(t *testing.T) {
 	r := newRig(t, session.Config{})
-	parts := strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n\r\n", maxParts+1) + "--b--\r\n"
+	parts := strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n\r\n", door.MaxParts+1) + "--b--\r\n"
 	status, _, got := r.call("POST", r.open()+"/files", strings.NewReader(parts), "Content-Type", "multipart/form-data; boundary=b")
 	if status != http.StatusRequestEntityTooLarge {
 		t.Errorf("%d %s", status, got)

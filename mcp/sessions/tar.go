@@ -30,8 +30,8 @@ func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) err
 	if !operation.IsTar(r.Header) {
 		return door.Refuse(http.StatusUnsupportedMediaType, "Content-Type must be "+operation.Tar)
 	}
-	if r.ContentLength > MaxUpload {
-		return door.Refuse(http.StatusRequestEntityTooLarge, tooLarge)
+	if err := door.BoundBody(w, r, MaxUpload, tooLarge); err != nil {
+		return err
 	}
 	dir, err := directoryOf(r)
 	want, known := operation.Sent(r)
@@ -42,7 +42,7 @@ func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) err
 		return err
 	}
 	u, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.WriteDirectory{Namespace: st.namespace, Session: r.PathValue("id"), Path: dir,
-		Content: door.Passing(r, http.MaxBytesReader(w, r.Body, MaxUpload)), SHA256: want})
+		Content: door.Passing(r, r.Body), SHA256: want})
 	if err != nil {
 		return err
 	}

@@ -177,25 +177,20 @@ func statusOf(err error) (status int, text string) {
 		}
 	}
 	var own *pipeline.Error
-	status = http.StatusInternalServerError
 	if errors.As(err, new(*audit.Unwritten)) && !errors.As(err, &own) {
 		return http.StatusServiceUnavailable, audit.UnwrittenText
 	}
 	if errors.As(err, new(*audit.Fault)) {
 		return http.StatusServiceUnavailable, audit.FaultText
 	}
-	switch {
+	switch status = pipeline.StatusOf(err); {
 	case errors.As(err, new(*Ambiguous)):
 		status = http.StatusConflict
 	case errors.Is(err, approval.ErrScope), errors.Is(err, approval.ErrQuestion):
 		status = http.StatusBadRequest
-	case errors.Is(err, session.ErrUnknown):
-		status = http.StatusNotFound
 	case errors.Is(err, session.ErrDead):
 		status = http.StatusGone
-	case errors.Is(err, session.ErrFull), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
-		status = http.StatusServiceUnavailable
-	case errors.As(err, &own) && own.Denied, guest.ReasonOf(err) != "":
+	case status == http.StatusBadRequest, status == http.StatusInternalServerError && guest.ReasonOf(err) != "":
 		status = http.StatusUnprocessableEntity
 	}
 	return status, pipeline.HideDisk(err.Error(), err)

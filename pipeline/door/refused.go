@@ -27,6 +27,12 @@ func (r *Refused) RetryAfter(h http.Header) {
 	}
 }
 
+// AnswerBy has refuse answer in the form of a protocol, with the hint behind the text.
+func (r *Refused) AnswerBy(w http.ResponseWriter, refuse func(w http.ResponseWriter, status int, text string)) {
+	r.RetryAfter(w.Header())
+	refuse(w, r.Status, r.Text+": "+r.Hint)
+}
+
 // Refuse returns the error with which a handler refuses a request.
 func Refuse(status int, text string) error { return &Refused{Status: status, Text: text} }
 

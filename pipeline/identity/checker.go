@@ -206,10 +206,14 @@ func (c *Checker) holds(i Identity) bool {
 
 // Middleware returns a handler that calls next for requests of somebody: their context has the identity, and ends when its
 // credentials do. They have no Authorization header any more, so that nothing behind it can tell the token. Others are refused.
-func (c *Checker) Middleware(next http.Handler) http.Handler { return c.MiddlewareWith(next, c.refuse) }
+func (c *Checker) Middleware(next http.Handler) http.Handler { return c.middleware(next, c.refuse) }
 
 // MiddlewareWith is Middleware for a protocol whose refusals have another form.
-func (c *Checker) MiddlewareWith(next http.Handler, refuse func(http.ResponseWriter, *door.Refused)) http.Handler {
+func (c *Checker) MiddlewareWith(next http.Handler, refuse func(w http.ResponseWriter, status int, text string)) http.Handler {
+	return c.middleware(next, func(w http.ResponseWriter, e *door.Refused) { e.AnswerBy(w, refuse) })
+}
+
+func (c *Checker) middleware(next http.Handler, refuse func(http.ResponseWriter, *door.Refused)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i, err := c.Identify(r)
 		if err != nil {

@@ -25,7 +25,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // Server answers for all sandboxes. Its methods may be called concurrently.
@@ -233,21 +232,19 @@ func explain(err error) (reason, string) {
 		}
 		return reason{code, no.Status}, no.Text
 	}
-	e, is := errors.AsType[*pipeline.Error](err)
-	denied := is && e.Denied
-	if denied {
+	if e, is := errors.AsType[*pipeline.Error](err); is && e.Denied {
 		text = e.Reason
 	}
 	why, known := reasons[guest.ReasonOf(err)]
-	switch {
+	switch status := pipeline.StatusOf(err); {
 	case known:
 		return why, text
-	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown):
+	case status == http.StatusNotFound:
 		return reason{unavailable, http.StatusBadGateway}, "the sandbox has ended"
-	case errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
-		return reason{unavailable, http.StatusServiceUnavailable}, text
-	case denied:
-		return reason{invalidArgument, http.StatusBadRequest}, text
+	case status == http.StatusServiceUnavailable:
+		return reason{unavailable, status}, text
+	case status == http.StatusBadRequest:
+		return reason{invalidArgument, status}, text
 	}
 	if no, is := errors.AsType[*backends.NoProgram](err); is {
 		return reason{invalidArgument, http.StatusBadRequest}, no.Error()

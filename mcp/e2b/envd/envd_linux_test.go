@@ -541,7 +541,7 @@ func TestBusyWatcher(t *testing.T) {
 // TestForms: a form has a bounded number of parts; and no browser takes a file for a script.
 func TestForms(t *testing.T) {
 	h := newHost(t)
-	parts := strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n\r\n", maxParts+1) + "--b--\r\n"
+	parts := strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n\r\n", door.MaxParts+1) + "--b--\r\n"
 	res := h.request(t.Context(), "POST", "/files", strings.NewReader(parts), "Content-Type", "multipart/form-data; boundary=b")
 	if res.Body.Close(); res.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Error(res.Status)

@@ -1,6 +1,7 @@
 package envd
 
 import (
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -204,36 +205,16 @@ func (u *upload) write(name string, content io.Reader) error {
 	return nil
 }
 
-// maxParts bounds the files of one request: each is a row of the log.
-const maxParts = 10_000
-
 // parts writes the parts of a form.
 func (u *upload) parts(body io.Reader, boundary string) error {
-	form := multipart.NewReader(body, boundary)
-	for n := 0; ; n++ {
-		part, err := form.NextPart()
-		if err == io.EOF {
+	unread := func(err error) error { return unreadBody(err, "error reading form: "+err.Error()) }
+	return door.EachPart(multipart.NewReader(body, boundary), unread, func(name string, part *multipart.Part) error {
+		switch name = cmp.Or(u.name, name); {
+		case part.FormName() != "file":
 			return nil
+		case name == "":
+			return door.Refuse(http.StatusBadRequest, "a file has no name")
 		}
-		if err != nil {
-			return unreadBody(err, "error reading form: "+err.Error())
-		}
-		if n == maxParts {
-			return door.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d files are the most of one request", maxParts))
-		}
-		if part.FormName() != "file" {
-			continue
-		}
-		name := u.name
-		if name == "" {
-			// FileName would leave out the directories.
-			_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
-			if name = params["filename"]; err != nil || name == "" {
-				return door.Refuse(http.StatusBadRequest, "a file has no name")
-			}
-		}
-		if err := u.write(name, part); err != nil {
-			return err
-		}
-	}
+		return u.write(name, part)
+	})
 }
