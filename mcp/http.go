@@ -305,7 +305,7 @@ func readBody(r *http.Request) ([]byte, *refused) {
 // unread refuses a request whose body can't be read.
 func unread(err error) *refused {
 	if full, ok := errors.AsType[*door.Refused](err); ok {
-		no := busy(1, full.Text)
+		no := busy(full.Wait, full.Text)
 		no.status = full.Status
 		return no
 	}

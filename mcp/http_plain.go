@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
@@ -83,7 +84,7 @@ func (h *HTTP) operate(w http.ResponseWriter, r *http.Request, name string) *ref
 		called: callParams{Name: name, Arguments: body},
 	})
 	if no != nil && no.status == http.StatusServiceUnavailable {
-		no.retry = 1
+		no.retry = time.Second
 	}
 	return no
 }

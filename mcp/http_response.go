@@ -2,9 +2,7 @@ package mcp
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -15,7 +13,7 @@ import (
 // refused is why a request is not served: the fault is its answer.
 type refused struct {
 	status int
-	retry  int // seconds after which it may be served; 0 says nothing
+	retry  time.Duration // after which it may be served; 0 says nothing
 	fault
 }
 
@@ -23,22 +21,20 @@ func refuse(status int, text string) *refused {
 	return &refused{status: status, fault: fault{code: mcp.INVALID_REQUEST, text: text}}
 }
 
-func busy(retry int, text string) *refused {
+func busy(retry time.Duration, text string) *refused {
 	return &refused{http.StatusServiceUnavailable, retry, fault{code: codeBusy, text: text}}
 }
 
 // draining refuses a request of a server that takes no more.
 func draining() *refused {
 	no := refuse(http.StatusServiceUnavailable, "the server ends")
-	no.retry = 1
+	no.retry = time.Second
 	return no
 }
 
 // later says in the headers when the request may be served.
 func (no *refused) later(w http.ResponseWriter) {
-	if no.retry > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(no.retry))
-	}
+	(&door.Refused{Wait: no.retry}).RetryAfter(w.Header())
 }
 
 func writeMessage(w http.ResponseWriter, status int, b []byte) {
@@ -64,9 +60,9 @@ func statusOf(code int) int {
 type response struct {
 	w       http.ResponseWriter
 	to      *stream
-	replied chan []byte // gets the answer, or nil if the client wants none; nil never does
-	streams bool        // it is one of events
-	whole   bool        // it never is: the client takes the answer alone
+	replied chan []byte  // gets the answer, or nil if the client wants none; nil never does
+	whole   bool         // the client takes the answer alone
+	events  *door.Stream // where something comes before the answer; nil never is begun
 }
 
 // newResponse returns the response to a message. Without the protocol it is JSON with its status, unless the client asks for events.
@@ -80,25 +76,30 @@ func (a *response) write(ctx context.Context, m *message, s *httpSession) {
 		a.w.Header().Set(headerSession, s.id)
 	}
 	defer a.to.abandon()
+	if !a.whole {
+		a.events = door.BeginEvents(a.w)
+		defer a.events.Close()
+	}
 	b, there := a.follow(ctx)
 	if !there {
 		a.to.abandon()
 		<-a.replied
 		return
 	}
+	streams := !a.whole && a.events.Hush()
 	status := http.StatusOK
 	switch {
 	case m.plain:
 		if status = m.status; status == http.StatusServiceUnavailable {
-			a.w.Header().Set("Retry-After", "1")
+			busy(time.Second, "").later(a.w)
 		}
 	case m.modern && m.task == nil:
 		status = statusOf(m.failed)
 	}
 	switch {
-	case a.streams && b != nil:
+	case streams && b != nil:
 		a.event(b)
-	case a.streams:
+	case streams:
 	case b == nil:
 		a.w.WriteHeader(http.StatusAccepted)
 	default:
@@ -108,8 +109,6 @@ func (a *response) write(ctx context.Context, m *message, s *httpSession) {
 
 // follow sends what there is to say until there is the answer, or ctx ends.
 func (a *response) follow(ctx context.Context) (answer []byte, there bool) {
-	alive := time.NewTicker(door.Heartbeat)
-	defer alive.Stop()
 	for ctx.Err() == nil {
 		select {
 		case n := <-a.to.notifications:
@@ -117,8 +116,6 @@ func (a *response) follow(ctx context.Context) (answer []byte, there bool) {
 		case b := <-a.to.messages:
 			a.notified()
 			a.event(b)
-		case <-alive.C:
-			a.chunk(": alive\n\n")
 		case b := <-a.replied:
 			a.notified()
 			return b, true
@@ -139,14 +136,7 @@ func (a *response) notified() {
 
 // chunk sends a piece of a stream at once. A client that is gone is noticed by the end of the request's context.
 func (a *response) chunk(text string) {
-	if a.whole {
-		return
+	if !a.whole {
+		_ = a.events.Send([]byte(text))
 	}
-	if !a.streams {
-		a.streams = true
-		a.w.Header().Set("Content-Type", "text/event-stream")
-		a.w.Header().Set("X-Accel-Buffering", "no") // nginx would wait for more
-	}
-	_, _ = io.WriteString(a.w, text)
-	_ = http.NewResponseController(a.w).Flush()
 }

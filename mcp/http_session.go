@@ -106,7 +106,7 @@ func (h *HTTP) open(r *http.Request, of caller, sse *stream) (*httpSession, *ref
 		}
 	}
 	if own >= maxOwnSessions || len(h.sessions) >= maxSessions {
-		return nil, busy(60, fmt.Sprintf("busy: an identity may have %d sessions and all together %d: end some with DELETE", maxOwnSessions, maxSessions))
+		return nil, busy(time.Minute, fmt.Sprintf("busy: an identity may have %d sessions and all together %d: end some with DELETE", maxOwnSessions, maxSessions))
 	}
 	s := h.make(r, of, h.shared(r, of).conn.s)
 	s.id, s.sse, s.busy = rand.Text(), sse, 1

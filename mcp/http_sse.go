@@ -28,7 +28,8 @@ func (h *HTTP) openSSE(w http.ResponseWriter, r *http.Request, of caller) *refus
 	if named := r.PathValue("namespace"); named != "" {
 		path += "/" + url.PathEscape(named)
 	}
-	a := response{w: w, to: s.sse}
+	a := response{w: w, to: s.sse, events: door.BeginEvents(w)}
+	defer a.events.Close()
 	a.chunk("event: endpoint\ndata: " + path + "?sessionId=" + s.id + "\n\n")
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()

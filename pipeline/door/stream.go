@@ -22,21 +22,24 @@ type Stream struct {
 
 	mu    sync.Mutex
 	w     http.ResponseWriter
+	kind  string
+	begun bool
 	err   error // the first
 	quiet *time.Ticker
 	every time.Duration
-	end   chan struct{}
+	hush  func()
 	beats sync.WaitGroup
 }
 
-// BeginStream begins an answer of a media type, until Close. Whenever nothing was sent for so long, it sends alive; "" is nothing.
+// BeginStream begins an answer of a media type, until Close; its headers go with the first piece. Whenever nothing was sent for so long, it sends
+// alive; "" is nothing.
 func BeginStream(w http.ResponseWriter, kind, alive string, every time.Duration) *Stream {
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would wait for more
-	s := &Stream{w: w, every: every, end: make(chan struct{})}
+	s := &Stream{w: w, kind: kind, every: every, hush: func() {}}
 	if alive == "" {
 		return s
 	}
+	end := make(chan struct{})
+	s.hush = sync.OnceFunc(func() { close(end) })
 	s.quiet = time.NewTicker(every)
 	s.beats.Go(func() {
 		defer s.quiet.Stop()
@@ -44,7 +47,7 @@ func BeginStream(w http.ResponseWriter, kind, alive string, every time.Duration)
 			select {
 			case <-s.quiet.C:
 				_ = s.Send([]byte(alive))
-			case <-s.end:
+			case <-end:
 				return
 			}
 		}
@@ -105,6 +108,11 @@ func (s *Stream) line(value []byte) []byte {
 func (s *Stream) Add(piece []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.begun {
+		s.begun = true
+		s.w.Header().Set("Content-Type", s.kind)
+		s.w.Header().Set("X-Accel-Buffering", "no") // nginx would wait for more
+	}
 	if s.err == nil {
 		_, s.err = s.w.Write(piece)
 	}
@@ -135,9 +143,17 @@ func Unhurried(w http.ResponseWriter) error {
 
 // Close ends the answer. What is sent later is lost: code whose client has gone may still write, when the response is none any more.
 func (s *Stream) Close() {
-	close(s.end)
+	s.Hush()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun, s.err = true, errEnded
+}
+
+// Hush has the stream not say by itself any more that it lives, and reports whether anything was sent.
+func (s *Stream) Hush() (begun bool) {
+	s.hush()
 	s.beats.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err = errEnded
+	return s.begun
 }

@@ -19,6 +19,10 @@ func TestStream(t *testing.T) {
 			t.Errorf("flushed %v, %v", w.Flushed, err)
 		}
 		time.Sleep(2*Heartbeat + time.Second)
+		if !s.Hush() {
+			t.Error("it has not begun")
+		}
+		time.Sleep(2 * Heartbeat)
 		s.Close()
 		if err := s.Send([]byte("late")); err == nil {
 			t.Error("something was sent behind the end")
@@ -26,6 +30,10 @@ func TestStream(t *testing.T) {
 		time.Sleep(2 * Heartbeat)
 		if got, want := w.Body.String(), "ab\nalive\nalive\n"; got != want || w.Header().Get("Content-Type") != "text/plain" {
 			t.Errorf("got %q, %v, want %q", got, w.Header(), want)
+		}
+		w = httptest.NewRecorder()
+		if s := BeginEvents(w); s.Hush() || len(w.Header()) > 0 {
+			t.Errorf("it has begun by itself: %v", w.Header())
 		}
 	})
 }
