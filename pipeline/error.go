@@ -179,8 +179,8 @@ func hidePath(text, path string) string {
 // Internal is what clients are told of an error whose text is the server's own: it may name files of the host. The log has the text.
 const Internal = "this failed inside the server: its log has the reason"
 
-// StatusOf returns the status of HTTP that says why an effect was not performed: that the server is busy, that there is no such session, that
-// policy refuses it, or else that something broke.
+// StatusOf returns the status of HTTP that says why an effect was not performed: that the server is busy, that there is
+// no such session, that policy refuses it, or else that something broke.
 func StatusOf(err error) int {
 	own, _ := errors.AsType[*Error](err)
 	switch {

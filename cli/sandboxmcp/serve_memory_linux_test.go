@@ -139,6 +139,28 @@ type attack struct {
 	held    bool // but for the last byte
 }
 
+// session makes a session of the hostile identity.
+func (s *httpServer) session(t *testing.T) (id string) {
+	var made struct{ ID string }
+	_, text := s.ask(t, "POST", "/sessions", `{"language":"shell"}`, "Authorization", "Bearer "+s.tokens["hostile"])
+	if err := json.Unmarshal([]byte(text), &made); err != nil || made.ID == "" {
+		t.Fatalf("got %v, %s", err, text)
+	}
+	return made.ID
+}
+
+// sandbox makes a sandbox of an SDK, and returns the headers of requests to its ports.
+func (s *httpServer) sandbox(t *testing.T) (port func(string) []string) {
+	var sandbox struct{ SandboxID, EnvdAccessToken string }
+	_, text := s.ask(t, "POST", "/sandboxes", `{"templateID":"base","timeout":600}`, "X-API-Key", s.tokens["sdk"])
+	if err := json.Unmarshal([]byte(text), &sandbox); err != nil || sandbox.SandboxID == "" {
+		t.Fatalf("got %v, %s", err, text)
+	}
+	return func(port string) []string {
+		return []string{"E2b-Sandbox-Id: " + sandbox.SandboxID, "E2b-Sandbox-Port: " + port, "X-Access-Token: " + sandbox.EnvdAccessToken, "Authorization: Basic dXNlcjo="}
+	}
+}
+
 // attacks are requests to each door.
 func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	const mb = 1 << 20
@@ -151,24 +173,12 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	// field returns a JSON object of which one field is large.
 	field := func(before string, n int, after string) string { return before + strings.Repeat("# x ", n/4) + after }
 
-	var made struct{ ID string }
-	_, text := s.ask(t, "POST", "/sessions", `{"language":"shell"}`, "Authorization", "Bearer "+s.tokens["hostile"])
-	if err := json.Unmarshal([]byte(text), &made); err != nil || made.ID == "" {
-		t.Fatalf("got %v, %s", err, text)
-	}
-	exec := "/sessions/" + made.ID + "/exec"
+	session, port := s.session(t), s.sandbox(t)
+	exec := "/sessions/" + session + "/exec"
 	add("sessions", exec, field(`{"tool":"code_execution","input":{"code":"`, 9*mb, `"}}`), bearer("hostile")...)
 	add("editor", exec, field(`{"tool":"text_editor_code_execution","input":{"command":"create","path":"/home/user/a","file_text":"`, 15*mb, `"}}`), bearer("hostile")...)
 	add("many values", exec, `{"tool":"code_execution","input":{"code":"1"},"secrets":[`+strings.Repeat(`"",`, 4*mb)+`""]}`, bearer("hostile")...)
 
-	var sandbox struct{ SandboxID, EnvdAccessToken string }
-	_, text = s.ask(t, "POST", "/sandboxes", `{"templateID":"base","timeout":600}`, "X-API-Key", s.tokens["sdk"])
-	if err := json.Unmarshal([]byte(text), &sandbox); err != nil || sandbox.SandboxID == "" {
-		t.Fatalf("got %v, %s", err, text)
-	}
-	port := func(port string) []string {
-		return []string{"E2b-Sandbox-Id: " + sandbox.SandboxID, "E2b-Sandbox-Port: " + port, "X-Access-Token: " + sandbox.EnvdAccessToken, "Authorization: Basic dXNlcjo="}
-	}
 	add("execute", "/execute", field(`{"language":"bash","code":"`, 9*mb, `"}`), port("49999")...)
 	stat := field(`{"path":"`, 15*mb, `"}`)
 	add("envd", "/filesystem.Filesystem/Stat", stat, port("49983")...)
@@ -186,7 +196,7 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	}
 	add("mcp, unknown arguments", "/mcp", call+"{"+unknown.String()+`"z":1}}}`, mcp...)
 	add("v1", "/v1/tools/execute_code", field(`{"language":"shell","code":"`, 9*mb, `"}`), bearer("hostile")...)
-	add("people", "/v1/sessions/"+made.ID+"/bridge", field(`{"key":"a","value":"`, 15*mb, `"}`), bearer("person")...)
+	add("people", "/v1/sessions/"+session+"/bridge", field(`{"key":"a","value":"`, 15*mb, `"}`), bearer("person")...)
 
 	cookie, room := s.enter(t)
 	add("page", room+"/cell", "token=x&code="+strings.Repeat("%41", 4*mb/3-100), "Cookie: "+cookie, "Origin: http://"+s.address, "Content-Type: application/x-www-form-urlencoded")

@@ -50,7 +50,8 @@ const (
 	maxSeconds = 1e6      // of an approval: more than any holds, and less than a Duration can't have
 )
 
-// Bounds of the requests under way that have no end of their own, or read much of the log: there is room for the short ones beside them.
+// Bounds of the requests under way that have no end of their own, or read much of the log: there is room for the short
+// ones beside them.
 const (
 	maxLong     = 32
 	maxStreams  = 16 // of events: each is a connection
@@ -92,8 +93,9 @@ func New(c Config) *API { return newAPI(c, usual) }
 func newAPI(c Config, p pace) *API {
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	slots := func(verb string, n int) *door.Slots { return door.NewSlots(verb, n, n/3, n/4) }
-	a := &API{c: c, pace: p, streams: slots("listen", maxStreams), watches: slots("watch runs", maxWatches), longs: slots("wait for what takes long", maxLong),
-		ends: slots("wait for what takes long", maxLong), reads: door.NewSlots("read the log", maxReads, maxOwnReads, 0)}
+	a := &API{c: c, pace: p, streams: slots("listen", maxStreams), watches: slots("watch runs", maxWatches),
+		longs: slots("wait for what takes long", maxLong), ends: slots("wait for what takes long", maxLong),
+		reads: door.NewSlots("read the log", maxReads, maxOwnReads, 0)}
 	a.cells.all = map[string]underway{}
 	a.handler = a.routes()
 	return a

@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// body is the body of a request, which must arrive in time. The deadline stands until the end of the body, also for net/http when it
-// skips what a handler has not read; it is taken back then, since net/http goes on to read, to notice when the client leaves. A handler
-// that answers for long reads the body first.
+// body is the body of a request, which must arrive in time. The deadline stands until the end of the body, also for
+// net/http when it skips what a handler has not read; it is taken back then, since net/http goes on to read, to notice
+// when the client leaves. A handler that answers for long reads the body first.
 //
-// What has come counts among what the request holds, until its end or [Visit.Free]; where there is no room for it, reading ends with a *[Refused].
+// What has come counts among what the request holds, until its end or [Visit.Free]; where there is no room for it,
+// reading ends with a *[Refused].
 type body struct {
 	io.ReadCloser
 	b     bounds
@@ -39,8 +40,8 @@ func (d *Door) largest(r *http.Request) int64 {
 	return cmp.Or(d.c.Largest(r), MaxBody)
 }
 
-// AllowSlowBody has the body of a request arrive as slowly as its sender likes: idle is what may pass between two parts, in place of a time for
-// all. Only who has been identified may have that.
+// AllowSlowBody has the body of a request arrive as slowly as its sender likes: idle is what may pass between two
+// parts, in place of a time for all. Only who has been identified may have that.
 func AllowSlowBody(r *http.Request, idle time.Duration) {
 	if b, is := r.Body.(interface{ AllowIdle(time.Duration) }); is {
 		b.AllowIdle(idle)
@@ -53,8 +54,8 @@ func (b *body) AllowIdle(idle time.Duration) {
 	b.extend()
 }
 
-// BreakOff has the body of a request end when ended is closed, or with the request's context, until stop: a client that sends no more would be
-// waited for.
+// BreakOff has the body of a request end when ended is closed, or with the request's context, until stop: a client that
+// sends no more would be waited for.
 func BreakOff(w http.ResponseWriter, r *http.Request, ended <-chan struct{}) (stop func()) {
 	over := make(chan struct{})
 	var watch sync.WaitGroup

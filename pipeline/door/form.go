@@ -11,8 +11,8 @@ import (
 // MaxParts bounds the parts of a form: each file is a row of the log.
 const MaxParts = 10_000
 
-// EachPart calls f with each part of a form, and the file name that the part has with its directories, which FileName would leave out: "" is
-// none. unread returns the error of a form that can't be read.
+// EachPart calls f with each part of a form, and the file name that the part has with its directories, which FileName
+// would leave out: "" is none. unread returns the error of a form that can't be read.
 func EachPart(form *multipart.Reader, unread func(error) error, f func(name string, part *multipart.Part) error) error {
 	for n := 0; ; n++ {
 		part, err := form.NextPart()
@@ -34,8 +34,8 @@ func EachPart(form *multipart.Reader, unread func(error) error, f func(name stri
 	}
 }
 
-// BoundBody refuses a request whose body is said to have more than most bytes. Reading one that has them all the same ends with a
-// *[http.MaxBytesError].
+// BoundBody refuses a request whose body is said to have more than most bytes. Reading one that has them all the same
+// ends with a *[http.MaxBytesError].
 func BoundBody(w http.ResponseWriter, r *http.Request, most int64, tooLarge string) error {
 	if r.ContentLength > most {
 		return Refuse(http.StatusRequestEntityTooLarge, tooLarge)

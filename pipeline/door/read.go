@@ -37,8 +37,8 @@ type gathered struct {
 
 func (g *gathered) Close() error { return nil }
 
-// ReadBody reads the whole body of a request, of so many bytes at most. The error is a *[http.MaxBytesError], a *[Refused], or says that the body
-// can't be read.
+// ReadBody reads the whole body of a request, of so many bytes at most. The error is a *[http.MaxBytesError], a
+// *[Refused], or says that the body can't be read.
 func ReadBody(r *http.Request, most int64) ([]byte, error) {
 	if g, ok := r.Body.(*gathered); ok {
 		return g.all, nil
@@ -50,8 +50,8 @@ func ReadBody(r *http.Request, most int64) ([]byte, error) {
 	return ReadAll(r.Body, size, most)
 }
 
-// ReadJSON reads the body of a request, which is JSON of so many bytes at most, into v. The error is a *[Refused], with the text tooLarge where
-// there are more.
+// ReadJSON reads the body of a request, which is JSON of so many bytes at most, into v. The error is a *[Refused], with
+// the text tooLarge where there are more.
 func ReadJSON(r *http.Request, v any, most int64, tooLarge string) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return Refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")

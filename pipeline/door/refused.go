@@ -36,14 +36,14 @@ func (r *Refused) AnswerBy(w http.ResponseWriter, refuse func(w http.ResponseWri
 // Refuse returns the error with which a handler refuses a request.
 func Refuse(status int, text string) error { return &Refused{Status: status, Text: text} }
 
-// Busy returns the error of a request for which there is no room at the moment: its status is 429 where the sender's own requests have the
-// room, and 503 where those of others do.
+// Busy returns the error of a request for which there is no room at the moment: its status is 429 where the sender's
+// own requests have the room, and 503 where those of others do.
 func Busy(status int, text string) *Refused {
 	return &Refused{Status: status, Text: text, Hint: "try again later", Wait: time.Second}
 }
 
-// Reply answers with a JSON value, or for nil with a status alone. An answer that is busy says when to try again. Reply returns nil, as a
-// handler does that has answered.
+// Reply answers with a JSON value, or for nil with a status alone. An answer that is busy says when to try again. Reply
+// returns nil, as a handler does that has answered.
 func Reply(w http.ResponseWriter, status int, body any) error {
 	if body == nil {
 		w.WriteHeader(status)

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Slots bound what clients have under way at once that is expensive or has no end of its own: in all, and of each of them. Its methods may be
-// called concurrently.
+// Slots bound what clients have under way at once that is expensive or has no end of its own: in all, and of each of
+// them. Its methods may be called concurrently.
 type Slots struct {
 	verb            string
 	all, own, spare int
@@ -22,16 +22,16 @@ type Slots struct {
 	running sync.WaitGroup
 }
 
-// NewSlots returns slots for clients that do what the verb says, such as "listen": so many in all, and so many of one client. The last spare ones
-// are for the client "", which is the machine's own command line and has no other bound.
+// NewSlots returns slots for clients that do what the verb says, such as "listen": so many in all, and so many of one
+// client. The last spare ones are for the client "", which is the machine's own command line and has no other bound.
 func NewSlots(verb string, all, own, spare int) *Slots {
 	s := &Slots{verb: verb, all: all, own: own, spare: spare, by: map[string]int{}, freed: make(chan struct{})}
 	s.life, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// Take takes a slot for a client until release. The context that it returns ends with ctx, with Stop and with release. The error, a *[Refused],
-// is that there is no room, or that the server ends.
+// Take takes a slot for a client until release. The context that it returns ends with ctx, with Stop and with release.
+// The error, a *[Refused], is that there is no room, or that the server ends.
 func (s *Slots) Take(ctx context.Context, client string) (_ context.Context, release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 )
 
-// TestOneCrowd: one client takes no more than its share of the slots, all clients leave some to the machine's own command line, and each slot
-// that is given back serves the next.
+// TestOneCrowd: one client takes no more than its share of the slots, all clients leave some to the machine's own
+// command line, and each slot that is given back serves the next.
 func TestOneCrowd(t *testing.T) {
 	s := NewSlots("watch", 30, 10, 7)
 	leave := map[string][]func(){}

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Heartbeat is how often a stream says that it lives: proxies drop connections that are silent, most after 30 s or 60 s.
+// Heartbeat is how often a stream says that it lives: proxies drop connections that are silent, most after 30 s or 60
+// s.
 const Heartbeat = 15 * time.Second
 
 var errEnded = errors.New("the answer has ended")
@@ -31,8 +32,8 @@ type Stream struct {
 	beats sync.WaitGroup
 }
 
-// BeginStream begins an answer of a media type, until Close; its headers go with the first piece. Whenever nothing was sent for so long, it sends
-// alive; "" is nothing.
+// BeginStream begins an answer of a media type, until Close; its headers go with the first piece. Whenever nothing was
+// sent for so long, it sends alive; "" is nothing.
 func BeginStream(w http.ResponseWriter, kind, alive string, every time.Duration) *Stream {
 	s := &Stream{w: w, kind: kind, every: every, hush: func() {}}
 	if alive == "" {
@@ -62,7 +63,8 @@ func BeginEvents(w http.ResponseWriter) *Stream {
 	return s
 }
 
-// BeginLines begins an answer of any number of JSON values: one a line, or as server-sent events if the client wants these.
+// BeginLines begins an answer of any number of JSON values: one a line, or as server-sent events if the client wants
+// these.
 func BeginLines(w http.ResponseWriter, r *http.Request) *Stream {
 	w.Header().Set("Cache-Control", "no-store")
 	if WantsEvents(r) {
@@ -119,7 +121,8 @@ func (s *Stream) Add(piece []byte) error {
 	return s.err
 }
 
-// Send sends a piece, and what was added, at once. A client that is gone is noticed by the end of the request's context, too.
+// Send sends a piece, and what was added, at once. A client that is gone is noticed by the end of the request's
+// context, too.
 func (s *Stream) Send(piece []byte) error {
 	if err := s.Add(piece); err != nil {
 		return err
@@ -135,13 +138,15 @@ func (s *Stream) Send(piece []byte) error {
 	return s.err
 }
 
-// Unhurried gives the client of a request all the time in the world, which a door takes from the parts of a body and of an answer again.
+// Unhurried gives the client of a request all the time in the world, which a door takes from the parts of a body and of
+// an answer again.
 func Unhurried(w http.ResponseWriter) error {
 	c := http.NewResponseController(w)
 	return errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}))
 }
 
-// Close ends the answer. What is sent later is lost: code whose client has gone may still write, when the response is none any more.
+// Close ends the answer. What is sent later is lost: code whose client has gone may still write, when the response is
+// none any more.
 func (s *Stream) Close() {
 	s.Hush()
 	s.mu.Lock()

@@ -97,7 +97,8 @@ func (v *Visit) interrupt() {
 	}
 }
 
-// Prove notes who sends the request. Its connection has proved itself from then on. The error is a *[Refused], or that of the request's context.
+// Prove notes who sends the request. Its connection has proved itself from then on. The error is a *[Refused], or that
+// of the request's context.
 func Prove(ctx context.Context, who string) error {
 	v := VisitOf(ctx)
 	if v == nil {

@@ -2,8 +2,8 @@ package identity
 
 import "net/http"
 
-// Blocked returns the error, a *door.Refused, for a request of an address of which too many tries failed: for proofs other than credentials, such as
-// signed URLs, that are checked elsewhere. They lock nobody's credentials out.
+// Blocked returns the error, a *door.Refused, for a request of an address of which too many tries failed: for proofs
+// other than credentials, such as signed URLs, that are checked elsewhere. They lock nobody's credentials out.
 func (c *Checker) Blocked(r *http.Request) error {
 	if wait := c.proofs.wait(c.cfg.Address(r)); wait > 0 {
 		return tooMany("too many tries failed", wait)

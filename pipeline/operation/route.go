@@ -112,7 +112,8 @@ func inBody(r *http.Request, form Form, body []byte) (sent map[string]json.RawMe
 	return sent, nil
 }
 
-// ReadBody reads the body of a request, of so many bytes at most. What is wrong with it is an [Invalid] or a *[door.Refused].
+// ReadBody reads the body of a request, of so many bytes at most. What is wrong with it is an [Invalid] or a
+// *[door.Refused].
 func ReadBody(r *http.Request, most int64) ([]byte, error) {
 	body, err := door.ReadBody(r, most)
 	switch {
