@@ -1,5 +1,11 @@
-// Package door takes requests over HTTP, on TCP or a Unix socket: it refuses those that a foreign page made a browser send, and bounds
-// what one client can take. Who sends them, and what they may do, others find out.
+// Package door takes requests over HTTP, on TCP or a Unix socket, and has what all that answer them share. It refuses
+// requests that a foreign page made a browser send, and bounds what one client can take. Who sends them, and what they
+// may do, others find out.
+//
+// A connection has a place (places.go), a request is a visit (check.go, visit.go) whose bytes in memory count among its
+// identity's (budget.go), its body and its answer come in time (body.go, deadlines.go, bounds.go), and what goes on for
+// long takes a slot (slots.go). Handlers read bodies by read.go and form.go, refuse and reply by refused.go, and send
+// streams with heartbeats by stream.go.
 package door
 
 import (
