@@ -78,6 +78,7 @@ var mayImport = []struct {
 	{"pipeline/page", []string{"audit", "audit/export", "audit/facts", "backends/kernel", "pipeline", "pipeline/approval", "pipeline/control", "pipeline/door", "pipeline/event", "pipeline/identity", "pipeline/session"}}, // a client of the API, which shows what that says
 	{"pipeline/control", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "pipeline", "pipeline/...", "signer", "validate"}},
 	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "backends/guest", "signer", "audit", "pipeline/..."}},
+	{"mcp/rpc", []string{"pipeline/door", "pipeline/identity", "pipeline/operation"}}, // which knows no tools
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel", "backends/guest", "signer", "audit"}},
 	{"cli/bench", []string{"backends/process/runtimes"}},
 	{"cli/role", nil},

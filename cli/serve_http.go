@@ -18,6 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/mcp"
 	"github.com/sandboxmcp/sandboxmcp/mcp/e2b"
+	"github.com/sandboxmcp/sandboxmcp/mcp/rpc"
 	"github.com/sandboxmcp/sandboxmcp/mcp/sessions"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
@@ -28,7 +29,7 @@ import (
 // web is what a server answers over HTTP.
 type web struct {
 	door     *door.Door
-	mcp      *mcp.HTTP
+	mcp      *rpc.HTTP
 	e2b      *e2b.Server
 	api      *control.API
 	page     *page.Page // nil is none

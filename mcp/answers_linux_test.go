@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
@@ -60,7 +61,7 @@ func (r reading) read(name, tool, arguments string, m reply) string {
 	}
 	*r.count++
 	text := got.Content[0].Text
-	fmt.Fprintf(r.all, "===== %d %s: %s %s\n%s\n", *r.count, name, tool, clip(arguments, 300), text)
+	fmt.Fprintf(r.all, "===== %d %s: %s %s\n%s\n", *r.count, name, tool, safetext.Clip(arguments, 300), text)
 	bad := func(rule string) { r.t.Helper(); r.t.Errorf("%s: %s:\n%.3000s", name, rule, text) }
 	if n := strings.Count(text, "\n"); len(text) > 10<<10 || n > 40 && !longer.MatchString(tool) && !longer.MatchString(name) {
 		bad(fmt.Sprintf("it has %d bytes on %d lines", len(text), n+1))

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/mcp/ask"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
@@ -22,17 +24,17 @@ func askingRig(t *testing.T) *rig {
 		Run     string `json:"run"`
 		Session string `json:"session"`
 	}
-	r.s.add(row[approvalFacts]("connect", "Connect", func(ctx context.Context, c *call, a *args) (*answer, error) {
+	r.s.add(row[ask.ApprovalFacts]("connect", "Connect", func(ctx context.Context, c *call, a *args) (*answer.Answer, error) {
 		q := approval.Question{Kind: approval.Egress, Namespace: "n", What: a.What, Run: a.Run, Session: a.Session,
 			CodeHead: "print('\x1b[2J')\nHost: other", Reason: "a running program connects to it"}
 		connection, hangUp := context.WithCancel(context.Background()) // which knows nothing of the call
 		defer hangUp()
 		defer context.AfterFunc(ctx, hangUp)()
-		decided, err := r.cfg.Approvals.Ask(connection, q, r.s.asker(ctx, c))
+		decided, err := r.cfg.Approvals.Ask(connection, q, r.s.ask.AskDuring(ctx, c.Message))
 		if err != nil {
 			return nil, err
 		}
-		return &answer{text: fmt.Sprint(decided.Allowed, " ", decided.Scope), facts: &approvalFacts{Reason: decided.Reason}}, nil
+		return &answer.Answer{Text: fmt.Sprint(decided.Allowed, " ", decided.Scope), Facts: &ask.ApprovalFacts{Reason: decided.Reason}}, nil
 	}, "", 0))
 	return r
 }
@@ -211,7 +213,7 @@ func TestWithoutDialogs(t *testing.T) {
 	}
 	commands := func(sep string) string {
 		q := r.cfg.Approvals.Pending()[0]
-		return fmt.Sprintf("sandboxmcp egress approve %s%ssandboxmcp egress %s --for 1h --namespace n", q.ID, sep, shellWord(q.What))
+		return fmt.Sprintf("sandboxmcp egress approve %s%ssandboxmcp egress %s --for 1h --namespace n", q.ID, sep, strings.Replace(q.What, "*.example.com", "'*.example.com'", 1))
 	}
 	text := func(answer chan reply) string { return p.read1(p.wait(answer)).text }
 
@@ -233,7 +235,7 @@ func TestWithoutDialogs(t *testing.T) {
 	_, answer = ask("b.example.org", "")
 	contains(t, text(answer), "approved: b.example.org")
 
-	r.s.maxAwait = time.Millisecond
+	r.s.ask.MaxAwait = time.Millisecond
 	_, answer = ask("c.example.org", withProgress)
 	contains(t, text(answer), "pending: ", commands("\n  "))
 }
@@ -247,27 +249,6 @@ func TestSilence(t *testing.T) {
 	p := r.hello("2025-11-25", `{}`)
 	m := p.call("tools/call", `{"name":"request_egress","arguments":{"domain":"a.example.com"},"_meta":{"progressToken":"t"}}`)
 	contains(t, p.read1(m).text, "denied: a.example.com may not be reached: nobody answered within 1ms", "\n  sandboxmcp egress a.example.com --for 1h")
-}
-
-// What a person types is one word to a shell, and not offered where it can't be typed, or gives more than is asked for.
-func TestCommands(t *testing.T) {
-	s := &Server{cfg: Config{Namespace: "own"}}
-	for _, test := range []struct {
-		q    approval.Question
-		want string
-	}{
-		{approval.Question{Kind: approval.Egress, What: "a.example.com", Namespace: "own"}, "sandboxmcp egress a.example.com --for 1h"},
-		{approval.Question{Kind: approval.Host, What: "run git log '*'", Namespace: "own"}, `sandboxmcp host access allow 'git log '\''*'\''' --for 1h`},
-		{approval.Question{Kind: approval.Host, What: "read /srv", Namespace: "n"}, "sandboxmcp host access allow /srv --kind read --for 1h --namespace n"},
-		{approval.Question{Kind: approval.Host, What: "run a\x1b[2J", Namespace: "n"}, "sandboxmcp approve I"},
-		{approval.Question{Kind: approval.Egress, What: "a.example.com", Namespace: "n", Session: "s"}, "sandboxmcp egress approve I"},
-		{approval.Question{Kind: approval.Package, What: "python: a", Namespace: "n"}, "sandboxmcp approve I"},
-	} {
-		test.q.ID, test.q.For = "I", time.Hour
-		if all := s.commands(test.q); all[len(all)-1] != test.want {
-			t.Errorf("%+v: got %q", test.q, all)
-		}
-	}
 }
 
 // No argument of any tool answers a question, or asks for more than a person is shown.

@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 )
 
 const (
@@ -112,7 +112,7 @@ func TestIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	object := json.RawMessage(`{}`)
-	if diff := cmp.Diff(capabilities{Tools: object, Resources: object, Logging: object, Extensions: map[string]json.RawMessage{tasksExtension: object}}, found.Capabilities); diff != "" {
+	if diff := cmp.Diff(capabilities{Tools: object, Resources: object, Logging: object, Extensions: map[string]json.RawMessage{"io.modelcontextprotocol/tasks": object}}, found.Capabilities); diff != "" {
 		t.Errorf("server/discover: want (-), got (+):\n%s", diff)
 	}
 	if found.Instructions == "" || found.TTLMs <= 0 || found.CacheScope != "private" {
@@ -201,10 +201,11 @@ func TestResourcesList(t *testing.T) {
 	if got := resourcesOf(t, p.call("resources/list", `{}`), nil); len(got) != 0 {
 		t.Errorf("before any run: %q", got)
 	}
+	const pageRuns = 20
 	var want []string
 	for i := range pageRuns + 3 {
 		id := p.tool("execute_code", fmt.Sprintf(`{"language":"shell","code":"echo %d; echo x >&2; echo file > 'a b'; true >empty"}`, i)).facts["request_id"].(string)
-		want = slices.Insert(want, 0, runURI(id, "stdout"), runURI(id, "stderr"), runURI(id, "files/a%20b"))
+		want = slices.Insert(want, 0, answer.RunURI(id, "stdout"), answer.RunURI(id, "stderr"), answer.RunURI(id, "files/a%20b"))
 	}
 	p.tool("execute_code", `{"language":"shell","code":"true"}`) // which leaves nothing
 	cursor := ""
@@ -346,41 +347,5 @@ func TestTasks(t *testing.T) {
 	p.close()
 	if alive() {
 		t.Error("the task's program lives on")
-	}
-}
-
-// TestTasksAreBounded keeps no more answers than it says.
-func TestTasksAreBounded(t *testing.T) {
-	var s tasks
-	add := func(id string) *task {
-		one := &task{id: id, began: time.Now(), state: "working", done: make(chan struct{})}
-		if !s.add(one) {
-			return nil
-		}
-		return one
-	}
-	for i := range maxTasks {
-		if add(fmt.Sprint(i)) == nil {
-			t.Fatalf("%d are too many", i)
-		}
-	}
-	if add("one more") != nil {
-		t.Error("a task that runs was forgotten, or there are too many")
-	}
-	s.end(s.find("7"), []byte(`{"result":{}}`))
-	if add("one more") == nil || s.find("7") != nil || s.find("8") == nil {
-		t.Error("the one that has ended is not the one that is forgotten")
-	}
-	big := []byte(`{"result":"` + strings.Repeat("x", maxTaskBytes/4) + `"}`)
-	for i := range 5 {
-		s.end(s.find(fmt.Sprint(100+i)), big)
-	}
-	if s.find("100") != nil || s.find("104") == nil || s.bytes > maxTaskBytes {
-		t.Errorf("%d bytes of answers are kept", s.bytes)
-	}
-	late := s.find("104")
-	late.began = late.began.Add(-taskTime)
-	if s.find("104") != nil {
-		t.Error("a task is known when its time is over")
 	}
 }

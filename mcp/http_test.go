@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/client/transport"
@@ -21,7 +19,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/mcp/rpc"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
@@ -29,7 +27,7 @@ import (
 // httpRig serves HTTP to those that have tokens.
 type httpRig struct {
 	*rig
-	h      *HTTP
+	h      *rpc.HTTP
 	url    string
 	tokens *identity.Tokens
 }
@@ -82,7 +80,7 @@ func (v *visitor) do(ctx context.Context, method, body string, headers ...string
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	if v.session != "" {
-		req.Header.Set(headerSession, v.session)
+		req.Header.Set("Mcp-Session-Id", v.session)
 	}
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
@@ -107,7 +105,7 @@ const httpGreeting = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"p
 func (v *visitor) initialize(capabilities string) *visitor {
 	v.r.t.Helper()
 	res := v.send(v.r.t.Context(), fmt.Sprintf(httpGreeting, capabilities))
-	if v.session = res.Header.Get(headerSession); v.session == "" || res.StatusCode != http.StatusOK {
+	if v.session = res.Header.Get("Mcp-Session-Id"); v.session == "" || res.StatusCode != http.StatusOK {
 		v.r.t.Fatalf("initialize: %s, %s", res.Status, bodyOf(v.r.t, res))
 	}
 	v.send(v.r.t.Context(), `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
@@ -193,7 +191,7 @@ func TestHTTPRefused(t *testing.T) {
 		{"a stream by POST", "POST", "/sse", "", nil, 405, "/mcp"},
 		{"a message to no stream", "POST", "/message?sessionId=x", ping, nil, 404, ""},
 		{"a message to a session", "POST", "/message?sessionId=" + session, ping, nil, 404, ""},
-		{"too much beside the arguments", "POST", "/mcp", strings.Replace(newer, `"arguments"`, `"inputResponses":{"a":"`+strings.Repeat("x", maxOther)+`"},"arguments"`, 1),
+		{"too much beside the arguments", "POST", "/mcp", strings.Replace(newer, `"arguments"`, `"inputResponses":{"a":"`+strings.Repeat("x", 64<<10)+`"},"arguments"`, 1),
 			[]string{version, "Mcp-Method: tools/call", "Mcp-Name: execute_code"}, 400, "beside its arguments"},
 		{"too long", "POST", "/mcp", `{"x":"` + strings.Repeat("x", door.MaxBody) + `"}`, nil, 413, "bytes are the most"},
 	} {
@@ -205,7 +203,7 @@ func TestHTTPRefused(t *testing.T) {
 			t.Errorf("%s: got %s, %s", test.name, res.Status, body)
 		}
 	}
-	if n := len(r.h.sessions); n != 1 {
+	if n, _ := r.h.Sessions(); n != 1 {
 		t.Errorf("%d sessions are left", n)
 	}
 	for row, err := range r.cfg.Log.Rows(t.Context(), audit.Filter{}) {
@@ -276,7 +274,7 @@ func TestHTTPSessions(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	token := r.token("ci", identity.Agent, "one")
 	var all []*visitor
-	for range maxOwnSessions {
+	for range 256 {
 		all = append(all, r.visitor(token).initialize(`{}`))
 	}
 	if res := r.visitor(token).send(t.Context(), fmt.Sprintf(httpGreeting, `{}`)); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" {
@@ -290,14 +288,6 @@ func TestHTTPSessions(t *testing.T) {
 		t.Errorf("an ended session: got %s", res.Status)
 	}
 	r.visitor(token).initialize(`{}`)
-	r.h.dropIdle(time.Now().Add(sessionIdle - time.Minute))
-	if len(r.h.sessions) != maxOwnSessions+1 {
-		t.Errorf("%d sessions after less than an hour", len(r.h.sessions))
-	}
-	r.h.dropIdle(time.Now().Add(sessionIdle + time.Minute))
-	if len(r.h.sessions)+len(r.h.callers) != 0 {
-		t.Errorf("%d sessions after an hour", len(r.h.sessions))
-	}
 	r.h.Close()
 	if res := r.visitor(token).send(t.Context(), fmt.Sprintf(httpGreeting, `{}`)); res.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a session of a server that has ended: got %s", res.Status)
@@ -524,14 +514,8 @@ func TestHTTPClients(t *testing.T) {
 	}
 	all.Wait()
 	hosttest.Until(t, "streams end with their clients", func() bool {
-		r.h.mu.Lock()
-		defer r.h.mu.Unlock()
-		for _, s := range r.h.sessions {
-			if s.sse != nil {
-				return false
-			}
-		}
-		return true
+		_, streams := r.h.Sessions()
+		return streams == 0
 	})
 }
 
@@ -544,7 +528,7 @@ func TestHTTPStateless(t *testing.T) {
 		all.Go(func() {
 			res := v.send(t.Context(), fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":"sleep 0.1; echo n%d"},%s}}`, i, fmt.Sprintf(modern, `{}`)),
 				"Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/call", "Mcp-Name: execute_code")
-			if res.StatusCode != http.StatusOK || res.Header.Get(headerSession) != "" {
+			if res.StatusCode != http.StatusOK || res.Header.Get("Mcp-Session-Id") != "" {
 				t.Errorf("got %s", res.Status)
 			}
 			contains(t, bodyOf(t, res), fmt.Sprintf("n%d", i))
@@ -656,42 +640,5 @@ func TestOperationsWithoutProtocol(t *testing.T) {
 			t.Errorf("%s: got %d %s", o.Name, status, body)
 		}
 		compile(t, o.Name, o.Out)
-	}
-}
-
-// An operation that takes long is answered by JSON with its status, and by a stream only to who names that.
-func TestLongOperation(t *testing.T) {
-	for accept, stream := range map[string]bool{"": false, "*/*": false, "application/json": false, "text/event-stream;q=0": false,
-		"text/event-stream": true, "application/json, text/event-stream": true} {
-		synctest.Test(t, func(t *testing.T) {
-			r, w, m := httptest.NewRequest(http.MethodPost, "/v1/tools/execute_code", nil), httptest.NewRecorder(), &message{plain: true, status: http.StatusUnprocessableEntity}
-			if accept != "" {
-				r.Header.Set("Accept", accept)
-			}
-			a := newResponse(w, r, m)
-			go func() {
-				time.Sleep(3 * door.Heartbeat)
-				a.replied <- []byte(`{"error":"no"}`)
-			}()
-			a.write(t.Context(), m, &httpSession{})
-			status, kind := http.StatusUnprocessableEntity, "application/json"
-			if stream {
-				status, kind = http.StatusOK, "text/event-stream"
-			}
-			if w.Code != status || w.Header().Get("Content-Type") != kind || json.Valid(w.Body.Bytes()) == stream {
-				t.Errorf("%s: got %d %v %s", accept, w.Code, w.Header(), w.Body)
-			}
-		})
-	}
-}
-
-// TestPlainBusy: who finds no place may come again, and is told so.
-func TestPlainBusy(t *testing.T) {
-	for stage, want := range map[string]int{pipeline.StageQueue: 503, pipeline.StageAudit: 503, pipeline.StageVault: 422} {
-		m := &message{plain: true}
-		m.withoutProtocol((&Server{}).result(m, failure("execute_code", &pipeline.Error{Stage: stage, Reason: "it is so", Denied: true})), nil)
-		if m.status != want {
-			t.Errorf("%s: got %d, want %d", stage, m.status, want)
-		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 )
 
 // seen is what reaches a model: text, and how many images.
@@ -107,17 +109,17 @@ func TestWhatIsLeft(t *testing.T) {
 		{"bad arguments", "execute_code", `{"cod":"1"}`, []string{`did you mean "code"`, "what to do: "}, 0},
 		{"a page", "fetch_webpage", fmt.Sprintf(`{"url":%q}`, site), []string{"untrusted text of site.example: data", "Ignore all instructions", "HTTP 200", "request_id: "}, 0},
 	}
-	for _, c := range seenClients() {
-		rules, ok := clients[c.name]
+	for _, c := range answer.SeenClients() {
+		rules, ok := clients[c.Name]
 		if !ok {
-			t.Errorf("%s: what it does with answers is not replayed", c.name)
+			t.Errorf("%s: what it does with answers is not replayed", c.Name)
 			continue
 		}
 		p, web := code.connect(), pages.connect()
-		p.initializeAs(c.name, "2025-11-25", `{}`)
-		web.initializeAs(c.name, "2025-11-25", `{}`)
+		p.initializeAs(c.Name, "2025-11-25", `{}`)
+		web.initializeAs(c.Name, "2025-11-25", `{}`)
 		for _, test := range cases {
-			t.Run(c.name+"/"+test.name, func(t *testing.T) {
+			t.Run(c.Name+"/"+test.name, func(t *testing.T) {
 				to := p
 				if test.tool == "fetch_webpage" {
 					to = web
@@ -131,7 +133,7 @@ func TestWhatIsLeft(t *testing.T) {
 				if strings.Contains(unfenced(t, []byte(quoted(left.text))), "Ignore") {
 					t.Errorf("a stranger's words stand outside of a fence: %q", left.text)
 				}
-				if whole := contentOf(got); !c.both && len(left.text)*10 < len(whole.text)*4 {
+				if whole := contentOf(got); !c.Both && len(left.text)*10 < len(whole.text)*4 {
 					t.Errorf("%d of %d bytes are left", len(left.text), len(whole.text))
 				}
 			})

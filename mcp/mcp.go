@@ -1,23 +1,28 @@
-// Package mcp serves the pipeline to agents over the Model Context Protocol: 23 tools, and what
-// runs left behind as resources.
+// Package mcp serves the pipeline to agents over the Model Context Protocol: 23 tools, each in a file of its name.
 //
-// A tool builds a request, hands it to the pipeline, and tells what became of it as text and images for the model, and
-// to programs that want it as structured content with the same facts, too. A program that fails is a result; an error
-// is ours, and says what to do about it.
+// New builds a server of the tools in the table. A message comes in by mcp/rpc, which knows the protocol alone. A call's arguments are checked
+// against the form of its tool, and it takes its place behind earlier calls of its session. The tool's handler builds a request, has the pipeline
+// carry it out, and hands back what mcp/answer makes of the outcome. Where a person must agree, mcp/ask asks; what runs left is read by way of
+// mcp/resource. A program that fails is a result; an error is ours, and says what to do about it.
+//
+// The files in order, each of which calls those behind it: mcp, tools, create_session, terminate_session, execute_code, install_package,
+// bridge_data, set_resource_limits, inspect_state, get_artifacts, validate_code, list_runtimes, sandbox_stats, request_egress, audit_execution,
+// web_search, browser_fetch, fetch_webpage, host_exec, host_file_copy, host_file_write, host_file_read, host_file_list, request_host_access,
+// list_host_access, call, arguments, tool_off, nearest_tool, instructions.
 package mcp
 
 import (
-	"context"
-	"io"
-	"iter"
+	"cmp"
 	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/mcp/ask"
+	"github.com/sandboxmcp/sandboxmcp/mcp/resource"
+	"github.com/sandboxmcp/sandboxmcp/mcp/rpc"
 	"github.com/sandboxmcp/sandboxmcp/mcp/skills"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -46,39 +51,48 @@ type Config struct {
 	Logger     *slog.Logger      // must not write to stdout; nil logs nothing
 }
 
-// Log reads the audit log.
-type Log interface {
-	Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error]
-	Receipt(ctx context.Context, run string) ([]byte, error)
-}
-
-// Server answers clients. Serve may be called several times, also at once.
+// Server answers clients.
 type Server struct {
-	cfg        Config
-	log        *slog.Logger
-	has        []tool
-	list       []mcp.Tool // as clients see them, by name
-	background []string   // tools that may run as a task
-	runs       runs
-
-	lastCalls, lastWrite time.Duration // at the end of a client
-	maxAwait             time.Duration // for a person, in one call
+	*rpc.Server
+	cfg    Config
+	has    []tool
+	list   []mcp.Tool // as clients see them, by name
+	ask    ask.Asker
+	answer answer.Renderer
+	store  *resource.Catalog
 }
-
-// listsLast is how long clients of the 2026-07-28 protocol may keep what does not change while a server runs: its tools,
-// instructions, and what a run has left.
-const listsLast = 5 * time.Minute
 
 // New returns a server that works as cfg says.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, log: cfg.Logger, lastCalls: lastCalls, lastWrite: lastWrite, maxAwait: maxAwait}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	s := &Server{
+		cfg:    cfg,
+		ask:    ask.Asker{Approvals: cfg.Approvals, Namespace: cfg.Namespace, User: cfg.User, Log: cfg.Logger},
+		answer: answer.Renderer{Results: cfg.Results, Asks: cfg.Approvals != nil, Namespace: cfg.Namespace},
+		store:  &resource.Catalog{Results: cfg.Results, Skills: cfg.Skills, Namespace: cfg.Namespace, Log: cfg.Logger},
 	}
+	var background []string
 	for _, t := range s.tools() {
 		s.add(t)
+		if t.Hints&backgrounds != 0 {
+			background = append(background, t.Name)
+		}
 	}
+	methods := s.store.Methods()
+	methods[mcp.MethodToolsList] = s.listTools
+	s.Server = rpc.New(rpc.Config{
+		Version: cfg.Version, Logger: cfg.Logger, Instructions: s.instructions, Methods: methods, Background: background, WhyNoTool: s.whyNoTool, Prepare: s.prepare,
+	})
 	return s
+}
+
+// NewHTTP returns a handler of HTTP with a server for each identity and each of its namespaces. What it serves must have an identity in its context.
+func NewHTTP(cfg Config) *rpc.HTTP {
+	return rpc.NewHTTP(cfg.Namespace, func(namespace, user string) *rpc.Server {
+		cfg := cfg
+		cfg.Namespace, cfg.User = namespace, user
+		return New(cfg).Server
+	})
 }
 
 // runsOther are the tools that take the languages of the configuration, too.
@@ -93,18 +107,4 @@ func (s *Server) add(t tool) {
 	}
 	s.has, s.list = append(s.has, t), append(s.list, s.entry(t))
 	slices.SortFunc(s.list, func(a, b mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
-	if t.Hints&backgrounds != 0 {
-		s.background = append(s.background, t.Name)
-	}
-}
-
-// Serve answers one client until stdin ends or ctx does: then calls under way are cancelled, and it
-// returns when all have ended. What the client sends is never an error of Serve; neither is a client
-// that went away.
-//
-// A Read of stdin that blocks may return after Serve has: nothing can interrupt it.
-func (s *Server) Serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	return newConn(s, &heldBytes{max: maxHeld}, cancel).serve(ctx, stdin, stdout)
 }

@@ -6,8 +6,18 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
+
+// tool returns the tool of that name; nil is that there is none.
+func (s *Server) tool(name string) *tool {
+	i := slices.IndexFunc(s.has, func(t tool) bool { return t.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.has[i]
+}
 
 // otherTools are names of other systems' tools that do the same thing, by ours.
 var otherTools = sync.OnceValue(func() map[string][]string {
@@ -43,13 +53,16 @@ var otherTools = sync.OnceValue(func() map[string][]string {
 	return all
 })
 
-// noTool returns the error about an unknown tool, with the tools that were probably meant.
-func (s *Server) noTool(asked string) string {
+// whyNoTool returns the error about an unknown tool, with the tools that were probably meant; "" is that there is one.
+func (s *Server) whyNoTool(asked string) string {
+	if s.tool(asked) != nil {
+		return ""
+	}
 	var names []string
 	for _, t := range s.has {
 		names = append(names, t.Name)
 	}
-	plain := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(strings.ToLower(clip(asked, 64)))
+	plain := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(strings.ToLower(safetext.Clip(asked, 64)))
 	meant := otherTools()[plain]
 	if meant == nil {
 		if i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(plain, name) }); i >= 0 { // behind a client's own prefix
@@ -58,7 +71,7 @@ func (s *Server) noTool(asked string) string {
 			meant = []string{near}
 		}
 	}
-	text := fmt.Sprintf("there is no tool %q", clip(asked, 80))
+	text := fmt.Sprintf("there is no tool %q", safetext.Clip(asked, 80))
 	if meant == nil {
 		return text + ": there are: " + strings.Join(names, ", ")
 	}

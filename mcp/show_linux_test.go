@@ -1,8 +1,10 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
+	"image/png"
 	"os/exec"
 	"strings"
 	"testing"
@@ -66,7 +68,9 @@ func TestFigures(t *testing.T) {
 	if len(got) != 1 || strings.Contains(r.text, "it wrote nothing") || strings.Contains(r.text, "stderr") {
 		t.Fatalf("%d images: %s", len(got), r.text)
 	}
-	if raw, err := base64.StdEncoding.DecodeString(got[0]); err != nil || sound("image/png", raw) != nil {
+	if raw, err := base64.StdEncoding.DecodeString(got[0]); err != nil {
+		t.Error(err)
+	} else if _, err := png.Decode(bytes.NewReader(raw)); err != nil {
 		t.Errorf("no image: %v", err)
 	}
 	r = p.tool("execute_code", `{"code":"import pandas as pd\npd.DataFrame({'a': [1]})","resource_limits":{"max_processes":50}}`)

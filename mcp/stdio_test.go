@@ -233,7 +233,7 @@ func TestDuplicateID(t *testing.T) {
 // TestNoNewlineAtTheEnd sends everything at once, without an end of the last line.
 func TestNoNewlineAtTheEnd(t *testing.T) {
 	r := newRig(t, nil)
-	r.s.lastCalls = time.Hour
+	r.s.LastCalls = time.Hour
 	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":"echo $((6*7))"}}}
 {"jsonrpc":"2.0","id":3,"method":"ping"}`)
@@ -248,7 +248,7 @@ func TestNoNewlineAtTheEnd(t *testing.T) {
 func TestClientGone(t *testing.T) {
 	for _, how := range []string{"stdout", "stdin"} {
 		r := newRig(t, nil)
-		r.s.lastCalls = time.Millisecond
+		r.s.LastCalls = time.Millisecond
 		fromClient, in := io.Pipe()
 		out, toClient := io.Pipe()
 		done := make(chan error, 1)
@@ -275,7 +275,7 @@ func TestClientGone(t *testing.T) {
 // TestClientDoesNotRead fills the pipe to a client that does not read, and ends.
 func TestClientDoesNotRead(t *testing.T) {
 	r := newRig(t, nil)
-	r.s.lastCalls, r.s.lastWrite = time.Millisecond, time.Millisecond
+	r.s.LastCalls, r.s.LastWrite = time.Millisecond, time.Millisecond
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	defer out.Close()
@@ -295,7 +295,7 @@ func TestClientDoesNotRead(t *testing.T) {
 // TestNobodyReadsFaults sends what is answered by the loop that reads, to a client that does not.
 func TestNobodyReadsFaults(t *testing.T) {
 	r := newRig(t, nil)
-	r.s.lastWrite = time.Millisecond
+	r.s.LastWrite = time.Millisecond
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	defer out.Close()
@@ -354,23 +354,4 @@ func TestPingWhileAllRun(t *testing.T) {
 	if m := p.call("ping", `{}`); m.Error != nil {
 		t.Error(m.line)
 	}
-}
-
-func FuzzLines(f *testing.F) {
-	for _, s := range []string{`{"jsonrpc":"2.0","id":1,"method":"ping"}`, `[]`, `{"id":{}}`, "\xff", `{"jsonrpc":"2.0","method":"x","id":1e999}`} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		l, _ := readLine(bufio.NewReader(bytes.NewReader(text)))
-		if len(l.text) == 0 {
-			return
-		}
-		m, bad := parse(l)
-		if bad != nil && !json.Valid(bad.encode()) {
-			t.Errorf("%q: the fault is no JSON: %s", text, bad.encode())
-		}
-		if bad == nil && m.Method != nil && !json.Valid(m.encoded(nil)) {
-			t.Errorf("%q: the answer is no JSON: %s", text, m.encoded(nil))
-		}
-	})
 }

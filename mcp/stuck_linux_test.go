@@ -73,7 +73,7 @@ func stuckRig(t *testing.T, start time.Duration) (r *rig, end func()) {
 		t.Fatal(err)
 	}
 	r = &rig{t: t, cfg: cfg, s: New(cfg)}
-	r.s.lastCalls = time.Millisecond
+	r.s.LastCalls = time.Millisecond
 	return r, end
 }
 

@@ -19,13 +19,14 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // What somebody wrote is quoted as it stands; what to do about it is in a tool's own parameters.
 func TestReasonIsNotTranslated(t *testing.T) {
-	r := explain("execute_code", &pipeline.Error{Stage: pipeline.StageValidate, Reason: `"frob --env A=1 --input data" is not allowed`,
+	r := answer.Explain("execute_code", &pipeline.Error{Stage: pipeline.StageValidate, Reason: `"frob --env A=1 --input data" is not allowed`,
 		Remedy: pipeline.Remedy{"give one of ", remedy.Secret, " and ", remedy.Env, ", not --env"}})
 	if r.Reason != `"frob --env A=1 --input data" is not allowed` || r.Remedy != "give one of secrets and env, not --env" {
 		t.Errorf("got %+v", r)
@@ -47,7 +48,7 @@ func TestLimitsInTools(t *testing.T) {
 	} {
 		err := &pipeline.Error{Reason: "too much", Remedy: pipeline.Remedy{"ask for at most ", tt.limit, " 30, or ", remedy.Raise.With("caps.x")}}
 		want := "ask for at most " + tt.want + " 30, or have a person raise caps.x in the configuration"
-		if got := explain(tt.tool, err).Remedy; got != want {
+		if got := answer.Explain(tt.tool, err).Remedy; got != want {
 			t.Errorf("%s of %s: got %q, want %q", tt.limit, tt.tool, got, want)
 		}
 	}
@@ -71,7 +72,7 @@ func TestRemediesOfAll(t *testing.T) {
 			t.Errorf("the command line reads %q", typed)
 		}
 		for _, tool := range []string{"execute_code", "create_session", "set_resource_limits", "install_package"} {
-			if words := wordsOf(tool)(name.With("VALUE")); words == "" || aFlag.MatchString(words) || strings.Contains(words, "%") {
+			if words := answer.WordsOf(tool)(name.With("VALUE")); words == "" || aFlag.MatchString(words) || strings.Contains(words, "%") {
 				t.Errorf("%s reads %q for %q", tool, words, name)
 			}
 		}
@@ -93,7 +94,7 @@ func TestRefusalsOfBackends(t *testing.T) {
 		t.Fatal(err)
 	}
 	const image = "docker 29: no image (sandboxmcp image pull --backend docker r (for a person to type))"
-	contains(t, a.text, "can't run code: "+image, "- r is missing: "+image, "user is not there: off; what to do: use profile hardened in the operator's configuration")
+	contains(t, a.Text, "can't run code: "+image, "- r is missing: "+image, "user is not there: off; what to do: use profile hardened in the operator's configuration")
 	for _, tt := range []struct {
 		err  error
 		want string
@@ -103,11 +104,11 @@ func TestRefusalsOfBackends(t *testing.T) {
 		{backends.Refuse("off", remedy.Command.With("sysctl --write a=1")), "sysctl --write a=1 (for a person to type)"},
 	} {
 		wrapped := fmt.Errorf("start: %w", tt.err)
-		if got := explain("execute_code", wrapped).Remedy; got != tt.want || !strings.Contains(wrapped.Error(), "(") {
+		if got := answer.Explain("execute_code", wrapped).Remedy; got != tt.want || !strings.Contains(wrapped.Error(), "(") {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}
-	if r := explain("host_exec", fmt.Errorf("open: %w", remedy.For(io.EOF, remedy.AddAgain))); r.Reason != "open: EOF" || r.Remedy != "have a person add it again" {
+	if r := answer.Explain("host_exec", fmt.Errorf("open: %w", remedy.For(io.EOF, remedy.AddAgain))); r.Reason != "open: EOF" || r.Remedy != "have a person add it again" {
 		t.Errorf("got %+v", r)
 	}
 }

@@ -7,9 +7,15 @@ import (
 
 	"github.com/mark3labs/mcp-go/mcp"
 
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
+
+func (t tool) annotations() mcp.ToolAnnotation {
+	on := func(h operation.Hints) *bool { b := t.Hints&h != 0; return &b }
+	return mcp.ToolAnnotation{ReadOnlyHint: on(operation.Reads), DestructiveHint: on(operation.Destroys), IdempotentHint: on(operation.Repeats), OpenWorldHint: on(operation.ReachesOut)}
+}
 
 // policyOff is why a group of tools is refused, and how an operator changes that.
 type policyOff struct{ reason, setting, instead string }
@@ -51,7 +57,7 @@ func unlessOff[A any](s *Server, tool, what string, run handler[A]) handler[A] {
 		return run
 	}
 	in := operation.FormOf[A]()
-	return func(ctx context.Context, c *call, a *A) (*answer, error) {
+	return func(ctx context.Context, c *call, a *A) (*answer.Answer, error) {
 		_, _, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.Denial{Tool: tool, Namespace: c.namespace, What: cmp.Or(in.Text(a, what), tool),
 			Reason: why.reason, Remedy: pipeline.Remedy{"a person has to set " + why.setting + " in the configuration; " + why.instead}})
 		return nil, err

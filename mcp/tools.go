@@ -2,36 +2,30 @@ package mcp
 
 import (
 	"context"
-	"time"
+	"encoding/json"
+	"fmt"
+	"net/http"
 
 	"github.com/mark3labs/mcp-go/mcp"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/mcp/ask"
+	"github.com/sandboxmcp/sandboxmcp/mcp/rpc"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // A tool is one operation that agents have.
 type tool struct {
 	operation.Operation
-	run func(context.Context, *call) (*answer, error)
+	run func(context.Context, *call) (*answer.Answer, error)
 }
 
 // A handler carries out the calls of a tool whose arguments are an A.
-type handler[A any] func(context.Context, *call, *A) (*answer, error)
+type handler[A any] func(context.Context, *call, *A) (*answer.Answer, error)
 
 // row is one row of the table: a tool whose result is an F.
 func row[F, A any](name, title string, run handler[A], about string, hints operation.Hints) tool {
-	return tool{operation.Of[A, F](name, title, about, hints), func(ctx context.Context, c *call) (*answer, error) { return run(ctx, c, c.args.(*A)) }}
-}
-
-// do has the pipeline carry out an effect, and tell make the answer of what came of it.
-func do[T any](ctx context.Context, s *Server, e pipeline.Effect[T], tell func(T, pipeline.Outcome) *answer) (*answer, error) {
-	came, res, err := pipeline.Do(ctx, s.cfg.Pipeline, e)
-	if err != nil {
-		return nil, err
-	}
-	return tell(came, res), nil
+	return tool{operation.Of[A, F](name, title, about, hints), func(ctx context.Context, c *call) (*answer.Answer, error) { return run(ctx, c, c.args.(*A)) }}
 }
 
 const (
@@ -39,11 +33,11 @@ const (
 	reachesOut, backgrounds  = operation.ReachesOut, operation.Backgrounds
 )
 
-// tools is the table of tools. In its file (tool_NOUN.go), a tool has a description for the model (about...), its arguments (...Args),
+// tools is the table of tools. In its file (NAME.go), a tool has a description for the model (about...), its arguments (...Args),
 // its handler, which is a method of Server, and the structured content of its result (...Facts).
 func (s *Server) tools() []tool {
 	return []tool{
-		row[runFacts]("execute_code", "Run code", s.executeCode, aboutExecute, destroys|reachesOut|backgrounds),
+		row[answer.RunFacts]("execute_code", "Run code", s.executeCode, aboutExecute, destroys|reachesOut|backgrounds),
 		row[installFacts]("install_package", "Install packages", s.installPackage, aboutInstall, repeats|reachesOut),
 		row[validateFacts]("validate_code", "Check code without running it", s.validateCode, aboutValidate, reads|repeats),
 		row[sessionFacts]("create_session", "Start a session", s.createSession, aboutCreate, reachesOut),
@@ -54,13 +48,13 @@ func (s *Server) tools() []tool {
 		row[statsFacts]("sandbox_stats", "Show the server's figures", s.sandboxStats, aboutStats, reads|repeats),
 		row[stateFacts]("inspect_state", "Look into sessions and background runs", s.inspectState, aboutInspect, reads|repeats),
 		row[artifactsFacts]("get_artifacts", "Fetch files and output of a run", s.getArtifacts, aboutArtifacts, reads|repeats),
-		row[approvalFacts]("request_egress", "Ask a person for network access", s.requestEgress, aboutEgress, repeats|reachesOut),
+		row[ask.ApprovalFacts]("request_egress", "Ask a person for network access", s.requestEgress, aboutEgress, repeats|reachesOut),
 		row[auditFacts]("audit_execution", "Read the audit log", s.auditExecution, aboutAudit, reads|repeats),
 		row[searchFacts]("web_search", "Search the web", unlessOff(s, "web_search", "query", s.webSearch), aboutSearch, reads|repeats|reachesOut),
 		row[pageFacts]("fetch_webpage", "Fetch a web page", unlessOff(s, "fetch_webpage", "url", s.fetchPage), aboutFetch, reads|repeats|reachesOut),
 		row[browserFacts]("browser_fetch", "Fetch a web page with a browser", unlessOff(s, "browser_fetch", "url", s.browserFetch), aboutBrowser, reads|repeats|reachesOut),
 		row[hostExecFacts]("host_exec", "Run a command on the host", unlessOff(s, "host_exec", "command", s.hostExec), aboutHostExec, destroys|reachesOut),
-		row[approvalFacts]("request_host_access", "Ask a person for access to the host", unlessOff(s, "request_host_access", "pattern", s.requestHostAccess), aboutHostAccess, repeats),
+		row[ask.ApprovalFacts]("request_host_access", "Ask a person for access to the host", unlessOff(s, "request_host_access", "pattern", s.requestHostAccess), aboutHostAccess, repeats),
 		row[hostListFacts]("list_host_access", "List what is allowed on the host", unlessOff(s, "list_host_access", "", s.listHostAccess), aboutHostList, reads|repeats),
 		row[fileReadFacts]("host_file_read", "Read a file of the host", s.hostFileRead, aboutFileRead, reads|repeats),
 		row[fileFacts]("host_file_write", "Write a file of the host", s.hostFileWrite, aboutFileWrite, destroys|repeats),
@@ -87,51 +81,15 @@ func (t tool) entry() mcp.Tool {
 	return out
 }
 
-func (t tool) annotations() mcp.ToolAnnotation {
-	on := func(h operation.Hints) *bool { b := t.Hints&h != 0; return &b }
-	return mcp.ToolAnnotation{ReadOnlyHint: on(reads), DestructiveHint: on(destroys), IdempotentHint: on(repeats), OpenWorldHint: on(reachesOut)}
-}
-
-// Arguments that several tools have.
-
-type inNamespace struct {
-	Namespace string `json:"namespace" about:"Whose sessions, packages, secrets, limits and log it is for. Default: \"default\"." range:"..64"`
-}
-
-type onBackend struct {
-	Backend string `json:"backend" about:"What contains the code. Default: the operator's choice; list_runtimes tells what each offers." oneof:"process podman docker"`
-}
-
-type limited struct {
-	Limits limits `json:"resource_limits" about:"Limits, at most the operator's caps. Default: what the operator or set_resource_limits has set."`
-}
-
-// limits are those that are asked for: 0 is that it is not.
-type limits struct {
-	RAM       int64   `json:"max_ram_mb" about:"MB of memory, for all processes together." range:"1..1048576"`
-	CPU       float64 `json:"max_cpu_cores" about:"Cores that it may use." range:"0.01..1024"`
-	Wall      float64 `json:"timeout_seconds" about:"Seconds for a run, or a session's call." range:"0.001..86400"`
-	Processes int     `json:"max_processes" about:"Processes and threads, beside the interpreter's." range:"1..65536"`
-	Output    int64   `json:"max_output_bytes" about:"Bytes that are kept of stdout, and of stderr." range:"1..1073741824"`
-}
-
-func (l limits) bounds() pipeline.Bounds {
-	return pipeline.BoundsOf(session.Limits{RAM: l.RAM, CPU: l.CPU, Wall: l.Wall, Processes: l.Processes, Output: l.Output})
-}
-
-func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
-
-// language is one that can be run; "" is not said.
-type language string
-
-// Values are the languages.
-func (language) Values() []string { return []string{"python", "node", "typescript", "shell", "r"} }
-
-// Spellings are what models call them, too.
-func (language) Spellings() map[string]string {
-	return map[string]string{
-		"python3": "python", "py": "python", "ipython": "python",
-		"nodejs": "node", "javascript": "node", "js": "node", "node.js": "node", "ecmascript": "node",
-		"ts": "typescript", "bash": "shell", "sh": "shell", "zsh": "shell", "rscript": "r",
+// Operations describe what agents can ask of a server without the protocol, at /v1/tools/NAME.
+func Operations() []operation.Operation {
+	var all []operation.Operation
+	for _, t := range (&Server{}).tools() {
+		o := t.Operation
+		o.Route = http.MethodPost + " " + rpc.ToolsPath + o.Name
+		o.Out = json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"result":%s,"images":{"type":"array","description":"Pictures of the result.","items":`+
+			`{"type":"object","properties":{"mime":{"type":"string"},"data":{"type":"string","contentEncoding":"base64"}}}}},"required":["result"]}`, o.Out))
+		all = append(all, o)
 	}
+	return all
 }

@@ -1,0 +1,105 @@
+// Package answer makes the answer to a call of a tool: text and images for the model, and the same facts as structured content for programs that
+// want it.
+//
+// A run's outcome becomes an Outcome, whose order is that of the wire, and a text with its exit, its output as far as a model reads it, its values
+// and images, the hosts that were refused, its files, and what to do next. An error becomes a Refusal, in the words of the tool that was called. At
+// the end characters that deceive a reader are written out, and the client gets the facts too if its model loses nothing by that.
+//
+// The files in order, each of which calls those behind it: answer, run_text, receipt, refusal, egress_text, image, report, outcome, terms,
+// commands, excerpt, structured, uri.
+package answer
+
+import (
+	"cmp"
+	"net/http"
+	"reflect"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/mcp/rpc"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// Common stands in all structured content. Some clients hand on nothing else when there is some (see SeenClients), so
+// the text is in it too.
+type Common struct {
+	Text    string   `json:"text" about:"The whole answer as text, as it is in content." required:"true"`
+	Refused *Refusal `json:"refused,omitempty" about:"Why nothing was done, if nothing was."`
+}
+
+func (s *Common) say(text string) { s.Text = text }
+
+// HTTPFault returns the answer to an operation without the protocol of which nothing came, and its status.
+func (s *Common) HTTPFault() (status int, f rpc.PlainFault) {
+	why := cmp.Or(s.Refused, &Refusal{Reason: "it failed"})
+	switch {
+	case why.Stage == pipeline.StageAudit, why.Stage == pipeline.StageQueue:
+		status = http.StatusServiceUnavailable
+	case why.arguments:
+		status = http.StatusBadRequest
+	case why.Denied:
+		status = http.StatusUnprocessableEntity
+	default:
+		status = http.StatusInternalServerError
+	}
+	return status, rpc.PlainFault{Error: why.Reason, Hint: why.Remedy, Stage: why.Stage, Layer: why.Layer}
+}
+
+// facts are the structured content of an answer.
+type facts interface {
+	say(text string)
+}
+
+// Answer is the outcome of a call.
+type Answer struct {
+	Text   string
+	Facts  facts
+	Extra  []mcp.Content // images and links
+	Failed bool          // by us, not by a program
+	Ask    *mcp.CallToolResult
+}
+
+// ResultFor returns the answer in the form of the protocol: text, images and links, without invisible characters, and structured content if the
+// client is to have it.
+func (a *Answer) ResultFor(structured bool) *mcp.CallToolResult {
+	if a.Ask != nil {
+		return a.Ask
+	}
+	a.Text = safetext.Model(a.Text)
+	r := &mcp.CallToolResult{Content: append([]mcp.Content{mcp.NewTextContent(a.Text)}, a.Extra...), IsError: a.Failed}
+	if structured {
+		makeReadable(reflect.ValueOf(a.Facts))
+		a.Facts.say(a.Text)
+		r.StructuredContent = a.Facts
+	}
+	return r
+}
+
+// makeReadable applies safetext.Model to all strings of a value.
+func makeReadable(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			makeReadable(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			makeReadable(v.Field(i))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			makeReadable(v.Index(i))
+		}
+	case reflect.String:
+		if is := safetext.Model(v.String()); is != v.String() {
+			v.SetString(is)
+		}
+	}
+}
+
+// Failure is the answer to a call of a tool of which nothing came.
+func Failure(tool string, err error) *Answer {
+	r := Explain(tool, err)
+	return &Answer{Text: r.String(), Facts: &Common{Refused: &r}, Failed: true}
+}

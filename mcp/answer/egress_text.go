@@ -1,0 +1,83 @@
+package answer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// egress writes the refused hosts of a run, and how to ask for them. Allowed hosts are in the facts.
+func (t *runReport) egress() {
+	var ask []string
+	printed, left := 0, 0
+	t.f.Egress, t.f.EgressMore = EgressFacts(t.res.Egress)
+	for _, d := range t.res.Egress {
+		switch {
+		case d.Allowed && !d.Failed:
+			continue
+		case printed == MaxEntries:
+			left++
+			continue
+		}
+		printed++
+		if t.f.Refused != nil && t.f.Refused.Stage == pipeline.StageEgress { // which names it
+			continue
+		}
+		if d.Failed {
+			t.line("%s can't be reached%s: %s", HostOf(d.Decision), times(d.Count), OneLine(d.Reason))
+			continue
+		}
+		t.line("egress to %s was refused%s: %s", HostOf(d.Decision), times(d.Count), OneLine(d.Why()))
+		if domain := OneLine(d.Ask); domain != "" && !slices.Contains(ask, domain) {
+			ask = append(ask, domain)
+		}
+	}
+	if left > 0 {
+		t.line("egress was refused to %s", Count(left, "more host"))
+	}
+	if len(ask) > 0 && t.f.Refused == nil { // else it is the refusal that says what to do
+		t.line("what to do: request_egress asks a person for %s; once approved, name it in allowed_domains of the next call; or do without", strings.Join(ask, ", "))
+		if t.s.Asks {
+			typed := Commands(approval.Question{Kind: approval.Egress, What: ask[0], Namespace: t.res.Namespace, For: approval.DefaultFor}, t.s.Namespace)
+			t.line("  or a person types: %s", typed[len(typed)-1])
+		}
+	}
+}
+
+// maxHosts bounds the list of hosts for clients: a crawler can reach ten thousand.
+const maxHosts = 100
+
+// EgressFacts are the decisions for clients, and how many were left out. Where there are too many, what
+// was not reached goes before what was.
+func EgressFacts(all []egress.Record) (entries []EgressDecision, more int) {
+	if more = len(all) - maxHosts; more > 0 {
+		reached := func(d egress.Record) int {
+			if d.Allowed && !d.Failed {
+				return 1
+			}
+			return 0
+		}
+		all = slices.SortedStableFunc(slices.Values(all), func(a, b egress.Record) int { return reached(a) - reached(b) })[:maxHosts]
+	}
+	for _, d := range all {
+		entries = append(entries, EgressDecision{d.Name, d.Port, d.Allowed, d.Failed, d.Reason, d.Ask, d.Count, d.Sent, d.Received})
+	}
+	return entries, max(more, 0)
+}
+
+// HostOf returns the name of a host, with the port of a connection.
+func HostOf(d egress.Decision) string {
+	d.Name = OneLine(d.Name)
+	return d.Host()
+}
+
+func times(n int64) string {
+	if n < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d times)", n)
+}

@@ -1,0 +1,89 @@
+package answer
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image"
+	"image/jpeg"
+	"image/png"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+)
+
+const (
+	maxSaved     = 4       // images among the artifacts that are shown, of each run
+	maxSavedSize = 1 << 20 // bytes of one
+	maxSide      = 8000    // pixels: models' interfaces refuse a whole conversation for a larger image
+)
+
+// image adds an image to the content, and returns a note of that, or of the reason why not. room is how many bytes of base64 may still come.
+func (t *runReport) image(mime, data string, room *int) string {
+	data = strings.Join(strings.Fields(data), "")
+	bytes := Size(int64(len(data)) / 4 * 3)
+	if len(data) > min(MaxImage, *room) {
+		return fmt.Sprintf("[%s of %s, too large to show: save it to a file and fetch that with get_artifacts]", mime, bytes)
+	}
+	raw, err := base64.StdEncoding.DecodeString(data)
+	if err == nil {
+		err = sound(mime, raw)
+	}
+	if err != nil {
+		return fmt.Sprintf("[%s of %s, not shown: %v]", mime, bytes, err)
+	}
+	*room -= len(data)
+	t.extra = append(t.extra, mcp.NewImageContent(data, mime))
+	return fmt.Sprintf("[%s of %s]", mime, bytes)
+}
+
+// sound returns an error that says why bytes are no image that a model's interface would take: of another type than
+// they are said to be, cut off, or too large.
+func sound(mime string, data []byte) (err error) {
+	var c image.Config
+	end := "\xff\xd9"
+	if mime == "image/png" {
+		c, err = png.DecodeConfig(bytes.NewReader(data))
+		end = "IEND\xaeB`\x82"
+	} else {
+		c, err = jpeg.DecodeConfig(bytes.NewReader(data))
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("it is not %s", mime)
+	case c.Width == 0 || c.Height == 0 || c.Width > maxSide || c.Height > maxSide:
+		return fmt.Errorf("it has %d x %d pixels, and %d a side are the most", c.Width, c.Height, maxSide)
+	case !bytes.Contains(data[max(0, len(data)-1024):], []byte(end)):
+		return fmt.Errorf("its end is missing")
+	}
+	return nil
+}
+
+// saved shows the small images that a run has left, and returns their names. Those that it has shown already are there.
+func (t *runReport) saved() (names []string) {
+	room := maxImages
+	there := map[string]bool{}
+	for _, c := range t.extra {
+		if i, ok := c.(mcp.ImageContent); ok {
+			there[i.Data] = true
+			room -= len(i.Data)
+		}
+	}
+	for _, a := range t.res.Artifacts {
+		if len(names) == maxSaved {
+			break
+		}
+		if a.MIME != "image/png" && a.MIME != "image/jpeg" || a.Withheld != "" || a.Size > maxSavedSize {
+			continue
+		}
+		part, err := t.s.Results.Read(t.res.ID, "files/"+a.Name, 0, maxSavedSize)
+		data := base64.StdEncoding.EncodeToString(part.Data)
+		if err != nil || there[data] || int64(len(part.Data)) != a.Size || sound(a.MIME, part.Data) != nil || len(data) > room {
+			continue
+		}
+		there[data] = true
+		t.image(a.MIME, data, &room)
+		names = append(names, a.Name)
+	}
+	return names
+}

@@ -1,0 +1,63 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+)
+
+// Renderer makes answers of the outcomes of runs.
+type Renderer struct {
+	Results   *results.Store // what runs left; nil keeps none
+	Asks      bool           // people can be asked for hosts
+	Namespace string         // the only one that callers may use; "" is that there are others
+}
+
+// runReport puts the text of one run together, and the facts beside it.
+type runReport struct {
+	s     Renderer
+	res   pipeline.Outcome
+	f     *RunFacts
+	text  strings.Builder
+	extra []mcp.Content
+}
+
+func (t *runReport) line(format string, a ...any) { fmt.Fprintf(&t.text, format+"\n", a...) }
+
+// EndOf describes how a program ended, and when.
+func EndOf(res pipeline.Outcome) string {
+	how := fmt.Sprintf("exit code %d", res.ExitCode)
+	switch res.Ended {
+	case backends.EndedSignal:
+		how += ", killed by " + res.Signal
+	case backends.EndedTimeout:
+		return fmt.Sprintf("%s, timed out after %.2f s", how, res.WallMS/1000)
+	case backends.EndedOOM:
+		how += ", killed because it was out of memory"
+	case backends.EndedLimit:
+		how += ", ended by its limit of " + res.Limit
+	case backends.EndedCancelled:
+		how += ", cancelled"
+	}
+	return fmt.Sprintf("%s, after %.2f s", how, res.WallMS/1000)
+}
+
+// stored reports whether the run can be asked for later.
+func (t *runReport) stored() bool {
+	if t.s.Results == nil {
+		return false
+	}
+	_, err := t.s.Results.Read(t.res.ID, "stdout", 0, 1)
+	return err == nil
+}
+
+func (t *runReport) link(uri, name, about, mime string, size int64) {
+	l := mcp.NewResourceLink(uri, name, about, mime)
+	l.Size = &size
+	t.extra = append(t.extra, l)
+}

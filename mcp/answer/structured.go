@@ -1,0 +1,39 @@
+package answer
+
+import (
+	"slices"
+	"strings"
+)
+
+// A seenClient is what was seen of one client: what reaches its model of an answer that has both content, which is text and
+// images, and structuredContent.
+type seenClient struct {
+	Name string // the beginning of its clientInfo.name, in lower case
+	seen string // what was seen of which version, and where
+	Both bool   // nothing of content is lost where there is structuredContent, too
+}
+
+// SeenClients decide who gets structuredContent, and the schemas of it. Who is not among them gets text and images alone:
+// nothing is known to lose these.
+func SeenClients() []seenClient {
+	return []seenClient{
+		{"claude-code", "2.1.280, September 2026: structuredContent as JSON instead of content, images too; what is long goes into a file, " +
+			"with the first 2 kB of it. anthropics/claude-code#79944, #54737", false},
+		{"codex-mcp-client", "0.169, and the source of its FunctionCallOutputPayload: structuredContent as JSON instead of content, images too. " +
+			"openai/codex#38287", false},
+		{"opencode", "1.18, and its source of June 2026 (mcp/catalog.ts): structuredContent as JSON instead of content, images too; of an error the text. " +
+			"anomalyco/opencode#32074", false},
+		{"visual studio code", "source of mcpLanguageModelToolContribution.ts: structuredContent as JSON instead of text; images and links stay", false},
+		{"gemini-cli-mcp-client", "0.61, and the source of 0.56 (mcp-tool.ts): content with images; structuredContent is not read", false},
+		{"mcporter", "source of 0.7.4 (result-utils.ts): prints the text; of structuredContent only what is called json, data or markdown, instead of it", false},
+		{"mcp", "the Python SDK's default name: both reach the program, and what that hands on is not known", false},
+		{"inspector-", "MCP Inspector, source of 2.3.0 (ToolResultPanel.tsx): shows each block of content, and structuredContent beside it", true},
+		{"mcp-inspector", "the same, by the name that its core has", true},
+	}
+}
+
+// ReadsStructured reports whether a client's model gets all of an answer that has structuredContent.
+func ReadsStructured(client string) bool {
+	name := strings.ToLower(client)
+	return slices.ContainsFunc(SeenClients(), func(c seenClient) bool { return c.Both && strings.HasPrefix(name, c.Name) })
+}

@@ -1,0 +1,204 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/mcp/rpc"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+)
+
+// ApprovalFacts describe a question to a person.
+type ApprovalFacts struct {
+	answer.Common
+	State     string `json:"state,omitempty" about:"approved, denied, or pending: nobody has answered yet."`
+	ID        string `json:"approval_id,omitempty" about:"The question's id, by which a person can answer it."`
+	What      string `json:"what,omitempty" about:"What was asked for."`
+	Namespace string `json:"namespace,omitempty" about:"The namespace that it is for."`
+	Scope     string `json:"scope,omitempty" about:"For whom an approval is: time is all of the namespace, session the session only."`
+	Until     string `json:"until,omitempty" about:"When an approval ends, or when silence becomes a denial."`
+	Reason    string `json:"reason,omitempty" about:"What the person said, or why it was denied."`
+	Command   string `json:"command,omitempty" about:"What a person types to approve it."`
+}
+
+// question is the name under which clients are asked, and answer.
+const question = "approval"
+
+// Approve asks a person: in a dialog of the client if it has them, and on the command line in any
+// case. Whoever answers first decides. Without dialogs a call that tells how it goes on waits a while for the
+// command line; after that, or at once, it returns what a person can type, and another call learns the answer.
+func (s Asker) Approve(ctx context.Context, m *rpc.Message, q approval.Question) (*answer.Answer, error) {
+	if s.Approvals == nil {
+		return nil, &pipeline.Error{Stage: pipeline.StageEgress, Denied: true,
+			Reason: "nobody can be asked: this server takes no approvals", Remedy: pipeline.Remedy{"do without, or have the operator allow it in the configuration"}}
+	}
+	q.Client = m.ClientName()
+	p, err := s.Approvals.Open(ctx, q)
+	if errors.Is(err, approval.ErrFull) {
+		return nil, &pipeline.Error{Stage: pipeline.StageQueue, Denied: true, Reason: err.Error(), Remedy: pipeline.Remedy{"have a person answer them: sandboxmcp approvals lists them"}}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if response := s.answered(ctx, m, p); response != nil {
+		err := s.take(ctx, p, response)
+		return s.outcome(p), err
+	}
+	if done := s.outcomeOf(p); done != nil {
+		return done, nil
+	}
+	switch {
+	case !s.canElicit(ctx, m):
+		return s.await(ctx, m, p)
+	case m.Modern:
+		// The client asks its user and calls again with the answer and this id.
+		return &answer.Answer{Ask: inputRequired(p.Question)}, nil
+	}
+	return s.dialogue(ctx, m, p)
+}
+
+// maxAwait is how long a call waits for the command line. Most clients give up after 60 s, whatever is told them
+// meanwhile, and then the model has not even learned what a person can type.
+const maxAwait = 50 * time.Second
+
+// await waits for the command line, if the client wants to know how the call goes on.
+func (s Asker) await(ctx context.Context, m *rpc.Message, p *approval.Pending) (*answer.Answer, error) {
+	if m.Progress == nil {
+		return s.pending(p), nil
+	}
+	defer m.Progress.Hold(s.WaitingText(p.Question))()
+	waiting, cancel := context.WithTimeout(ctx, cmp.Or(s.MaxAwait, maxAwait))
+	defer cancel()
+	if _, err := p.Wait(waiting); err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return s.outcome(p), nil
+}
+
+// answered returns the answer to p that came with a call of the 2026-07-28 protocol, or nil.
+func (s Asker) answered(ctx context.Context, m *rpc.Message, p *approval.Pending) *mcp.ElicitationResult {
+	if !m.Modern || !s.canElicit(ctx, m) || m.Called.State != p.Question.ID {
+		return nil
+	}
+	var all mcp.InputResponses
+	_ = json.Unmarshal(m.Called.Responses, &all) // what can't be read is no answer
+	response, there := all[question]
+	if !there || response.DecodeFor(mcp.MethodElicitationCreate) != nil {
+		return nil
+	}
+	return response.Elicitation
+}
+
+// inputRequired asks the client to ask its user, and to call again with what that says.
+func inputRequired(q approval.Question) *mcp.CallToolResult {
+	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired}, MultiRoundTripResult: mcp.MultiRoundTripResult{
+		InputRequests: mcp.InputRequests{question: mcp.NewElicitationInputRequest(dialog(q))}, RequestState: q.ID,
+	}}
+}
+
+// dialogue asks in the way of the older protocols, until the command line has answered.
+func (s Asker) dialogue(ctx context.Context, m *rpc.Message, p *approval.Pending) (*answer.Answer, error) {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		_, _ = p.Wait(asking)
+		cancel()
+	}()
+	if err := s.askUser(asking, m, p); err != nil && s.outcomeOf(p) == nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return s.outcome(p), nil
+}
+
+// take hands the answer of a client's user to the broker, also when somebody else was faster. Dismissed, or accepted without a word, is no answer.
+func (s Asker) take(ctx context.Context, p *approval.Pending, response *mcp.ElicitationResult) error {
+	a, ok := decision(p.Question, response)
+	if !ok {
+		return nil
+	}
+	a.User = s.User
+	err := s.Approvals.Answer(ctx, p.Question.ID, a)
+	if errors.Is(err, approval.ErrAnswered) || errors.Is(err, approval.ErrUnknown) || errors.Is(err, approval.ErrUnrecorded) {
+		return nil
+	}
+	return err
+}
+
+// outcome returns the answer to a question, or that it waits.
+func (s Asker) outcome(p *approval.Pending) *answer.Answer {
+	if done := s.outcomeOf(p); done != nil {
+		return done
+	}
+	return s.pending(p)
+}
+
+// outcomeOf returns the answer to a question, or nil if there is none yet.
+func (s Asker) outcomeOf(p *approval.Pending) *answer.Answer {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	a, err := p.Wait(now)
+	switch {
+	case err == nil:
+		return s.settled(p, a)
+	case !errors.Is(err, approval.ErrOther):
+		return nil
+	}
+	q := p.Question
+	return &answer.Answer{
+		Facts: &ApprovalFacts{State: "pending", What: q.What, Namespace: q.Namespace},
+		Text: fmt.Sprintf("pending: a run asked for %s, too, and was answered for itself only\n"+
+			"what to do: call this tool with the same arguments again to ask for all of the namespace", q.What),
+	}
+}
+
+// settled returns the answer to a tool whose question was answered.
+func (s Asker) settled(p *approval.Pending, a approval.Answer) *answer.Answer {
+	f := &ApprovalFacts{State: "denied", ID: p.Question.ID, What: p.Question.What, Namespace: p.Question.Namespace, Reason: safetext.Model(a.Reason)}
+	if !a.Allowed {
+		return &answer.Answer{Text: deniedText(p.Question, a, answer.Commands(p.Question, s.Namespace)[1:]), Facts: f}
+	}
+	f.State, f.Until, f.Scope = "approved", a.Until.UTC().Format(time.RFC3339), a.Scope
+	return &answer.Answer{Text: approvedText(p.Question, f), Facts: f}
+}
+
+// pending returns the answer to a tool whose question still waits.
+func (s Asker) pending(p *approval.Pending) *answer.Answer {
+	q := p.Question
+	f := &ApprovalFacts{State: "pending", ID: q.ID, What: q.What, Namespace: q.Namespace,
+		Until: q.Expires.UTC().Format(time.RFC3339), Command: answer.ApprovingCommand(q)}
+	return &answer.Answer{Facts: f, Text: pendingText(q, f, answer.Commands(q, s.Namespace))}
+}
+
+// canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts: an agent that has a token
+// of its own could answer for itself.
+func (s Asker) canElicit(ctx context.Context, m *rpc.Message) bool {
+	if i, known := identity.From(ctx); known && i.Kind != identity.Person || s.Approvals.OnlyRoot() || m.IsTask() {
+		return false
+	}
+	return m.Client().Elicits // of a modern client what this call says, and nothing else
+}
+
+// askUser asks in a dialog, and answers p if there is an answer.
+func (s Asker) askUser(ctx context.Context, m *rpc.Message, p *approval.Pending) error {
+	response, err := m.Elicit(ctx, dialog(p.Question))
+	if err != nil {
+		if ctx.Err() == nil {
+			s.Log.Info("a client that says it has dialogs could not be asked", "error", err)
+		}
+		return nil
+	}
+	return s.take(ctx, p, response)
+}

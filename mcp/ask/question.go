@@ -1,0 +1,107 @@
+package ask
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+)
+
+// phrases hold the wording of questions of one kind.
+type phrases struct {
+	asks   string // the dialog's first line
+	what   string // what q.What is called there
+	choice string // what there is to choose
+	no     string // of what was denied or still waits, with %s for it: "%s may not be reached"
+	open   string
+	next   string // what to do once it is approved
+}
+
+func phrasesOf(kind string) phrases {
+	switch kind {
+	case approval.Host:
+		return phrases{
+			"An agent asks sandboxmcp for access to this machine itself, outside of any sandbox.", "Access",
+			"Whether the agent may do that, and for how long at most.",
+			"%s is not allowed", "whether it may %s",
+			"call host_exec, or the host_file tool that needs it",
+		}
+	case approval.Package:
+		return phrases{
+			"An agent asks sandboxmcp to install packages from the network. Later code can use them, and they are code.", "Packages",
+			"Whether they may be installed, and for how long that holds at most.",
+			"%s may not be installed", "whether %s may be installed",
+			"call install_package with the same arguments again",
+		}
+	}
+	return phrases{
+		"Code that an agent runs in sandboxmcp asks for network access.", "Host",
+		"Whether the host may be reached, and for how long at most.",
+		"%s may not be reached", "whether %s may be reached",
+		"name it in allowed_domains of the next execute_code or create_session; sessions that run already can reach it, too, if they were created with a way out on its port",
+	}
+}
+
+// dialogText returns the text that the client's user reads. What the agent or its program wrote is in one line, so that
+// it can't pretend to be ours.
+func dialogText(q approval.Question) string {
+	p := phrasesOf(q.Kind)
+	text := fmt.Sprintf("%s\n%s: %s\nNamespace: %s", p.asks, p.what, answer.OneLine(q.What), answer.OneLine(q.Namespace))
+	for _, f := range [][2]string{
+		{"Session", q.Session}, {"Run", q.Run}, {"Client", q.Client}, {"Only for the code with SHA-256", q.CodeSHA256},
+		{"Asked by the code with SHA-256", q.CodeOf}, {"The code begins with", q.CodeHead},
+	} {
+		if f[1] != "" {
+			text += "\n" + f[0] + ": " + answer.OneLine(f[1])
+		}
+	}
+	if q.Run == "" && q.Reason != "" { // of a run, the question says it all
+		text += "\nThe agent's reason (a claim): " + answer.OneLine(q.Reason)
+	}
+	return text + "\nFor: " + answer.Duration(q.For)
+}
+
+// approvedText returns the text about an approval, for an agent.
+func approvedText(q approval.Question, f *ApprovalFacts) string {
+	text := fmt.Sprintf("approved: %s, for namespace %s, until %s", f.What, f.Namespace, f.Until)
+	if f.Scope == approval.ScopeSession {
+		text = fmt.Sprintf("approved: %s, for session %s only, until it ends or %s", f.What, q.Session, f.Until)
+	}
+	if q.CodeSHA256 != "" {
+		text += ", for the code with SHA-256 " + q.CodeSHA256 + " only"
+	}
+	return text + "\nwhat to do: " + phrasesOf(q.Kind).next
+}
+
+func deniedText(q approval.Question, a approval.Answer, unasked []string) string {
+	text := "denied: " + fmt.Sprintf(phrasesOf(q.Kind).no, q.What)
+	if a.Reason != "" {
+		text += ": " + safetext.Model(a.Reason)
+	}
+	switch {
+	case !a.Silence():
+		return text + "\nwhat to do: do without it; asking again at once gets the same answer"
+	case len(unasked) == 0:
+		return text + "\nwhat to do: do without it, or call again when a person is there to answer"
+	}
+	return text + "\nwhat to do: do without it, or call again when a person is there to answer; or have one type, at any time\n  " + unasked[0]
+}
+
+func pendingText(q approval.Question, f *ApprovalFacts, commands []string) string {
+	one := ""
+	if len(commands) > 1 {
+		one = " one of these"
+	}
+	return strings.Join([]string{
+		fmt.Sprintf("pending: nobody has answered yet %s; after %s that means no", fmt.Sprintf(phrasesOf(q.Kind).open, q.What), f.Until),
+		fmt.Sprintf("what to do: have a person type%s, and call this tool with the same arguments again to learn the answer:", one),
+		"  " + strings.Join(commands, "\n  "),
+	}, "\n")
+}
+
+// WaitingText says what a call waits for, and how a person answers.
+func (s Asker) WaitingText(q approval.Question) string {
+	return fmt.Sprintf("waiting for a person: %s (%s)", answer.OneLine(q.What), strings.Join(answer.Commands(q, s.Namespace), ", or "))
+}

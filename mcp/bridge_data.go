@@ -1,0 +1,138 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+)
+
+const aboutBridge = `Puts a value into a session as a variable (in a shell also as a file): a given one, or a variable of another session, ` +
+	`also one of another language. It goes as JSON. With path or tar, files and directories.`
+
+type bridgeArgs struct {
+	Session string          `json:"session_id" about:"The session that the value goes into." range:"..64"`
+	Key     string          `json:"key" about:"The variable's name there." range:"..200"`
+	Value   json.RawMessage `json:"value" about:"The value as JSON: \"[1, 2, 3]\", \"{\\\"a\\\": 1}\", \"42\". What is no JSON is taken as text; text that is also JSON goes in quotes of its own: \"\\\"42\\\"\". Leave it out with from_session_id."`
+	From    string          `json:"from_session_id" about:"The session that has the value." range:"..64"`
+	FromKey string          `json:"from_key" about:"The variable's name in from_session_id. Default: key." range:"..200"`
+	Path    string          `json:"path" about:"Instead of key: a file or directory in /workspace/exports of from_session_id to copy. Without session_id it is kept for get_artifacts, a directory as a tar." range:"..4096"`
+	Tar     string          `json:"tar" about:"Instead of key: a tar in base64 whose files to write, all or none."`
+	To      string          `json:"to" about:"The directory that path or tar goes into. Default: /workspace." range:"..4096"`
+	inNamespace
+}
+
+type bridgeFacts struct {
+	answer.Common
+	RequestID string                 `json:"request_id,omitempty" about:"The id under which the audit log has it."`
+	SessionID string                 `json:"session_id,omitempty" about:"The session that the value is in now."`
+	Key       string                 `json:"key,omitempty" about:"The variable's name."`
+	Kind      string                 `json:"kind,omitempty" about:"What it is: object, list, string, number, boolean or null; absent where it came from another session."`
+	Bytes     int                    `json:"bytes,omitempty" about:"Bytes of the value's JSON; absent where it came from another session. Or bytes of the files."`
+	Files     int                    `json:"files,omitempty" about:"How many files were written."`
+	Artifacts []answer.ArtifactFacts `json:"artifacts,omitempty" about:"What is kept."`
+}
+
+func (s *Server) bridgeData(ctx context.Context, c *call, a *bridgeArgs) (*answer.Answer, error) {
+	if string(a.Value) == "null" && (a.From != "" || a.Tar != "") {
+		a.Value = nil // which is how some callers leave it out
+	}
+	if a.Path != "" || a.Tar != "" {
+		return s.bridgeFiles(ctx, c, a)
+	}
+	b := pipeline.Bridge{Namespace: c.namespace, Session: a.Session, From: a.From, Key: a.Key, As: a.Key}
+	f := &bridgeFacts{SessionID: b.Session, Key: b.As}
+	what := "variable " + cmp.Or(a.FromKey, b.Key) + " of session " + b.From
+	switch {
+	case a.Session == "":
+		return nil, operation.Wrong("session_id", "is missing: name the session that the value goes into")
+	case a.Key == "":
+		return nil, operation.Wrong("key", "is missing: name the variable, or send path or tar")
+	case a.To != "":
+		return nil, operation.Wrong("to", "is for path and tar")
+	case a.Value != nil && b.From != "":
+		return nil, operation.Wrong("value", "there is from_session_id, too: send one of them")
+	case b.From != "":
+		b.Key = cmp.Or(a.FromKey, b.Key)
+	case a.Value == nil:
+		return nil, operation.Wrong("value", "is missing: send it, or from_session_id")
+	default:
+		b.Value = jsonValue(a.Value)
+		f.Kind, f.Bytes = jsonKind(b.Value), len(b.Value)
+		what = fmt.Sprintf("%s, %s of JSON", f.Kind, answer.Size(int64(f.Bytes)))
+	}
+	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, b)
+	if err != nil {
+		return nil, err
+	}
+	f.RequestID = res.ID
+	return &answer.Answer{Text: fmt.Sprintf("%s is set in session %s (%s)\nrequest_id: %s", b.As, b.Session, what, res.ID), Facts: f}, nil
+}
+
+// bridgeFiles copies what a session has exported into another one, keeps it, or writes the files of a tar.
+func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answer.Answer, error) {
+	var put pipeline.Effect[guest.Unpacked]
+	switch {
+	case a.Path != "" && a.Tar != "":
+		return nil, operation.Wrong("tar", "there is path, too: send one of them")
+	case a.Key != "" || a.Value != nil || a.FromKey != "":
+		return nil, operation.Wrong("key", "a variable goes by itself: leave out key, value and from_key, or path and tar")
+	case a.Tar != "" && a.From != "":
+		return nil, operation.Wrong("from_session_id", "the files are in tar: leave one of them out")
+	case a.Tar != "" && a.Session == "":
+		return nil, operation.Wrong("session_id", "is missing: name the session that the files go into")
+	case a.Tar != "":
+		content, err := fromBase64(strings.TrimPrefix(a.Tar, "data:;base64,"))
+		if err != nil {
+			return nil, operation.Wrong("tar", "%v", err)
+		}
+		put = pipeline.WriteDirectory{Namespace: c.namespace, Session: a.Session, Path: cmp.Or(a.To, "~"), Content: bytes.NewReader(content)}
+	case a.From == "":
+		return nil, operation.Wrong("from_session_id", "is missing: name the session that has exported it")
+	case a.Session == "":
+		return s.keepExport(ctx, pipeline.KeepFiles{Namespace: c.namespace, Session: a.From, Path: a.Path})
+	default:
+		put = pipeline.CopyFiles{Namespace: c.namespace, From: a.From, Path: a.Path, Session: a.Session, To: a.To}
+	}
+	u, res, err := pipeline.Do(ctx, s.cfg.Pipeline, put)
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("%s, %s, are in %s of session %s\nrequest_id: %s", answer.Count(u.Files, "file"), answer.Size(u.Bytes), safetext.Model(cmp.Or(a.To, "/workspace")), a.Session, res.ID)
+	return &answer.Answer{Text: text, Facts: &bridgeFacts{RequestID: res.ID, SessionID: a.Session, Files: u.Files, Bytes: int(u.Bytes)}}, nil
+}
+
+// keepExport keeps what a session has exported like what a run leaves.
+func (s *Server) keepExport(ctx context.Context, q pipeline.KeepFiles) (*answer.Answer, error) {
+	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, q)
+	if err != nil {
+		return nil, err
+	}
+	f := &bridgeFacts{RequestID: res.ID}
+	s.store.NoteRun(res.ID)
+	cached := runList([]results.Record{{ID: res.ID, End: res.End, Artifacts: res.Artifacts}})
+	f.Artifacts = cached.Facts.(*artifactsFacts).Runs[0].Artifacts
+	made := &answer.Answer{Text: fmt.Sprintf("kept as request_id: %s\n%s\nwhat to do: get_artifacts with this request_id and the name returns it; execute_code takes it with \"files\"", res.ID, cached.Text), Facts: f}
+	for _, one := range f.Artifacts {
+		if one.Withheld == "" {
+			made.Extra = append(made.Extra, mcp.NewResourceLink(one.URI, one.Name, "exported by session "+q.Session, one.MIME))
+		}
+	}
+	return made, nil
+}
+
+func jsonKind(raw json.RawMessage) string {
+	kinds := map[byte]string{'{': "object", '[': "list", '"': "string", 't': "boolean", 'f': "boolean", 'n': "null"}
+	return cmp.Or(kinds[bytes.TrimSpace(raw)[0]], "number")
+}

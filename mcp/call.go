@@ -1,0 +1,121 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/mcp/rpc"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+)
+
+// ordered are the tools that wait for the calls before them. One that ends a session must not.
+var ordered = []string{"execute_code", "bridge_data", "install_package"}
+
+// prepare checks the arguments of a call, and takes its place in the lines of the sessions that it runs something in. Models write several calls
+// at once, the second of which needs what the first has set, and clients send them without waiting; each is a goroutine of its own, and those
+// start in any order.
+func (s *Server) prepare(ctx context.Context, m *rpc.Message) (context.Context, rpc.Call) {
+	t := s.tool(m.Called.Name)
+	c, wrong := s.check(t, m)
+	ready := rpc.Call{Run: func(ctx context.Context) *mcp.CallToolResult {
+		a, err := (*answer.Answer)(nil), wrong
+		if err == nil {
+			a, err = t.run(ctx, c)
+		}
+		if err != nil {
+			a = answer.Failure(t.Name, err)
+		}
+		return a.ResultFor(s.structured(m))
+	}}
+	if wrong == nil && slices.Contains(ordered, t.Name) {
+		place := s.cfg.Pipeline.Stand(ctx, c.namespace, t.In.Text(c.args, "session_id"), t.In.Text(c.args, "from_session_id"))
+		ctx, ready.Leave = place.In(ctx), place.Leave
+	}
+	return ctx, ready
+}
+
+// structured reports whether the client that asks gets structuredContent.
+func (s *Server) structured(m *rpc.Message) bool {
+	return s.cfg.Structured || m.Plain || answer.ReadsStructured(m.Client().Name)
+}
+
+// call is one call of a tool.
+type call struct {
+	*rpc.Message
+	args      any    // a pointer to what the tool's handler takes
+	namespace string // the named one, or that of its session
+	walled    bool   // others' are none of its business
+}
+
+// check checks the arguments of a tool.
+func (s *Server) check(t *tool, m *rpc.Message) (*call, error) {
+	args, err := t.In.Check(m.Called.Arguments)
+	if err != nil {
+		return nil, err
+	}
+	named, own := t.In.Text(args, "namespace"), s.cfg.Namespace
+	c := &call{Message: m, args: args, namespace: cmp.Or(named, own), walled: named+own != ""}
+	if own != "" && c.namespace != own {
+		return nil, operation.Wrong("namespace", "this server belongs to the namespace %q: leave it out", own)
+	}
+	if session := t.In.Text(args, "session_id"); !c.walled && session != "" {
+		for _, info := range s.cfg.Pipeline.Sessions("") {
+			if info.ID == session {
+				c.namespace = info.Namespace
+			}
+		}
+	}
+	c.namespace = cmp.Or(c.namespace, "default")
+	return c, nil
+}
+
+// listTools lists the tools for the client that asks, by name.
+func (s *Server) listTools(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
+	if bad := m.RefusePage(); bad != nil {
+		return nil, bad
+	}
+	list := &mcp.ListToolsResult{Tools: []mcp.Tool{}}
+	structured := s.structured(m)
+	for _, t := range s.list {
+		if s.cfg.ToolsOn && s.whyOff(t.Name) != nil {
+			continue
+		}
+		if !structured {
+			t.RawOutputSchema = nil
+		}
+		list.Tools = append(list.Tools, t)
+	}
+	return list, nil
+}
+
+// namespaceOf is like namespace, for the id of a session or of a run in the background.
+func (s *Server) namespaceOf(c *call, id string) string {
+	if !c.walled {
+		for _, j := range s.cfg.Pipeline.Jobs("") {
+			if j.ID == id {
+				return j.Namespace
+			}
+		}
+	}
+	return c.namespace
+}
+
+// do has the pipeline carry out an effect, and tell make the answer of what came of it.
+func do[T any](ctx context.Context, s *Server, e pipeline.Effect[T], tell func(T, pipeline.Outcome) *answer.Answer) (*answer.Answer, error) {
+	came, res, err := pipeline.Do(ctx, s.cfg.Pipeline, e)
+	if err != nil {
+		return nil, err
+	}
+	return tell(came, res), nil
+}
+
+// ran returns the answer about a run that has ended.
+func (s *Server) ran(res pipeline.Outcome, err error) *answer.Answer {
+	s.store.NoteRun(res.ID)
+	return s.answer.Run(res, err)
+}

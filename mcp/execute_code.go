@@ -1,0 +1,182 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+)
+
+const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stderr, value, images and the files that it left. ` +
+	`Without session_id each call starts clean; with one, variables, imports and files of earlier calls are there. ` +
+	`The value of the last expression is returned as in a notebook, in Python also without a session; so are figures, and small PNG and JPEG files that it saves. ` +
+	`The working directory is /workspace; files left there are artifacts. ` +
+	`It reaches only hosts that the operator's configuration or a person allows, and no addresses.`
+
+type executeArgs struct {
+	Code     string   `json:"code" about:"The source code to run. Needed, unless request_id goes on with code that waits."`
+	Language language `json:"language" about:"Language of the code. Default: the session's, or python."`
+	Session  string   `json:"session_id" about:"A session from create_session to run in. Default: a sandbox of its own that is gone afterwards." range:"..64"`
+	onBackend
+	Timeout float64                   `json:"timeout" about:"Seconds after which it is ended, as resource_limits.timeout_seconds." range:"0.001..86400"`
+	Allow   []string                  `json:"allowed_domains" about:"Hosts that the code may reach, and no others, if policy or a person agrees. Default: what the operator allows, or the session may reach. [] is no network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
+	Secrets []string                  `json:"secrets" about:"Names of the operator's secrets. Each becomes an environment variable, and is taken out of all output." range:"..100" each:"A secret's name." eachrange:"..200"`
+	Data    []string                  `json:"data" about:"Names of directories of data, which list_runtimes lists: each is shown read-only as /data/NAME. In a session, create_session takes them." range:"..32" each:"A directory's name." eachrange:"..32"`
+	Env     map[string]operation.Text `json:"env" about:"Environment variables." range:"..1000" each:"Its value." such:"DEBUG"`
+	Args    []operation.Text          `json:"args" about:"Arguments of the program." range:"..10000" each:"One argument."`
+	Stdin   string                    `json:"stdin" about:"Text for its standard input. Default: empty."`
+	Files   fileArgs                  `json:"files" about:"Files to put into the working directory first: name to content, such as {\"data.csv\": \"a,b\\n1,2\"}. Binary content is written as a data URL: \"data:;base64,iVBORw0...\". What an earlier run left is named instead, by an object: {\"request_id\": \"01K...\", \"artifact\": \"data.csv\"}." range:"..1000" each:"The file's text, or a data URL with base64." such:"notes"`
+	limited
+	inNamespace
+	Run        string       `json:"request_id" about:"Goes on with code that waits for tool results: its request_id." range:"..64"`
+	Results    []resultArgs `json:"tool_results" about:"The results of the calls that it waits for." range:"..128" each:"The result of one call."`
+	Background bool         `json:"background" about:"Returns at once with a request_id; inspect_state tells how it goes, terminate_session with it as session_id ends it." default:"false"`
+}
+
+func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*answer.Answer, error) {
+	if a.Run != "" || len(a.Results) > 0 {
+		return s.resume(ctx, c, a)
+	}
+	if a.Code == "" {
+		return nil, operation.Wrong("code", "is missing or empty: send code, or request_id to go on with code that waits")
+	}
+	q, err := request(c, a)
+	if err != nil {
+		return nil, err
+	}
+	q.Client = c.ClientName()
+	if a.Background {
+		return s.runBehind(ctx, q), nil
+	}
+	if s.callsBack(q.Namespace, q.Session) {
+		return s.beginCalling(ctx, q)
+	}
+	if w := c.Progress.Lines(); w != nil {
+		q.Stdout, q.Stderr = w, c.Progress.Lines()
+	}
+	q.Ask = s.ask.AskDuring(ctx, c.Message)
+	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, q)
+	for _, w := range res.Warnings {
+		c.Warn(w.In(answer.WordsOf(c.Called.Name)))
+	}
+	return s.ran(res, err), nil
+}
+
+// request makes the pipeline's request out of the arguments.
+func request(c *call, a *executeArgs) (pipeline.Request, error) {
+	q := pipeline.Request{
+		Namespace: c.namespace, Language: string(a.Language), Code: source(a.Code), Show: true, Where: pipeline.Where{Session: a.Session, Backend: a.Backend},
+		Reach: pipeline.Reach{Secrets: a.Secrets, Allow: a.Allow}, HostFiles: pipeline.HostFiles{Data: a.Data},
+	}
+	var err error
+	if q.Language == "" && q.Session == "" {
+		q.Language = "python"
+	}
+	for _, one := range a.Args {
+		q.Args = append(q.Args, string(one))
+	}
+	b := a.Limits.bounds()
+	if t := seconds(a.Timeout); t > 0 && (b.Wall == 0 || t < b.Wall) {
+		b.Wall = t
+	}
+	q.Limits, q.Output = b.Limits, b.Output
+	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
+		if name == "" || strings.ContainsAny(name, "=\x00") { // "A=B" would set A
+			return q, operation.Wrong("env", "%q can't be the name of a variable", safetext.Clip(name, 80))
+		}
+		q.Env = append(q.Env, name+"="+string(a.Env[name]))
+	}
+	if a.Stdin != "" {
+		q.Stdin = strings.NewReader(a.Stdin)
+	}
+	q.Inputs, err = a.Files.inputs()
+	return q, err
+}
+
+// runBehind starts a run in the background.
+func (s *Server) runBehind(ctx context.Context, q pipeline.Request) *answer.Answer {
+	id, _ := s.cfg.Pipeline.Begin(ctx, q)
+	s.store.NoteRun(id)
+	return &answer.Answer{
+		Text: "running in the background, request_id: " + id + "\nwhat to do: inspect_state with this request_id tells how it goes and, when it is done, the result; " +
+			"terminate_session with it as session_id ends it",
+		Facts: &answer.RunFacts{Outcome: answer.Outcome{RunIdentity: answer.RunIdentity{RequestID: id, State: "running", Namespace: q.Namespace, SessionID: q.Session, Language: q.Language}}},
+	}
+}
+
+// toolArgs describe a function of the client that a session's code can call.
+type toolArgs struct {
+	Name        string          `json:"name" about:"The function's name." range:"1..64" required:"true"`
+	Description string          `json:"description" about:"What it does." range:"..16384"`
+	Schema      json.RawMessage `json:"input_schema" about:"JSON Schema of its arguments, an object."`
+}
+
+// resultArgs are the result of a call.
+type resultArgs struct {
+	ID      string          `json:"tool_use_id" about:"The call's id." range:"1..64" required:"true"`
+	Content json.RawMessage `json:"content" about:"What the tool returned, as JSON; what is no JSON is taken as text. With is_error, what went wrong."`
+	IsError bool            `json:"is_error" about:"The tool failed: the code gets a ToolError." default:"false"`
+}
+
+func toolsOf(all []toolArgs) (tools []pipeline.Tool) {
+	for _, t := range all {
+		tools = append(tools, pipeline.Tool{Name: t.Name, Description: t.Description, Schema: jsonValue(t.Schema)})
+	}
+	return tools
+}
+
+// callsBack reports whether the code of a session may call functions of the client.
+func (s *Server) callsBack(namespace, id string) bool {
+	if id == "" {
+		return false
+	}
+	info, err := s.cfg.Pipeline.Session(namespace, id)
+	return err == nil && len(info.Tools) > 0
+}
+
+// beginCalling runs code that can call functions of the client, until it waits for results or has ended. Nobody is there to be asked or shown
+// anything between two calls: what it prints is in the result.
+func (s *Server) beginCalling(ctx context.Context, q pipeline.Request) (*answer.Answer, error) {
+	id, _ := s.cfg.Pipeline.Begin(ctx, q)
+	return s.resumeRun(ctx, q.Namespace, id, nil)
+}
+
+// resume goes on with code that waits for results.
+func (s *Server) resume(ctx context.Context, c *call, a *executeArgs) (*answer.Answer, error) {
+	switch {
+	case a.Run == "":
+		return nil, operation.Wrong("request_id", "is missing: tool_results are for code that waits for them")
+	case a.Code != "":
+		return nil, operation.Wrong("code", "code that waits has been sent already: leave it out with request_id")
+	}
+	var results []pipeline.ToolResult
+	for _, r := range a.Results {
+		results = append(results, pipeline.NewToolResult(r.ID, jsonValue(r.Content), r.IsError))
+	}
+	return s.resumeRun(ctx, s.namespaceOf(c, a.Run), a.Run, results)
+}
+
+// resumeRun gives code results, and waits until it needs more, or has ended. A client that gives up ends it.
+func (s *Server) resumeRun(ctx context.Context, namespace, id string, results []pipeline.ToolResult) (*answer.Answer, error) {
+	j, err := s.cfg.Pipeline.Resume(ctx, namespace, id, results, nil)
+	if err != nil {
+		if ctx.Err() != nil {
+			s.cfg.Pipeline.CancelJob(namespace, id)
+		}
+		return nil, err
+	}
+	if j.Result != nil {
+		return s.ran(*j.Result, nil), nil
+	}
+	f := &answer.RunFacts{Outcome: answer.Outcome{RunIdentity: answer.RunIdentity{RequestID: id, State: "waiting", Namespace: j.Namespace, SessionID: j.Session, ToolCalls: pendingCalls(j.Calls)}}}
+	text := fmt.Sprintf("the code waits for the results of %s:\n%s\nwhat to do: carry them out, and call execute_code with request_id %q and tool_results: "+
+		"one entry each, with tool_use_id, content, and is_error if it failed\nrequest_id: %s", answer.Count(len(j.Calls), "call"), callsText(f.ToolCalls), id, id)
+	return &answer.Answer{Text: text, Facts: f}, nil
+}

@@ -1,0 +1,52 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+)
+
+const aboutFileWrite = `Writes a file of the host below a directory that is allowed for writing: as a whole or not at all. ` +
+	`Hidden files (but .gitignore and its like), and others that the host may run or obey by itself, are refused.`
+
+type fileWriteArgs struct {
+	Path     string `json:"path" about:"The file's absolute path." range:"1..4096" required:"true"`
+	Content  string `json:"content" about:"What to write." required:"true"`
+	Encoding string `json:"encoding" about:"What content is." oneof:"text base64" default:"text"`
+	Mode     string `json:"mode" about:"What to do about a file that is there: refuse, replace it, or write behind its end." oneof:"create overwrite append" default:"create"`
+	inNamespace
+}
+
+type fileFacts struct {
+	answer.Common
+	Path   string `json:"path,omitempty" about:"The file that was written."`
+	Size   int64  `json:"size,omitempty" about:"Its bytes."`
+	SHA256 string `json:"sha256,omitempty" about:"Its SHA-256."`
+
+	Notes     []string `json:"notes,omitempty" about:"What of the file that was replaced was not kept."`
+	RequestID string   `json:"request_id,omitempty" about:"Under which a copy for later runs is kept."`
+}
+
+func (s *Server) hostFileWrite(ctx context.Context, c *call, a *fileWriteArgs) (*answer.Answer, error) {
+	content := []byte(a.Content)
+	if a.Encoding == "base64" {
+		var err error
+		if content, err = fromBase64(a.Content); err != nil {
+			return nil, operation.Wrong("content", "%v", err)
+		}
+	}
+	return do(ctx, s, pipeline.HostWrite{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Content: content, Mode: a.Mode},
+		func(w pipeline.HostWritten, _ pipeline.Outcome) *answer.Answer { return hostWritten(w, "wrote ") })
+}
+
+func hostWritten(w pipeline.HostWritten, did string) *answer.Answer {
+	text := fmt.Sprintf("%s%s, %s, SHA-256 %s", did, safetext.Model(w.Path), answer.Size(w.Size), w.SHA256)
+	for _, n := range w.Notes {
+		text += "\nnote: " + safetext.Model(n)
+	}
+	return &answer.Answer{Text: text, Facts: &fileFacts{Path: w.Path, Size: w.Size, SHA256: w.SHA256, Notes: w.Notes}}
+}

@@ -1,0 +1,264 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+)
+
+const aboutRuntimes = `Lists the languages that can be run here with their versions and packages, the hosts that programs reach, the names of secrets, ` +
+	`and the layers of containment that the host gives: of one backend, or of the default one with the languages of all others.`
+
+type runtimesArgs struct {
+	onBackend
+	inNamespace
+}
+
+type runtimesFacts struct {
+	answer.Common
+	Backend  string         `json:"backend,omitempty" about:"The backend that was asked."`
+	Usable   bool           `json:"usable" about:"Whether code can be run in it."`
+	Why      string         `json:"why,omitempty" about:"Why it can't, if it can't."`
+	Runtimes []runtimeFacts `json:"runtimes,omitempty" about:"The interpreters."`
+	Layers   []layerFacts   `json:"layers,omitempty" about:"The layers of containment."`
+	Data     []string       `json:"data,omitempty" about:"Names of directories that execute_code and create_session take as data."`
+	GPUs     string         `json:"gpus,omitempty" about:"What graphics processors there are for programs."`
+	Others   []backendFacts `json:"others,omitempty" about:"The other backends, if none was named."`
+}
+
+type backendFacts struct {
+	Backend  string         `json:"backend" about:"What to give as backend."`
+	Usable   bool           `json:"usable" about:"Whether code can be run in it."`
+	Why      string         `json:"why,omitempty" about:"Why it can't, if it can't."`
+	Runtimes []runtimeFacts `json:"runtimes,omitempty" about:"Its interpreters."`
+}
+
+type runtimeFacts struct {
+	Language  string `json:"language" about:"The language."`
+	Available bool   `json:"available" about:"Whether it can be run."`
+	Version   string `json:"version,omitempty" about:"Its version."`
+	Why       string `json:"why,omitempty" about:"Where it was found, or what to install."`
+}
+
+type layerFacts struct {
+	Name    string `json:"name" about:"The layer."`
+	InForce bool   `json:"in_force" about:"Whether the host gives it."`
+	Detail  string `json:"detail,omitempty" about:"What exactly, or why not."`
+	Remedy  string `json:"remedy,omitempty" about:"What a person types to get it."`
+}
+
+func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*answer.Answer, error) {
+	var others chan []backendFacts
+	if a.Backend == "" && len(s.cfg.Backends) > 1 {
+		others = make(chan []backendFacts, 1)
+		go func() { others <- s.probeAll(ctx, s.cfg.Backends[1:]) }()
+	}
+	probing, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	p, err := s.cfg.Pipeline.Probe(probing, a.Backend)
+	if err != nil && others == nil {
+		return nil, err
+	}
+	if err != nil { // the others may do
+		p.Backend, p.Why = s.cfg.Backends[0], remedy.Text{answer.Explain("", err).Reason}
+	}
+	words, first := answer.WordsOf("list_runtimes"), factsOf(p)
+	f := &runtimesFacts{Backend: first.Backend, Usable: first.Usable, Why: first.Why, Runtimes: first.Runtimes}
+	text := runtimeLines(first, s.inventory(ctx, p, c.namespace))
+	text = append(text, s.reaches(), "secrets of namespace "+c.namespace+": "+someOf(s.cfg.Pipeline.SecretNames(ctx, c.namespace), maxPackages))
+	f.GPUs = gpuText(p.Backend, backends.GPUNodes())
+	text = append(text, f.GPUs)
+	if f.Data = s.cfg.Pipeline.DataNames(); len(f.Data) > 0 {
+		text = append(text, "directories of data, as "+pipeline.DataDir+"/NAME: "+someOf(f.Data, maxPackages))
+	}
+	var held []string
+	for _, l := range p.Layers {
+		do := l.Remedy.In(words)
+		f.Layers = append(f.Layers, layerFacts{l.Name, l.InForce, l.Detail, do})
+		if l.InForce {
+			held = append(held, l.Name)
+		} else {
+			line := fmt.Sprintf("layer %s is not there: %s", l.Name, l.Detail)
+			if do != "" {
+				line += "; what to do: " + do
+			}
+			text = append(text, line)
+		}
+	}
+	text = append(text, "layers: "+strings.Join(held, " "))
+	if others != nil {
+		f.Others = <-others
+	}
+	for _, o := range f.Others {
+		text = append(text, runtimeLines(o, nil)...)
+	}
+	return &answer.Answer{Text: strings.Join(text, "\n"), Facts: f}, nil
+}
+
+// gpuText says which graphics processors programs get, of the device nodes that this machine has.
+func gpuText(backend string, nodes []string) string {
+	switch {
+	case len(nodes) == 0:
+		return "GPUs: none visible on this machine"
+	case backend == "process":
+		return "GPUs: " + strings.Join(nodes, " ") + " are on this machine, and programs get none in the backend process: podman and docker give those of containers.gpus"
+	}
+	return "GPUs: " + strings.Join(nodes, " ") + " are on this machine; containers get those that containers.gpus names"
+}
+
+// How long a backend may take to say what it offers: the one that is asked for, and one that is asked besides.
+const (
+	probeTimeout = 30 * time.Second
+	otherTimeout = 5 * time.Second
+)
+
+// probeAll asks backends, all at once. One that does not answer is one that can't be used.
+func (s *Server) probeAll(ctx context.Context, names []string) []backendFacts {
+	all := make([]backendFacts, len(names))
+	var asked sync.WaitGroup
+	for i, name := range names {
+		asked.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, otherTimeout)
+			defer cancel()
+			p, err := s.cfg.Pipeline.Probe(ctx, name)
+			if err != nil {
+				p.Why = remedy.Text{answer.Explain("", err).Reason}
+			}
+			p.Backend = name
+			all[i] = factsOf(p)
+		})
+	}
+	asked.Wait()
+	return all
+}
+
+func factsOf(p backends.Probe) backendFacts {
+	words := answer.WordsOf("list_runtimes")
+	f := backendFacts{p.Backend, p.Usable, p.Why.In(words), nil}
+	for _, r := range p.Runtimes {
+		f.Runtimes = append(f.Runtimes, runtimeFacts{r.Name, r.Path != "", r.Version, r.Why.In(words)})
+	}
+	return f
+}
+
+// runtimeLines lists a backend's languages, each with what is known of its packages.
+func runtimeLines(b backendFacts, packages []string) []string {
+	text := []string{fmt.Sprintf("backend %s can run code:", b.Backend)}
+	if !b.Usable {
+		text[0] = fmt.Sprintf("backend %s can't run code: %s", b.Backend, b.Why)
+	}
+	for n, r := range b.Runtimes {
+		line := fmt.Sprintf("- %s %s", r.Language, r.Version)
+		if !r.Available {
+			line = fmt.Sprintf("- %s is missing: %s", r.Language, r.Why)
+		}
+		if n < len(packages) && packages[n] != "" {
+			line += "\n  " + packages[n]
+		}
+		text = append(text, line)
+	}
+	return text
+}
+
+// notable are packages that decide how a task is done, the most used first, by language. Shells have programs.
+var notable = map[string][]string{
+	"python": {"numpy", "pandas", "scipy", "matplotlib", "seaborn", "plotly", "scikit-learn", "statsmodels", "sympy", "networkx", "pillow", "opencv-python",
+		"torch", "tensorflow", "transformers", "xgboost", "polars", "pyarrow", "duckdb", "sqlalchemy", "requests", "httpx", "aiohttp", "beautifulsoup4", "lxml",
+		"openpyxl", "xlsxwriter", "python-docx", "python-pptx", "pypdf", "reportlab", "pyyaml", "jinja2", "pydantic", "flask", "fastapi", "pytest", "rich"},
+	"node": {"typescript", "lodash", "axios", "express", "react", "zod", "cheerio", "puppeteer", "playwright", "jest", "vitest", "eslint", "webpack", "esbuild", "uuid", "dayjs", "ws"},
+	"r":    {"tidyverse", "ggplot2", "dplyr", "tidyr", "readr", "data.table", "stringr", "lubridate", "jsonlite", "shiny", "rmarkdown", "caret", "lme4", "survival", "sf"},
+}
+
+// How many packages of a language are named: notable ones, and how many there are at least if there are so many.
+const maxPackages, leastPackages = 30, 8
+
+// inventoryTimeout is how long it may take to ask a backend's interpreters, all at once.
+const inventoryTimeout = 10 * time.Second
+
+// inventory says of each interpreter of a backend what is installed for it, as programs of a namespace see it.
+func (s *Server) inventory(ctx context.Context, p backends.Probe, namespace string) []string {
+	if !p.Usable {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, inventoryTimeout)
+	defer cancel()
+	texts := make([]string, len(p.Runtimes))
+	var asked sync.WaitGroup
+	for n, r := range p.Runtimes {
+		if r.Path == "" || s.cfg.Pipeline.OtherLanguage(r.Name, "") != "" {
+			continue
+		}
+		asked.Go(func() {
+			list, err := s.cfg.Pipeline.Installed(ctx, p.Backend, namespace, r.Name)
+			if texts[n] = packageText(r.Name, list); err != nil {
+				texts[n] = "packages can't be listed: " + safetext.Clip(answer.OneLine(answer.Explain("", err).Reason), 200)
+			}
+		})
+	}
+	asked.Wait()
+	return texts
+}
+
+// packageText names packages: what is notable, then others, and what the namespace has installed for itself.
+func packageText(language string, list []pipeline.Installed) string {
+	rank := func(i pipeline.Installed) int {
+		name := strings.ReplaceAll(strings.ToLower(i.Name), "_", "-")
+		if at := slices.Index(notable[language], name); at >= 0 {
+			return at
+		}
+		return len(notable[language])
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b pipeline.Installed) int { return rank(a) - rank(b) })
+	var theirs, own []string
+	known := 0 // of theirs
+	for _, i := range list {
+		one := strings.TrimSpace(safetext.Model(i.Name + " " + i.Version))
+		if i.Own {
+			own = append(own, one)
+			continue
+		}
+		theirs = append(theirs, one)
+		if rank(i) < len(notable[language]) {
+			known++
+		}
+	}
+	text := "packages: " + someOf(theirs, min(maxPackages, max(known, leastPackages)))
+	if language == "shell" {
+		text = "programs: " + someOf(theirs, maxPackages)
+	}
+	if own != nil {
+		text += "; installed with install_package: " + someOf(own, maxPackages)
+	}
+	return text
+}
+
+// someOf lists the first names, and says how many more there are.
+func someOf(names []string, limit int) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	text := strings.Join(names[:min(len(names), limit)], ", ")
+	if more := len(names) - limit; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// reaches describes which hosts programs reach without asking.
+func (s *Server) reaches() string {
+	names := s.cfg.Pipeline.Reachable()
+	if len(names) == 0 {
+		return "programs reach no hosts unless a person allows them: request_egress asks"
+	}
+	return "programs reach without asking: " + someOf(names, maxPackages)
+}

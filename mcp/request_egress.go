@@ -1,0 +1,58 @@
+package mcp
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+)
+
+const aboutEgress = `Asks a person whether code may reach a host that policy refuses. The answer is approved, denied or pending; ` +
+	`an approval covers exactly this host or pattern, for this namespace (or session, if the person says so) and this long. ` +
+	`Name the host in allowed_domains of the next call afterwards.`
+
+type egressArgs struct {
+	Domain string `json:"domain" about:"The host, as in allowed_domains: \"example.com\", \"*.example.com\" or \"example.com:5432\"." range:"1..300" required:"true"`
+	Reason string `json:"reason" about:"Why it is needed, in a sentence for the person who decides." range:"..1000"`
+	inNamespace
+	Session  string `json:"session_id" about:"The session that needs it: the person can then approve it for that only. Default: all of the namespace." range:"..64"`
+	Duration int    `json:"duration_seconds" about:"How long the approval is to hold." range:"60..86400" default:"3600"`
+	Code     string `json:"code_sha256" about:"Asks for this code only: the SHA-256 of its bytes in hex. Default: all code of the namespace." range:"..64"`
+}
+
+func (s *Server) requestEgress(ctx context.Context, c *call, a *egressArgs) (*answer.Answer, error) {
+	if a.Session != "" {
+		if _, err := s.cfg.Pipeline.Session(c.namespace, a.Session); err != nil {
+			return nil, err
+		}
+	}
+	host := strings.TrimSpace(a.Domain)
+	policy, err := egress.NewPolicy([]string{host}, nil)
+	if err == nil { // so that a no is one to all spellings of it
+		host, err = egress.Canonical(host)
+	}
+	if err != nil {
+		reason, _ := remedy.Split(err)
+		return nil, operation.Wrong("domain", "%s", reason)
+	}
+	if slices.Contains(policy.Ports(), backends.DNSPort) { // an approval would be in the way of all that run afterwards
+		return nil, operation.Wrong("domain", "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
+	}
+	if err := s.cfg.Pipeline.AskFor(host); err != nil {
+		return nil, err
+	}
+	code := strings.ToLower(a.Code)
+	if code != "" && (len(code) != 64 || strings.Trim(code, "0123456789abcdef") != "") {
+		return nil, operation.Wrong("code_sha256", "must be 64 hexadecimal digits")
+	}
+	q := approval.Question{Kind: approval.Egress, What: host, Namespace: c.namespace, Session: a.Session, Reason: a.Reason, CodeSHA256: code,
+		For: time.Duration(a.Duration) * time.Second}
+	return s.ask.Approve(ctx, c.Message, q)
+}

@@ -1,0 +1,125 @@
+// Package resource lists and reads what clients have as resources and prompts: output and files that runs left, and the files of skills.
+//
+// resources/list names the newest runs of this server, a page at a time, each with its output and files, and before them the skills. resources/read
+// takes a URI of either apart and returns a part of what it names, as text if all of it is. Skills are prompts, too, which a person picks.
+//
+// The files in order, each of which calls those behind it: resource, read, skill, content.
+package resource
+
+import (
+	"encoding/base64"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/mcp/rpc"
+	"github.com/sandboxmcp/sandboxmcp/mcp/skills"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+)
+
+const (
+	maxRuns  = 200 // that resources/list tells of, the newest
+	pageRuns = 20  // on one page
+	maxFiles = 50  // of one run; get_artifacts lists all
+)
+
+// Catalog are what clients can read: what the server's runs left, and the files of skills.
+type Catalog struct {
+	Results   *results.Store    // nil keeps none
+	Skills    *skills.Directory // nil has none
+	Namespace string            // whose runs can be read; "" is all
+	Log       *slog.Logger
+
+	mu  sync.Mutex
+	ids []string // of the newest runs, the newest first; those of other servers can be read by who knows their ids
+}
+
+// Methods returns what answers about resources, and about prompts if there are skills.
+func (s *Catalog) Methods() map[mcp.MCPMethod]func(*rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
+	all := map[mcp.MCPMethod]func(*rpc.Message) (mcp.ResultMetadata, *rpc.Fault){
+		mcp.MethodResourcesList: s.listRuns, mcp.MethodResourcesTemplatesList: s.listTemplates, mcp.MethodResourcesRead: s.readResource,
+	}
+	if s.Skills != nil {
+		all[mcp.MethodPromptsList], all[mcp.MethodPromptsGet] = s.listPrompts, s.getPrompt
+	}
+	return all
+}
+
+// NoteRun adds a run to the newest ones.
+func (s *Catalog) NoteRun(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id == "" || slices.Contains(s.ids[:min(len(s.ids), pageRuns)], id) { // a run in the background is looked at again and again
+		return
+	}
+	s.ids = slices.Insert(s.ids, 0, id)
+	s.ids = s.ids[:min(len(s.ids), maxRuns)]
+}
+
+// page returns the runs behind one, or the first for "", and whether there are more. There may be none behind one that is forgotten.
+func (s *Catalog) page(behind string) (ids []string, more bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := 0
+	if behind != "" {
+		if from = slices.Index(s.ids, behind) + 1; from == 0 {
+			from = len(s.ids)
+		}
+	}
+	to := min(from+pageRuns, len(s.ids))
+	return slices.Clone(s.ids[from:to]), to < len(s.ids)
+}
+
+// listRuns lists the skills, and what the server's runs left.
+func (s *Catalog) listRuns(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
+	var p mcp.PaginatedParams
+	if bad := m.ReadParams(&p); bad != nil {
+		return nil, bad
+	}
+	behind, err := base64.StdEncoding.DecodeString(string(p.Cursor))
+	if err != nil || len(behind) > 0 && len(behind) != len("01K00000000000000000000000") {
+		return nil, m.Refuse(mcp.INVALID_PARAMS, "the cursor is none of this server's: leave it out to begin with the newest run")
+	}
+	list := &mcp.ListResourcesResult{Resources: []mcp.Resource{}}
+	if len(behind) == 0 {
+		list.Resources = append(list.Resources, s.listSkills()...)
+	}
+	ids, more := s.page(string(behind))
+	for _, id := range ids {
+		list.Resources = append(list.Resources, s.leftBy(id)...)
+	}
+	if more {
+		list.NextCursor = mcp.Cursor(base64.StdEncoding.EncodeToString([]byte(ids[len(ids)-1])))
+	}
+	return list, nil
+}
+
+// leftBy are the resources of a run: its output, if it wrote any, and its files.
+func (s *Catalog) leftBy(id string) (all []mcp.Resource) {
+	if s.Results == nil {
+		return nil
+	}
+	run, err := s.Results.Metadata(id)
+	if err != nil { // it is not there yet, or not any more
+		return nil
+	}
+	about := fmt.Sprintf("%s run that ended %s at %s", run.Language, run.Ended, answer.Stamp(run.Time))
+	for _, name := range []string{"stdout", "stderr"} {
+		p, err := s.Results.Read(id, name, 0, 1)
+		if err != nil || p.Size == 0 {
+			continue
+		}
+		all = append(all, resource(answer.RunURI(id, name), name+" of "+id, about, p.MIME, p.Size))
+	}
+	for _, a := range run.Artifacts[:min(len(run.Artifacts), maxFiles)] {
+		if a.Withheld == "" {
+			all = append(all, resource(answer.FileURI(id, a.Name), safetext.Model(a.Name)+" of "+id, "file left by a "+about, a.MIME, a.Size))
+		}
+	}
+	return all
+}

@@ -1,0 +1,112 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
+)
+
+const aboutValidate = `Checks code without running it: syntax with line, column and a caret, missing imports, and patterns that deserve a thought, ` +
+	`each with its reason and place. With auto_fix it returns the code with the missing imports added.`
+
+type validateArgs struct {
+	Code     string   `json:"code" about:"The source code to check." required:"true"`
+	Language language `json:"language" about:"Language of the code." default:"python"`
+	AutoFix  bool     `json:"auto_fix" about:"Adds missing imports, and returns the code and the difference." default:"false"`
+}
+
+type validateFacts struct {
+	answer.Common
+	Valid    bool               `json:"valid" about:"Whether the language's parser takes the code."`
+	Language string             `json:"language,omitempty" about:"The language that it was checked as."`
+	Problems []validate.Problem `json:"problems,omitempty" about:"Why it is not valid."`
+	Missing  []validate.Import  `json:"missing_imports,omitempty" about:"Names that are used and bound nowhere, and what would bind them."`
+	Dangers  []validate.Danger  `json:"dangers,omitempty" about:"Patterns that deserve a thought. Containment does not depend on them."`
+	Fixed    string             `json:"fixed,omitempty" about:"The code with missing imports added, if something was."`
+	Diff     string             `json:"diff,omitempty" about:"The difference from the code to fixed."`
+	Notes    []string           `json:"notes,omitempty" about:"What could not be checked, and oddities."`
+}
+
+func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*answer.Answer, error) {
+	language := string(a.Language)
+	inner, named := notebook.Unfence(string(source(a.Code)))
+	if _, err := validate.Language(named); err == nil { // as for execute_code
+		language = named
+	}
+	if other := s.cfg.Pipeline.OtherLanguage(named, ""); other != "" {
+		language = other
+	}
+	if s.cfg.Pipeline.OtherLanguage(language, "") != "" {
+		return s.validateOther(ctx, c, language, inner)
+	}
+	code := validate.Code{Language: language, Source: []byte(inner)}
+	r, err := s.cfg.Pipeline.Analyze(ctx, code, validate.Options{Fix: a.AutoFix, Notebook: true})
+	if err != nil {
+		return nil, err
+	}
+	f := &validateFacts{Valid: r.Valid, Language: language, Problems: r.Problems, Missing: r.Missing, Dangers: r.Dangers, Fixed: r.Fixed, Diff: r.Diff, Notes: r.Notes}
+	text := []string{"valid " + language}
+	switch {
+	case r.Valid && !r.Judged:
+		text[0] = "not judged: only running it shows whether it is valid " + language
+	case !r.Valid:
+		text[0] = fmt.Sprintf("not valid: %s", answer.Count(len(r.Problems), "problem"))
+	}
+	for _, p := range r.Problems {
+		text = append(text, at(p.Line, p.Column, p.Text, p.Snippet))
+	}
+	for _, m := range r.Missing {
+		text = append(text, fmt.Sprintf("line %d: %s is used and bound nowhere: %s", m.Line, m.Name, m.Statement))
+	}
+	if len(r.Dangers) == 0 && r.Valid && r.Judged {
+		text = append(text, "no pattern that deserves a thought")
+	}
+	for _, d := range r.Dangers {
+		text = append(text, at(d.Line, d.Column, fmt.Sprintf("%s (%s, %s)", d.Reason, d.Severity, d.Rule), d.Snippet))
+	}
+	for _, n := range r.Notes {
+		text = append(text, "note: "+n)
+	}
+	switch {
+	case r.Fixed != "" && len(r.Fixed) <= answer.MaxStreams/2:
+		text = append(text, "the code with its imports:", r.Fixed)
+	case r.Diff != "":
+		text = append(text, "what auto_fix changed:", r.Diff)
+	}
+	return &answer.Answer{Text: strings.TrimRight(strings.Join(text, "\n"), "\n"), Facts: f}, nil
+}
+
+// validateOther has the operator's command check code of a language that the configuration names, in a sandbox.
+func (s *Server) validateOther(ctx context.Context, c *call, language, code string) (*answer.Answer, error) {
+	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.Request{
+		Namespace: c.namespace, Language: language, Code: []byte(code), CheckOnly: true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	says := answer.Excerpt(strings.TrimRight(res.Stdout+res.Stderr, "\n"), answer.MaxTraceback, "")
+	f := &validateFacts{Valid: res.Ended == backends.EndedOK, Language: language}
+	if f.Valid {
+		return &answer.Answer{Text: "valid " + language + "\n" + says, Facts: f}, nil
+	}
+	f.Problems = []validate.Problem{{Text: cmp.Or(says, answer.EndOf(res))}}
+	return &answer.Answer{Text: "not valid: " + answer.EndOf(res) + "\n" + says, Facts: f}, nil
+}
+
+// at returns a finding with its place.
+func at(line, column int, text, snippet string) string {
+	if line > 0 {
+		text = fmt.Sprintf("line %d, column %d: %s", line, column, text)
+	}
+	if snippet != "" {
+		text += "\n" + snippet
+	}
+	return text
+}
