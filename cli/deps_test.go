@@ -73,7 +73,12 @@ var mayImport = []struct {
 	{"pipeline/identity", []string{"pipeline/door"}}, // which is told who asks
 	{"pipeline/host/launch", []string{"cli/role"}},   // each command on the host starts with it
 	{"pipeline/host/files", []string{"backends"}},
-	{"pipeline/host", []string{"backends/cgroup", "pipeline/host/files", "pipeline/host/launch"}},
+	{"pipeline/host", []string{"backends", "backends/cgroup", "pipeline", "pipeline/approval", "pipeline/host/files", "pipeline/host/launch", "pipeline/results",
+		"pipeline/session", "vault"}},
+	{"pipeline/output", []string{"backends/kernel"}},
+	{"pipeline/pipelinetest", []string{"audit", "backends", "backends/hosttest", "backends/process", "egress", "pipeline/...", "signer", "vault"}}, // only tests import it
+	{"pipeline", []string{"audit", "backends", "backends/guest", "backends/kernel", "egress", "pipeline/approval", "pipeline/event", "pipeline/identity",
+		"pipeline/output", "pipeline/packages", "pipeline/results", "signer", "vault", "vault/tokens"}}, // and none of those whose effects it has
 	{"pipeline/approval/notify", []string{"pipeline/approval"}},
 	{"pipeline/page", []string{"audit", "audit/export", "audit/facts", "backends/kernel", "pipeline", "pipeline/approval", "pipeline/control", "pipeline/door", "pipeline/event", "pipeline/identity", "pipeline/session"}}, // a client of the API, which shows what that says
 	{"pipeline/control", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "pipeline", "pipeline/...", "signer", "validate"}},
@@ -92,16 +97,16 @@ var mayImport = []struct {
 	{"cli/terminal", []string{"cli/lazy"}},
 	{"cli/cmdline", []string{"cli/exit", "cli/lazy", "cli/terminal"}},
 	{"cli/auditrows", []string{"audit/...", "cli/exit", "cli/terminal"}},
-	{"cli/console", []string{"cli/terminal", "pipeline", "pipeline/approval", "pipeline/control"}},
+	{"cli/console", []string{"cli/terminal", "pipeline", "pipeline/approval", "pipeline/control", "pipeline/run"}},
 	{"cli/manual", nil},
 	{"cli/config", nil},
 	{"cli/markdowntest", nil}, // only tests import it
 	{"cli/setup", []string{"cli/command", "cli/config", "cli/exit", "cli/terminal"}},
-	{"cli/run", []string{"backends", "backends/container", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/control", "signer", "validate"}},
+	{"cli/run", []string{"backends", "backends/container", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/control", "pipeline/run", "signer", "validate"}},
 	{"cli/client", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "cli/...", "egress", "pipeline", "pipeline/..."}},
 	{"cli/outside", []string{"backends", "cli/...", "egress", "egress/web/...", "pipeline", "pipeline/..."}},
 	{"cli/wiring", []string{"..."}},
-	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline", "pipeline/control"}},
+	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline", "pipeline/containment", "pipeline/control"}},
 	{"cli/evidence", []string{"audit/...", "cli/...", "pipeline/event", "pipeline/results", "signer"}},
 	{"cli/backup", []string{"audit", "audit/checkpoint", "cli/...", "pipeline/event", "pipeline/identity", "vault"}},
 	{"cli/secrets", []string{"audit", "cli/...", "egress", "pipeline/event", "pipeline/identity", "vault"}},
@@ -132,8 +137,9 @@ var inTests = []struct {
 	{"backends/podman/...", []string{"backends/process/..."}},
 	{"egress/egresstest", []string{"backends/container/enginetest"}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
+	{"pipeline/host", []string{"audit", "pipeline/pipelinetest"}},
 	{"pipeline/control", []string{"vault"}},
-	{"pipeline/page", []string{"audit/checkpoint", "backends", "pipeline/door", "pipeline/results", "signer", "validate"}}, // a server to be the page of
+	{"pipeline/page", []string{"audit/checkpoint", "backends", "pipeline/door", "pipeline/results", "pipeline/run", "signer", "validate"}}, // a server to be the page of
 	{"mcp/...", []string{"backends/process/...", "backends/backendtest", "vault/...", "egress/web/browser", "egress/web/reader"}},
 	{"cli/...", []string{"..."}},
 }

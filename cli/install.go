@@ -14,6 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/install"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
@@ -79,7 +80,7 @@ func (p *program) install(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	q := pipeline.Install{
+	q := install.Request{
 		Namespace: c.String("namespace"), Language: language, Backend: c.String("backend"), Packages: c.Args().Slice(), Timeout: command.Seconds(c.Float64("timeout")),
 		Typed: true,
 	}
@@ -96,7 +97,7 @@ func (p *program) install(c *cli.Context) error {
 	})
 }
 
-func (p *program) showInstalled(c *cli.Context, q pipeline.Install, res pipeline.Outcome) error {
+func (p *program) showInstalled(c *cli.Context, q install.Request, res pipeline.Outcome) error {
 	done := installed{Run: res.ID, Namespace: q.Namespace, Language: res.Language, Ended: res.Ended, ExitCode: res.ExitCode, Packages: append([]packages.Package{}, res.Packages...)}
 	failed := res.Ended != backends.EndedOK
 	if failed {

@@ -8,11 +8,12 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
 )
 
 // metricsHandler returns what answers Prometheus with the figures of a server. They are of all namespaces, so that only a person gets
 // them who has all.
-func metricsHandler(stats func() pipeline.Stats) http.Handler {
+func metricsHandler(p *pipeline.Pipeline) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		i, _ := identity.From(r.Context())
 		if i.Kind != identity.Person || !i.Namespaces.All() {
@@ -20,7 +21,7 @@ func metricsHandler(stats func() pipeline.Stats) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		for _, f := range figures(stats()) {
+		for _, f := range figures(status.Now(p)) {
 			if _, err := w.Write([]byte(f.String())); err != nil {
 				return // the client is gone
 			}
@@ -29,7 +30,7 @@ func metricsHandler(stats func() pipeline.Stats) http.Handler {
 }
 
 // figures are a server's figures, as Prometheus has them.
-func figures(s pipeline.Stats) []*metricFamily {
+func figures(s status.Stats) []*metricFamily {
 	runs := family("sandboxmcp_runs_total", "counter", "Runs that have ended, by how.")
 	for ended, n := range s.Runs {
 		runs.add(float64(n), "ended", ended)

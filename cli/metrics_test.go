@@ -3,7 +3,7 @@ package cli
 import (
 	"testing"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
 )
 
 func TestMetricFamily(t *testing.T) {
@@ -22,7 +22,7 @@ func TestMetricFamily(t *testing.T) {
 }
 
 func TestFigures(t *testing.T) {
-	s := pipeline.Stats{Slots: 4}
+	s := status.Stats{Slots: 4}
 	got := map[string]string{}
 	for _, f := range figures(s) {
 		got[f.name] = f.String()

@@ -44,7 +44,7 @@ type web struct {
 func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *control.API, log *slog.Logger) (*web, error) {
 	w := &web{mcp: mcp.NewHTTP(m), api: api, log: log, writable: m.Pipeline.Recordable, drain: client.DrainTime}
 	ids := wiring.Identities(cfg, log)
-	metadata, metrics := ids.Metadata(), ids.Middleware(metricsHandler(m.Pipeline.Stats))
+	metadata, metrics := ids.Metadata(), ids.Middleware(metricsHandler(m.Pipeline))
 	if cfg.HTTP.Page {
 		w.page = page.New(page.Config{Client: control.Within(api), Identify: ids.Identify, Watch: ids.Watch, Origins: cfg.HTTP.Origins, Version: version.Current().Version, Log: log})
 		api.SetPage(w.page.Invite)

@@ -16,15 +16,6 @@ const (
 	maxFiles  = 30
 )
 
-// largeStructs and largePackages are those that are not divided yet, with the size that they must not grow beyond.
-var (
-	largeStructs = map[string]int{
-		"backends/process sandbox": 46,
-		"mcp outcome":              41,
-	}
-	largePackages = map[string]int{"backends/process": 43, "mcp": 54, "pipeline": 73}
-)
-
 // product calls do for the product's files of Go, by the paths of their packages inside the module.
 func product(t *testing.T, do func(pkg string, f *ast.File)) {
 	t.Helper()
@@ -50,7 +41,6 @@ func product(t *testing.T, do func(pkg string, f *ast.File)) {
 }
 
 func TestStructsAreSmall(t *testing.T) {
-	sizes := map[string]int{}
 	product(t, func(pkg string, f *ast.File) {
 		name := ""
 		ast.Inspect(f, func(n ast.Node) bool {
@@ -58,37 +48,21 @@ func TestStructsAreSmall(t *testing.T) {
 			case *ast.TypeSpec:
 				name = n.Name.Name
 			case *ast.StructType:
-				if n.Fields.NumFields() > maxFields {
-					sizes[pkg+" "+name] = n.Fields.NumFields()
+				if count := n.Fields.NumFields(); count > maxFields {
+					t.Errorf("%s %s has %d fields", pkg, name, count)
 				}
 			}
 			return true
 		})
 	})
-	compareSizes(t, "fields", sizes, largeStructs)
 }
 
 func TestPackagesAreSmall(t *testing.T) {
-	all, sizes := map[string]int{}, map[string]int{}
-	product(t, func(pkg string, _ *ast.File) {
-		if all[pkg]++; all[pkg] > maxFiles {
-			sizes[pkg] = all[pkg]
-		}
-	})
-	compareSizes(t, "files", sizes, largePackages)
-}
-
-// compareSizes complains about what is too large, and about exceptions that nothing needs any more.
-func compareSizes(t *testing.T, of string, sizes, exceptions map[string]int) {
-	t.Helper()
-	for name, n := range sizes {
-		if n > exceptions[name] {
-			t.Errorf("%s has %d %s", name, n, of)
-		}
-	}
-	for name := range exceptions {
-		if sizes[name] == 0 {
-			t.Errorf("%s needs no exception any more", name)
+	files := map[string]int{}
+	product(t, func(pkg string, _ *ast.File) { files[pkg]++ })
+	for pkg, n := range files {
+		if n > maxFiles {
+			t.Errorf("%s has %d files", pkg, n)
 		}
 	}
 }

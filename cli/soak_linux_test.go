@@ -17,6 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 func TestMain(m *testing.M) {
@@ -41,7 +42,7 @@ func soak() {
 	if err != nil {
 		panic(err)
 	}
-	programs := []pipeline.Request{
+	programs := []run.Request{
 		{Language: "shell", Name: "soak.sh", Code: []byte("echo $RANDOM >file; sleep 0.01 & echo out")},
 		{Language: "python", Name: "soak.py", Code: []byte("import os, time\nif os.fork() == 0: time.sleep(0.01)\nprint('out')")},
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // BenchmarkDo is one request through all stages, wired as for a server, and reports the median of each.
@@ -16,19 +18,19 @@ func BenchmarkDo(b *testing.B) {
 		code := []byte(map[string]string{"python": "1+1", "node": "1+1", "shell": ":"}[language])
 		b.Run("cell/"+language, func(b *testing.B) {
 			p := wired(b)
-			_, opened, err := pipeline.Do(b.Context(), p, pipeline.NewSession{Language: language})
+			_, opened, err := pipeline.Do(b.Context(), p, session.New{Language: language})
 			if err != nil {
 				b.Fatal(err)
 			}
-			stages(b, p, pipeline.Request{Where: pipeline.Where{Session: opened.ID}, Code: code})
+			stages(b, p, run.Request{Where: run.Where{Session: opened.ID}, Code: code})
 		})
 		b.Run("run/"+language, func(b *testing.B) {
-			stages(b, wired(b), pipeline.Request{Language: language, Code: code})
+			stages(b, wired(b), run.Request{Language: language, Code: code})
 		})
 	}
 	for name, code := range map[string]string{"value": "1+1", "plain": "print(1)"} {
 		b.Run("shown/"+name, func(b *testing.B) {
-			stages(b, wired(b), pipeline.Request{Language: "python", Code: []byte(code), Show: true})
+			stages(b, wired(b), run.Request{Language: "python", Code: []byte(code), Show: true})
 		})
 	}
 }
@@ -49,7 +51,7 @@ func wired(b *testing.B) *pipeline.Pipeline {
 	return parts.Pipeline
 }
 
-func stages(b *testing.B, p *pipeline.Pipeline, q pipeline.Request) {
+func stages(b *testing.B, p *pipeline.Pipeline, q run.Request) {
 	took := map[string][]int64{}
 	for b.Loop() {
 		_, res, err := pipeline.Do(b.Context(), p, q)

@@ -25,6 +25,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	runs "github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -92,10 +94,10 @@ func (p *program) validate(c *cli.Context) error {
 		return err
 	}
 	defer parts.Close()
-	if other := parts.Pipeline.OtherLanguage(code.Language, code.Name); other != "" {
+	if other := containment.OtherLanguage(parts.Pipeline, code.Language, code.Name); other != "" {
 		return p.validateOther(ctx, c, parts, file, code, other)
 	}
-	report, err := parts.Pipeline.Analyze(ctx, code, validate.Options{Fix: !c.Bool("no-auto-fix")})
+	report, err := runs.Analyze(ctx, parts.Pipeline, code, validate.Options{Fix: !c.Bool("no-auto-fix")})
 	if err != nil {
 		return err
 	}
@@ -119,7 +121,7 @@ func (p *program) validateOther(ctx context.Context, c *cli.Context, parts *wiri
 	if c.Bool("write") {
 		return exit.Usage("leave out --write", "code of %s is checked, and not changed", language)
 	}
-	_, res, err := pipeline.Do(ctx, parts.Pipeline, pipeline.Request{
+	_, res, err := pipeline.Do(ctx, parts.Pipeline, runs.Request{
 		Language: language, Name: code.Name, Code: code.Source, CheckOnly: true,
 	})
 	if err != nil {

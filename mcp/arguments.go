@@ -15,10 +15,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // source is code as interpreters want it: without a byte order mark, and with line ends of Unix if all
@@ -55,7 +56,7 @@ type limits struct {
 }
 
 func (l limits) bounds() pipeline.Bounds {
-	return pipeline.BoundsOf(session.Limits{RAM: l.RAM, CPU: l.CPU, Wall: l.Wall, Processes: l.Processes, Output: l.Output})
+	return pipeline.BoundsOf(pipeline.Limits{RAM: l.RAM, CPU: l.CPU, Wall: l.Wall, Processes: l.Processes, Output: l.Output})
 }
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
@@ -120,21 +121,21 @@ func (fileArgs) Read(raw json.RawMessage) json.RawMessage {
 }
 
 // inputs returns what the files hold: text, data URLs, and the objects that callers of other tools know.
-func (f fileArgs) inputs() ([]pipeline.Input, error) {
-	var all []pipeline.Input
+func (f fileArgs) inputs() ([]run.Input, error) {
+	var all []run.Input
 	if err := fileNames(slices.Sorted(maps.Keys(f))); err != nil {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(f)) {
 		if stored, ok := storedFile(f[name]); ok {
-			all = append(all, pipeline.Input{Name: strings.TrimPrefix(name, "/workspace/"), Run: stored.RequestID, Artifact: cmp.Or(stored.Artifact, stored.Name, stored.Path, stored.Filename, name)})
+			all = append(all, run.Input{Name: strings.TrimPrefix(name, "/workspace/"), Run: stored.RequestID, Artifact: cmp.Or(stored.Artifact, stored.Name, stored.Path, stored.Filename, name)})
 			continue
 		}
 		content, err := fileContent(f[name])
 		if err != nil {
 			return nil, operation.Wrong("files", "%q: %v", safetext.Clip(name, 80), err)
 		}
-		all = append(all, pipeline.Input{Name: strings.TrimPrefix(name, "/workspace/"), Content: content})
+		all = append(all, run.Input{Name: strings.TrimPrefix(name, "/workspace/"), Content: content})
 	}
 	return all, nil
 }

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
@@ -51,7 +54,7 @@ func (s *Server) bridgeData(ctx context.Context, c *call, a *bridgeArgs) (*answe
 	if a.Path != "" || a.Tar != "" {
 		return s.bridgeFiles(ctx, c, a)
 	}
-	b := pipeline.Bridge{Namespace: c.namespace, Session: a.Session, From: a.From, Key: a.Key, As: a.Key}
+	b := session.Bridge{Namespace: c.namespace, Session: a.Session, From: a.From, Key: a.Key, As: a.Key}
 	f := &bridgeFacts{SessionID: b.Session, Key: b.As}
 	what := "variable " + cmp.Or(a.FromKey, b.Key) + " of session " + b.From
 	switch {
@@ -97,13 +100,13 @@ func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answ
 		if err != nil {
 			return nil, operation.Wrong("tar", "%v", err)
 		}
-		put = pipeline.WriteDirectory{Namespace: c.namespace, Session: a.Session, Path: cmp.Or(a.To, "~"), Content: bytes.NewReader(content)}
+		put = inside.WriteDirectory{Namespace: c.namespace, Session: a.Session, Path: cmp.Or(a.To, "~"), Content: bytes.NewReader(content)}
 	case a.From == "":
 		return nil, operation.Wrong("from_session_id", "is missing: name the session that has exported it")
 	case a.Session == "":
-		return s.keepExport(ctx, pipeline.KeepFiles{Namespace: c.namespace, Session: a.From, Path: a.Path})
+		return s.keepExport(ctx, inside.KeepFiles{Namespace: c.namespace, Session: a.From, Path: a.Path})
 	default:
-		put = pipeline.CopyFiles{Namespace: c.namespace, From: a.From, Path: a.Path, Session: a.Session, To: a.To}
+		put = inside.CopyFiles{Namespace: c.namespace, From: a.From, Path: a.Path, Session: a.Session, To: a.To}
 	}
 	u, res, err := pipeline.Do(ctx, s.cfg.Pipeline, put)
 	if err != nil {
@@ -114,7 +117,7 @@ func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answ
 }
 
 // keepExport keeps what a session has exported like what a run leaves.
-func (s *Server) keepExport(ctx context.Context, q pipeline.KeepFiles) (*answer.Answer, error) {
+func (s *Server) keepExport(ctx context.Context, q inside.KeepFiles) (*answer.Answer, error) {
 	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, q)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	pages "github.com/sandboxmcp/sandboxmcp/pipeline/web"
+
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sandboxmcp/sandboxmcp/egress"
@@ -49,14 +51,14 @@ type browserFacts struct {
 }
 
 func (s *Server) browserFetch(ctx context.Context, c *call, a *browserArgs) (*answer.Answer, error) {
-	return do(ctx, s, pipeline.Browse{
+	return do(ctx, s, pages.Browse{
 		Namespace: c.namespace, URL: a.URL, Format: a.Format, WaitFor: a.WaitFor, Screenshot: a.Screenshot,
 		MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout),
 	}, browsed)
 }
 
 // browsed returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func browsed(b pipeline.Browsed, res pipeline.Outcome) *answer.Answer {
+func browsed(b pages.Browsed, res pipeline.Outcome) *answer.Answer {
 	f := &browserFacts{
 		RequestID: res.ID, URL: address(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, res.Stdout), Total: int64(b.Total),
 		Ended: res.Ended, Late: b.Late, Notes: b.Notes, Layers: res.LayersInForce(), PeakMemory: res.PeakMemory, TotalMS: float64(res.Timings.Total) / 1000,

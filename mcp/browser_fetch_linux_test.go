@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	pages "github.com/sandboxmcp/sandboxmcp/pipeline/web"
+
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -59,7 +61,7 @@ func TestBrowserFetch(t *testing.T) {
 		c.Pipeline = pipeline.New(pipeline.Config{
 			Backends: []backends.Backend{backend}, Audit: c.Log.(*audit.Log), Vault: vault.New(vault.NewMemory()),
 			Egress: pipeline.Egress{Dialer: &egress.Dialer{Resolver: everywhere{netip.MustParseAddr("127.0.0.9")}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
-			Web:    pipeline.Web{Client: web.NewClient(web.Config{}), Policy: policy},
+			Parts:  []any{&pages.Config{Client: web.NewClient(web.Config{}), Policy: policy}},
 		})
 		t.Cleanup(c.Pipeline.Close)
 	})

@@ -5,6 +5,9 @@ import (
 	"context"
 	"slices"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
@@ -33,7 +36,7 @@ func (s *Server) prepare(ctx context.Context, m *rpc.Message) (context.Context, 
 		return a.ResultFor(s.structured(m))
 	}}
 	if wrong == nil && slices.Contains(ordered, t.Name) {
-		place := s.cfg.Pipeline.Stand(ctx, c.namespace, t.In.Text(c.args, "session_id"), t.In.Text(c.args, "from_session_id"))
+		place := session.Stand(ctx, s.cfg.Pipeline, c.namespace, t.In.Text(c.args, "session_id"), t.In.Text(c.args, "from_session_id"))
 		ctx, ready.Leave = place.In(ctx), place.Leave
 	}
 	return ctx, ready
@@ -63,9 +66,9 @@ func (s *Server) check(t *tool, m *rpc.Message) (*call, error) {
 	if own != "" && c.namespace != own {
 		return nil, operation.Wrong("namespace", "this server belongs to the namespace %q: leave it out", own)
 	}
-	if session := t.In.Text(args, "session_id"); !c.walled && session != "" {
-		for _, info := range s.cfg.Pipeline.Sessions("") {
-			if info.ID == session {
+	if id := t.In.Text(args, "session_id"); !c.walled && id != "" {
+		for _, info := range session.List(s.cfg.Pipeline, "") {
+			if info.ID == id {
 				c.namespace = info.Namespace
 			}
 		}
@@ -96,7 +99,7 @@ func (s *Server) listTools(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
 // namespaceOf is like namespace, for the id of a session or of a run in the background.
 func (s *Server) namespaceOf(c *call, id string) string {
 	if !c.walled {
-		for _, j := range s.cfg.Pipeline.Jobs("") {
+		for _, j := range run.Jobs(s.cfg.Pipeline, "") {
 			if j.ID == id {
 				return j.Namespace
 			}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/install"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -39,7 +41,7 @@ type sessionFacts struct {
 }
 
 func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*answer.Answer, error) {
-	q := pipeline.NewSession{
+	q := session.New{
 		Namespace: c.namespace, Language: string(a.Language), Backend: a.Backend, Allow: a.Allow,
 		Limits: a.Limits.bounds(), Idle: seconds(a.Idle), Lifetime: seconds(a.Lifetime),
 		Data: a.Data, Git: pipeline.GitIdentity{Name: a.GitName, Email: a.GitEmail}, Tools: toolsOf(a.Tools), ToolTimeout: seconds(a.ToolTime),
@@ -56,7 +58,7 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 		text += "\n" + answer.WithoutLayers(missing, info.Backend, info.Profile)
 	}
 	if len(a.Packages) > 0 {
-		_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.Install{
+		_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, install.Request{
 			Namespace: c.namespace, Session: info.ID, Language: info.Language, Packages: a.Packages, Progress: c.Progress.Note})
 		if err != nil || res.Ended != backends.EndedOK {
 			return s.undone(ctx, info, res, err), nil
@@ -69,7 +71,7 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 
 // undone ends a session whose packages could not be installed: half of what was asked for is of no use.
 func (s *Server) undone(ctx context.Context, info session.Info, res pipeline.Outcome, err error) *answer.Answer {
-	if _, _, closing := pipeline.Do(context.WithoutCancel(ctx), s.cfg.Pipeline, pipeline.EndSession{
+	if _, _, closing := pipeline.Do(context.WithoutCancel(ctx), s.cfg.Pipeline, session.End{
 		Namespace: info.Namespace, Session: info.ID,
 	}); closing != nil {
 		s.cfg.Logger.Warn("a session whose packages could not be installed can't be ended", "session", info.ID, "error", closing)

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -70,10 +73,10 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 }
 
 // request makes the pipeline's request out of the arguments.
-func request(c *call, a *executeArgs) (pipeline.Request, error) {
-	q := pipeline.Request{
-		Namespace: c.namespace, Language: string(a.Language), Code: source(a.Code), Show: true, Where: pipeline.Where{Session: a.Session, Backend: a.Backend},
-		Reach: pipeline.Reach{Secrets: a.Secrets, Allow: a.Allow}, HostFiles: pipeline.HostFiles{Data: a.Data},
+func request(c *call, a *executeArgs) (run.Request, error) {
+	q := run.Request{
+		Namespace: c.namespace, Language: string(a.Language), Code: source(a.Code), Show: true, Where: run.Where{Session: a.Session, Backend: a.Backend},
+		Reach: run.Reach{Secrets: a.Secrets, Allow: a.Allow}, HostFiles: run.HostFiles{Data: a.Data},
 	}
 	var err error
 	if q.Language == "" && q.Session == "" {
@@ -101,8 +104,8 @@ func request(c *call, a *executeArgs) (pipeline.Request, error) {
 }
 
 // runBehind starts a run in the background.
-func (s *Server) runBehind(ctx context.Context, q pipeline.Request) *answer.Answer {
-	id, _ := s.cfg.Pipeline.Begin(ctx, q)
+func (s *Server) runBehind(ctx context.Context, q run.Request) *answer.Answer {
+	id, _ := run.Begin(ctx, s.cfg.Pipeline, q)
 	s.store.NoteRun(id)
 	return &answer.Answer{
 		Text: "running in the background, request_id: " + id + "\nwhat to do: inspect_state with this request_id tells how it goes and, when it is done, the result; " +
@@ -125,9 +128,9 @@ type resultArgs struct {
 	IsError bool            `json:"is_error" about:"The tool failed: the code gets a ToolError." default:"false"`
 }
 
-func toolsOf(all []toolArgs) (tools []pipeline.Tool) {
+func toolsOf(all []toolArgs) (tools []session.Tool) {
 	for _, t := range all {
-		tools = append(tools, pipeline.Tool{Name: t.Name, Description: t.Description, Schema: jsonValue(t.Schema)})
+		tools = append(tools, session.Tool{Name: t.Name, Description: t.Description, Schema: jsonValue(t.Schema)})
 	}
 	return tools
 }
@@ -137,14 +140,14 @@ func (s *Server) callsBack(namespace, id string) bool {
 	if id == "" {
 		return false
 	}
-	info, err := s.cfg.Pipeline.Session(namespace, id)
+	info, err := session.InfoOf(s.cfg.Pipeline, namespace, id)
 	return err == nil && len(info.Tools) > 0
 }
 
 // beginCalling runs code that can call functions of the client, until it waits for results or has ended. Nobody is there to be asked or shown
 // anything between two calls: what it prints is in the result.
-func (s *Server) beginCalling(ctx context.Context, q pipeline.Request) (*answer.Answer, error) {
-	id, _ := s.cfg.Pipeline.Begin(ctx, q)
+func (s *Server) beginCalling(ctx context.Context, q run.Request) (*answer.Answer, error) {
+	id, _ := run.Begin(ctx, s.cfg.Pipeline, q)
 	return s.resumeRun(ctx, q.Namespace, id, nil)
 }
 
@@ -156,19 +159,19 @@ func (s *Server) resume(ctx context.Context, c *call, a *executeArgs) (*answer.A
 	case a.Code != "":
 		return nil, operation.Wrong("code", "code that waits has been sent already: leave it out with request_id")
 	}
-	var results []pipeline.ToolResult
+	var results []run.ToolResult
 	for _, r := range a.Results {
-		results = append(results, pipeline.NewToolResult(r.ID, jsonValue(r.Content), r.IsError))
+		results = append(results, run.NewToolResult(r.ID, jsonValue(r.Content), r.IsError))
 	}
 	return s.resumeRun(ctx, s.namespaceOf(c, a.Run), a.Run, results)
 }
 
 // resumeRun gives code results, and waits until it needs more, or has ended. A client that gives up ends it.
-func (s *Server) resumeRun(ctx context.Context, namespace, id string, results []pipeline.ToolResult) (*answer.Answer, error) {
-	j, err := s.cfg.Pipeline.Resume(ctx, namespace, id, results, nil)
+func (s *Server) resumeRun(ctx context.Context, namespace, id string, results []run.ToolResult) (*answer.Answer, error) {
+	j, err := run.Resume(ctx, s.cfg.Pipeline, namespace, id, results, nil)
 	if err != nil {
 		if ctx.Err() != nil {
-			s.cfg.Pipeline.CancelJob(namespace, id)
+			run.CancelJob(s.cfg.Pipeline, namespace, id)
 		}
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 
+	pages "github.com/sandboxmcp/sandboxmcp/pipeline/web"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
@@ -41,11 +43,11 @@ type pageFacts struct {
 }
 
 func (s *Server) fetchPage(ctx context.Context, c *call, a *fetchArgs) (*answer.Answer, error) {
-	return do(ctx, s, pipeline.Fetch{Namespace: c.namespace, URL: a.URL, Format: a.Format, Offset: a.Offset, MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout)}, fetched)
+	return do(ctx, s, pages.Fetch{Namespace: c.namespace, URL: a.URL, Format: a.Format, Offset: a.Offset, MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout)}, fetched)
 }
 
 // fetched returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func fetched(p pipeline.Fetched, res pipeline.Outcome) *answer.Answer {
+func fetched(p pages.Fetched, res pipeline.Outcome) *answer.Answer {
 	f := &pageFacts{RequestID: res.ID, URL: address(p.URL), Status: p.Status, Type: answer.OneLine(safetext.Clip(p.Type, 100)), Title: fenced(p.Host, p.Title),
 		Canonical: address(p.Canonical), Note: fenced(p.Host, p.Note), Content: fenced(p.Host, res.Stdout), Total: int64(p.Total), Next: int64(p.Next)}
 	text := fmt.Sprintf("%s answered with HTTP %d, %s, %s of text", cmp.Or(f.URL, p.Host), p.Status, f.Type, answer.Size(int64(p.Total)))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
@@ -32,7 +34,7 @@ type hostExecFacts struct {
 }
 
 func (s *Server) hostExec(ctx context.Context, c *call, a *hostExecArgs) (*answer.Answer, error) {
-	q := pipeline.HostCommand{Namespace: c.namespace, Command: a.Command, Directory: a.Directory, Timeout: seconds(a.Timeout)}
+	q := host.Exec{Namespace: c.namespace, Command: a.Command, Directory: a.Directory, Timeout: seconds(a.Timeout)}
 	if a.Stdin != "" {
 		q.Stdin = strings.NewReader(a.Stdin)
 	}
@@ -40,7 +42,7 @@ func (s *Server) hostExec(ctx context.Context, c *call, a *hostExecArgs) (*answe
 }
 
 // ranOnHost returns the answer about a command: its exit and its output.
-func ranOnHost(end pipeline.HostEnd, res pipeline.Outcome) *answer.Answer {
+func ranOnHost(end host.ExecEnd, res pipeline.Outcome) *answer.Answer {
 	f := &hostExecFacts{ExitCode: res.ExitCode, Ended: res.Ended, Pattern: end.Pattern}
 	text := fmt.Sprintf("%s, allowed by %s", answer.EndOf(res), safetext.Model(end.Pattern))
 	forStdout, forStderr := answer.StreamShares(res)
@@ -56,7 +58,7 @@ func ranOnHost(end pipeline.HostEnd, res pipeline.Outcome) *answer.Answer {
 		*one.to = answer.Excerpt(one.all, one.max, "")
 		text += fmt.Sprintf("\n%s (%d bytes):\n%s", one.name, len(one.all), strings.TrimSuffix(*one.to, "\n"))
 		if one.cut > 0 {
-			text += fmt.Sprintf("\nthe last %d bytes of %s are gone: %d are kept", one.cut, one.name, pipeline.DefaultHostOutput)
+			text += fmt.Sprintf("\nthe last %d bytes of %s are gone: %d are kept", one.cut, one.name, host.DefaultHostOutput)
 		}
 	}
 	if res.Stdout == "" && res.Stderr == "" {

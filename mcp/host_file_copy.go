@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -22,7 +24,7 @@ type fileCopyArgs struct {
 }
 
 func (s *Server) hostFileCopy(ctx context.Context, c *call, a *fileCopyArgs) (*answer.Answer, error) {
-	w, res, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.HostCopy{HostCaller: pipeline.HostCaller{Namespace: c.namespace, Session: a.Session}, Run: a.Run,
+	w, res, err := pipeline.Do(ctx, s.cfg.Pipeline, host.CopyFile{Caller: host.Caller{Namespace: c.namespace, Session: a.Session}, Run: a.Run,
 		Source: a.Source, Destination: a.Destination, Overwrite: a.Overwrite})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -27,8 +29,8 @@ type fileListFacts struct {
 }
 
 func (s *Server) hostFileList(ctx context.Context, c *call, a *fileListArgs) (*answer.Answer, error) {
-	l, _, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.HostList{
-		HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Recursive: a.Recursive, Limit: a.Limit,
+	l, _, err := pipeline.Do(ctx, s.cfg.Pipeline, host.ListDirectory{
+		Caller: host.Caller{Namespace: c.namespace}, Path: a.Path, Recursive: a.Recursive, Limit: a.Limit,
 	})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"fmt"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -31,11 +33,11 @@ type fileReadFacts struct {
 }
 
 func (s *Server) hostFileRead(ctx context.Context, c *call, a *fileReadArgs) (*answer.Answer, error) {
-	q := pipeline.HostRead{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Offset: a.Offset, Max: a.MaxBytes, Encoding: a.Encoding}
-	return do(ctx, s, q, func(got pipeline.HostContent, _ pipeline.Outcome) *answer.Answer { return hostRead(got, a.Offset) })
+	q := host.ReadFile{Caller: host.Caller{Namespace: c.namespace}, Path: a.Path, Offset: a.Offset, Max: a.MaxBytes, Encoding: a.Encoding}
+	return do(ctx, s, q, func(got host.FileContent, _ pipeline.Outcome) *answer.Answer { return hostRead(got, a.Offset) })
 }
 
-func hostRead(got pipeline.HostContent, offset int64) *answer.Answer {
+func hostRead(got host.FileContent, offset int64) *answer.Answer {
 	f := &fileReadFacts{Path: got.Path, Content: string(got.Content), Total: got.Total, Next: got.Next, SHA256: got.SHA256}
 	if !got.Text {
 		f.Content = base64.StdEncoding.EncodeToString(got.Content)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -39,11 +41,11 @@ func (s *Server) hostFileWrite(ctx context.Context, c *call, a *fileWriteArgs) (
 			return nil, operation.Wrong("content", "%v", err)
 		}
 	}
-	return do(ctx, s, pipeline.HostWrite{HostCaller: pipeline.HostCaller{Namespace: c.namespace}, Path: a.Path, Content: content, Mode: a.Mode},
-		func(w pipeline.HostWritten, _ pipeline.Outcome) *answer.Answer { return hostWritten(w, "wrote ") })
+	return do(ctx, s, host.WriteFile{Caller: host.Caller{Namespace: c.namespace}, Path: a.Path, Content: content, Mode: a.Mode},
+		func(w host.Written, _ pipeline.Outcome) *answer.Answer { return hostWritten(w, "wrote ") })
 }
 
-func hostWritten(w pipeline.HostWritten, did string) *answer.Answer {
+func hostWritten(w host.Written, did string) *answer.Answer {
 	text := fmt.Sprintf("%s%s, %s, SHA-256 %s", did, safetext.Model(w.Path), answer.Size(w.Size), w.SHA256)
 	for _, n := range w.Notes {
 		text += "\nnote: " + safetext.Model(n)

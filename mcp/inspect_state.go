@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -27,17 +29,17 @@ type inspectArgs struct {
 // stateFacts are of a session, of a background run, or of a namespace.
 type stateFacts struct {
 	answer.Common
-	Namespace string          `json:"namespace,omitempty" about:"The namespace; absent where all are listed."`
-	Sessions  []sessionInfo   `json:"sessions,omitempty" about:"The sessions, or the one that was asked for."`
-	Variables []variable      `json:"variables,omitempty" about:"The session's variables."`
-	Files     []sessionFile   `json:"files,omitempty" about:"The files in the session's working directory."`
-	Env       []string        `json:"env,omitempty" about:"The session's environment as NAME=VALUE, secrets masked."`
-	Usage     *session.Usage  `json:"usage,omitempty" about:"What the session uses now."`
-	Note      string          `json:"note,omitempty" about:"Why something is missing."`
-	Jobs      []jobFacts      `json:"jobs,omitempty" about:"The background runs, or the one that was asked for."`
-	Result    *answer.Outcome `json:"result,omitempty" about:"The background run's result, when it is done."`
-	Limits    *session.Limits `json:"limits,omitempty" about:"What a run in the namespace gets that asks for nothing else."`
-	Caps      *session.Limits `json:"caps,omitempty" about:"The most that can be asked for."`
+	Namespace string                 `json:"namespace,omitempty" about:"The namespace; absent where all are listed."`
+	Sessions  []sessionInfo          `json:"sessions,omitempty" about:"The sessions, or the one that was asked for."`
+	Variables []variable             `json:"variables,omitempty" about:"The session's variables."`
+	Files     []sessionFile          `json:"files,omitempty" about:"The files in the session's working directory."`
+	Env       []string               `json:"env,omitempty" about:"The session's environment as NAME=VALUE, secrets masked."`
+	Usage     *pipeline.CurrentUsage `json:"usage,omitempty" about:"What the session uses now."`
+	Note      string                 `json:"note,omitempty" about:"Why something is missing."`
+	Jobs      []jobFacts             `json:"jobs,omitempty" about:"The background runs, or the one that was asked for."`
+	Result    *answer.Outcome        `json:"result,omitempty" about:"The background run's result, when it is done."`
+	Limits    *pipeline.Limits       `json:"limits,omitempty" about:"What a run in the namespace gets that asks for nothing else."`
+	Caps      *pipeline.Limits       `json:"caps,omitempty" about:"The most that can be asked for."`
 }
 
 type variable struct {
@@ -67,17 +69,17 @@ type jobFacts struct {
 }
 
 func (s *Server) inspectState(ctx context.Context, c *call, a *inspectArgs) (*answer.Answer, error) {
-	id, run := a.Session, a.Run
+	id, background := a.Session, a.Run
 	switch {
-	case id != "" && run != "":
+	case id != "" && background != "":
 		return nil, operation.Wrong("request_id", "there is session_id, too: send one of them")
 	case id != "":
 		return s.inspectSession(ctx, c.namespace, id)
-	case run != "":
+	case background != "":
 		soon, cancel := context.WithTimeout(ctx, time.Duration(a.Wait*float64(time.Second)))
 		defer cancel()
-		s.cfg.Pipeline.WaitJob(soon, s.namespaceOf(c, run), run)
-		return s.inspectJob(ctx, s.namespaceOf(c, run), run)
+		run.WaitJob(soon, s.cfg.Pipeline, s.namespaceOf(c, background), background)
+		return s.inspectJob(ctx, s.namespaceOf(c, background), background)
 	}
 	all := c.namespace
 	if !c.walled {
@@ -92,7 +94,7 @@ func (s *Server) overview(namespace, all string) *answer.Answer {
 	limits, caps := pipeline.LimitsOf(now), pipeline.LimitsOf(ceiling)
 	f := &stateFacts{Namespace: all, Limits: &limits, Caps: &caps}
 	var text []string
-	for _, i := range s.cfg.Pipeline.Sessions(all) {
+	for _, i := range session.List(s.cfg.Pipeline, all) {
 		f.Sessions = append(f.Sessions, infoOf(i))
 		line := fmt.Sprintf("- %s: %s, %s, namespace %s, %s, last used %s", i.ID, i.Language, i.State, i.Namespace, answer.Count(i.Cells, "cell"), answer.Stamp(i.Used))
 		if i.Ended != "" {
@@ -101,7 +103,7 @@ func (s *Server) overview(namespace, all string) *answer.Answer {
 		text = append(text, line)
 	}
 	text = append([]string{answer.Count(len(f.Sessions), "session")}, text...)
-	jobs := s.cfg.Pipeline.Jobs(all)
+	jobs := run.Jobs(s.cfg.Pipeline, all)
 	text = append(text, answer.Count(len(jobs), "background run"))
 	for _, j := range jobs {
 		f.Jobs = append(f.Jobs, jobOf(j))
@@ -111,7 +113,7 @@ func (s *Server) overview(namespace, all string) *answer.Answer {
 	return &answer.Answer{Text: strings.Join(text, "\n"), Facts: f}
 }
 
-func jobOf(j pipeline.Job) jobFacts {
+func jobOf(j run.Job) jobFacts {
 	f := jobFacts{RequestID: j.ID, Namespace: j.Namespace, SessionID: j.Session, State: j.State, Began: answer.Stamp(j.Began)}
 	if j.Result != nil {
 		f.Ended = j.Result.Ended
@@ -139,7 +141,7 @@ func pastJob(past pipeline.Past) *answer.Answer {
 }
 
 func (s *Server) inspectJob(ctx context.Context, namespace, id string) (*answer.Answer, error) {
-	j, ok := s.cfg.Pipeline.Job(namespace, id)
+	j, ok := run.JobOf(s.cfg.Pipeline, namespace, id)
 	if !ok {
 		if past, known := s.cfg.Pipeline.Past(ctx, namespace, id); known && !past.Session {
 			return pastJob(past), nil
@@ -176,7 +178,7 @@ func (s *Server) inspectJob(ctx context.Context, namespace, id string) (*answer.
 }
 
 func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*answer.Answer, error) {
-	info, err := s.cfg.Pipeline.Session(namespace, id)
+	info, err := session.InfoOf(s.cfg.Pipeline, namespace, id)
 	if err != nil {
 		past, known := s.cfg.Pipeline.Past(ctx, namespace, id)
 		if !known || !past.Session {
@@ -188,7 +190,7 @@ func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*ans
 		f := &stateFacts{Namespace: namespace, Sessions: []sessionInfo{infoOf(info)}}
 		return &answer.Answer{Text: fmt.Sprintf("session %s is dead: %s\nwhat to do: create_session starts a new one", id, info.Ended), Facts: f}, nil
 	}
-	state, err := s.cfg.Pipeline.Inspect(ctx, namespace, id)
+	state, err := session.Inspect(ctx, s.cfg.Pipeline, namespace, id)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +223,7 @@ func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*ans
 	return &answer.Answer{Text: strings.Join(text, "\n"), Facts: f}, nil
 }
 
-func pendingCalls(calls []pipeline.ToolCall) (all []answer.PendingCall) {
+func pendingCalls(calls []run.ToolCall) (all []answer.PendingCall) {
 	for _, c := range calls {
 		all = append(all, answer.PendingCall{ID: c.ID, Name: c.Name, Arguments: string(c.Arguments)})
 	}
@@ -238,22 +240,22 @@ func callsText(calls []answer.PendingCall) string {
 
 // sessionInfo describes a session.
 type sessionInfo struct {
-	SessionID string          `json:"session_id,omitempty" about:"The session's id."`
-	Namespace string          `json:"namespace,omitempty" about:"The namespace that it belongs to."`
-	Language  string          `json:"language,omitempty" about:"What it runs."`
-	Backend   string          `json:"backend,omitempty" about:"What contains it."`
-	Profile   string          `json:"profile,omitempty" about:"The containment profile."`
-	State     string          `json:"state,omitempty" about:"idle, busy or dead."`
-	Created   string          `json:"created,omitempty" about:"When it began."`
-	Used      string          `json:"last_used,omitempty" about:"When it was used last."`
-	Idle      float64         `json:"idle_seconds,omitempty" about:"Seconds without a call after which it ends."`
-	Lifetime  float64         `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case."`
-	Cells     int             `json:"cells" about:"How many pieces of code it has run."`
-	Restarts  []restart       `json:"restarts,omitempty" about:"When and why its variables were lost."`
-	Ended     string          `json:"ended,omitempty" about:"Why it is dead: closed, idle, lifetime, oom, signal, limit or failed."`
-	Tools     []string        `json:"tools,omitempty" about:"Functions of the client that its code can call."`
-	Limits    *session.Limits `json:"limits,omitempty" about:"What it may use."`
-	Layers    []string        `json:"layers,omitempty" about:"Layers of containment that hold it."`
+	SessionID string           `json:"session_id,omitempty" about:"The session's id."`
+	Namespace string           `json:"namespace,omitempty" about:"The namespace that it belongs to."`
+	Language  string           `json:"language,omitempty" about:"What it runs."`
+	Backend   string           `json:"backend,omitempty" about:"What contains it."`
+	Profile   string           `json:"profile,omitempty" about:"The containment profile."`
+	State     string           `json:"state,omitempty" about:"idle, busy or dead."`
+	Created   string           `json:"created,omitempty" about:"When it began."`
+	Used      string           `json:"last_used,omitempty" about:"When it was used last."`
+	Idle      float64          `json:"idle_seconds,omitempty" about:"Seconds without a call after which it ends."`
+	Lifetime  float64          `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case."`
+	Cells     int              `json:"cells" about:"How many pieces of code it has run."`
+	Restarts  []restart        `json:"restarts,omitempty" about:"When and why its variables were lost."`
+	Ended     string           `json:"ended,omitempty" about:"Why it is dead: closed, idle, lifetime, oom, signal, limit or failed."`
+	Tools     []string         `json:"tools,omitempty" about:"Functions of the client that its code can call."`
+	Limits    *pipeline.Limits `json:"limits,omitempty" about:"What it may use."`
+	Layers    []string         `json:"layers,omitempty" about:"Layers of containment that hold it."`
 }
 
 type restart struct {
@@ -261,7 +263,7 @@ type restart struct {
 	Why  string `json:"why" about:"Why."`
 }
 
-func limitsText(l *session.Limits) string {
+func limitsText(l *pipeline.Limits) string {
 	return fmt.Sprintf("%d MB of memory, %s CPU, %s s a run, %d processes, %s of output, %d MB of disk",
 		l.RAM, decimal(l.CPU), decimal(l.Wall), l.Processes, answer.Size(l.Output), l.Disk)
 }

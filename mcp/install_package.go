@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/install"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/mcp/ask"
@@ -45,7 +47,7 @@ type permissionFacts struct {
 }
 
 func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*answer.Answer, error) {
-	q := pipeline.Install{Namespace: c.namespace, Session: a.Session, Language: string(a.Language), Packages: a.Packages, Backend: a.Backend, Progress: c.Progress.Note}
+	q := install.Request{Namespace: c.namespace, Session: a.Session, Language: string(a.Language), Packages: a.Packages, Backend: a.Backend, Progress: c.Progress.Note}
 	if q.Language == "" && q.Session == "" {
 		q.Language = "python"
 	}
@@ -70,8 +72,8 @@ func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*
 }
 
 // permission asks a person, where one must approve what is installed. Without an answer nothing is in the way any more.
-func (s *Server) permission(ctx context.Context, c *call, q pipeline.Install) (*answer.Answer, error) {
-	question, must, err := s.cfg.Pipeline.InstallQuestion(ctx, q)
+func (s *Server) permission(ctx context.Context, c *call, q install.Request) (*answer.Answer, error) {
+	question, must, err := install.Question(ctx, s.cfg.Pipeline, q)
 	if !must || err != nil {
 		return nil, err
 	}

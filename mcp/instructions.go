@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
 )
 
 // aboutAll is the part of the instructions that is the same everywhere.
@@ -23,7 +25,7 @@ const maxInstructions = 1200
 func (s *Server) instructions(ctx context.Context) string {
 	text := aboutAll + " list_runtimes tells which languages and packages there are."
 	room := maxInstructions - utf8.RuneCountInString(text)
-	if names := fitting(s.cfg.Pipeline.Reachable(), room/2-80); names != "" {
+	if names := fitting(containment.Reachable(s.cfg.Pipeline), room/2-80); names != "" {
 		text += "\nHosts that programs reach without asking: " + names + "."
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // whoever holds the database must not hold up a client

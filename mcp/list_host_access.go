@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 )
@@ -27,7 +29,7 @@ type hostAccess struct {
 func (s *Server) listHostAccess(_ context.Context, c *call, _ *inNamespace) (*answer.Answer, error) {
 	f := &hostListFacts{}
 	var lines []string
-	for _, a := range s.cfg.Pipeline.HostAccess(c.namespace, "") {
+	for _, a := range host.AccessOf(s.cfg.Pipeline, c.namespace, "") {
 		one := hostAccess{Kind: a.Kind, Pattern: safetext.Model(a.Pattern), From: a.From}
 		line := fmt.Sprintf("%s %s, by %s", one.Kind, one.Pattern, one.From)
 		if !a.Until.IsZero() {

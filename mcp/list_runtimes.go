@@ -8,10 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/install"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
@@ -64,7 +66,7 @@ func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*a
 	}
 	probing, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	p, err := s.cfg.Pipeline.Probe(probing, a.Backend)
+	p, err := containment.Probe(probing, s.cfg.Pipeline, a.Backend)
 	if err != nil && others == nil {
 		return nil, err
 	}
@@ -77,8 +79,8 @@ func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*a
 	text = append(text, s.reaches(), "secrets of namespace "+c.namespace+": "+someOf(s.cfg.Pipeline.SecretNames(ctx, c.namespace), maxPackages))
 	f.GPUs = gpuText(p.Backend, backends.GPUNodes())
 	text = append(text, f.GPUs)
-	if f.Data = s.cfg.Pipeline.DataNames(); len(f.Data) > 0 {
-		text = append(text, "directories of data, as "+pipeline.DataDir+"/NAME: "+someOf(f.Data, maxPackages))
+	if f.Data = containment.DataNames(s.cfg.Pipeline); len(f.Data) > 0 {
+		text = append(text, "directories of data, as "+containment.DataDir+"/NAME: "+someOf(f.Data, maxPackages))
 	}
 	var held []string
 	for _, l := range p.Layers {
@@ -129,7 +131,7 @@ func (s *Server) probeAll(ctx context.Context, names []string) []backendFacts {
 		asked.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, otherTimeout)
 			defer cancel()
-			p, err := s.cfg.Pipeline.Probe(ctx, name)
+			p, err := containment.Probe(ctx, s.cfg.Pipeline, name)
 			if err != nil {
 				p.Why = remedy.Text{answer.Explain("", err).Reason}
 			}
@@ -194,11 +196,11 @@ func (s *Server) inventory(ctx context.Context, p backends.Probe, namespace stri
 	texts := make([]string, len(p.Runtimes))
 	var asked sync.WaitGroup
 	for n, r := range p.Runtimes {
-		if r.Path == "" || s.cfg.Pipeline.OtherLanguage(r.Name, "") != "" {
+		if r.Path == "" || containment.OtherLanguage(s.cfg.Pipeline, r.Name, "") != "" {
 			continue
 		}
 		asked.Go(func() {
-			list, err := s.cfg.Pipeline.Installed(ctx, p.Backend, namespace, r.Name)
+			list, err := install.List(ctx, s.cfg.Pipeline, p.Backend, namespace, r.Name)
 			if texts[n] = packageText(r.Name, list); err != nil {
 				texts[n] = "packages can't be listed: " + safetext.Clip(answer.OneLine(answer.Explain("", err).Reason), 200)
 			}
@@ -209,8 +211,8 @@ func (s *Server) inventory(ctx context.Context, p backends.Probe, namespace stri
 }
 
 // packageText names packages: what is notable, then others, and what the namespace has installed for itself.
-func packageText(language string, list []pipeline.Installed) string {
-	rank := func(i pipeline.Installed) int {
+func packageText(language string, list []install.Installed) string {
+	rank := func(i install.Installed) int {
 		name := strings.ReplaceAll(strings.ToLower(i.Name), "_", "-")
 		if at := slices.Index(notable[language], name); at >= 0 {
 			return at
@@ -218,7 +220,7 @@ func packageText(language string, list []pipeline.Installed) string {
 		return len(notable[language])
 	}
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b pipeline.Installed) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(list, func(a, b install.Installed) int { return rank(a) - rank(b) })
 	var theirs, own []string
 	known := 0 // of theirs
 	for _, i := range list {
@@ -256,7 +258,7 @@ func someOf(names []string, limit int) string {
 
 // reaches describes which hosts programs reach without asking.
 func (s *Server) reaches() string {
-	names := s.cfg.Pipeline.Reachable()
+	names := containment.Reachable(s.cfg.Pipeline)
 	if len(names) == 0 {
 		return "programs reach no hosts unless a person allows them: request_egress asks"
 	}

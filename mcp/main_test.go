@@ -14,6 +14,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	pages "github.com/sandboxmcp/sandboxmcp/pipeline/web"
+
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
@@ -87,8 +90,7 @@ func newFullRig(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
 	return newRig(t, func(cfg *Config) {
 		p := pipeline.New(pipeline.Config{Audit: cfg.Log.(*audit.Log), Approvals: cfg.Approvals,
-			Web:  pipeline.Web{Client: web.NewClient(web.Config{})},
-			Host: pipeline.Host{Enabled: true}})
+			Parts: []any{&pages.Config{Client: web.NewClient(web.Config{})}, &host.Config{Enabled: true}}})
 		t.Cleanup(p.Close)
 		cfg.Pipeline = p
 		if change != nil {

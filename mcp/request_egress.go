@@ -6,6 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
@@ -29,7 +32,7 @@ type egressArgs struct {
 
 func (s *Server) requestEgress(ctx context.Context, c *call, a *egressArgs) (*answer.Answer, error) {
 	if a.Session != "" {
-		if _, err := s.cfg.Pipeline.Session(c.namespace, a.Session); err != nil {
+		if _, err := session.InfoOf(s.cfg.Pipeline, c.namespace, a.Session); err != nil {
 			return nil, err
 		}
 	}
@@ -45,7 +48,7 @@ func (s *Server) requestEgress(ctx context.Context, c *call, a *egressArgs) (*an
 	if slices.Contains(policy.Ports(), backends.DNSPort) { // an approval would be in the way of all that run afterwards
 		return nil, operation.Wrong("domain", "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
 	}
-	if err := s.cfg.Pipeline.AskFor(host); err != nil {
+	if err := containment.AskFor(s.cfg.Pipeline, host); err != nil {
 		return nil, err
 	}
 	code := strings.ToLower(a.Code)

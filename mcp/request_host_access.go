@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 )
 
@@ -19,7 +21,7 @@ type hostAccessArgs struct {
 }
 
 func (s *Server) requestHostAccess(ctx context.Context, c *call, a *hostAccessArgs) (*answer.Answer, error) {
-	q, err := s.cfg.Pipeline.AskForHost(ctx, c.namespace, a.Kind, a.Pattern, a.Reason)
+	q, err := host.AskFor(ctx, s.cfg.Pipeline, c.namespace, a.Kind, a.Pattern, a.Reason)
 	if err != nil {
 		return nil, err
 	}

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
 const aboutStats = `Shows the server's figures: runs, queue, sessions, times, and how many runs found a sandbox ready.`
@@ -38,9 +39,9 @@ type statsFacts struct {
 }
 
 func (s *Server) sandboxStats(_ context.Context, c *call, _ *statsArgs) (*answer.Answer, error) {
-	n := s.cfg.Pipeline.Stats()
+	n := status.Now(s.cfg.Pipeline)
 	if c.walled {
-		n = s.cfg.Pipeline.StatsOf(func(namespace string) bool { return namespace == c.namespace })
+		n = status.NowOf(s.cfg.Pipeline, func(namespace string) bool { return namespace == c.namespace })
 	}
 	f := &statsFacts{Uptime: time.Since(n.Began).Seconds(), Running: n.Running, Waiting: n.Waiting, Slots: n.Slots,
 		Runs: n.Runs, Sessions: n.Sessions, Jobs: n.Jobs, P50: n.P50, P90: n.P90, P99: n.P99, Pools: poolsOf(n.Pools)}
@@ -72,7 +73,7 @@ type poolFacts struct {
 	Cold     map[string]int64 `json:"cold,omitempty" about:"How many missed for which reason: the most frequent ones."`
 }
 
-func poolsOf(all []pipeline.Pool) (list []poolFacts) {
+func poolsOf(all []status.Pool) (list []poolFacts) {
 	for _, p := range all {
 		list = append(list, poolFacts{p.Backend, p.Language, p.Ready, p.Memory, p.Hits, p.Misses, math.Round(p.HitRate()*1000) / 1000, frequent(p.Cold)})
 	}
@@ -93,7 +94,7 @@ func frequent(cold map[string]int64) map[string]int64 {
 }
 
 // poolLines are a line for each pool, with a line end before it.
-func poolLines(all []pipeline.Pool) string {
+func poolLines(all []status.Pool) string {
 	var b strings.Builder
 	for _, p := range all {
 		memory := ""

@@ -20,15 +20,15 @@ type limitsArgs struct {
 
 type limitsFacts struct {
 	answer.Common
-	Namespace string          `json:"namespace,omitempty" about:"The namespace whose runs, or session, they are for."`
-	SessionID string          `json:"session_id,omitempty" about:"The session that they are for."`
-	Limits    *session.Limits `json:"limits,omitempty" about:"What is now in force."`
-	Caps      *session.Limits `json:"caps,omitempty" about:"The most that can be asked for."`
+	Namespace string           `json:"namespace,omitempty" about:"The namespace whose runs, or session, they are for."`
+	SessionID string           `json:"session_id,omitempty" about:"The session that they are for."`
+	Limits    *pipeline.Limits `json:"limits,omitempty" about:"What is now in force."`
+	Caps      *pipeline.Limits `json:"caps,omitempty" about:"The most that can be asked for."`
 }
 
 func (s *Server) setLimits(ctx context.Context, c *call, a *limitsArgs) (*answer.Answer, error) {
 	f := &limitsFacts{Namespace: c.namespace, SessionID: a.Session}
-	bounds, _, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.NewLimits{Namespace: f.Namespace, Session: f.SessionID, Bounds: a.bounds()})
+	bounds, _, err := pipeline.Do(ctx, s.cfg.Pipeline, session.NewLimits{Namespace: f.Namespace, Session: f.SessionID, Bounds: a.bounds()})
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
+
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -256,7 +258,7 @@ func TestClientGone(t *testing.T) {
 		p := newPeer(t, in, out)
 		p.initialize("2025-11-25", `{}`)
 		p.start("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"sleep 600"}}`)
-		hosttest.Until(t, "it runs", func() bool { return r.cfg.Pipeline.Stats().Running == 1 })
+		hosttest.Until(t, "it runs", func() bool { return status.Now(r.cfg.Pipeline).Running == 1 })
 		if how == "stdin" {
 			in.Close()
 		} else {
@@ -266,7 +268,7 @@ func TestClientGone(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("%s: %v", how, err)
 		}
-		if n := r.cfg.Pipeline.Stats(); n.Running != 0 {
+		if n := status.Now(r.cfg.Pipeline); n.Running != 0 {
 			t.Errorf("%s: %d slots are taken", how, n.Running)
 		}
 	}
@@ -348,7 +350,7 @@ func TestPingWhileAllRun(t *testing.T) {
 		p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
 	}
 	hosttest.Until(t, "none runs or waits after all were cancelled", func() bool {
-		n := r.cfg.Pipeline.Stats()
+		n := status.Now(r.cfg.Pipeline)
 		return n.Running == 0 && n.Waiting == 0
 	})
 	if m := p.call("ping", `{}`); m.Error != nil {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
+
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
@@ -79,7 +81,7 @@ func stuckRig(t *testing.T, start time.Duration) (r *rig, end func()) {
 
 // idle reports whether no call has a slot, or waits for one.
 func (r *rig) idle() bool {
-	s := r.cfg.Pipeline.Stats()
+	s := status.Now(r.cfg.Pipeline)
 	return s.Running == 0 && s.Waiting == 0
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
@@ -25,14 +28,14 @@ type endedFacts struct {
 func (s *Server) terminateSession(ctx context.Context, c *call, a *terminateArgs) (*answer.Answer, error) {
 	id := a.Session
 	namespace := s.namespaceOf(c, id)
-	if _, ok := s.cfg.Pipeline.Job(namespace, id); ok {
+	if _, ok := run.JobOf(s.cfg.Pipeline, namespace, id); ok {
 		text := "the run in the background is done already: " + id
-		if s.cfg.Pipeline.CancelJob(namespace, id) {
+		if run.CancelJob(s.cfg.Pipeline, namespace, id) {
 			text = "the run in the background is being ended: " + id + "\nwhat to do: inspect_state with this request_id tells when it is over"
 		}
 		return &answer.Answer{Text: text, Facts: &endedFacts{RequestID: id}}, nil
 	}
-	info, _, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.EndSession{Namespace: namespace, Session: id})
+	info, _, err := pipeline.Do(ctx, s.cfg.Pipeline, session.End{Namespace: namespace, Session: id})
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,9 @@ import (
 	"context"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/web"
+
 	"github.com/mark3labs/mcp-go/mcp"
 
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
@@ -31,11 +34,11 @@ func (s *Server) whyOff(name string) *policyOff {
 	p := s.cfg.Pipeline
 	switch {
 	case strings.HasPrefix(name, "host_"), strings.HasSuffix(name, "_host_access"):
-		if p == nil || !p.HostEnabled() {
+		if p == nil || !host.Enabled(p) {
 			return &hostOff
 		}
 	case name == "web_search", name == "fetch_webpage", name == "browser_fetch":
-		if p == nil || !p.WebOn() {
+		if p == nil || !web.On(p) {
 			return &webOff
 		}
 	}

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -40,14 +43,14 @@ func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*a
 	if _, err := validate.Language(named); err == nil { // as for execute_code
 		language = named
 	}
-	if other := s.cfg.Pipeline.OtherLanguage(named, ""); other != "" {
+	if other := containment.OtherLanguage(s.cfg.Pipeline, named, ""); other != "" {
 		language = other
 	}
-	if s.cfg.Pipeline.OtherLanguage(language, "") != "" {
+	if containment.OtherLanguage(s.cfg.Pipeline, language, "") != "" {
 		return s.validateOther(ctx, c, language, inner)
 	}
 	code := validate.Code{Language: language, Source: []byte(inner)}
-	r, err := s.cfg.Pipeline.Analyze(ctx, code, validate.Options{Fix: a.AutoFix, Notebook: true})
+	r, err := run.Analyze(ctx, s.cfg.Pipeline, code, validate.Options{Fix: a.AutoFix, Notebook: true})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +88,7 @@ func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*a
 
 // validateOther has the operator's command check code of a language that the configuration names, in a sandbox.
 func (s *Server) validateOther(ctx context.Context, c *call, language, code string) (*answer.Answer, error) {
-	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, pipeline.Request{
+	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, run.Request{
 		Namespace: c.namespace, Language: language, Code: []byte(code), CheckOnly: true,
 	})
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	pages "github.com/sandboxmcp/sandboxmcp/pipeline/web"
+
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
@@ -55,10 +57,10 @@ func newWebRig(t *testing.T, h http.HandlerFunc) (*rig, string) {
 		t.Fatal(err)
 	}
 	backend := process.New(process.Config{StateDir: filepath.Join(dir, "state")})
-	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Web: pipeline.Web{
+	p := pipeline.New(pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Parts: []any{&pages.Config{
 		Policy: policy, Engines: engines, Reader: program,
 		Client: web.NewClient(web.Config{Dialer: &egress.Dialer{Resolver: loopback{}, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}),
-	}})
+	}}})
 	t.Cleanup(func() { p.Close(); backend.Close(); log.Close() })
 	return newRig(t, func(c *Config) { c.Pipeline, c.Log = p, log }), "http://" + at
 }

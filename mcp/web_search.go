@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	pages "github.com/sandboxmcp/sandboxmcp/pipeline/web"
+
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -34,11 +36,11 @@ type searchResult struct {
 }
 
 func (s *Server) webSearch(ctx context.Context, c *call, a *searchArgs) (*answer.Answer, error) {
-	return do(ctx, s, pipeline.Search{Namespace: c.namespace, Query: a.Query, Limit: a.Limit, Domains: a.Domains}, found)
+	return do(ctx, s, pages.Search{Namespace: c.namespace, Query: a.Query, Limit: a.Limit, Domains: a.Domains}, found)
 }
 
 // found returns the answer about a search: where what was found stands in our words, and the text of strangers within a fence.
-func found(h pipeline.Hits, res pipeline.Outcome) *answer.Answer {
+func found(h pages.Hits, res pipeline.Outcome) *answer.Answer {
 	f := &searchFacts{RequestID: res.ID, Engine: h.Engine, Passed: h.Passed}
 	var list strings.Builder
 	for i, r := range h.Results {

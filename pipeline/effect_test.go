@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
@@ -16,14 +17,14 @@ func TestLayerOfKilled(t *testing.T) {
 		"the backend's": &backends.Refusal{Layer: backends.LayerCgroup},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		w := &task[None]{run: p.begin(subject{name: "program"}), stage: StageBackend, do: func(context.Context) (None, error) {
+		w := &Task[None]{Run: p.Begin(Subject{Name: "program"}), Stage: StageBackend, Do: func(context.Context) (None, error) {
 			cancel()
 			return None{}, missing
 		}}
-		_, err := w.perform(ctx)
-		if e := stopped(t, err); e.Layer != backends.LayerCgroup {
+		_, err := w.Perform(ctx)
+		if e, is := errors.AsType[*Error](err); !is || e.Layer != backends.LayerCgroup {
 			t.Errorf("%s: got %+v", name, e)
 		}
-		w.release()
+		w.Release()
 	}
 }

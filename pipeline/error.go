@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,8 +13,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
+
+// ErrClosed is why a run in the background ends when the server does.
+var ErrClosed = errors.New("the server is shutting down")
 
 // Stages of a run, as Error.Stage names them.
 const (
@@ -41,7 +42,7 @@ type Error struct {
 	Denied bool `json:"denied"`
 
 	public string // the reason without any of the code, for the audit log; "" is Reason
-	err    error
+	err    error  // see Because
 }
 
 func (e *Error) Error() string {
@@ -51,23 +52,35 @@ func (e *Error) Error() string {
 	return e.Reason + " (" + e.Remedy.String() + ")"
 }
 
-// Unwrap returns the error below, such as ErrBusy, context.Canceled or a *backends.Refusal.
-func (e *Error) Unwrap() error { return e.err }
-
-// refuse returns the error for a run that policy forbids.
-func refuse(stage, reason string, do ...any) *Error {
-	return &Error{Stage: stage, Reason: reason, Remedy: do, Denied: true}
-}
-
-// refuseFor is refuse for an error, which is below its own.
-func refuseFor(err error, stage string, do ...any) *Error {
-	e := refuse(stage, err.Error(), do...)
+// Because makes err the error below, and returns e.
+func (e *Error) Because(err error) *Error {
 	e.err = err
 	return e
 }
 
-// broke wraps what a stage could not do. A backend's refusal is still one.
-func broke(stage string, err error) *Error {
+// Publicly has the audit log have another reason, without any of the code, and returns e.
+func (e *Error) Publicly(reason string) *Error {
+	e.public = reason
+	return e
+}
+
+// Unwrap returns the error below, such as ErrBusy, context.Canceled or a *backends.Refusal.
+func (e *Error) Unwrap() error { return e.err }
+
+// Refuse returns the error for a run that policy forbids.
+func Refuse(stage, reason string, do ...any) *Error {
+	return &Error{Stage: stage, Reason: reason, Remedy: do, Denied: true}
+}
+
+// RefuseFor is refuse for an error, which is below its own.
+func RefuseFor(err error, stage string, do ...any) *Error {
+	e := Refuse(stage, err.Error(), do...)
+	e.err = err
+	return e
+}
+
+// Broke wraps what a stage could not do. A backend's refusal is still one.
+func Broke(stage string, err error) *Error {
 	if own, is := errors.AsType[*Error](err); is {
 		return own
 	}
@@ -109,7 +122,7 @@ func unrecorded(reason string, denied bool, err error) *Error {
 // Recordable returns the error of what would be done now and could not be recorded, nil if it could be, as far as that is known: for answers that
 // begin before anything is done.
 func (p *Pipeline) Recordable() error {
-	log, ok := p.cfg.Audit.(interface{ Writable() error })
+	log, ok := p.Config.Audit.(interface{ Writable() error })
 	if !ok {
 		return nil
 	}
@@ -124,13 +137,13 @@ const ServersLog = "try again later; who runs the server sees why in its log"
 
 const notStarted = "the run could not be recorded in the audit log, so it was not started"
 
-// noRedaction returns the error for a text whose secrets can't be known, since one could not be read.
-func noRedaction(text string, err error) *Error {
+// NoRedaction returns the error for a text whose secrets can't be known, since one could not be read.
+func NoRedaction(text string, err error) *Error {
 	reason, do := remedy.Split(err)
 	if do == nil {
 		do = Remedy{"see ", remedy.Command.With("sandboxmcp vault list")}
 	}
-	return refuse(StageVault, "secrets could not be taken out of "+text+": "+reason, do...)
+	return Refuse(StageVault, "secrets could not be taken out of "+text+": "+reason, do...)
 }
 
 // MoreFiles is what to do where sandboxmcp may not open as many files as it has to.
@@ -176,23 +189,13 @@ func hidePath(text, path string) string {
 	return strings.ReplaceAll(text, path, "…/"+filepath.Base(path))
 }
 
+// Fault is an error whose text clients may see.
+type Fault string
+
+func (f Fault) Error() string { return string(f) }
+
 // Internal is what clients are told of an error whose text is the server's own: it may name files of the host. The log has the text.
 const Internal = "this failed inside the server: its log has the reason"
-
-// StatusOf returns the status of HTTP that says why an effect was not performed: that the server is busy, that there is
-// no such session, that policy refuses it, or else that something broke.
-func StatusOf(err error) int {
-	own, _ := errors.AsType[*Error](err)
-	switch {
-	case errors.Is(err, session.ErrFull), errors.Is(err, ErrBusy), errors.As(err, new(*Unrecorded)):
-		return http.StatusServiceUnavailable
-	case errors.Is(err, session.ErrUnknown), errors.Is(err, session.ErrDead):
-		return http.StatusNotFound
-	case own != nil && own.Denied:
-		return http.StatusBadRequest
-	}
-	return http.StatusInternalServerError
-}
 
 // PublicText returns the text of an error for a client: why something was refused, or what went wrong in the sandbox, else Internal.
 func PublicText(err error) string {
@@ -208,7 +211,10 @@ func PublicText(err error) string {
 	if none, is := errors.AsType[*backends.NoProgram](err); is {
 		return none.Error()
 	}
-	for _, known := range []error{ErrNoInput, ErrEnded, ErrSignal, ErrBusy, ErrNotRunning, errLeased, context.Canceled, context.DeadlineExceeded} {
+	if fault, is := errors.AsType[Fault](err); is {
+		return fault.Error()
+	}
+	for _, known := range []error{ErrBusy, ErrNotRunning, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}

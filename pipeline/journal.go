@@ -28,153 +28,153 @@ import (
 // which it keeps locked. A process that is killed leaves it: the next one that starts records the end of what it lists.
 // The disk is not waited for: the two lines of a run cost 3 microseconds, and after a loss of power some of the last
 // seconds may be missing.
-type journal struct {
-	mu   sync.Mutex
-	dir  string   // "" keeps no journal
+type Journal struct {
+	Mu   sync.Mutex
+	Dir  string   // "" keeps no journal
 	file *os.File // nil until something is listed
-	path string
+	Path string
 	size int               // bytes of the file, about
-	open map[string]string // the lines of what it lists that has not ended, by id
+	Open map[string]string // the lines of what it lists that has not ended, by id
 }
 
-// fresh is how the name of a journal begins that is not locked yet.
-const fresh = ".new-"
+// Fresh is how the name of a journal begins that is not locked yet.
+const Fresh = ".new-"
 
 // maxCrashes bounds the time to record what killed processes have left.
 const maxCrashes = time.Minute
 
-// maxJournal is the size in bytes from which on a journal is written anew, without what has ended.
-const maxJournal = 64 << 10
+// MaxJournal is the size in bytes from which on a journal is written anew, without what has ended.
+const MaxJournal = 64 << 10
 
 // Kinds of rows about what killed processes have left. executionLost is that of a run; listeners are told
 // execution.failed. artifactsLost names a directory of the host in which artifacts of a run are missing, and what was
 // removed there.
 const (
-	executionLost = "execution.lost"
-	artifactsLost = "artifacts.lost"
+	ExecutionLost = "execution.lost"
+	ArtifactsLost = "artifacts.lost"
 )
 
-// crashed is why something ended that was under way when its process was killed.
-const crashed = "its server or command was killed, or lost power"
+// Crashed is why something ended that was under way when its process was killed.
+const Crashed = "its server or command was killed, or lost power"
 
 // What a journal lists. The start of a run is in the log, or it did not begin; the id of a job is known to its caller
 // before that.
 const (
-	journalRun     = "run"
-	journalJob     = "job"
-	journalSession = "session"
+	JournalRun     = "run"
+	JournalJob     = "job"
+	JournalSession = "session"
 	// A directory to which the artifacts of a run are being saved; its id is that of artifactsID.
-	journalArtifacts = "artifacts"
+	JournalArtifacts = "artifacts"
 )
 
-func artifactsID(run string) string { return run + ".artifacts" }
+func ArtifactsID(run string) string { return run + ".artifacts" }
 
 // create makes the journal's file, or one that takes its place, with all that it lists. It needs no error: without a
 // journal, an end may stay unknown, and no more.
-func (j *journal) create() {
-	if os.MkdirAll(j.dir, 0o700) != nil {
+func (j *Journal) create() {
+	if os.MkdirAll(j.Dir, 0o700) != nil {
 		return
 	}
 	id := NewID()
-	f, err := os.OpenFile(filepath.Join(j.dir, fresh+id), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(j.Dir, Fresh+id), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
 		return
 	}
-	text := strings.Join(slices.Sorted(maps.Values(j.open)), "")
-	path := cmp.Or(j.path, filepath.Join(j.dir, id)) // where other processes look, which must find it locked
+	text := strings.Join(slices.Sorted(maps.Values(j.Open)), "")
+	path := cmp.Or(j.Path, filepath.Join(j.Dir, id)) // where other processes look, which must find it locked
 	_, err = f.WriteString(text)
 	if err != nil || statefile.TryLock(f, false) != nil || os.Rename(f.Name(), path) != nil {
 		f.Close()
-		os.Remove(filepath.Join(j.dir, fresh+id))
+		os.Remove(filepath.Join(j.Dir, Fresh+id))
 		return
 	}
 	if j.file != nil {
 		j.file.Close()
 	}
-	j.file, j.path, j.size = f, path, len(text)
+	j.file, j.Path, j.size = f, path, len(text)
 }
 
-// begin lists something until endRun or endSession.
-func (j *journal) begin(kind, id, namespace string) { j.list(id, "+ "+kind+" "+id+" "+namespace+"\n") }
+// Begin lists something until endRun or endSession.
+func (j *Journal) Begin(kind, id, namespace string) { j.list(id, "+ "+kind+" "+id+" "+namespace+"\n") }
 
-// beginArtifacts lists a directory to which the artifacts of a run are being saved, until endArtifacts.
-func (j *journal) beginArtifacts(run, namespace, dir string) {
-	j.list(artifactsID(run), "+ "+journalArtifacts+" "+artifactsID(run)+" "+namespace+" "+url.PathEscape(dir)+"\n")
+// BeginArtifacts lists a directory to which the artifacts of a run are being saved, until endArtifacts.
+func (j *Journal) BeginArtifacts(run, namespace, dir string) {
+	j.list(ArtifactsID(run), "+ "+JournalArtifacts+" "+ArtifactsID(run)+" "+namespace+" "+url.PathEscape(dir)+"\n")
 }
 
-func (j *journal) endArtifacts(run string) { j.end(artifactsID(run), false) }
+func (j *Journal) EndArtifacts(run string) { j.end(ArtifactsID(run), false) }
 
-func (j *journal) list(id, line string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.dir == "" || j.open[id] != "" {
+func (j *Journal) list(id, line string) {
+	j.Mu.Lock()
+	defer j.Mu.Unlock()
+	if j.Dir == "" || j.Open[id] != "" {
 		return
 	}
-	j.open[id] = line
+	j.Open[id] = line
 	if j.file == nil {
 		j.create()
 		return
 	}
-	j.write(j.open[id])
+	j.write(j.Open[id])
 }
 
-// endRun takes a run or a job off that was listed, and nothing else: a row about a session that could not be ended has
+// EndRun takes a run or a job off that was listed, and nothing else: a row about a session that could not be ended has
 // the session's id.
-func (j *journal) endRun(id string) { j.end(id, false) }
+func (j *Journal) EndRun(id string) { j.end(id, false) }
 
-// endSession takes a session off.
-func (j *journal) endSession(id string) { j.end(id, true) }
+// EndSession takes a session off.
+func (j *Journal) EndSession(id string) { j.end(id, true) }
 
-func (j *journal) end(id string, session bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if line := j.open[id]; line != "" && strings.HasPrefix(line, "+ "+journalSession) == session {
-		delete(j.open, id)
+func (j *Journal) end(id string, session bool) {
+	j.Mu.Lock()
+	defer j.Mu.Unlock()
+	if line := j.Open[id]; line != "" && strings.HasPrefix(line, "+ "+JournalSession) == session {
+		delete(j.Open, id)
 		j.write("- " + id + "\n")
 	}
 }
 
 // write appends a line. It keeps the file small, however long its process lives.
-func (j *journal) write(line string) {
+func (j *Journal) write(line string) {
 	if j.file == nil {
 		return
 	}
 	_, _ = j.file.WriteString(line)
-	if j.size += len(line); j.size > maxJournal+2*len(j.open)*len(line) {
+	if j.size += len(line); j.size > MaxJournal+2*len(j.Open)*len(line) {
 		j.create()
 	}
 }
 
-// close removes the journal of a process, unless ends are missing that could not be recorded.
-func (j *journal) close() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+// Close removes the journal of a process, unless ends are missing that could not be recorded.
+func (j *Journal) Close() {
+	j.Mu.Lock()
+	defer j.Mu.Unlock()
 	if j.file == nil {
 		return
 	}
-	if len(j.open) == 0 {
-		os.Remove(j.path)
+	if len(j.Open) == 0 {
+		os.Remove(j.Path)
 	}
 	j.file.Close()
-	j.file, j.dir = nil, ""
+	j.file, j.Dir = nil, ""
 }
 
-// journalEntry is what a journal lists.
-type journalEntry struct{ kind, id, namespace, dir string }
+// JournalEntry is what a journal lists.
+type JournalEntry struct{ Kind, ID, Namespace, Dir string }
 
-// left returns what a journal lists that has not ended.
-func left(f *os.File) []journalEntry {
-	var all []journalEntry
+// Left returns what a journal lists that has not ended.
+func Left(f *os.File) []JournalEntry {
+	var all []JournalEntry
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		switch parts := strings.Fields(lines.Text()); {
-		case (len(parts) == 4 || len(parts) == 5 && parts[1] == journalArtifacts) && parts[0] == "+":
-			l := journalEntry{kind: parts[1], id: parts[2], namespace: parts[3]}
+		case (len(parts) == 4 || len(parts) == 5 && parts[1] == JournalArtifacts) && parts[0] == "+":
+			l := JournalEntry{Kind: parts[1], ID: parts[2], Namespace: parts[3]}
 			if len(parts) == 5 {
-				l.dir, _ = url.PathUnescape(parts[4])
+				l.Dir, _ = url.PathUnescape(parts[4])
 			}
 			all = append(all, l)
 		case len(parts) == 2 && parts[0] == "-":
-			all = slices.DeleteFunc(all, func(l journalEntry) bool { return l.id == parts[1] })
+			all = slices.DeleteFunc(all, func(l JournalEntry) bool { return l.ID == parts[1] })
 		}
 	}
 	return all
@@ -199,7 +199,7 @@ func RecordCrashes(ctx context.Context, log crashLog, dir string, tell func(kind
 	defer cancel()
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), fresh) {
+		if strings.HasPrefix(e.Name(), Fresh) {
 			removeAbandoned(dir, e)
 			continue
 		}
@@ -207,7 +207,7 @@ func RecordCrashes(ctx context.Context, log crashLog, dir string, tell func(kind
 		if err != nil {
 			continue
 		}
-		if statefile.TryLock(f, false) == nil && isAt(f) && recordLeft(ctx, log, left(f), tell) == nil { // else its process lives
+		if statefile.TryLock(f, false) == nil && isAt(f) && recordLeft(ctx, log, Left(f), tell) == nil { // else its process lives
 			os.Remove(f.Name())
 		}
 		f.Close()
@@ -228,7 +228,7 @@ func removeAbandoned(dir string, e os.DirEntry) {
 	}
 }
 
-func recordLeft(ctx context.Context, log crashLog, all []journalEntry, tell func(kind, run, namespace string, data map[string]any)) error {
+func recordLeft(ctx context.Context, log crashLog, all []JournalEntry, tell func(kind, run, namespace string, data map[string]any)) error {
 	for _, l := range all {
 		run, kind, data, err := l.end(ctx, log)
 		if err != nil {
@@ -238,46 +238,46 @@ func recordLeft(ctx context.Context, log crashLog, all []journalEntry, tell func
 			continue
 		}
 		// The disk that was full when the process was killed may be full yet, and this one may live for long.
-		_, err = log.Append(ctx, audit.Entry{Kind: kind, Run: run, Namespace: l.namespace, Data: data, Late: true})
+		_, err = log.Append(ctx, audit.Entry{Kind: kind, Run: run, Namespace: l.Namespace, Data: data, Late: true})
 		if err != nil && !errors.As(err, new(*audit.Owed)) {
 			return err
 		}
 		if tell != nil {
-			tell(kind, run, l.namespace, data)
+			tell(kind, run, l.Namespace, data)
 		}
 	}
 	return nil
 }
 
 // end returns the row of the end of what an entry lists; kind "" says that it needs none.
-func (l journalEntry) end(ctx context.Context, log pastRows) (run, kind string, data facts, err error) {
-	if l.kind == journalArtifacts {
-		run = strings.TrimSuffix(l.id, artifactsID(""))
-		data, err = removeUnsaved(ctx, l.dir, run)
-		return run, artifactsLost, data, err
+func (l JournalEntry) end(ctx context.Context, log pastRows) (run, kind string, data Facts, err error) {
+	if l.Kind == JournalArtifacts {
+		run = strings.TrimSuffix(l.ID, ArtifactsID(""))
+		data, err = removeUnsaved(ctx, l.Dir, run)
+		return run, ArtifactsLost, data, err
 	}
-	past, data, err := pastOf(ctx, log, l.namespace, l.id)
-	if err != nil || past.Ended != "" || l.kind == journalRun && past.Began.IsZero() {
-		return l.id, "", nil, err
+	past, data, err := pastOf(ctx, log, l.Namespace, l.ID)
+	if err != nil || past.Ended != "" || l.Kind == JournalRun && past.Began.IsZero() {
+		return l.ID, "", nil, err
 	}
-	kind, why := executionLost, facts{"ended": "lost", "stage": StageBackend, "reason": crashed}
-	if l.kind == journalSession {
-		kind, data, why = event.SessionKilled, facts{}, facts{"why": "crash"}
+	kind, why := ExecutionLost, Facts{"ended": "lost", "stage": StageBackend, "reason": Crashed}
+	if l.Kind == JournalSession {
+		kind, data, why = event.SessionKilled, Facts{}, Facts{"why": "crash"}
 	}
 	maps.Copy(data, why)
-	return l.id, kind, data, nil
+	return l.ID, kind, data, nil
 }
 
 // removeUnsaved removes from a directory of the host what a killed process had not saved there, and returns what the
 // row about that says. What it had saved, its receipt vouches for, and no list of sums says that this is all.
-func removeUnsaved(ctx context.Context, dir, run string) (facts, error) {
+func removeUnsaved(ctx context.Context, dir, run string) (Facts, error) {
 	removed, err := hostfs.RemoveStaged(ctx, dir, run)
 	if ctx.Err() != nil {
 		return nil, err
 	}
-	data := facts{"directory": dir, "removed": removed, "reason": crashed}
+	data := Facts{"directory": dir, "removed": removed, "reason": Crashed}
 	if err != nil {
-		data["error"] = safetext.Clip(err.Error(), maxReason)
+		data["error"] = safetext.Clip(err.Error(), MaxReason)
 	}
 	return data, nil
 }
@@ -293,17 +293,17 @@ type Past struct {
 
 // Past returns what the log has of a run or a session of a namespace, as far as its rows are here.
 func (p *Pipeline) Past(ctx context.Context, namespace, id string) (Past, bool) {
-	log, can := p.cfg.Audit.(pastRows)
+	log, can := p.Config.Audit.(pastRows)
 	if !can {
 		return Past{}, false
 	}
-	past, _, err := pastOf(ctx, log, orDefault(namespace), id)
+	past, _, err := pastOf(ctx, log, OrDefault(namespace), id)
 	return past, err == nil && (!past.Began.IsZero() || past.Ended != "")
 }
 
 // pastOf returns also what the row of its start says.
-func pastOf(ctx context.Context, log pastRows, namespace, id string) (past Past, start facts, err error) {
-	past, start = Past{ID: id, Namespace: namespace}, facts{}
+func pastOf(ctx context.Context, log pastRows, namespace, id string) (past Past, start Facts, err error) {
+	past, start = Past{ID: id, Namespace: namespace}, Facts{}
 	if id == "" {
 		return past, start, nil
 	}
@@ -319,7 +319,7 @@ func pastOf(ctx context.Context, log pastRows, namespace, id string) (past Past,
 			_ = json.Unmarshal(row.Data, &start)
 		case event.SessionKilled:
 			past.Ended = end.Why
-		case event.ExecutionCompleted, event.ExecutionFailed, event.ExecutionTimeout, executionRefused, executionLost:
+		case event.ExecutionCompleted, event.ExecutionFailed, event.ExecutionTimeout, ExecutionRefused, ExecutionLost:
 			if past.Session { // a session could not be ended, say
 				continue
 			}

@@ -4,11 +4,46 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
+
+// namespaceLimits holds the limits of namespaces that were set while the server runs.
+type namespaceLimits struct {
+	mu   sync.Mutex
+	each map[string]Bounds
+}
+
+func (s *namespaceLimits) bounds(namespace string) Bounds {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.each[namespace]
+}
+
+func (s *namespaceLimits) Set(namespace string, b Bounds) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.each[namespace] = b.Or(s.each[namespace])
+}
+
+// InForce are the limits of a run in this namespace that asks for none, and the caps of all.
+func (p *Pipeline) InForce(namespace string) (limits, caps Bounds) {
+	b := p.NamespaceLimits.bounds(OrDefault(namespace)).Or(p.Config.Limits)
+	return b.AtMost(p.Config.Caps), p.Config.Caps
+}
+
+// LimitsOf returns limits in the units that people set them in.
+func LimitsOf(b Bounds) Limits {
+	return Limits{RAM: b.RAM >> 20, CPU: b.CPU, Wall: b.Wall.Seconds(), Processes: b.Processes, Output: b.Output, Disk: b.Disk >> 20}
+}
+
+// BoundsOf converts limits from the units that people set them in. It is the reverse of LimitsOf.
+func BoundsOf(l Limits) Bounds {
+	return Bounds{Limits: backends.Limits{RAM: l.RAM << 20, CPU: l.CPU, Wall: time.Duration(l.Wall * float64(time.Second)), Processes: l.Processes, Disk: l.Disk << 20}, Output: l.Output}
+}
 
 // Bounds are limits of a run, or what an operator allows at most. A zero field is the default.
 type Bounds struct {
@@ -31,26 +66,27 @@ var DefaultCaps = Bounds{
 	Output: 64 << 20, // a run's output is in our memory as a whole
 }
 
-func (b Bounds) or(d Bounds) Bounds {
+func (b Bounds) Or(d Bounds) Bounds {
 	if b.Output > 0 {
 		d.Output = b.Output
 	}
 	return Bounds{b.Limits.Or(d.Limits), d.Output}
 }
 
-func (b Bounds) atMost(caps Bounds) Bounds {
+func (b Bounds) AtMost(caps Bounds) Bounds {
 	return Bounds{b.Limits.AtMost(caps.Limits), min(b.Output, caps.Output)}
 }
 
-// A bound is one field of Bounds, in the unit and under the name that people set it with.
-type bound struct {
-	name string // as in --name and in "limits.name" and "caps.name" of the configuration
+// A Bound is one field of Bounds, in the unit and under the name that people set it with.
+type Bound struct {
+	Name string // as in --name and in "limits.name" and "caps.name" of the configuration
 	flag remedy.Name
-	unit string
-	get  func(Bounds) float64
+	Unit string
+	Get  func(Bounds) float64
 }
 
-var bounds = []bound{
+// EachBound are all of them.
+var EachBound = []Bound{
 	{"ram_mb", remedy.RAM, "MB", func(b Bounds) float64 { return float64(b.RAM) / (1 << 20) }},
 	{"timeout_seconds", remedy.Timeout, "seconds", func(b Bounds) float64 { return b.Wall.Seconds() }},
 	{"cpu_cores", remedy.CPU, "cores", func(b Bounds) float64 { return b.CPU }},
@@ -59,23 +95,42 @@ var bounds = []bound{
 	{"output_bytes", remedy.Output, "bytes", func(b Bounds) float64 { return float64(b.Output) }},
 }
 
-// limit returns what a run may use: what it asks for, or the operator's default, which is never
+// Limit returns what a run may use: what it asks for, or the operator's default, which is never
 // above the operator's cap. Asking for more than the cap is refused, not cut down: a program that
 // gets less than its caller counted on fails later, and less clearly.
-func (p *Pipeline) limit(namespace string, asked Bounds) (Bounds, error) {
-	limits := asked.or(p.namespaceLimits.bounds(namespace)).or(p.cfg.Limits)
-	for _, b := range bounds {
-		want, limit := b.get(asked), b.get(p.cfg.Caps)
+func (p *Pipeline) Limit(namespace string, asked Bounds) (Bounds, error) {
+	limits := asked.Or(p.NamespaceLimits.bounds(namespace)).Or(p.Config.Limits)
+	for _, b := range EachBound {
+		want, limit := b.Get(asked), b.Get(p.Config.Caps)
 		switch {
 		case want < 0 || want != want:
-			return Bounds{}, refuse(StageValidate, fmt.Sprintf("%s %s is not a limit", formatNumber(want), b.unit), "leave it out for the default")
+			return Bounds{}, Refuse(StageValidate, fmt.Sprintf("%s %s is not a limit", FormatNumber(want), b.Unit), "leave it out for the default")
 		case want > limit:
-			most := formatNumber(limit)
-			return Bounds{}, refuse(StageValidate, fmt.Sprintf("%s %s asked for, and the operator's cap is %s", formatNumber(want), b.unit, most),
-				"ask for at most ", b.flag, " ", most, ", or ", remedy.Raise.With("caps."+b.name))
+			most := FormatNumber(limit)
+			return Bounds{}, Refuse(StageValidate, fmt.Sprintf("%s %s asked for, and the operator's cap is %s", FormatNumber(want), b.Unit, most),
+				"ask for at most ", b.flag, " ", most, ", or ", remedy.Raise.With("caps."+b.Name))
 		}
 	}
-	return limits.atMost(p.cfg.Caps), nil
+	return limits.AtMost(p.Config.Caps), nil
 }
 
-func formatNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+func FormatNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// Limits bound a session, in the units that people set them in. The about tags are descriptions in the schemas of
+// tools.
+type Limits struct {
+	RAM       int64   `json:"max_ram_mb" about:"MB of memory for all processes together."`
+	CPU       float64 `json:"max_cpu_cores" about:"Cores."`
+	Wall      float64 `json:"timeout_seconds" about:"Seconds of one run or cell."`
+	Processes int     `json:"max_processes" about:"Processes and threads."`
+	Output    int64   `json:"max_output_bytes" about:"Bytes of stdout that are kept, and as many of stderr."`
+	Disk      int64   `json:"max_disk_mb" about:"MB of /workspace, /tmp and /dev/shm together."`
+}
+
+// CurrentUsage is what a session uses now.
+type CurrentUsage struct {
+	MemoryBytes int64   `json:"memory_bytes" about:"Bytes of memory."`
+	DiskBytes   int64   `json:"disk_bytes" about:"Bytes in /workspace, /tmp and /dev/shm."`
+	CPUSeconds  float64 `json:"cpu_seconds" about:"Seconds of CPU time since it began."`
+	Processes   int     `json:"processes" about:"Processes."`
+}

@@ -57,7 +57,7 @@ func TestFree(t *testing.T) {
 		leave := func() {}
 		if tt.taken > 0 {
 			var err error
-			if leave, err = p.cfg.Queue.Enter(t.Context(), "a", tt.taken, nil); err != nil {
+			if leave, err = p.Config.Queue.Enter(t.Context(), "a", tt.taken, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -110,9 +110,9 @@ func (r Outcome) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-func (r *Outcome) addOutcome(out backends.Result) {
+func (r *Outcome) AddOutcome(out backends.Result) {
 	r.End, r.Hit = out.End, out.Hit
-	r.Usage = Usage{milliseconds(out.Wall), milliseconds(out.CPU), out.PeakMemory, out.Warm, out.Cold}
+	r.Usage = Usage{Milliseconds(out.Wall), Milliseconds(out.CPU), out.PeakMemory, out.Warm, out.Cold}
 	r.Layers = append(r.Layers, out.Contained.Layers...)
 }
 
@@ -121,7 +121,7 @@ func (r Outcome) LayersInForce() []string {
 	return backends.Containment{Layers: r.Layers}.InForce()
 }
 
-func milliseconds(d time.Duration) float64 {
+func Milliseconds(d time.Duration) float64 {
 	return float64(d.Microseconds()) / 1000
 }
 

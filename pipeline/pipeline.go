@@ -1,4 +1,4 @@
-// Package pipeline runs requests: every program, page, package and host command passes through it.
+// Package pipeline does whatever is done for a caller, one effect at a time: every program, page, package and host command passes through Do.
 //
 //	request -> validate -> queue -> vault -> egress -> backend -> sign -> redact -> audit -> result
 //
@@ -6,48 +6,50 @@
 // before its result is handed out; secrets are taken out of all text before it is cut, logged or
 // returned; a layer that policy requires and the host can't give means that nothing runs; and when
 // Do returns, nothing of the run is left.
+//
+// An effect has a subject, which its rows are about, plans, which decides and does nothing else, and comes to an action, which Do has
+// acquire, start, perform, seal and settle. It is defined by a package beside what it is about: run (programs and cells), session, inside (files,
+// processes and ports of a session), host, web, install. What these share about a sandbox to be stands in containment. This package has
+// what all effects share: the queue, rows, redaction, receipts, the journal of what is under way, and the outcome.
+//
+// A file calls what stands in those behind it, in this order: pipeline, effect, running, limits, run, output, receipt, end, counters, record,
+// outcome, journal, error, queue, egress, caller, scrub, redactor, stop, unknown.
 package pipeline
 
 import (
 	"cmp"
 	"context"
-	"maps"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
 // Pipeline runs requests. All methods may be called concurrently.
 type Pipeline struct {
-	cfg             Config
-	sessions        *session.Manager
-	namespaceLimits namespaceLimits
-	jobs            jobs
-	under           under
-	processes       processes
-	paused          paused
-	journal         *journal
-	counters        *counters
-	budget          *egress.Budget
-	policy          string   // SHA-256 of cfg.Policy
-	ends            sync.Map // of sessions that somebody ends: whether its row is late, an *atomic.Bool by the session's id
-
-	analysers analysers
-	pages     pages
-	installed lazy.Answers[[]Installed]
-	closed    lazy.Answers[bool] // backends that could give a session no gateway
+	Config          Config
+	NamespaceLimits namespaceLimits
+	Under           under
+	going           sync.WaitGroup // what Close waits for
+	parts           sync.Map       // what packages with effects of their own keep, by its type: see Part
+	mu              sync.Mutex
+	closers         []func()
+	leasesOf        atomic.Pointer[func(namespace, session string) vault.Leases] // of a session; nil while there is none
+	Journal         *Journal
+	Counters        *counters
+	Budget          *egress.Budget
+	policy          string // SHA-256 of cfg.Policy
 }
 
 // Config holds the parts and the settings of a pipeline.
@@ -64,21 +66,20 @@ type Config struct {
 	Caps     Bounds             // what a run can ask for at most; zero fields are DefaultCaps
 
 	Egress    Egress
-	Web       Web
 	Approvals *approval.Broker // asks people; nil: nobody can be asked
 
 	Records
 	Protected []string // files and directories of ours that no program may write, nor read: the log, keys, the configuration. Backends are told, too
 
-	Sessions    session.Config    // how many, and for how long
 	Packages    *packages.Store   // nil: nothing can be installed
 	AskPackages bool              // a person must approve what is installed
 	Results     *results.Store    // nil stores no results
 	Data        map[string]string // host directories that can be asked for, by name
 	Git         GitIdentity       // of commits in sandboxes
 	Runtimes    []Runtime         // languages of the operator
-	Review      Review            // what is done about dangerous code
-	Host        Host              // which commands may run on the host
+
+	// Parts are the settings of packages that have effects of their own, such as *web.Config. What is not among them is off, or has its defaults.
+	Parts []any
 
 	// Journal is a directory of ours beside the log, in which processes list what they have under way, so that its end is known also of one that is killed; "" is none.
 	Journal string
@@ -126,7 +127,7 @@ const DefaultRoom = 256
 
 // New returns a pipeline with the settings of cfg.
 func New(cfg Config) *Pipeline {
-	cfg.Limits, cfg.Caps = cfg.Limits.or(DefaultBounds), cfg.Caps.or(DefaultCaps)
+	cfg.Limits, cfg.Caps = cfg.Limits.Or(DefaultBounds), cfg.Caps.Or(DefaultCaps)
 	cfg.Queue = cmp.Or(cfg.Queue, NewQueue(defaultSlots(runtime.GOMAXPROCS(0)), DefaultRoom))
 	if cfg.Vault == nil {
 		cfg.Vault = vault.New()
@@ -140,32 +141,81 @@ func New(cfg Config) *Pipeline {
 	}
 	cfg.Artifacts.MaxCount = cmp.Or(max(cfg.Artifacts.MaxCount, 0), DefaultArtifacts.MaxCount)
 	cfg.Artifacts.MaxBytes = cmp.Or(max(cfg.Artifacts.MaxBytes, 0), DefaultArtifacts.MaxBytes)
-	p := &Pipeline{cfg: cfg, counters: &counters{began: time.Now().UTC(), runs: map[string]map[string]int64{}}, budget: egress.NewBudget(), policy: hash(cfg.Policy)}
-	p.namespaceLimits.each, p.under.all = map[string]Bounds{}, map[string]*live{}
-	p.paused.all = map[string]*savedFiles{}
+	p := &Pipeline{Config: cfg, Counters: &counters{Began: time.Now().UTC(), Runs: map[string]map[string]int64{}}, Budget: egress.NewBudget(), policy: Hash(cfg.Policy)}
+	p.NamespaceLimits.each, p.Under.All = map[string]Bounds{}, map[string]*Live{}
 	if log, can := cfg.Audit.(crashLog); can && cfg.Journal != "" {
-		p.processes.going.Go(func() { RecordCrashes(context.Background(), log, cfg.Journal, p.publish) })
+		p.going.Go(func() { RecordCrashes(context.Background(), log, cfg.Journal, p.Publish) })
 	}
-	p.journal = &journal{dir: cfg.Journal, open: map[string]string{}}
-	cfg.Sessions.Kernels = kernels(cfg.Runtimes)
-	cfg.Sessions.Pause = func(ctx context.Context, info session.Info) {
-		_, _, _ = Do(ctx, p, PauseSession{Namespace: info.Namespace, Session: info.ID}) // else it ends, which its row says
-	}
-	p.sessions = session.NewManager(cfg.Sessions, p.sessionEnded)
+	p.Journal = &Journal{Dir: cfg.Journal, Open: map[string]string{}}
 	return p
 }
 
-// Close ends all sessions with their programs, and background runs, and waits for them.
+// Close ends all that is under way, sessions with their programs and background runs among it, and waits for that.
 func (p *Pipeline) Close() {
-	p.jobs.close()
-	p.sessions.Close()
-	p.processes.going.Wait()
-	p.paused.mu.Lock()
-	paused := slices.Collect(maps.Keys(p.paused.all))
-	p.paused.mu.Unlock()
-	for _, id := range paused {
-		p.forgetFiles(id, "server")
+	p.mu.Lock()
+	closers := p.closers
+	p.mu.Unlock()
+	for _, closePart := range slices.Backward(closers) {
+		closePart()
 	}
-	p.journal.close()
-	p.analysers.close()
+	p.going.Wait()
+	p.Journal.Close()
 }
+
+// Go calls f in a goroutine that Close waits for.
+func (p *Pipeline) Go(f func()) { p.going.Go(f) }
+
+// OnClose has Close call f, before what was registered earlier.
+func (p *Pipeline) OnClose(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closers = append(p.closers, f)
+}
+
+// OnLearn has refusals be cleaned of the secrets of sessions, whose leases leasesOf returns.
+func (p *Pipeline) OnLearn(leasesOf func(namespace, session string) vault.Leases) {
+	p.leasesOf.Store(&leasesOf)
+}
+
+// Settings returns the settings of a package with effects of its own: the zero value where there are none.
+func Settings[T any](p *Pipeline) *T {
+	c := Config{Parts: slices.Clip(p.Config.Parts)}
+	return SettingsIn[T](&c)
+}
+
+// SettingsIn returns the settings of a package with effects of its own, which are added to c if it has none.
+func SettingsIn[T any](c *Config) *T {
+	for _, part := range c.Parts {
+		if settings, is := part.(*T); is {
+			return settings
+		}
+	}
+	settings := new(T)
+	c.Parts = append(c.Parts, settings)
+	return settings
+}
+
+// Part returns what a package with effects of its own keeps with a pipeline, which is made the first time.
+func Part[T any](p *Pipeline, open func(*Pipeline) *T) *T {
+	key := reflect.TypeFor[T]()
+	if part, ok := p.parts.Load(key); ok {
+		return part.(func() *T)()
+	}
+	part, _ := p.parts.LoadOrStore(key, sync.OnceValue(func() *T { return open(p) }))
+	return part.(func() *T)()
+}
+
+// Runtime is a language that the operator has named. In a word of its commands, {file} stands for the code's file, and {program} for where
+// Compile leaves a program. A command without {file} gets it as its last word, but for the Command of what is compiled.
+type Runtime struct {
+	Name       string
+	Extensions []string // of its files, with the dot, in lower case
+	Command    []string // runs the code; its arguments follow
+	Compile    []string // makes the program first; nil is that there is none
+	Check      []string // looks at the syntax alone; nil is that nothing can
+	Kernel     []string // keeps a session, see [kernel.Own]; nil is that it has none. In it, {driver} stands for a file that has Driver.
+	Driver     string
+}
+
+// GitIdentity is who git says has made a commit in a sandbox. Credentials are another matter: secrets that are bound to a host.
+type GitIdentity struct{ Name, Email string }

@@ -5,10 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
 )
+
+// Weight returns how many slots of the queue a run with these limits takes: the cores that it may use.
+func Weight(l backends.Limits) int { return int(math.Ceil(l.CPU)) }
 
 // ErrBusy is the error of a queue that is full. Nothing was started; trying again later may work.
 var ErrBusy = errors.New("too many runs are waiting")
@@ -19,7 +26,7 @@ var ErrBusy = errors.New("too many runs are waiting")
 // gives up the newest place to others that have fewer. All methods may be called concurrently.
 type Queue struct {
 	mu      sync.Mutex
-	slots   int
+	Slots   int
 	room    int // how many may wait
 	taken   int // slots, also those beyond slots
 	waiting int // how many do
@@ -30,8 +37,8 @@ type Queue struct {
 	aging   *time.Timer // admits again when a run has held its slots for slotTime
 }
 
-// slotTime is how long a run that holds its slots keeps others out. Most runs take less, and an honest namespace waits no longer.
-const slotTime = 500 * time.Millisecond
+// SlotTime is how long a run that holds its slots keeps others out. Most runs take less, and an honest namespace waits no longer.
+const SlotTime = 500 * time.Millisecond
 
 // A party is who shares the queue with others: an identity, or a namespace of callers without one.
 type party struct {
@@ -61,7 +68,7 @@ type ticket struct {
 // NewQueue returns a queue that lets runs of a weight of slots together run at once, and lets room
 // more wait. At least one can run.
 func NewQueue(slots, room int) *Queue {
-	return &Queue{slots: max(slots, 1), room: max(room, 0), parties: map[string]*party{}}
+	return &Queue{Slots: max(slots, 1), room: max(room, 0), parties: map[string]*party{}}
 }
 
 // defaultSlots returns how many runs go on at once where nobody says it: as many as cores, and at least four, since
@@ -69,11 +76,11 @@ func NewQueue(slots, room int) *Queue {
 func defaultSlots(cores int) int { return max(cores, 4) }
 
 // most returns how many slots are taken at most, when some run for long and others want their share.
-func (q *Queue) most() int { return q.slots + max(2*q.slots, 4) }
+func (q *Queue) most() int { return q.Slots + max(2*q.Slots, 4) }
 
-// ownerOf returns who shares a queue as the caller of ctx.
-func ownerOf(ctx context.Context, namespace string) string {
-	return cmp.Or(caller(ctx).Identity, "namespace "+namespace)
+// OwnerOf returns who shares a queue as the caller of ctx.
+func OwnerOf(ctx context.Context, namespace string) string {
+	return cmp.Or(CallerOf(ctx).Identity, "namespace "+namespace)
 }
 
 // Enter waits for slots and returns a function that releases them, which may be called more than once.
@@ -95,8 +102,8 @@ func (q *Queue) enter(ctx context.Context, namespace string, weight int, back bo
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	t := &ticket{weight: min(max(weight, 1), q.slots), back: back, answer: make(chan error, 1)}
-	waiting, err := q.join(t, ownerOf(ctx, namespace), namespace)
+	t := &ticket{weight: min(max(weight, 1), q.Slots), back: back, answer: make(chan error, 1)}
+	waiting, err := q.join(t, OwnerOf(ctx, namespace), namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +292,7 @@ func (q *Queue) next() *ticket {
 	if len(q.turns) == 0 {
 		return nil
 	}
-	if first := q.turns[0].turns[0].waiters[0]; q.taken+first.weight <= q.slots {
+	if first := q.turns[0].turns[0].waiters[0]; q.taken+first.weight <= q.Slots {
 		return first
 	}
 	young := q.young()
@@ -295,7 +302,7 @@ func (q *Queue) next() *ticket {
 			if !q.mayExceed(l, t.weight) {
 				continue
 			}
-			if young+t.weight <= q.slots {
+			if young+t.weight <= q.Slots {
 				return t
 			}
 			return nil
@@ -309,9 +316,9 @@ func (q *Queue) next() *ticket {
 // beyond those of the queue are for namespaces that have none, or else one tenant would have all by many identities.
 func (q *Queue) mayExceed(l *line, weight int) bool {
 	p := l.party
-	share := l.taken == 0 || (p.taken+weight)*len(q.parties) <= q.slots
+	share := l.taken == 0 || (p.taken+weight)*len(q.parties) <= q.Slots
 	left := q.most() - q.taken - weight
-	if left < (q.most()-q.slots)/2 && q.takenIn(l.namespace) > 0 {
+	if left < (q.most()-q.Slots)/2 && q.takenIn(l.namespace) > 0 {
 		return false
 	}
 	return share && left >= 0 && (p.taken == 0 || p.taken+weight <= left)
@@ -330,7 +337,7 @@ func (q *Queue) takenIn(namespace string) (slots int) {
 // young returns the slots of the runs that have held theirs for less than slotTime.
 func (q *Queue) young() (slots int) {
 	for _, t := range slices.Backward(q.running) {
-		if time.Since(t.since) >= slotTime {
+		if time.Since(t.since) >= SlotTime {
 			break
 		}
 		slots += t.weight
@@ -347,8 +354,8 @@ func (q *Queue) watchAge() {
 		return
 	}
 	for _, t := range q.running {
-		if age := time.Since(t.since); age < slotTime {
-			q.aging = time.AfterFunc(slotTime-age, func() {
+		if age := time.Since(t.since); age < SlotTime {
+			q.aging = time.AfterFunc(SlotTime-age, func() {
 				q.mu.Lock()
 				defer q.mu.Unlock()
 				q.admit()
@@ -374,4 +381,58 @@ func (q *Queue) release(t *ticket) {
 	t.line.taken -= t.weight
 	t.line.party.taken -= t.weight
 	q.forget(t.line)
+}
+
+// Load counts the slots and the waiting requests of a queue. Slots are what runs take while they run: one each, and more where one may
+// use several cores.
+type Load struct {
+	Slots      int             `json:"slots"`
+	Running    int             `json:"running"` // slots that are taken; more than Slots while some run for long and others have less than their share
+	Waiting    int             `json:"waiting"` // requests
+	Room       int             `json:"room"`    // how many requests may wait
+	Namespaces []NamespaceLoad `json:"namespaces"`
+}
+
+// NamespaceLoad counts the slots and the waiting requests of one namespace.
+type NamespaceLoad struct {
+	Namespace string `json:"namespace"`
+	Running   int    `json:"running"` // slots
+	Waiting   int    `json:"waiting"` // requests
+}
+
+// Load returns the load of the queue, namespaces by name; those that have nothing in it are left out.
+func (p *Pipeline) Load() Load { return p.Config.Queue.detail() }
+
+// Of returns the load of some namespaces. Slots and Room are those of the whole queue.
+func (l Load) Of(counts func(namespace string) bool) Load {
+	own := Load{Slots: l.Slots, Room: l.Room, Namespaces: []NamespaceLoad{}}
+	for _, n := range l.Namespaces {
+		if counts(n.Namespace) {
+			own.Running, own.Waiting, own.Namespaces = own.Running+n.Running, own.Waiting+n.Waiting, append(own.Namespaces, n)
+		}
+	}
+	return own
+}
+
+// Free reports whether a run with these limits could start at once.
+func (p *Pipeline) Free(l backends.Limits) bool {
+	l.CPU = cmp.Or(l.CPU, p.Config.Limits.CPU)
+	now := p.Load()
+	return now.Waiting == 0 && now.Running+min(max(Weight(l), 1), now.Slots) <= now.Slots
+}
+
+func (q *Queue) detail() Load {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := Load{Slots: q.Slots, Running: q.taken, Waiting: q.waiting, Room: q.room, Namespaces: []NamespaceLoad{}}
+	all := map[string]NamespaceLoad{} // of all parties
+	for _, p := range q.parties {
+		for name, line := range p.lines {
+			all[name] = NamespaceLoad{name, all[name].Running + line.taken, all[name].Waiting + len(line.waiters)}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		l.Namespaces = append(l.Namespaces, all[name])
+	}
+	return l
 }

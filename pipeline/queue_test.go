@@ -13,19 +13,6 @@ import (
 	"time"
 )
 
-// enter starts a run that waits for its turn, and says so on the returned channel.
-func enter(ctx context.Context, q *Queue, namespace string, weight int) chan func() {
-	in := make(chan func(), 1)
-	go func() {
-		if leave, err := q.Enter(ctx, namespace, weight, nil); err == nil {
-			in <- leave
-		} else {
-			close(in)
-		}
-	}()
-	return in
-}
-
 func TestGreedyNamespaceStarvesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(1, 1000)
@@ -335,4 +322,17 @@ func TestReturn(t *testing.T) {
 			t.Errorf("%d run, %d wait, %d of them again", now.Running, now.Waiting, q.back)
 		}
 	})
+}
+
+// enter starts a run that waits for its turn, and says so on the returned channel.
+func enter(ctx context.Context, q *Queue, namespace string, weight int) chan func() {
+	in := make(chan func(), 1)
+	go func() {
+		if leave, err := q.Enter(ctx, namespace, weight, nil); err == nil {
+			in <- leave
+		} else {
+			close(in)
+		}
+	}()
+	return in
 }

@@ -4,64 +4,69 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"os"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// maxPackages is how many of the packages that were installed a row or a receipt names.
-const maxPackages = 1000
+// MaxPackages is how many of the packages that were installed a row or a receipt names.
+const MaxPackages = 1000
 
-// signOutcome signs the receipt of the run, and records its end with it. inputs are the files that we put into
+// SignOutcome signs the receipt of the run, and records its end with it. inputs are the files that we put into
 // the workspace, the script among them.
-func (r *run) signOutcome(ctx context.Context, out *programEnd, inputs map[string]string) error {
-	ctx, cancel := outlast(ctx)
+func (r *Run) SignOutcome(ctx context.Context, out *ProgramEnd, inputs map[string]string) error {
+	ctx, cancel := Outlast(ctx)
 	defer cancel()
-	if r.p.cfg.Keys != nil {
-		key, err := r.p.cfg.Keys.Current(ctx)
+	if r.Pipeline.Config.Keys != nil {
+		key, err := r.Pipeline.Config.Keys.Current(ctx)
 		if err != nil {
 			return err
 		}
-		if r.envelope, err = r.receipt(out, inputs).Sign(key); err != nil {
+		if r.Envelope, err = r.receipt(out, inputs).Sign(key); err != nil {
 			return err
 		}
-		if r.res.Receipt, err = json.Marshal(r.envelope); err != nil {
+		if r.Outcome.Receipt, err = json.Marshal(r.Envelope); err != nil {
 			return err
 		}
 	}
-	r.noteRun(endKind(r.res.Ended), r.endFacts(inputs))
-	r.entries[len(r.entries)-1].Receipt = r.res.Receipt
+	r.NoteRun(endKind(r.Outcome.Ended), r.endFacts(inputs))
+	r.entries[len(r.entries)-1].Receipt = r.Outcome.Receipt
 	return nil
 }
 
 // receipt returns the receipt of what is handed out: output as it was redacted, and cut unless its caller got all. out is nil
 // where nothing ran in a sandbox of the run.
-func (r *run) receipt(out *programEnd, inputs map[string]string) signer.Receipt {
-	res := &r.res
+func (r *Run) receipt(out *ProgramEnd, inputs map[string]string) signer.Receipt {
+	res := &r.Outcome
 	x := signer.Receipt{
 		Run: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
-		CodeSHA256: r.code, PolicySHA256: r.p.policy,
-		Backend: res.Backend, Profile: res.Profile, Layers: res.LayersInForce(), MissingLayers: res.missing(),
+		CodeSHA256: r.Code, PolicySHA256: r.Pipeline.policy,
+		Backend: res.Backend, Profile: res.Profile, Layers: res.LayersInForce(), MissingLayers: res.Missing(),
 		End:   res.End,
-		Began: r.began, Finished: time.Now(),
+		Began: r.Began, Finished: time.Now(),
 		Output: signer.Output{
-			StdoutSHA256: hash([]byte(res.Stdout)), StdoutBytes: int64(len(res.Stdout)), StdoutCut: res.StdoutCut,
-			StderrSHA256: hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)), StderrCut: res.StderrCut,
+			StdoutSHA256: Hash([]byte(res.Stdout)), StdoutBytes: int64(len(res.Stdout)), StdoutCut: res.StdoutCut,
+			StderrSHA256: Hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)), StderrCut: res.StderrCut,
 		},
-		Artifacts: res.Artifacts, Version: r.p.cfg.Version,
+		Artifacts: res.Artifacts, Version: r.Pipeline.Config.Version,
 	}
 	if out != nil {
-		if sum, n, ok := out.stdout.handed(); ok {
+		if sum, n, ok := out.Stdout.Handed(); ok {
 			x.StdoutSHA256, x.StdoutBytes, x.StdoutCut = sum, n, 0
 		}
-		if sum, n, ok := out.stderr.handed(); ok {
+		if sum, n, ok := out.Stderr.Handed(); ok {
 			x.StderrSHA256, x.StderrBytes, x.StderrCut = sum, n, 0
 		}
 	}
 	if displays := res.displaysJSON(); displays != nil {
-		x.ValueSHA256 = hash(displays)
+		x.ValueSHA256 = Hash(displays)
 	}
-	for _, l := range r.leases {
+	for _, l := range r.Leases {
 		x.Secrets = append(x.Secrets, l.Names()...)
 	}
 	if len(inputs) > r.own { // a script is among them
@@ -77,11 +82,82 @@ func (r *run) receipt(out *programEnd, inputs map[string]string) signer.Receipt 
 		})
 	}
 	for i, pkg := range res.Packages {
-		if i == maxPackages {
+		if i == MaxPackages {
 			x.Packages = append(x.Packages, fmt.Sprintf("and %d more", len(res.Packages)-i))
 			break
 		}
 		x.Packages = append(x.Packages, fmt.Sprintf("%s %s %s", pkg.Name, pkg.Version, pkg.Hash))
 	}
 	return x
+}
+
+func TooLarge(name string, limit int64) error {
+	return Refuse(StageValidate, fmt.Sprintf("%q has more than %d bytes, which is the most that can be copied here", name, limit), "copy less")
+}
+
+// Artifact reads what a run of the namespace left.
+func (r *Run) Artifact(run, name string, limit int64) ([]byte, error) {
+	if r.Pipeline.Config.Results == nil {
+		return nil, Refuse(StageValidate, "nothing is kept of runs here", "a server keeps it: sandboxmcp serve")
+	}
+	k, err := r.Pipeline.Config.Results.Get(run)
+	if err == nil && k.Namespace != r.Outcome.Namespace {
+		err = fmt.Errorf("run %.40q: %w", run, results.ErrUnknown)
+	}
+	var whole []byte
+	for err == nil {
+		part, failed := r.Pipeline.Config.Results.Read(k.ID, "files/"+name, int64(len(whole)), 0)
+		if failed == nil && part.Size > limit {
+			failed = TooLarge(name, limit)
+		}
+		if whole, err = append(whole, part.Data...), failed; err == nil && (len(part.Data) == 0 || int64(len(whole)) >= part.Size) {
+			return whole, nil
+		}
+	}
+	return nil, err
+}
+
+// Store puts content into the result store, of so many bytes at most, and closes it.
+func (r *Run) Store(ctx context.Context, name string, most int64, content io.ReadCloser) error {
+	var dir *os.Root
+	defer func() {
+		if dir != nil {
+			dir.Close()
+		}
+	}()
+	m, err := signer.Collect(ctx, func(_ context.Context, f func(signer.File) error) (int, error) {
+		return 0, f(signer.File{Name: name, Mode: 0o644, Open: func() (io.ReadCloser, error) { return content, nil }})
+	}, signer.Options{Dir: func() (_ *os.Root, err error) {
+		dir, err = r.Pipeline.Config.Results.OpenArtifacts(r.Outcome.ID)
+		return dir, err
+	}, Fresh: true, MaxCount: 1, MaxBytes: most, Redact: r.Clean})
+	if err == nil && len(m.Artifacts) == 0 {
+		err = Refuse(StageBackend, fmt.Sprintf("%.80q can't be kept: %s", r.Clean(name), m.Why), "take less at once")
+	}
+	if err != nil {
+		return err
+	}
+	r.Outcome.Manifest = m
+	return r.Pipeline.Config.Results.Put(ctx, results.Record{ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Name: r.Outcome.Name, End: backends.End{Ended: backends.EndedOK}, Time: time.Now().UTC(), Result: []byte("{}"), Artifacts: r.Outcome.Artifacts})
+}
+
+// StoreResult stores the result for later requests. If that fails, the run's result stands.
+func (r *Run) StoreResult(ctx context.Context) {
+	if r.Pipeline.Config.Results == nil {
+		return
+	}
+	res := r.Outcome
+	res.Stdout, res.Stderr, res.Receipt = "", "", nil // the log has the receipt
+	text, err := res.MarshalJSON()                    // json.Marshal would read what this returns once more
+	if err == nil {
+		k := results.Record{
+			ID: res.ID, Namespace: res.Namespace, Session: res.Session, Language: res.Language, Name: res.Name,
+			End: res.End, Time: time.Now().UTC(), Result: text,
+			Stdout: r.Outcome.Stdout, Stderr: r.Outcome.Stderr, StdoutCut: res.StdoutCut, StderrCut: res.StderrCut, Artifacts: res.Artifacts,
+		}
+		err = r.Pipeline.Config.Results.Put(ctx, k)
+	}
+	if err != nil {
+		r.Warn(r.Clean(HidePaths("the result can't be kept for later: "+err.Error(), err)))
+	}
 }

@@ -21,73 +21,41 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// executionRefused is a kind of row. Listeners are told execution.failed.
-const executionRefused = "execution.refused"
+// ExecutionRefused is a kind of row. Listeners are told execution.failed.
+const ExecutionRefused = "execution.refused"
 
 // What one row may hold: the log takes 1 MiB a row, and a program that leaves a thousand long
 // names behind must not be able to make its own record impossible.
 const (
 	maxItems  = 100
 	maxNames  = 64 << 10 // bytes of all artifacts' names together, before JSON escapes them
-	maxReason = 4 << 10
-	maxText   = 512
+	MaxReason = 4 << 10
+	MaxText   = 512
 )
 
-// facts describe a run in each of its rows: names, sizes and hashes, never code, values or output.
-type facts map[string]any
+// Facts describe a run in each of its rows: names, sizes and hashes, never code, values or output.
+type Facts map[string]any
 
-// facts returns what is known of a request before anybody has looked at it, beside what all subjects have.
-func (q *Request) facts() facts {
-	f := envFacts(q.Env)
-	f.add("context", q.Context, len(q.Context))
-	f.add("command", q.Command, len(q.Command))
-	if q.Terminal != nil {
-		f["terminal"] = true
-	}
-	f.add("args", len(q.Args), len(q.Args))
-	f.add("args_sha256", hash([]byte(strings.Join(q.Args, "\x00"))), len(q.Args))
-	f.add("secrets", q.Secrets, len(q.Secrets))
-	f.add("allow", q.Allow, len(q.Allow))
-	f.add("data", q.Data, len(q.Data))
-	var mounts []string
-	for _, m := range q.Mounts {
-		mounts = append(mounts, mountName(m))
-	}
-	f.add("mounts", mounts, len(mounts))
-	f.add("workspace", mountName(q.Workspace), len(q.Workspace.Host))
-	return f
-}
-
-// envFacts names variables.
-func envFacts(env []string) facts {
+// EnvFacts names variables.
+func EnvFacts(env []string) Facts {
 	var names []string
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
 		names = append(names, name)
 	}
-	f := facts{}
-	f.add("env", names, len(names))
+	f := Facts{}
+	f.Add("env", names, len(names))
 	return f
 }
 
-// asker adds for whom it is done: an agent's program, by what it calls itself, and the user of the operating system.
-func (r *run) asker(client string) {
-	r.facts.add("client", client, len(client))
-	r.facts.add("user", r.p.cfg.User, len(r.p.cfg.User))
-}
-
-// know adds what was decided about a request that is sound.
-func (r *run) know(c plan) {
-	r.facts["language"], r.facts["name"] = c.program.Language, c.program.Name
-	r.facts["backend"], r.facts["profile"], r.facts["require"] = c.backend.Name(), c.profile, c.requires
-	r.facts["limits"] = map[string]any{
-		"ram_bytes": c.limits.RAM, "wall_seconds": c.limits.Wall.Seconds(), "cpu_cores": c.limits.CPU,
-		"processes": c.limits.Processes, "disk_bytes": c.limits.Disk, "output_bytes": c.limits.Output,
-	}
+// Asker adds for whom it is done: an agent's program, by what it calls itself, and the user of the operating system.
+func (r *Run) Asker(client string) {
+	r.Facts.Add("client", client, len(client))
+	r.Facts.Add("user", r.Pipeline.Config.User, len(r.Pipeline.Config.User))
 }
 
 // MarshalJSON implements [json.Marshaler], without the copy of each value that reflection over a map makes.
-func (f facts) MarshalJSON() ([]byte, error) {
+func (f Facts) MarshalJSON() ([]byte, error) {
 	out := bytes.NewBuffer(make([]byte, 0, 1<<10))
 	e := json.NewEncoder(out)
 	for i, key := range slices.Sorted(maps.Keys(f)) {
@@ -109,130 +77,130 @@ func (f facts) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// add leaves out what there is none of.
-func (f facts) add(key string, value any, count int) {
+// Add leaves out what there is none of.
+func (f Facts) Add(key string, value any, count int) {
 	if count > 0 {
 		f[key] = value
 	}
 }
 
-// long is text that may be as long as maxReason.
-type long string
+// Long is text that may be as long as maxReason.
+type Long string
 
 // cleaned takes secrets out of the text in v, and then returns its beginning, and that of each
 // list. Applied twice it would cut twice.
-func (r *run) cleaned(v any) any {
+func (r *Run) cleaned(v any) any {
 	switch v := v.(type) {
 	case string:
-		return safetext.Clip(r.clean(v), maxText)
-	case long:
-		return safetext.Clip(r.clean(string(v)), maxReason)
-	case captured:
-		return safetext.Clip(strings.ToValidUTF8(r.clean(string(v)), "\uFFFD"), maxCaptured)
+		return safetext.Clip(r.Clean(v), MaxText)
+	case Long:
+		return safetext.Clip(r.Clean(string(v)), MaxReason)
+	case Captured:
+		return safetext.Clip(strings.ToValidUTF8(r.Clean(string(v)), "\uFFFD"), maxCaptured)
 	case []string:
 		short := make([]string, 0, min(len(v), maxItems+1))
 		for i, s := range v {
 			if i == maxItems {
 				return append(short, fmt.Sprintf("and %d more", len(v)-maxItems))
 			}
-			short = append(short, safetext.Clip(r.clean(s), maxText))
+			short = append(short, safetext.Clip(r.Clean(s), MaxText))
 		}
 		return short
 	}
 	return v
 }
 
-// note keeps an entry for the next time that something is written to the log.
-func (r *run) note(kind string, data facts) { r.enter(kind, nil, data) }
+// Note keeps an entry for the next time that something is written to the log.
+func (r *Run) Note(kind string, data Facts) { r.enter(kind, nil, data) }
 
-// noteRun notes something about the run as a whole, with all that is known of it.
-func (r *run) noteRun(kind string, data facts) { r.enter(kind, r.facts, data) }
+// NoteRun notes something about the run as a whole, with all that is known of it.
+func (r *Run) NoteRun(kind string, data Facts) { r.enter(kind, r.Facts, data) }
 
 // enter notes an entry of facts and more, free of secrets, and bounded. The text must not have been cut before: half a secret is not
 // recognized.
-func (r *run) enter(kind string, f, more facts) {
-	all := facts{}
-	for _, part := range []facts{f, more} {
+func (r *Run) enter(kind string, f, more Facts) {
+	all := Facts{}
+	for _, part := range []Facts{f, more} {
 		for k, v := range part {
 			all[k] = r.cleaned(v)
 		}
 	}
-	r.entries = append(r.entries, audit.Entry{Kind: kind, Run: r.res.ID, Namespace: r.res.Namespace, Data: all})
+	r.entries = append(r.entries, audit.Entry{Kind: kind, Run: r.Outcome.ID, Namespace: r.Outcome.Namespace, Data: all})
 }
 
-// flush makes the noted entries durable, and then tells the listeners: nobody hears of what the
+// Flush makes the noted entries durable, and then tells the listeners: nobody hears of what the
 // log does not hold.
-func (r *run) flush(ctx context.Context) error {
-	defer r.time(&r.res.Timings.Audit)()
-	if r.p.cfg.Audit == nil {
+func (r *Run) Flush(ctx context.Context) error {
+	defer r.Time(&r.Outcome.Timings.Audit)()
+	if r.Pipeline.Config.Audit == nil {
 		return &Error{Stage: StageAudit, Reason: "there is no audit log, and nothing runs without a record", Denied: true}
 	}
 	entries := r.entries
 	r.entries = nil
 	for i, e := range entries {
-		caller(ctx).sign(e.Data.(facts))
+		CallerOf(ctx).Sign(e.Data.(Facts))
 		entries[i].Late = r.late
 	}
-	if _, err := r.p.cfg.Audit.Append(ctx, entries...); err != nil {
+	if _, err := r.Pipeline.Config.Audit.Append(ctx, entries...); err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if isEnd(e.Kind) {
-			r.p.journal.endRun(e.Run)
+		if IsEnd(e.Kind) {
+			r.Pipeline.Journal.EndRun(e.Run)
 		}
-		r.publish(e.Kind, e.Data.(facts))
+		r.publish(e.Kind, e.Data.(Facts))
 	}
 	return nil
 }
 
 // publish tells the listeners of an event of the run.
-func (r *run) publish(name string, data map[string]any) {
-	r.p.publish(name, r.res.ID, r.res.Namespace, data)
+func (r *Run) publish(name string, data map[string]any) {
+	r.Pipeline.Publish(name, r.Outcome.ID, r.Outcome.Namespace, data)
 }
 
-// isEnd reports whether a row of this kind is the end of a run.
-func isEnd(kind string) bool {
-	return kind == event.ExecutionCompleted || kind == event.ExecutionFailed || kind == event.ExecutionTimeout || kind == executionRefused
+// IsEnd reports whether a row of this kind is the end of a run.
+func IsEnd(kind string) bool {
+	return kind == event.ExecutionCompleted || kind == event.ExecutionFailed || kind == event.ExecutionTimeout || kind == ExecutionRefused
 }
 
-// publish tells the listeners, unless it is something that only the log holds.
-func (p *Pipeline) publish(name, run, namespace string, data map[string]any) {
-	if name == executionRefused || name == executionLost {
+// Publish tells the listeners, unless it is something that only the log holds.
+func (p *Pipeline) Publish(name, run, namespace string, data map[string]any) {
+	if name == ExecutionRefused || name == ExecutionLost {
 		name = event.ExecutionFailed
 	}
 	if !event.Known(name) {
 		return
 	}
-	p.cfg.Bus.Publish(event.Event{Name: name, Time: time.Now(), Run: run, Namespace: namespace, Data: data})
+	p.Config.Bus.Publish(event.Event{Name: name, Time: time.Now(), Run: run, Namespace: namespace, Data: data})
 }
 
-// record makes one entry durable that does not wait for the next of a run, and then tells the listeners.
-func (p *Pipeline) record(ctx context.Context, kind, run, namespace string, data facts) error {
-	if _, err := p.cfg.Audit.Append(ctx, audit.Entry{Kind: kind, Run: run, Namespace: namespace, Data: data}); err != nil {
+// Record makes one entry durable that does not wait for the next of a run, and then tells the listeners.
+func (p *Pipeline) Record(ctx context.Context, kind, run, namespace string, data Facts) error {
+	if _, err := p.Config.Audit.Append(ctx, audit.Entry{Kind: kind, Run: run, Namespace: namespace, Data: data}); err != nil {
 		return err
 	}
-	p.publish(kind, run, namespace, data)
+	p.Publish(kind, run, namespace, data)
 	return nil
 }
 
-// recordStart puts the run's start into the log. Until then its program must not begin. The disk is not waited
+// RecordStart puts the run's start into the log. Until then its program must not begin. The disk is not waited
 // for: a killed server leaves the start, and the end is not durable before the start is.
-func (r *run) recordStart(ctx context.Context) error {
-	r.noteRun(event.ExecutionStarted, nil)
+func (r *Run) RecordStart(ctx context.Context) error {
+	r.NoteRun(event.ExecutionStarted, nil)
 	for i := range r.entries {
 		r.entries[i].Soon = true
 	}
 	var err error
-	if r.p.cfg.Keys != nil { // nothing runs whose receipt could not be signed
-		_, err = r.p.cfg.Keys.Current(ctx)
+	if r.Pipeline.Config.Keys != nil { // nothing runs whose receipt could not be signed
+		_, err = r.Pipeline.Config.Keys.Current(ctx)
 	}
 	if err == nil {
-		r.p.journal.begin(journalRun, r.res.ID, r.res.Namespace)
-		err = r.flush(ctx)
+		r.Pipeline.Journal.Begin(JournalRun, r.Outcome.ID, r.Outcome.Namespace)
+		err = r.Flush(ctx)
 	}
 	if err != nil {
 		if ctx.Err() != nil || errors.As(err, new(*audit.Unwritten)) { // else a disk that failed may have the row
-			r.p.journal.endRun(r.res.ID)
+			r.Pipeline.Journal.EndRun(r.Outcome.ID)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx) // then nothing was written
@@ -255,14 +223,14 @@ func endKind(ended string) string {
 }
 
 // endFacts returns what the row of a run's end says on top of the facts.
-func (r *run) endFacts(inputs map[string]string) facts {
-	res := &r.res
-	f := facts{
+func (r *Run) endFacts(inputs map[string]string) Facts {
+	res := &r.Outcome
+	f := Facts{
 		"ended": res.Ended, "exit_code": res.ExitCode,
 		"layers":  res.LayersInForce(),
 		"wall_ms": res.WallMS, "cpu_ms": res.CPUMS, "peak_memory": res.PeakMemory,
 		"queue_us":  res.Timings.Queue,
-		"artifacts": len(res.Artifacts), "policy_sha256": r.p.policy,
+		"artifacts": len(res.Artifacts), "policy_sha256": r.Pipeline.policy,
 	}
 	if res.Interrupted != "" {
 		f["interrupted"] = res.Interrupted
@@ -270,32 +238,32 @@ func (r *run) endFacts(inputs map[string]string) facts {
 	if res.Warm { // what such programs share with each other is for who reads the log to know
 		f["warm"] = true
 	}
-	f.add("signal", res.Signal, len(res.Signal))
-	f.add("limit", res.Limit, len(res.Limit))
-	f.add("hit", res.Hit, len(res.Hit))
-	f.add("egress", firstDecisions(res.Egress), len(res.Egress))
-	f.add("egress_decisions", len(res.Egress), len(res.Egress))
-	f.add("missing_layers", res.missing(), len(res.missing()))
-	f.add("unknown_tokens", r.unknown.all(), len(r.unknown.all()))
-	f.add("artifact_list", r.listArtifacts(), len(res.Artifacts))
-	f.add("artifacts_sha256", res.SumsSHA256(), len(res.Artifacts))
+	f.Add("signal", res.Signal, len(res.Signal))
+	f.Add("limit", res.Limit, len(res.Limit))
+	f.Add("hit", res.Hit, len(res.Hit))
+	f.Add("egress", firstDecisions(res.Egress), len(res.Egress))
+	f.Add("egress_decisions", len(res.Egress), len(res.Egress))
+	f.Add("missing_layers", res.Missing(), len(res.Missing()))
+	f.Add("unknown_tokens", r.Unknown.all(), len(r.Unknown.all()))
+	f.Add("artifact_list", r.listArtifacts(), len(res.Artifacts))
+	f.Add("artifacts_sha256", res.SumsSHA256(), len(res.Artifacts))
 	// A script is among them, and named elsewhere.
-	f.add("inputs", len(inputs)-r.own, len(inputs)-r.own)
-	f.add("inputs_sha256", hashNames(inputs), len(inputs)-r.own)
+	f.Add("inputs", len(inputs)-r.own, len(inputs)-r.own)
+	f.Add("inputs_sha256", hashNames(inputs), len(inputs)-r.own)
 	maps.Copy(f, r.times())
 	return f
 }
 
 // times returns the begin of the run and the durations of its stages so far, in microseconds. The record of its end is
 // not among them.
-func (r *run) times() facts {
-	t := r.res.Timings
-	return facts{"began": r.began.UTC().Format(time.RFC3339Nano), "timings_us": map[string]int64{
+func (r *Run) times() Facts {
+	t := r.Outcome.Timings
+	return Facts{"began": r.Began.UTC().Format(time.RFC3339Nano), "timings_us": map[string]int64{
 		"validate": t.Validate, "queue": t.Queue, "vault": t.Vault, "egress": t.Egress, "start": t.Start, "exec": t.Exec, "sign": t.Sign,
 	}}
 }
 
-func (r Outcome) missing() []string {
+func (r Outcome) Missing() []string {
 	var names []string
 	for _, l := range r.Layers {
 		if !l.InForce {
@@ -306,13 +274,13 @@ func (r Outcome) missing() []string {
 }
 
 // listArtifacts names the first artifacts; the hash of the whole list stands beside it.
-func (r *run) listArtifacts() []signer.Artifact {
+func (r *Run) listArtifacts() []signer.Artifact {
 	list, names := []signer.Artifact{}, 0
-	for _, a := range r.res.Artifacts {
+	for _, a := range r.Outcome.Artifacts {
 		if names += len(a.Name); names > maxNames || len(list) >= 10*maxItems {
 			break
 		}
-		a.Name = r.clean(a.Name)
+		a.Name = r.Clean(a.Name)
 		list = append(list, a)
 	}
 	return list
@@ -322,7 +290,7 @@ func (r *run) listArtifacts() []signer.Artifact {
 func firstDecisions(all []egress.Record) []egress.Record {
 	list := slices.Clone(all[:min(len(all), maxItems)])
 	for i := range list {
-		list[i].Name, list[i].Reason = safetext.Clip(list[i].Name, maxText), safetext.Clip(list[i].Reason, maxText)
+		list[i].Name, list[i].Reason = safetext.Clip(list[i].Name, MaxText), safetext.Clip(list[i].Reason, MaxText)
 	}
 	return list
 }
@@ -335,15 +303,46 @@ func hashNames(sums map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func hash(b []byte) string {
+func Hash(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-func mountName(m backends.Mount) string {
-	mode := "ro"
-	if m.Write {
-		mode = "rw"
+// Capture selects what the log holds of a run beside hashes, free of secrets, and cut.
+type Capture struct{ Code, Output bool }
+
+// ExecutionCaptured is a kind of row. Listeners are not told: there is a row for who may see the text, not a crowd.
+const ExecutionCaptured = "execution.captured"
+
+// maxCaptured is how much of a text a row holds, in bytes: JSON may need six bytes for one, and a row has
+// room for 1 MiB.
+const maxCaptured = 64 << 10
+
+// Captured is text that may be as long as maxCaptured.
+type Captured string
+
+// CaptureOutput notes what a run has printed, and what a session's code has shown. It was redacted on its way.
+func (r *Run) CaptureOutput() {
+	if !r.Pipeline.Config.Capture.Output {
+		return
 	}
-	return m.Host + ":" + m.Inside + ":" + mode
+	if text := r.Outcome.displaysJSON(); text != nil {
+		r.Note(ExecutionCaptured, Facts{"value": Captured(text), "value_bytes": len(text)})
+	}
+	r.Note(ExecutionCaptured, Facts{
+		"stdout": Captured(r.Outcome.Stdout), "stdout_bytes": int64(len(r.Outcome.Stdout)) + r.Outcome.StdoutCut,
+		"stderr": Captured(r.Outcome.Stderr), "stderr_bytes": int64(len(r.Outcome.Stderr)) + r.Outcome.StderrCut,
+	})
+}
+
+// displaysJSON returns value, displays and error as JSON, nil without any.
+func (r Outcome) displaysJSON() []byte {
+	if r.Value == nil && r.Displays == nil && r.Error == nil {
+		return nil
+	}
+	text, err := json.Marshal(map[string]any{"value": r.Value, "displays": r.Displays, "error": r.Error})
+	if err != nil {
+		return nil // all of it is text
+	}
+	return text
 }

@@ -1,6 +1,8 @@
 package pipeline
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -10,53 +12,53 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// redactor removes leased secrets, and text that looks like other secrets, from text.
-type redactor struct {
-	leases  vault.Leases        // whose secrets are removed
-	now     func() vault.Leases // the same, where other code of a session may be lent more meanwhile; or nil
-	unknown *unknown            // finds text that looks like other secrets
+// Redactor removes leased secrets, and text that looks like other secrets, from text.
+type Redactor struct {
+	Leases  vault.Leases        // whose secrets are removed
+	Now     func() vault.Leases // the same, where other code of a session may be lent more meanwhile; or nil
+	Unknown *Unknown            // finds text that looks like other secrets
 }
 
 // held returns the leases whose secrets are removed.
-func (v redactor) held() vault.Leases {
-	if v.now != nil {
-		return v.now()
+func (v Redactor) held() vault.Leases {
+	if v.Now != nil {
+		return v.Now()
 	}
-	return v.leases
+	return v.Leases
 }
 
-func (v redactor) clean(text string) string { return v.unknown.clean(v.held().Redact(text)) }
+func (v Redactor) Clean(text string) string { return v.Unknown.clean(v.held().Redact(text)) }
 
-// cleanEnd is clean for a text whose end was cut off.
-func (v redactor) cleanEnd(text string) string { return v.unknown.clean(v.held().RedactCut(text)) }
+// CleanEnd is clean for a text whose end was cut off.
+func (v Redactor) CleanEnd(text string) string { return v.Unknown.clean(v.held().RedactCut(text)) }
 
 // briefEnd is the length, in bytes, from which on a session's driver may have cut a name or a text that
 // describes a variable; it cuts nothing but the end.
 const briefEnd = 200
 
-// cleanBrief is clean for such a text.
-func (v redactor) cleanBrief(text string) string {
+// CleanBrief is clean for such a text.
+func (v Redactor) CleanBrief(text string) string {
 	if len(text) < briefEnd {
-		return v.clean(text)
+		return v.Clean(text)
 	}
-	return v.cleanEnd(text)
+	return v.CleanEnd(text)
 }
 
 // cutMark is what a session's driver puts in the place of what it left out of a long text. A program can
 // print the same, and hides nothing but its own words by it.
 var cutMark = lazy.Regexp(`\n\[(?:cut: \d+ bytes in all|\d+ (?:of \d+ |more )?(?:characters|bytes) are left out)\]`)
 
-// cleanCut is clean for a text that a session's driver may have cut, inside of the sandbox, where it knows no
+// CleanCut is clean for a text that a session's driver may have cut, inside of the sandbox, where it knows no
 // secret. What may be the first half of one goes from before each cut, and so does the rest of the line
 // behind it, which may be the second.
-func (v redactor) cleanCut(text string) string {
+func (v Redactor) CleanCut(text string) string {
 	if len(v.held()) == 0 {
-		return v.clean(text)
+		return v.Clean(text)
 	}
 	var out strings.Builder
 	from := 0
 	for _, at := range cutMark().FindAllStringIndex(text, -1) {
-		out.WriteString(v.cleanEnd(text[from:at[0]]))
+		out.WriteString(v.CleanEnd(text[from:at[0]]))
 		out.WriteString(text[at[0]:at[1]])
 		from = at[1]
 		if tail, more := strings.CutPrefix(text[from:], "\n"); more {
@@ -64,13 +66,13 @@ func (v redactor) cleanCut(text string) string {
 			from += len("\n") + len(line)
 		}
 	}
-	out.WriteString(v.clean(text[from:]))
+	out.WriteString(v.Clean(text[from:]))
 	return out.String()
 }
 
 // writer returns a writer that writes text without the secrets to w, also those of leases that are added while it is written to. Its Close does
 // not close w.
-func (v redactor) writer(w io.Writer) io.WriteCloser { return &growing{leases: v.held, to: w} }
+func (v Redactor) writer(w io.Writer) io.WriteCloser { return &growing{leases: v.held, to: w} }
 
 // growing is a writer through a redactor of each lease so far, the last first.
 type growing struct {
@@ -95,4 +97,56 @@ func (g *growing) Close() error {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Scan returns what looks for secrets in artifacts, or nil if nothing needs to.
+func (r *Run) Scan() func(io.Reader) (bool, error) {
+	var known func(io.Reader) (bool, error)
+	if held := r.held(); len(held) > 0 && !r.Pipeline.Config.Artifacts.ShowSecrets {
+		known = held.Find
+	}
+	if r.Unknown.Policy == UnknownOff {
+		return known
+	}
+	return func(in io.Reader) (bool, error) { return r.Unknown.Scan(in, known) }
+}
+
+// NewRedactor returns the redactor of a run with these leases.
+func (p *Pipeline) NewRedactor(leases vault.Leases) Redactor {
+	return Redactor{Leases: leases, Unknown: &Unknown{Policy: p.Config.Unknown}}
+}
+
+// CleanJSON removes secrets from a value: from each text in it, however JSON writes that, and then from the whole. What it returns may be
+// no JSON any more, if something else than a text was secret.
+func (v Redactor) CleanJSON(value json.RawMessage) json.RawMessage {
+	var tree any
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.UseNumber()
+	if d.Decode(&tree) == nil {
+		var out bytes.Buffer
+		e := json.NewEncoder(&out)
+		e.SetEscapeHTML(false)
+		if e.Encode(v.cleanTree(tree)) == nil {
+			value = bytes.TrimSpace(out.Bytes())
+		}
+	}
+	return json.RawMessage(v.Clean(string(value)))
+}
+
+func (v Redactor) cleanTree(tree any) any {
+	switch tree := tree.(type) {
+	case string:
+		return v.Clean(tree)
+	case []any:
+		for i := range tree {
+			tree[i] = v.cleanTree(tree[i])
+		}
+	case map[string]any:
+		clean := make(map[string]any, len(tree))
+		for key, one := range tree {
+			clean[v.Clean(key)] = v.cleanTree(one)
+		}
+		return clean
+	}
+	return tree
 }

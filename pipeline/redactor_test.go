@@ -17,7 +17,7 @@ func TestCutByDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{redactor: redactor{leases: vault.Leases{lease}, unknown: &unknown{}}}
+	r := &Run{Redactor: Redactor{Leases: vault.Leases{lease}, Unknown: &Unknown{}}}
 	for at := range len(secret) {
 		head, tail := "value: "+secret[:at], secret[at:]+" in line 7\nEnd: of it\n"
 		for _, text := range []string{
@@ -27,7 +27,7 @@ func TestCutByDriver(t *testing.T) {
 			head + "\n[4711 characters are left out]\n" + tail,
 			head + "\n[4711 characters are left out]\n" + secret[at:],
 		} {
-			got := r.cleanCut(text)
+			got := r.CleanCut(text)
 			if strings.Contains(got, "hunter") || strings.Contains(got, "ter2") {
 				t.Errorf("%q became %q", text, got)
 			}
@@ -40,7 +40,7 @@ func TestCutByDriver(t *testing.T) {
 		}
 	}
 	whole := fmt.Sprintf("[12 bytes are left out] is what it says, and %s no more", secret)
-	if got := r.cleanCut(whole); got != strings.ReplaceAll(whole, secret, vault.Mark) {
+	if got := r.CleanCut(whole); got != strings.ReplaceAll(whole, secret, vault.Mark) {
 		t.Errorf("got %q", got)
 	}
 }

@@ -14,43 +14,47 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/output"
 )
+
+func UsageOf(u backends.Usage) CurrentUsage {
+	return CurrentUsage{MemoryBytes: u.Memory, DiskBytes: u.Disk, CPUSeconds: u.CPU.Seconds(), Processes: u.Processes}
+}
 
 // Running describes an effect that is under way.
 type Running struct {
-	Run       string         `json:"run"`
-	Namespace string         `json:"namespace"`
-	Session   string         `json:"session,omitempty"`
-	Language  string         `json:"language,omitempty"`
-	Name      string         `json:"name"`             // of the file, of the tool or of the change
-	Client    string         `json:"client,omitempty"` // what the caller's program calls itself
-	State     string         `json:"state"`            // "waiting", "running", or "ending" once the program has ended
-	Began     time.Time      `json:"began"`            // when it was asked for
-	Started   time.Time      `json:"started,omitzero"` // when the program was started
-	Limits    session.Limits `json:"limits,omitzero"`  // of a program
-	Usage     *session.Usage `json:"usage,omitempty"`  // of a program that runs; that of its session where it has one
-	Program   bool           `json:"program"`          // it is a program, whose output can be followed
+	Run       string        `json:"run"`
+	Namespace string        `json:"namespace"`
+	Session   string        `json:"session,omitempty"`
+	Language  string        `json:"language,omitempty"`
+	Name      string        `json:"name"`             // of the file, of the tool or of the change
+	Client    string        `json:"client,omitempty"` // what the caller's program calls itself
+	State     string        `json:"state"`            // "waiting", "running", or "ending" once the program has ended
+	Began     time.Time     `json:"began"`            // when it was asked for
+	Started   time.Time     `json:"started,omitzero"` // when the program was started
+	Limits    Limits        `json:"limits,omitzero"`  // of a program
+	Usage     *CurrentUsage `json:"usage,omitempty"`  // of a program that runs; that of its session where it has one
+	Program   bool          `json:"program"`          // it is a program, whose output can be followed
 }
 
 // under is the registry of the effects under way.
 type under struct {
-	mu  sync.Mutex
-	all map[string]*live
+	Mu  sync.Mutex
+	All map[string]*Live
 }
 
-// live is an effect under way, as others see it. What is not behind mu is set before begun is closed.
-type live struct {
+// Live is an effect under way, as others see it. What is not behind mu is set before begun is closed.
+type Live struct {
 	namespace string
 	cancel    context.CancelCauseFunc
-	begun     chan struct{} // closed when a program begins
-	over      chan struct{} // closed when the effect is
-	code      func() []byte // of a program, free of secrets
-	out       [2]*stream    // stdout and stderr of a program
+	begun     chan struct{}     // closed when a program begins
+	over      chan struct{}     // closed when the effect is
+	code      func() []byte     // of a program, free of secrets
+	out       [2]*output.Stream // stdout and stderr of a program
 	use       func() backends.Usage
 	stop      *Stop // of a program that has a sandbox of its own
 
-	waitsFor string // its owner, while it waits for its client; guarded by the registry's mutex
+	WaitsFor string // its owner, while it waits for its client; guarded by the registry's mutex
 
 	mu       sync.Mutex
 	info     Running
@@ -59,65 +63,71 @@ type live struct {
 }
 
 // enter adds an effect, until leave.
-func (u *under) enter(r *run, cancel context.CancelCauseFunc) (leave func()) {
-	l := &live{namespace: r.res.Namespace, cancel: cancel, begun: make(chan struct{}), over: make(chan struct{}), fresh: make(chan struct{})}
-	l.info = Running{Run: r.res.ID, Namespace: r.res.Namespace, Session: r.res.Session, Language: r.res.Language, Name: safetext.Clip(r.res.Name, maxText),
-		Client: r.client, State: "waiting", Began: r.began.UTC()}
-	r.live = l
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.all[r.res.ID] = l
+func (u *under) enter(r *Run, cancel context.CancelCauseFunc) (leave func()) {
+	l := &Live{namespace: r.Outcome.Namespace, cancel: cancel, begun: make(chan struct{}), over: make(chan struct{}), fresh: make(chan struct{})}
+	l.info = Running{Run: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Language: r.Outcome.Language, Name: safetext.Clip(r.Outcome.Name, MaxText),
+		Client: r.client, State: "waiting", Began: r.Began.UTC()}
+	r.Live = l
+	u.Mu.Lock()
+	defer u.Mu.Unlock()
+	u.All[r.Outcome.ID] = l
 	return func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
+		u.Mu.Lock()
+		defer u.Mu.Unlock()
 		close(l.over)
-		if u.all[r.res.ID] == l {
-			delete(u.all, r.res.ID)
+		if u.All[r.Outcome.ID] == l {
+			delete(u.All, r.Outcome.ID)
 		}
 	}
 }
 
-// begin makes the program of an execution one that others can follow.
-func (l *live) begin(e *execution, out *programEnd) {
-	sandbox := e.sandbox
-	l.code = func() []byte { return []byte(e.clean(string(e.unfenced))) }
-	l.out, l.use = [2]*stream{out.stdout, out.stderr}, func() backends.Usage { return sandbox.Usage() }
-	if e.guard == nil {
-		l.stop = e.request.Stop
-	}
+// Followed is what others see of a program that runs.
+type Followed struct {
+	Language, Name string
+	Limits         Bounds
+	Code           func() []byte // free of secrets
+	Out            *ProgramEnd
+	Use            func() backends.Usage
+	Stop           *Stop // of a program that has a sandbox of its own
+}
+
+// Begin makes a program one that others can follow.
+func (l *Live) Begin(of Followed) {
+	l.code, l.use, l.stop = of.Code, of.Use, of.Stop
+	l.out = [2]*output.Stream{of.Out.Stdout, of.Out.Stderr}
 	l.mu.Lock()
 	l.info.State, l.info.Started, l.info.Program = "running", time.Now().UTC(), true
-	l.info.Language, l.info.Name, l.info.Limits = e.res.Language, safetext.Clip(e.clean(e.res.Name), maxText), LimitsOf(e.limits)
+	l.info.Language, l.info.Name, l.info.Limits = of.Language, safetext.Clip(of.Name, MaxText), LimitsOf(of.Limits)
 	l.mu.Unlock()
 	close(l.begun)
 }
 
-// wait has an effect wait for its client, unless as many of its owner's do already.
-func (u *under) wait(l *live, owner string, most int) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// Wait has an effect wait for its client, unless as many of its owner's do already.
+func (u *under) Wait(l *Live, owner string, most int) error {
+	u.Mu.Lock()
+	defer u.Mu.Unlock()
 	n := 0
-	for _, other := range u.all {
-		if other.waitsFor == owner {
+	for _, other := range u.All {
+		if other.WaitsFor == owner {
 			n++
 		}
 	}
 	if n >= most {
 		return fmt.Errorf("%d executions wait for results of tools already, which is the most: answer some of them first", most)
 	}
-	l.waitsFor = owner
+	l.WaitsFor = owner
 	return nil
 }
 
-// goOn has an effect wait no more.
-func (u *under) goOn(l *live) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	l.waitsFor = ""
+// GoOn has an effect wait no more.
+func (u *under) GoOn(l *Live) {
+	u.Mu.Lock()
+	defer u.Mu.Unlock()
+	l.WaitsFor = ""
 }
 
-// state says where the effect is. Whoever calls it may take the sandbox down afterwards.
-func (l *live) state(now string) {
+// State says where the effect is. Whoever calls it may take the sandbox down afterwards.
+func (l *Live) State(now string) {
 	if l == nil { // nothing is done
 		return
 	}
@@ -126,8 +136,8 @@ func (l *live) state(now string) {
 	l.info.State = now
 }
 
-// display shows others what the program shows. It is free of secrets.
-func (l *live) display(b kernel.Bundle) {
+// Display shows others what the program shows. It is free of secrets.
+func (l *Live) Display(b kernel.Bundle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.displays = append(l.displays, b)
@@ -135,13 +145,27 @@ func (l *live) display(b kernel.Bundle) {
 	l.fresh = make(chan struct{})
 }
 
+// Shorten has others see no more than short of what was displayed.
+func (l *Live) Shorten(short func(kernel.Bundle) kernel.Bundle) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []kernel.Bundle // another slice: some may be reading this one
+	for _, b := range l.displays {
+		all = append(all, short(b))
+	}
+	l.displays = all
+}
+
 // snapshot describes the effect, with the usage of a program that runs.
-func (l *live) snapshot(usage bool) Running {
+func (l *Live) snapshot(usage bool) Running {
 	l.mu.Lock()
 	now := l.info
 	l.mu.Unlock()
 	if usage && now.Program && now.State == "running" {
-		u := usageOf(l.use())
+		u := UsageOf(l.use())
 		now.Usage = &u
 	}
 	return now
@@ -150,9 +174,9 @@ func (l *live) snapshot(usage bool) Running {
 // Running lists what is under way in a namespace, or in all for "", the oldest first.
 func (p *Pipeline) Running(namespace string) []Running {
 	list := []Running{}
-	p.under.mu.Lock()
-	all := slices.Collect(maps.Values(p.under.all))
-	p.under.mu.Unlock()
+	p.Under.Mu.Lock()
+	all := slices.Collect(maps.Values(p.Under.All))
+	p.Under.Mu.Unlock()
 	for _, l := range all {
 		if namespace == "" || l.namespace == namespace {
 			list = append(list, l.snapshot(true))
@@ -163,10 +187,10 @@ func (p *Pipeline) Running(namespace string) []Running {
 }
 
 // of returns the effect of a namespace that is under way, or nil.
-func (u *under) of(namespace, id string) *live {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if l := u.all[id]; l != nil && l.namespace == orDefault(namespace) {
+func (u *under) of(namespace, id string) *Live {
+	u.Mu.Lock()
+	defer u.Mu.Unlock()
+	if l := u.All[id]; l != nil && l.namespace == OrDefault(namespace) {
 		return l
 	}
 	return nil
@@ -177,7 +201,7 @@ var ErrNotRunning = errors.New("no such run is under way")
 
 // RunningCode returns the code of a program of a namespace that runs, free of secrets, and its language.
 func (p *Pipeline) RunningCode(namespace, id string) (code []byte, language string, err error) {
-	l := p.under.of(namespace, id)
+	l := p.Under.of(namespace, id)
 	if l == nil {
 		return nil, "", ErrNotRunning
 	}
@@ -198,7 +222,7 @@ type Follower struct {
 // Follow tells f what a program of a namespace that is under way writes, from its beginning, until it ends or ctx does. All of it is free of
 // secrets, and cut as the result's output is.
 func (p *Pipeline) Follow(ctx context.Context, namespace, id string, f Follower) error {
-	l := p.under.of(namespace, id)
+	l := p.Under.of(namespace, id)
 	if l == nil {
 		return ErrNotRunning
 	}
@@ -214,8 +238,8 @@ func (p *Pipeline) Follow(ctx context.Context, namespace, id string, f Follower)
 	var all sync.WaitGroup
 	for n, s := range l.out {
 		all.Go(func() {
-			next := func(after int) ([]byte, bool) { return s.stored(ctx, after) }
-			if err := pass(next, func(part []byte) error { return f.Output(n, part) }); err != nil {
+			next := func(after int) ([]byte, bool) { return s.Stored(ctx, after) }
+			if err := output.Pass(next, func(part []byte) error { return f.Output(n, part) }); err != nil {
 				cancel(err)
 			}
 		})
@@ -226,7 +250,7 @@ func (p *Pipeline) Follow(ctx context.Context, namespace, id string, f Follower)
 }
 
 // showTo calls f for each display, until the effect is over.
-func (l *live) showTo(ctx context.Context, f func(kernel.Bundle) error, cancel context.CancelCauseFunc) {
+func (l *Live) showTo(ctx context.Context, f func(kernel.Bundle) error, cancel context.CancelCauseFunc) {
 	for next := 0; ; {
 		l.mu.Lock()
 		fresh, more := l.displays[next:len(l.displays):len(l.displays)], l.fresh
@@ -258,26 +282,26 @@ type Interrupt struct {
 	Kill           bool
 }
 
-// interruptGrace is how long a program has after an interrupt before it is killed.
-const interruptGrace = 5 * time.Second
+// InterruptGrace is how long a program has after an interrupt before it is killed.
+const InterruptGrace = 5 * time.Second
 
-func (q Interrupt) subject() subject { return about("interrupt", q.Namespace, "") }
+func (q Interrupt) Subject() Subject { return About("interrupt", q.Namespace, "") }
 
-func (q Interrupt) plan(_ context.Context, r *run) (action[None], error) {
-	l := r.p.under.of(q.Namespace, q.Run)
-	if l == nil || l == r.live {
-		return nil, refuseFor(ErrNotRunning, StageValidate)
+func (q Interrupt) Plan(_ context.Context, r *Run) (Action[None], error) {
+	l := r.Pipeline.Under.of(q.Namespace, q.Run)
+	if l == nil || l == r.Live {
+		return nil, RefuseFor(ErrNotRunning, StageValidate)
 	}
-	row := facts{"of": q.Run, "kill": q.Kill}
+	row := Facts{"of": q.Run, "kill": q.Kill}
 	session := l.snapshot(false).Session
-	row.add("session", session, len(session))
-	return &change[None]{task: task[None]{run: r, stage: StageBackend, do: func(ctx context.Context) (none None, _ error) {
+	row.Add("session", session, len(session))
+	return &Change[None]{Task: Task[None]{Run: r, Stage: StageBackend, Do: func(ctx context.Context) (none None, _ error) {
 		if l.stop == nil || q.Kill || !l.stop.Signal(syscall.SIGINT) {
-			who := caller(ctx)
+			who := CallerOf(ctx)
 			l.cancel(&interruption{by: strings.Join(slices.DeleteFunc([]string{who.By, who.User, who.Identity}, func(s string) bool { return s == "" }), ", ")})
 		}
 		return none, nil
-	}}, row: "execution.interrupted", facts: row, takes: true}, nil
+	}}, Row: "execution.interrupted", Facts: row, Takes: true}, nil
 }
 
 // interruption is why a run ends that somebody interrupts.

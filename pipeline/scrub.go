@@ -12,14 +12,14 @@ const (
 	scrubBrief   = "brief" // by cleanBrief
 )
 
-// scrub removes secrets from all text of the result, before it is signed.
-func (r *run) scrub() { r.redactor.scrub(&r.res) }
+// Scrub removes secrets from all text of the result, before it is signed.
+func (r *Run) Scrub() { r.Redactor.Scrub(&r.Outcome) }
 
-// scrub removes secrets from each string that x leads to, a pointer to a value: it walks all fields that others see, so that none can be forgotten. What
+// Scrub removes secrets from each string that x leads to, a pointer to a value: it walks all fields that others see, so that none can be forgotten. What
 // others may share, slices, maps and what pointers lead to, it replaces by copies.
-func (v redactor) scrub(x any) { v.scrubValue(reflect.ValueOf(x).Elem(), "") }
+func (v Redactor) Scrub(x any) { v.scrubValue(reflect.ValueOf(x).Elem(), "") }
 
-func (v redactor) scrubValue(x reflect.Value, how string) {
+func (v Redactor) scrubValue(x reflect.Value, how string) {
 	switch x.Kind() {
 	case reflect.String:
 		x.SetString(v.cleanBy(how, x.String()))
@@ -50,7 +50,7 @@ func (v redactor) scrubValue(x reflect.Value, how string) {
 }
 
 // scrubField scrubs a field that others see: what is embedded shows its fields, whatever its own name.
-func (v redactor) scrubField(f reflect.StructField, field reflect.Value, how string) {
+func (v Redactor) scrubField(f reflect.StructField, field reflect.Value, how string) {
 	if !f.IsExported() && !f.Anonymous {
 		return
 	}
@@ -62,19 +62,19 @@ func (v redactor) scrubField(f reflect.StructField, field reflect.Value, how str
 	}
 }
 
-func (v redactor) cleanBy(how, text string) string {
+func (v Redactor) cleanBy(how, text string) string {
 	switch {
 	case text == "":
 		return ""
 	case how == scrubCut:
-		return v.cleanCut(text)
+		return v.CleanCut(text)
 	case how == scrubBrief:
-		return v.cleanBrief(text)
+		return v.CleanBrief(text)
 	}
-	return v.clean(text)
+	return v.Clean(text)
 }
 
-func (v redactor) scrubSlice(x reflect.Value, how string) {
+func (v Redactor) scrubSlice(x reflect.Value, how string) {
 	if x.IsNil() {
 		return
 	}
@@ -90,7 +90,7 @@ func (v redactor) scrubSlice(x reflect.Value, how string) {
 	x.Set(own)
 }
 
-func (v redactor) scrubMap(x reflect.Value, how string) {
+func (v Redactor) scrubMap(x reflect.Value, how string) {
 	if x.IsNil() {
 		return
 	}
@@ -107,7 +107,7 @@ func (v redactor) scrubMap(x reflect.Value, how string) {
 }
 
 // scrubInterface replaces a value that an interface holds. One with fields that can't be walked, such as an error, becomes its text.
-func (v redactor) scrubInterface(x reflect.Value, how string) {
+func (v Redactor) scrubInterface(x reflect.Value, how string) {
 	if x.IsNil() {
 		return
 	}

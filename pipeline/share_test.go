@@ -46,7 +46,7 @@ func TestEndlessRunsKeepNobodyOut(t *testing.T) {
 						for i := range 50 {
 							began := time.Now()
 							leave, err := q.Enter(asTenant(t.Context(), "bob"), "b", weight, nil)
-							if waited := time.Since(began); err != nil || waited > 2*slotTime {
+							if waited := time.Since(began); err != nil || waited > 2*SlotTime {
 								t.Fatalf("run %d of the other began after %v: %v", i, waited, err)
 							}
 							time.Sleep(100 * time.Millisecond)
@@ -170,7 +170,7 @@ func TestShortRunsKeepToTheSlots(t *testing.T) {
 				if now := q.detail(); now.Running > 2 {
 					t.Errorf("%d slots are taken", now.Running)
 				}
-				time.Sleep(slotTime - 1)
+				time.Sleep(SlotTime - 1)
 				leave()
 			}()
 		}

@@ -85,9 +85,9 @@ func (s *Stop) note(taken bool) bool {
 	return taken
 }
 
-// attend has the signals sent to the program of these streams, and kill called when its time is up. A signal that comes while
+// Attend has the signals sent to the program of these streams, and kill called when its time is up. A signal that comes while
 // the program is being started is sent as soon as it has: it may have run for a moment before that is known here.
-func (s *Stop) attend(streams *backends.Streams, kill context.CancelFunc) {
+func (s *Stop) Attend(streams *backends.Streams, kill context.CancelFunc) {
 	if s == nil {
 		return
 	}
@@ -98,8 +98,8 @@ func (s *Stop) attend(streams *backends.Streams, kill context.CancelFunc) {
 	s.interrupts, s.terminates, s.kill = interrupts, terminates, kill
 }
 
-// leave records that the program has ended. It returns the first signal that was sent to it, 0 if none was.
-func (s *Stop) leave() syscall.Signal {
+// Leave records that the program has ended. It returns the first signal that was sent to it, 0 if none was.
+func (s *Stop) Leave() syscall.Signal {
 	if s == nil {
 		return 0
 	}

@@ -19,14 +19,14 @@ const (
 	UnknownOff  = "off"  // nobody looks
 )
 
-// unknown finds such tokens in what one run says. Many goroutines may use it at once.
-type unknown struct {
-	policy string
+// Unknown finds such tokens in what one run says. Many goroutines may use it at once.
+type Unknown struct {
+	Policy string
 	mu     sync.Mutex
 	kinds  []string
 }
 
-func (u *unknown) found(kind string) {
+func (u *Unknown) found(kind string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !slices.Contains(u.kinds, kind) {
@@ -35,23 +35,23 @@ func (u *unknown) found(kind string) {
 }
 
 // all are the kinds that were found, such as "a GitHub token".
-func (u *unknown) all() []string {
+func (u *Unknown) all() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.Clone(u.kinds)
 }
 
 // writer passes text on to w. Closing it lets out what it held back, and does not close w.
-func (u *unknown) writer(w io.Writer) io.WriteCloser {
-	if u.policy == UnknownOff {
+func (u *Unknown) writer(w io.Writer) io.WriteCloser {
+	if u.Policy == UnknownOff {
 		return vault.Leases(nil).Writer(w) // which lets all text pass
 	}
-	return tokens.NewWriter(w, u.policy == UnknownMask, u.found)
+	return tokens.NewWriter(w, u.Policy == UnknownMask, u.found)
 }
 
 // clean returns text as policy wants it.
-func (u *unknown) clean(text string) string {
-	if u.policy == UnknownOff || !tokens.May(text) {
+func (u *Unknown) clean(text string) string {
+	if u.Policy == UnknownOff || !tokens.May(text) {
 		return text
 	}
 	var b strings.Builder
@@ -61,9 +61,9 @@ func (u *unknown) clean(text string) string {
 	return b.String()
 }
 
-// scan reads a file, passes it on to others unless that is nil, and reports whether the file must be withheld.
-func (u *unknown) scan(r io.Reader, others func(io.Reader) (bool, error)) (withhold bool, err error) {
-	here := unknown{policy: u.policy}
+// Scan reads a file, passes it on to others unless that is nil, and reports whether the file must be withheld.
+func (u *Unknown) Scan(r io.Reader, others func(io.Reader) (bool, error)) (withhold bool, err error) {
+	here := Unknown{Policy: u.Policy}
 	w := here.writer(io.Discard)
 	if others == nil {
 		_, err = io.Copy(w, r)
@@ -73,20 +73,20 @@ func (u *unknown) scan(r io.Reader, others func(io.Reader) (bool, error)) (withh
 	_ = w.Close()
 	for _, kind := range here.all() {
 		u.found(kind)
-		withhold = withhold || u.policy == UnknownMask
+		withhold = withhold || u.Policy == UnknownMask
 	}
 	return withhold, err
 }
 
-// warning returns a warning that names the kinds of tokens that were found, or "".
-func (u *unknown) warning() string {
+// Warning returns a warning that names the kinds of tokens that were found, or "".
+func (u *Unknown) Warning() string {
 	kinds := u.all()
 	if len(kinds) == 0 {
 		return ""
 	}
 	text := "it printed or left what looks like " + strings.Join(kinds, ", ") + ", which it has from elsewhere than the vault"
-	if u.policy == UnknownMask {
+	if u.Policy == UnknownMask {
 		text += ": that was taken out, and files that hold it are withheld"
 	}
-	return fmt.Sprintf("%s (redact.unknown: %s)", text, cmp.Or(u.policy, UnknownWarn))
+	return fmt.Sprintf("%s (redact.unknown: %s)", text, cmp.Or(u.Policy, UnknownWarn))
 }

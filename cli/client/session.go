@@ -203,7 +203,7 @@ func (p commands) sessionStats(c *cli.Context) error {
 func inMB(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
 
 // showUse prints a session's facts and resource usage.
-func showUse(b io.Writer, i session.Info, u session.Usage) {
+func showUse(b io.Writer, i session.Info, u pipeline.CurrentUsage) {
 	fmt.Fprintf(b, "session %s: %s, %s\n", terminal.Visible(i.ID), terminal.Visible(i.Language), terminal.Visible(i.State))
 	terminal.Fact(b, "namespace", i.Namespace)
 	terminal.Fact(b, "contained by", fmt.Sprintf("%s, %s: %s", i.Backend, i.Profile, strings.Join(i.Layers, " ")))

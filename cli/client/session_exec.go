@@ -24,6 +24,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	runs "github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 func (p commands) sessionExecCommand() *cli.Command {
@@ -97,7 +98,7 @@ func (p commands) cell(c *cli.Context, words []string) (cell control.Cell, err e
 	case len(words) == 0 || words[0] == "-":
 		code, err = run.ReadCode(p.In, "standard input")
 	default:
-		var r pipeline.Request
+		var r runs.Request
 		err = run.Script(p.In, &r, run.Source{File: words[0]})
 		code, cell.Name = r.Code, r.Name
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 func (p commands) sessionGetCommand() *cli.Command {
@@ -60,7 +60,7 @@ func (p commands) sessionGet(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		from, err := pipeline.ResolvePath(info, words[0])
+		from, err := session.ResolvePath(info, words[0])
 		if err != nil {
 			return err
 		}

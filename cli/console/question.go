@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // AskOnTerminal returns a function that asks a person at the terminal, and gives the answer to the
@@ -39,7 +39,7 @@ func (t *Console) AskOnTerminal(b *approval.Broker) func(context.Context, *appro
 }
 
 // Attend sets q to ask its questions here, and keeps its output and input apart from them.
-func (t *Console) Attend(q *pipeline.Request, b *approval.Broker) {
+func (t *Console) Attend(q *run.Request, b *approval.Broker) {
 	q.Ask = t.AskOnTerminal(b)
 	if q.Stdin != nil {
 		q.Stdin = t.lends(q.Stdin)

@@ -35,16 +35,16 @@ func BenchmarkEngines(b *testing.B) {
 				if program.language == "python" {
 					ours[0] = "python"
 				}
-				run(b, pooled, program.language, ours)
-				run(b, cold, program.language, ours)
+				timeRun(b, pooled, program.language, ours)
+				timeRun(b, cold, program.language, ours)
 				var took [4][]time.Duration
 				for range max(b.N, 5) {
 					// A new one is being made ahead meanwhile, as for an agent that thinks between its calls.
 					time.Sleep(700 * time.Millisecond)
-					took[0] = append(took[0], run(b, pooled, program.language, ours))
+					took[0] = append(took[0], timeRun(b, pooled, program.language, ours))
 					time.Sleep(700 * time.Millisecond)
 					took[1] = append(took[1], e.timeCommand(append([]string{"exec", idleID}, program.args...)...))
-					took[2] = append(took[2], run(b, cold, program.language, ours))
+					took[2] = append(took[2], timeRun(b, cold, program.language, ours))
 					took[3] = append(took[3], e.timeCommand(slices.Concat(engineRun, []string{"--rm", images(b, e.url)[program.language]}, program.args)...))
 				}
 				for i, name := range []string{"pool-ms", "exec-ms", "cold-ms", "run-ms"} {
@@ -59,7 +59,7 @@ func BenchmarkEngines(b *testing.B) {
 }
 
 // run is how long one run takes, from Start until the result is there; closing comes after that.
-func run(b *testing.B, backend backends.Backend, language string, args []string) time.Duration {
+func timeRun(b *testing.B, backend backends.Backend, language string, args []string) time.Duration {
 	b.Helper()
 	begun := time.Now()
 	s, err := backend.Start(b.Context(), backends.Spec{ID: "bench", Language: language})

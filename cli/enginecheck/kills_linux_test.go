@@ -21,6 +21,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // eachEngine runs a test with each engine that is here.
@@ -224,9 +225,9 @@ func interfered(t *testing.T, b *bench, do func()) (pipeline.Outcome, error) {
 	t.Helper()
 	begun, done := sync.Once{}, make(chan struct{})
 	disturb := func() { do(); close(done) }
-	q := pipeline.Request{Language: "shell", Name: "program", Code: []byte("echo begun; until [ -e /data/go ]; do sleep 0.05; done; echo end"),
-		HostFiles: pipeline.HostFiles{Mounts: []backends.Mount{{Host: b.host + "/data", Inside: "/data"}}}, Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: 10 * time.Minute}},
-		Streams: pipeline.Streams{Stdout: onWrite{func() { begun.Do(func() { go disturb() }) }}}}
+	q := run.Request{Language: "shell", Name: "program", Code: []byte("echo begun; until [ -e /data/go ]; do sleep 0.05; done; echo end"),
+		HostFiles: run.HostFiles{Mounts: []backends.Mount{{Host: b.host + "/data", Inside: "/data"}}}, Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: 10 * time.Minute}},
+		Streams: run.Streams{Stdout: onWrite{func() { begun.Do(func() { go disturb() }) }}}}
 	_, res, err := pipeline.Do(t.Context(), b.Pipeline, q)
 	begun.Do(disturb)
 	<-done
@@ -289,7 +290,7 @@ func TestEngineRestarts(t *testing.T) {
 // works says whether the next run is as if nothing had been.
 func works(t *testing.T, b *bench) {
 	t.Helper()
-	_, res, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.Request{Language: "shell", Name: "program", Code: []byte("echo well")})
+	_, res, err := pipeline.Do(t.Context(), b.Pipeline, run.Request{Language: "shell", Name: "program", Code: []byte("echo well")})
 	if err != nil || res.Stdout != "well\n" {
 		t.Errorf("afterwards: %s %q %s, %v", res.Ended, res.Stdout, res.Stderr, err)
 	}

@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // request is a run that all backends must tell the same of.
 type request struct {
 	name, language, code string
-	change               func(*bench, *pipeline.Request)
+	change               func(*bench, *run.Request)
 	ended                string // "" is "ok"
 	stdout               string // that must be in the output, so that all being wrong is noticed
 	long                 bool   // it is hardly the engine's to make a difference: only where SANDBOXMCP_TEST_LONG is set
@@ -20,20 +20,20 @@ type request struct {
 // secret is a value in pieces, so that no file of ours has it.
 var secret = "k3y-" + strings.Repeat("Zq7/", 4) + "end"
 
-func limits(l backends.Limits) func(*bench, *pipeline.Request) {
-	return func(_ *bench, q *pipeline.Request) { q.Limits = l }
+func limits(l backends.Limits) func(*bench, *run.Request) {
+	return func(_ *bench, q *run.Request) { q.Limits = l }
 }
 
 // requests are the table.
 func requests() []request {
-	withMounts := func(b *bench, q *pipeline.Request) {
+	withMounts := func(b *bench, q *run.Request) {
 		q.Mounts = []backends.Mount{{Host: b.host + "/data", Inside: "/data"}, {Host: b.host + "/data/one.txt", Inside: "/srv/one"}, {Host: b.host + "/work", Inside: "/write", Write: true}}
 	}
-	withSecret := func(b *bench, q *pipeline.Request) {
+	withSecret := func(b *bench, q *run.Request) {
 		b.memory.Set("default", "KEY", []byte(secret))
 		q.Secrets = []string{"KEY"}
 	}
-	typed := func(_ *bench, q *pipeline.Request) { q.Allow, q.Typed = []string{openName + ":18471"}, true }
+	typed := func(_ *bench, q *run.Request) { q.Allow, q.Typed = []string{openName + ":18471"}, true }
 	return []request{
 		{name: "ok", language: "python", code: "print('hello')", stdout: "hello\n"},
 		{name: "ok in node", long: true, language: "node", code: "console.log('hello')", stdout: "hello\n"},
@@ -59,13 +59,13 @@ func requests() []request {
 		{name: "disk full", language: "python", code: disk, change: limits(backends.Limits{Disk: 16 << 20}), ended: "", stdout: "ENOSPC"},
 		{name: "shared memory full", language: "python", code: strings.ReplaceAll(disk, "/workspace", "/dev/shm"), change: limits(backends.Limits{Disk: 16 << 20}), stdout: "ENOSPC"},
 		{name: "too many files open", language: "python", code: "import os\nall = []\ntry:\n    while len(all) < 100000: all.append(os.open('/dev/null', os.O_RDONLY))\nexcept OSError as e: print(e.strerror)\nprint(len(all) > 500)", stdout: "True"},
-		{name: "stdin", language: "python", code: "import sys; print(len(sys.stdin.buffer.read()))", change: func(_ *bench, q *pipeline.Request) { q.Stdin = strings.NewReader(strings.Repeat("in\n", 100000)) }, stdout: "300000\n"},
-		{name: "stdin that nobody reads", long: true, language: "shell", code: "exec <&-; echo done", change: func(_ *bench, q *pipeline.Request) { q.Stdin = strings.NewReader(strings.Repeat("in\n", 1000000)) }, stdout: "done\n"},
+		{name: "stdin", language: "python", code: "import sys; print(len(sys.stdin.buffer.read()))", change: func(_ *bench, q *run.Request) { q.Stdin = strings.NewReader(strings.Repeat("in\n", 100000)) }, stdout: "300000\n"},
+		{name: "stdin that nobody reads", long: true, language: "shell", code: "exec <&-; echo done", change: func(_ *bench, q *run.Request) { q.Stdin = strings.NewReader(strings.Repeat("in\n", 1000000)) }, stdout: "done\n"},
 		{name: "no stdin", long: true, language: "shell", code: "wc -c", stdout: "0\n"},
-		{name: "arguments", language: "python", code: "import sys; print(sys.argv)", change: func(_ *bench, q *pipeline.Request) {
+		{name: "arguments", language: "python", code: "import sys; print(sys.argv)", change: func(_ *bench, q *run.Request) {
 			q.Args = []string{"", "a b", "$HOME", "ä€😀", "new\nline", "--help", "-", "'\""}
 		}, stdout: "'$HOME'"},
-		{name: "environment", language: "python", code: "import os\nfor k in sorted(os.environ): print(k, ascii(os.environ[k]))", change: func(_ *bench, q *pipeline.Request) { q.Env = []string{"ONE=1", "EMPTY=", "ODD=ä\n=$x"} }, stdout: "ONE '1'"},
+		{name: "environment", language: "python", code: "import os\nfor k in sorted(os.environ): print(k, ascii(os.environ[k]))", change: func(_ *bench, q *run.Request) { q.Env = []string{"ONE=1", "EMPTY=", "ODD=ä\n=$x"} }, stdout: "ONE '1'"},
 		{name: "environment in node", long: true, language: "node", code: "for (const k of Object.keys(process.env).sort()) console.log(k, JSON.stringify(process.env[k]))", stdout: "HOME"},
 		{name: "environment in shell", long: true, language: "shell", code: "env -0 | sort -z | tr '\\0' '\\n'", stdout: "HOME"},
 		{name: "surroundings", language: "python", code: surroundings, stdout: "dir /workspace"},
@@ -74,40 +74,40 @@ func requests() []request {
 		{name: "unicode", language: "python", code: "print('ä€😀 \\u202e')\nopen('ä€😀.txt', 'w').write('x')", stdout: "ä€😀"},
 		{name: "binary output", language: "python", code: "import sys; sys.stdout.buffer.write(bytes(range(256)) * 1000); sys.stderr.buffer.write(bytes(range(255, -1, -1)))"},
 		{name: "much output", language: "shell", code: "yes 0123456789 | head -c 30000000; yes x | head -c 3000000 >&2", stdout: "0123456789"},
-		{name: "output that is cut", long: true, language: "shell", code: "yes ä | head -c 100001; echo end >&2", change: func(_ *bench, q *pipeline.Request) { q.Output = 1000 }, stdout: "ä\n"},
+		{name: "output that is cut", long: true, language: "shell", code: "yes ä | head -c 100001; echo end >&2", change: func(_ *bench, q *run.Request) { q.Output = 1000 }, stdout: "ä\n"},
 		{name: "artifacts", language: "python", code: artifacts},
 		{name: "many artifacts", long: true, language: "shell", code: "for i in $(seq 1200); do echo $i >f$i; done"},
 		{name: "secret", language: "python", code: leak, change: withSecret, stdout: "***"},
-		{name: "secret that is not there", language: "python", code: "pass", change: func(_ *bench, q *pipeline.Request) { q.Secrets = []string{"NOT_THERE"} }, ended: "refused"},
-		{name: "inputs", language: "shell", code: "find . -type f | sort | while read f; do echo \"$f $(stat -c %a \"$f\") $(cat \"$f\")\"; done; echo more >>in/content.txt", change: func(b *bench, q *pipeline.Request) {
-			q.Inputs = []pipeline.Input{{Name: "in/content.txt", Content: []byte("content")}, {Host: b.host + "/data"}, {Host: b.host + "/data/one.txt", Name: "first.txt"}}
+		{name: "secret that is not there", language: "python", code: "pass", change: func(_ *bench, q *run.Request) { q.Secrets = []string{"NOT_THERE"} }, ended: "refused"},
+		{name: "inputs", language: "shell", code: "find . -type f | sort | while read f; do echo \"$f $(stat -c %a \"$f\") $(cat \"$f\")\"; done; echo more >>in/content.txt", change: func(b *bench, q *run.Request) {
+			q.Inputs = []run.Input{{Name: "in/content.txt", Content: []byte("content")}, {Host: b.host + "/data"}, {Host: b.host + "/data/one.txt", Name: "first.txt"}}
 		}, stdout: "content"},
-		{name: "an input that is not there", language: "shell", code: ":", change: func(_ *bench, q *pipeline.Request) { q.Inputs = []pipeline.Input{{Host: "/nonexistent/file"}} }, ended: "refused"},
+		{name: "an input that is not there", language: "shell", code: ":", change: func(_ *bench, q *run.Request) { q.Inputs = []run.Input{{Host: "/nonexistent/file"}} }, ended: "refused"},
 		{name: "mounts", language: "python", code: mounts, change: withMounts, stdout: "one\n"},
-		{name: "a mount that is not there", language: "shell", code: ":", change: func(_ *bench, q *pipeline.Request) {
+		{name: "a mount that is not there", language: "shell", code: ":", change: func(_ *bench, q *run.Request) {
 			q.Mounts = []backends.Mount{{Host: "/nonexistent/directory", Inside: "/data"}}
 		}, ended: "refused"},
-		{name: "a mount over what is ours", language: "shell", code: ":", change: func(b *bench, q *pipeline.Request) {
+		{name: "a mount over what is ours", language: "shell", code: ":", change: func(b *bench, q *run.Request) {
 			q.Mounts = []backends.Mount{{Host: b.host + "/data", Inside: "/proc"}}
 		}, ended: "refused"},
-		{name: "workspace", language: "shell", code: "cat given.txt; echo more >given.txt || echo refused; ls", change: func(b *bench, q *pipeline.Request) { q.Workspace = backends.Mount{Host: b.host + "/work"} }, ended: "ok", stdout: "refused"},
-		{name: "writable workspace", language: "shell", code: "cat given.txt; echo more >new.txt && mkdir -p sub && echo x >sub/y; ls", change: func(b *bench, q *pipeline.Request) {
+		{name: "workspace", language: "shell", code: "cat given.txt; echo more >given.txt || echo refused; ls", change: func(b *bench, q *run.Request) { q.Workspace = backends.Mount{Host: b.host + "/work"} }, ended: "ok", stdout: "refused"},
+		{name: "writable workspace", language: "shell", code: "cat given.txt; echo more >new.txt && mkdir -p sub && echo x >sub/y; ls", change: func(b *bench, q *run.Request) {
 			q.Workspace = backends.Mount{Host: b.host + "/work", Write: true}
 		}, stdout: "new.txt"},
 		{name: "no network", language: "python", code: fetch("http://" + openName + ":18471/x"), stdout: "[Errno"},
 		{name: "allowed", language: "python", code: fetch("http://"+openName+":18471/x", "http://"+openName+":18471/y"), change: typed, stdout: openName + " /y"},
 		{name: "denied", language: "python", code: fetch("http://"+deniedName+":18471/x", "http://127.0.0.72:18471/", "http://"+openName+"/"), change: typed, stdout: "[Errno"},
 		{name: "allowed to node", long: true, language: "node", code: "fetch('http://" + openName + ":18471/n').then(r => r.text()).then(console.log)", change: typed, stdout: openName + " /n"},
-		{name: "not allowed by the operator", language: "shell", code: ":", change: func(_ *bench, q *pipeline.Request) { q.Allow = []string{deniedName} }, ended: "refused"},
+		{name: "not allowed by the operator", language: "shell", code: ":", change: func(_ *bench, q *run.Request) { q.Allow = []string{deniedName} }, ended: "refused"},
 		{name: "syntax error", long: true, language: "python", code: "def f(:\n  pass", ended: "exit"},
 		{name: "syntax error in node", language: "node", code: "const = 1", ended: "refused"},
 		{name: "dangerous code", long: true, language: "python", code: "import os\nos.system('rm -rf /nonexistent/x')"},
 		{name: "unknown language", language: "cobol", code: "x", ended: "refused"},
-		{name: "unknown profile", language: "shell", code: ":", change: func(_ *bench, q *pipeline.Request) { q.Profile = "nonsense" }, ended: "refused"},
+		{name: "unknown profile", language: "shell", code: ":", change: func(_ *bench, q *run.Request) { q.Profile = "nonsense" }, ended: "refused"},
 		{name: "more than the cap", language: "shell", code: ":", change: limits(backends.Limits{RAM: 1 << 50}), ended: "refused"},
 		{name: "missing module", long: true, language: "python", code: "import nosuchmodule_x", ended: "exit"},
 		{name: "missing module in node", long: true, language: "node", code: "require('nosuchmodule-x')", ended: "exit"},
-		{name: "missing file", long: true, language: "python", code: "open('data.csv')", change: func(_ *bench, q *pipeline.Request) {
+		{name: "missing file", long: true, language: "python", code: "open('data.csv')", change: func(_ *bench, q *run.Request) {
 			q.Beside = func(name string) (string, bool) { return "/srv/" + name, name == "data.csv" }
 		}, ended: "exit"},
 		{name: "other addresses of its own", language: "python", code: ownServer, stdout: "answer"},

@@ -10,6 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // outcome is what Do returns, and what was streamed.
@@ -20,7 +21,7 @@ type outcome struct {
 }
 
 func (r request) on(ctx context.Context, b *bench) *outcome {
-	q := pipeline.Request{Language: r.language, Name: "program", Code: []byte(r.code)}
+	q := run.Request{Language: r.language, Name: "program", Code: []byte(r.code)}
 	if r.change != nil {
 		r.change(b, &q)
 	}
@@ -63,10 +64,10 @@ func TestSameCancelled(t *testing.T) {
 	all := together(benches, func(b *bench) *outcome {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		r := request{language: "shell", code: "echo begun; sleep 100 & sleep 100", change: func(_ *bench, q *pipeline.Request) {
+		r := request{language: "shell", code: "echo begun; sleep 100 & sleep 100", change: func(_ *bench, q *run.Request) {
 			q.Stdout = onWrite{cancel}
 		}}
-		q := pipeline.Request{Language: r.language, Name: "program", Code: []byte(r.code)}
+		q := run.Request{Language: r.language, Name: "program", Code: []byte(r.code)}
 		r.change(b, &q)
 		var o outcome
 		_, o.res, o.err = pipeline.Do(ctx, b.Pipeline, q)

@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -82,7 +83,7 @@ func TestSameSessions(t *testing.T) {
 				hosttest.Missing(t, "perl", err.Error())
 			}
 			infos := together(benches, func(b *bench) session.Info {
-				info, _, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.NewSession{
+				info, _, err := pipeline.Do(t.Context(), b.Pipeline, session.New{
 					Language: d.language, Limits: pipeline.Bounds{Limits: d.limits},
 				})
 				if err != nil {
@@ -96,7 +97,7 @@ func TestSameSessions(t *testing.T) {
 			for i, c := range d.cells {
 				all := together(benches, func(b *bench) *outcome {
 					var o outcome
-					q := pipeline.Request{Where: pipeline.Where{Session: infos[slices.Index(benches, b)].ID}, Code: []byte(c.code), Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: c.wall}}}
+					q := run.Request{Where: run.Where{Session: infos[slices.Index(benches, b)].ID}, Code: []byte(c.code), Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: c.wall}}}
 					_, o.res, o.err = pipeline.Do(t.Context(), b.Pipeline, q)
 					return &o
 				})
@@ -114,7 +115,7 @@ func TestSameSessions(t *testing.T) {
 				}
 			}
 			closed := together(benches, func(b *bench) session.Info {
-				info, _, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.EndSession{Session: infos[slices.Index(benches, b)].ID})
+				info, _, err := pipeline.Do(t.Context(), b.Pipeline, session.End{Session: infos[slices.Index(benches, b)].ID})
 				if err != nil {
 					t.Errorf("%s: %v", b.kind, err)
 				}

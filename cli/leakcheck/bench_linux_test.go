@@ -12,7 +12,6 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // the test binary is a sandbox's first process, too
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/cli"
@@ -21,6 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -127,7 +127,7 @@ func (b *bench) close() {
 }
 
 // do runs a request that has leased everything, and keeps what it says.
-func (b *bench) do(from, how string, q pipeline.Request) pipeline.Outcome {
+func (b *bench) do(from, how string, q run.Request) pipeline.Outcome {
 	b.Helper()
 	var live bytes.Buffer
 	var mu sync.Mutex

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // drivers has sessions of each language hold every secret in variables whose description, as for inspect_state,
@@ -39,22 +41,22 @@ func (b *bench) drivers() {
 			b.Logf("not tried: %v", err)
 			continue
 		}
-		_, opened, err := pipeline.Do(b.Context(), b.Pipeline, pipeline.NewSession{Language: language})
+		_, opened, err := pipeline.Do(b.Context(), b.Pipeline, session.New{Language: language})
 		if err != nil {
 			b.Errorf("%s: %v", language, err)
 			continue
 		}
 		for i, code := range cells {
-			res := b.do(language, fmt.Sprintf("driver %d", i), pipeline.Request{Where: pipeline.Where{Session: opened.ID}, Code: []byte(code)})
+			res := b.do(language, fmt.Sprintf("driver %d", i), run.Request{Where: run.Where{Session: opened.ID}, Code: []byte(code)})
 			if i == 0 && res.Ended != "ok" {
 				b.Errorf("%s: %s %s %+v", language, res.Ended, res.Stderr, res.Error)
 			}
 		}
-		state, err := b.Inspect(b.Context(), "", opened.ID)
+		state, err := session.Inspect(b.Context(), b.Pipeline, "", opened.ID)
 		if err != nil || len(state.Variables) < 3*len(b.names) {
 			b.Errorf("%s: %v, %d variables, %s", language, err, len(state.Variables), state.Note)
 		}
 		b.keep(language, "inspect", "", state)
-		pipeline.Do(b.Context(), b.Pipeline, pipeline.EndSession{Session: opened.ID})
+		pipeline.Do(b.Context(), b.Pipeline, session.End{Session: opened.ID})
 	}
 }

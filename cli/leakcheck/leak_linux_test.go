@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
@@ -37,7 +39,7 @@ func TestLeaks(t *testing.T) {
 		work.Go(func() {
 			ids := b.sessions()
 			for name := range names {
-				b.do(name, "run", pipeline.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
+				b.do(name, "run", run.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
 				b.session(ids, name, source)
 			}
 		})
@@ -51,7 +53,7 @@ func TestLeaks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.do(language, "run", pipeline.Request{Language: language, Code: code})
+		b.do(language, "run", run.Request{Language: language, Code: code})
 	}
 	work.Wait()
 	b.drivers()
@@ -73,7 +75,7 @@ func TestExceptions(t *testing.T) {
 	b := newBench(t)
 	_, source := encodings(t)
 	for _, name := range exceptions {
-		b.do(name, "run", pipeline.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
+		b.do(name, "run", run.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
 	}
 	for _, c := range b.outcome.texts {
 		if c.where == "run stdout" {
@@ -108,38 +110,38 @@ func encodings(t *testing.T) (all []string, source string) {
 // sessions are one that has leased everything, and one that has leased nothing.
 func (b *bench) sessions() (ids [2]string) {
 	for i := range ids {
-		_, opened, err := pipeline.Do(b.Context(), b.Pipeline, pipeline.NewSession{Language: "python"})
+		_, opened, err := pipeline.Do(b.Context(), b.Pipeline, session.New{Language: "python"})
 		if err != nil {
 			b.Error(err)
 			return ids
 		}
 		ids[i] = opened.ID
 	}
-	b.do("", "lend", pipeline.Request{Where: pipeline.Where{Session: ids[0]}, Code: []byte("kept = set(globals()) | {'kept'}")})
+	b.do("", "lend", run.Request{Where: run.Where{Session: ids[0]}, Code: []byte("kept = set(globals()) | {'kept'}")})
 	return ids
 }
 
 // session has a session give away what it holds, and another one, which has leased nothing, what it gets from it.
 func (b *bench) session(ids [2]string, name, source string) {
 	cell := func(id, how, code string) pipeline.Outcome {
-		return b.do(name, how, pipeline.Request{Where: pipeline.Where{Session: id}, Code: []byte(code), Reach: pipeline.Reach{Secrets: []string{}}, Env: []string{"ENCODING=" + name, "HOW=session"}})
+		return b.do(name, how, run.Request{Where: run.Where{Session: id}, Code: []byte(code), Reach: run.Reach{Secrets: []string{}}, Env: []string{"ENCODING=" + name, "HOW=session"}})
 	}
 	cell(ids[0], "cell", "for old in set(globals()) - kept: del globals()[old]\n"+source+"\nshow()\nsome(20)")
 	cell(ids[0], "cell", "files()\nstreams()\nprint(variables(globals()))")
 	cell(ids[0], "cell", "fail()")
 	cell(ids[0], "cell", "class Odd(Exception): pass\nOdd.__name__ = Odd.__qualname__ = some(1)[0].replace(chr(0), '-')\nraise Odd(some(1)[0]) from ValueError(*some(2))")
 	cell(ids[0], "cell", "import sys; sys.exit(some(1)[0])")
-	state, err := b.Inspect(b.Context(), "", ids[0])
+	state, err := session.Inspect(b.Context(), b.Pipeline, "", ids[0])
 	if err != nil {
 		b.Error(err)
 	}
 	b.keep(name, "inspect", "", state)
-	_, _, err = pipeline.Do(b.Context(), b.Pipeline, pipeline.Bridge{From: ids[0], Session: ids[1], Key: "carried"})
+	_, _, err = pipeline.Do(b.Context(), b.Pipeline, session.Bridge{From: ids[0], Session: ids[1], Key: "carried"})
 	if err != nil {
 		b.Errorf("bridge: %v", err)
 	}
 	cell(ids[1], "bridged", "import json; print(json.dumps(carried)[:3_000_000]); [print(c) for c in carried if isinstance(c, str)]; open('carried', 'w').write(repr(carried)); carried")
 	cell(ids[0], "cell", "class Shy:\n  def __init__(self, e): self.e = e\n  def __repr__(self): raise ValueError(self.e)\nshy = Shy(some(1)[0]); bad = {shy: shy}")
-	_, _, err = pipeline.Do(b.Context(), b.Pipeline, pipeline.Bridge{From: ids[0], Session: ids[1], Key: "bad"})
+	_, _, err = pipeline.Do(b.Context(), b.Pipeline, session.Bridge{From: ids[0], Session: ids[1], Key: "bad"})
 	b.outcome.add(name, "bridge error", fmt.Sprint(err))
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
-
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // corpus is ordinary output: source code, logs, numbers, documents, tables, and what only looks like a
@@ -84,7 +84,7 @@ func TestOrdinary(t *testing.T) {
 	code := "import os, shutil, sys\ndata = open('corpus', 'rb').read()\n" +
 		"for i in range(0, len(data), 7001): os.write(1, data[i:i + 7001])\n" +
 		"for i in range(0, len(data), 333): os.write(2, data[i:i + 333])\nshutil.copy('corpus', 'copy')"
-	_, res, err := pipeline.Do(t.Context(), b.Pipeline, pipeline.Request{Language: "python", Code: []byte(code), Reach: pipeline.Reach{Secrets: b.names}, Inputs: []pipeline.Input{{Host: input}},
+	_, res, err := pipeline.Do(t.Context(), b.Pipeline, run.Request{Language: "python", Code: []byte(code), Reach: run.Reach{Secrets: b.names}, Inputs: []run.Input{{Host: input}},
 		Artifacts: saved, Bounds: pipeline.Bounds{Output: 16 << 20, Limits: pipeline.Bounds{}.Limits}})
 	if err != nil {
 		t.Fatal(err)

@@ -6,40 +6,41 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // refusals sends requests that can't be run, with a secret that they ask for at the same time where it does
 // not belong. Messages about them contain it no more than messages about a run.
 func (b *bench) refusals() {
-	for i, change := range []func(q *pipeline.Request, value string){
-		func(q *pipeline.Request, v string) { q.Name = v + ".py" },
-		func(q *pipeline.Request, v string) { q.Language = v },
-		func(q *pipeline.Request, v string) { q.Env = []string{v + "=1"} },
-		func(q *pipeline.Request, v string) { q.Env = []string{"A\x00B=" + v} },
-		func(q *pipeline.Request, v string) { q.Args = []string{v + "\x00"} },
-		func(q *pipeline.Request, v string) { q.Secrets = append(q.Secrets, v) },
-		func(q *pipeline.Request, v string) { q.Backend = v },
-		func(q *pipeline.Request, v string) { q.Profile = v },
-		func(q *pipeline.Request, v string) { q.Require = []string{v} },
-		func(q *pipeline.Request, v string) { q.Session = v },
-		func(q *pipeline.Request, v string) { q.Allow = []string{v} },
-		func(q *pipeline.Request, v string) { q.Allow = []string{v + ".example.com"} },
-		func(q *pipeline.Request, v string) { q.Inputs = []pipeline.Input{{Host: "/no/such/" + v}} },
-		func(q *pipeline.Request, v string) {
-			q.Inputs = []pipeline.Input{{Name: "../" + v, Content: []byte("x")}}
+	for i, change := range []func(q *run.Request, value string){
+		func(q *run.Request, v string) { q.Name = v + ".py" },
+		func(q *run.Request, v string) { q.Language = v },
+		func(q *run.Request, v string) { q.Env = []string{v + "=1"} },
+		func(q *run.Request, v string) { q.Env = []string{"A\x00B=" + v} },
+		func(q *run.Request, v string) { q.Args = []string{v + "\x00"} },
+		func(q *run.Request, v string) { q.Secrets = append(q.Secrets, v) },
+		func(q *run.Request, v string) { q.Backend = v },
+		func(q *run.Request, v string) { q.Profile = v },
+		func(q *run.Request, v string) { q.Require = []string{v} },
+		func(q *run.Request, v string) { q.Session = v },
+		func(q *run.Request, v string) { q.Allow = []string{v} },
+		func(q *run.Request, v string) { q.Allow = []string{v + ".example.com"} },
+		func(q *run.Request, v string) { q.Inputs = []run.Input{{Host: "/no/such/" + v}} },
+		func(q *run.Request, v string) {
+			q.Inputs = []run.Input{{Name: "../" + v, Content: []byte("x")}}
 		},
-		func(q *pipeline.Request, v string) {
+		func(q *run.Request, v string) {
 			q.Mounts = []backends.Mount{{Host: "/no/such/" + v, Inside: "/data"}}
 		},
-		func(q *pipeline.Request, v string) { q.Mounts = []backends.Mount{{Host: "/etc", Inside: v}} },
-		func(q *pipeline.Request, v string) { q.Code = []byte("def " + v + "(:") },
-		func(q *pipeline.Request, v string) {
+		func(q *run.Request, v string) { q.Mounts = []backends.Mount{{Host: "/etc", Inside: v}} },
+		func(q *run.Request, v string) { q.Code = []byte("def " + v + "(:") },
+		func(q *run.Request, v string) {
 			q.Code = []byte("key = '" + v + "'\nimport no_such_module_of_ours")
 		},
-		func(q *pipeline.Request, v string) { q.Code = []byte("import os\nos.system('curl -H " + v + " x')") },
-		func(q *pipeline.Request, v string) { q.Args = []string{v} },
-		func(q *pipeline.Request, v string) { q.Env = []string{"GIVEN=" + v} },
-		func(q *pipeline.Request, v string) { q.Artifacts = "/proc/" + v },
+		func(q *run.Request, v string) { q.Code = []byte("import os\nos.system('curl -H " + v + " x')") },
+		func(q *run.Request, v string) { q.Args = []string{v} },
+		func(q *run.Request, v string) { q.Env = []string{"GIVEN=" + v} },
+		func(q *run.Request, v string) { q.Artifacts = "/proc/" + v },
 	} {
 		for k := range 4 {
 			b.refused(i, b.names[(5*i+31*k)%len(b.names)], change)
@@ -47,8 +48,8 @@ func (b *bench) refusals() {
 	}
 }
 
-func (b *bench) refused(i int, name string, change func(*pipeline.Request, string)) {
-	q := pipeline.Request{Language: "python", Code: []byte("import sys, os; print(sys.argv, os.environ)"), Reach: pipeline.Reach{Secrets: []string{name}}}
+func (b *bench) refused(i int, name string, change func(*run.Request, string)) {
+	q := run.Request{Language: "python", Code: []byte("import sys, os; print(sys.argv, os.environ)"), Reach: run.Reach{Secrets: []string{name}}}
 	change(&q, b.secrets[name].value)
 	_, res, err := pipeline.Do(b.Context(), b.Pipeline, q)
 	from := fmt.Sprintf("request %d", i)

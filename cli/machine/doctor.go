@@ -22,7 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
@@ -194,7 +194,7 @@ func probed(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
 	for _, l := range probe.Layers {
 		d.add(finding{Kind: "layer", Name: l.Name, OK: l.InForce, Needed: slices.Contains(required, l.Name), Detail: l.Detail, Remedy: l.Remedy.String()})
 	}
-	for _, r := range append(probe.Runtimes, pipeline.Offered(wiring.Runtimes(cfg), cfg.Backend)...) {
+	for _, r := range append(probe.Runtimes, containment.Offered(wiring.Runtimes(cfg), cfg.Backend)...) {
 		d.add(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})
 	}
 	return d, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
 )
 
 func (p commands) runtimesCommand() *cli.Command {
@@ -81,7 +82,7 @@ func offers(ctx context.Context, cfg config.Config, only string) ([]offered, err
 		asked.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 			defer cancel()
-			probe, err := parts.Pipeline.Probe(ctx, name)
+			probe, err := containment.Probe(ctx, parts.Pipeline, name)
 			all[i] = asOffered(name, probe, err)
 			all[i].Default = name == cfg.Backend
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/console"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
 
 func (p commands) hostCommand() *cli.Command {
@@ -28,7 +29,7 @@ Example: sandboxmcp host exec docker ps`,
 }
 
 // onHost has f do something in a pipeline of this process. Who sits at a terminal is asked for what is not allowed.
-func (p commands) onHost(c *cli.Context, why wiring.Purpose, f func(context.Context, *pipeline.Pipeline, pipeline.HostCaller) error) error {
+func (p commands) onHost(c *cli.Context, why wiring.Purpose, f func(context.Context, *pipeline.Pipeline, host.Caller) error) error {
 	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
@@ -40,7 +41,7 @@ func (p commands) onHost(c *cli.Context, why wiring.Purpose, f func(context.Cont
 	}
 	why.Ask = tty != nil
 	return wiring.With(p.Streams, c, cfg, why, func(ctx context.Context, parts *wiring.Parts) error {
-		who := pipeline.HostCaller{Namespace: c.String("namespace"), Ask: tty.AskOnTerminal(parts.Approvals)}
+		who := host.Caller{Namespace: c.String("namespace"), Ask: tty.AskOnTerminal(parts.Approvals)}
 		return f(ctx, parts.Pipeline, who)
 	})
 }

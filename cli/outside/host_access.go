@@ -17,7 +17,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
@@ -151,11 +150,11 @@ func (p commands) hostRevoke(c *cli.Context) error {
 
 // hostAccess are the permissions on the host, as JSON shows them.
 type hostAccess struct {
-	Enabled bool                  `json:"enabled"`
-	Allowed []pipeline.HostAccess `json:"allowed"` // by the configuration
-	Held    []control.Grant       `json:"held"`    // approvals of the servers that run
-	Servers int                   `json:"servers"`
-	Blocked []string              `json:"blocked"` // patterns of the configuration, which nobody can allow
+	Enabled bool            `json:"enabled"`
+	Allowed []host.Access   `json:"allowed"` // by the configuration
+	Held    []control.Grant `json:"held"`    // approvals of the servers that run
+	Servers int             `json:"servers"`
+	Blocked []string        `json:"blocked"` // patterns of the configuration, which nobody can allow
 }
 
 func (p commands) hostAccessList(_ context.Context, c *cli.Context, cfg config.Config) error {

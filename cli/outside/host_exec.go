@@ -47,7 +47,7 @@ func (p commands) hostExec(c *cli.Context) error {
 	if c.IsSet("timeout") && !command.Positive(c, "timeout") {
 		return exit.Usage("leave it out for the default", "--timeout must be more than 0")
 	}
-	q := pipeline.HostCommand{Namespace: c.String("namespace"), Directory: c.String("directory"), Timeout: command.Seconds(c.Float64("timeout"))}
+	q := host.Exec{Namespace: c.String("namespace"), Directory: c.String("directory"), Timeout: command.Seconds(c.Float64("timeout"))}
 	if words := c.Args().Slice(); len(words) == 1 && strings.Contains(words[0], " ") {
 		q.Command = words[0]
 	} else {
@@ -57,9 +57,9 @@ func (p commands) hostExec(c *cli.Context) error {
 		q.Stdin = p.In
 	}
 	var res pipeline.Outcome
-	err := p.onHost(c, wiring.Purpose{}, func(ctx context.Context, line *pipeline.Pipeline, who pipeline.HostCaller) (err error) {
+	err := p.onHost(c, wiring.Purpose{}, func(ctx context.Context, line *pipeline.Pipeline, who host.Caller) (err error) {
 		q.Ask = who.Ask
-		var end pipeline.HostEnd
+		var end host.ExecEnd
 		end, res, err = pipeline.Do(ctx, line, q)
 		if c.Bool("json") && (err == nil || res.Refused != nil) {
 			err = errors.Join(err, p.writeHost(res, end))
@@ -96,7 +96,7 @@ func (p commands) showHost(res pipeline.Outcome) {
 		_, _ = io.WriteString(screen, one.text) // who does not read on has had enough
 		_ = screen.Close()
 		if one.cut > 0 {
-			p.Say("the last %d bytes of %s are gone: %d are kept", one.cut, one.name, pipeline.DefaultHostOutput)
+			p.Say("the last %d bytes of %s are gone: %d are kept", one.cut, one.name, host.DefaultHostOutput)
 		}
 	}
 	for _, w := range res.Warnings {
@@ -105,7 +105,7 @@ func (p commands) showHost(res pipeline.Outcome) {
 }
 
 // writeHost writes what all results have, and behind it what a command on the host ended with.
-func (p commands) writeHost(res pipeline.Outcome, end pipeline.HostEnd) error {
+func (p commands) writeHost(res pipeline.Outcome, end host.ExecEnd) error {
 	all, err := json.Marshal(res)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
 
 // hostFileCommands are those of sandboxmcp host that are about files.
@@ -126,9 +127,9 @@ func (p commands) hostCopy(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.onHost(c, wiring.Purpose{Results: true}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		w, res, err := pipeline.Do(ctx, l, pipeline.HostCopy{
-			HostCaller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite"),
+	return p.onHost(c, wiring.Purpose{Results: true}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
+		w, res, err := pipeline.Do(ctx, l, host.CopyFile{
+			Caller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite"),
 		})
 		return p.showWritten(c, w, res, "copied to", err)
 	})
@@ -148,9 +149,9 @@ func (p commands) hostRead(c *cli.Context) error {
 	if c.Int64("offset") < 0 || c.Int64("max-bytes") < 0 {
 		return exit.Usage("leave it out for all of the file", "--offset and --max-bytes must not be negative")
 	}
-	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		got, res, err := pipeline.Do(ctx, l, pipeline.HostRead{
-			HostCaller: who, Path: path, Offset: c.Int64("offset"), Max: c.Int64("max-bytes"),
+	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
+		got, res, err := pipeline.Do(ctx, l, host.ReadFile{
+			Caller: who, Path: path, Offset: c.Int64("offset"), Max: c.Int64("max-bytes"),
 		})
 		switch {
 		case err != nil:
@@ -190,9 +191,9 @@ func (p commands) hostList(c *cli.Context) error {
 	if c.Int("limit") < 1 {
 		return exit.Usage("leave it out for 1000", "--limit must be more than 0")
 	}
-	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		list, res, err := pipeline.Do(ctx, l, pipeline.HostList{
-			HostCaller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit"),
+	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
+		list, res, err := pipeline.Do(ctx, l, host.ListDirectory{
+			Caller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit"),
 		})
 		if err != nil {
 			return err
@@ -207,7 +208,7 @@ type hostEntry struct {
 	Size int64  `json:"size_bytes"`
 }
 
-func (p commands) showDir(c *cli.Context, l pipeline.HostListing, res pipeline.Outcome) error {
+func (p commands) showDir(c *cli.Context, l host.Listing, res pipeline.Outcome) error {
 	all := []hostEntry{}
 	for _, e := range l.Entries {
 		all = append(all, hostEntry(e))
@@ -250,17 +251,17 @@ func (p commands) hostWrite(c *cli.Context) error {
 		return exit.Fail("", "%v", err)
 	}
 	defer in.Close()
-	content, err := io.ReadAll(io.LimitReader(in, pipeline.DefaultFileBytes+1))
+	content, err := io.ReadAll(io.LimitReader(in, host.DefaultFileBytes+1))
 	if err != nil {
 		return exit.Fail("", "read %s: %v", from, err)
 	}
-	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who pipeline.HostCaller) error {
-		w, res, err := pipeline.Do(ctx, l, pipeline.HostWrite{HostCaller: who, Path: path, Content: content, Mode: c.String("mode")})
+	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
+		w, res, err := pipeline.Do(ctx, l, host.WriteFile{Caller: who, Path: path, Content: content, Mode: c.String("mode")})
 		return p.showWritten(c, w, res, "wrote", err)
 	})
 }
 
-func (p commands) showWritten(c *cli.Context, w pipeline.HostWritten, res pipeline.Outcome, did string, err error) error {
+func (p commands) showWritten(c *cli.Context, w host.Written, res pipeline.Outcome, did string, err error) error {
 	if err != nil {
 		return err
 	}

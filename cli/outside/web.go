@@ -21,6 +21,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	pages "github.com/sandboxmcp/sandboxmcp/pipeline/web"
 )
 
 func (p commands) webCommand() *cli.Command {
@@ -108,7 +109,7 @@ func (p commands) webSearch(c *cli.Context) error {
 		return exit.Usage("--limit 10", "--limit must be 1 to 50")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
-		h, res, err := pipeline.Do(ctx, line, pipeline.Search{Namespace: c.String("namespace"), Query: words, Limit: c.Int("limit"), Domains: c.StringSlice("domain"),
+		h, res, err := pipeline.Do(ctx, line, pages.Search{Namespace: c.String("namespace"), Query: words, Limit: c.Int("limit"), Domains: c.StringSlice("domain"),
 			Timeout: command.Seconds(c.Float64("timeout"))})
 		if err != nil {
 			return err
@@ -124,7 +125,7 @@ func (p commands) webSearch(c *cli.Context) error {
 	})
 }
 
-func showHits(w io.Writer, h pipeline.Hits) error {
+func showHits(w io.Writer, h pages.Hits) error {
 	var b strings.Builder
 	for i, r := range h.Results {
 		fmt.Fprintf(&b, "%d. %s\n   %s\n", i+1, terminal.Visible(r.Title), terminal.Visible(r.URL))
@@ -150,7 +151,7 @@ func (p commands) webFetch(c *cli.Context) error {
 		return exit.Usage("sandboxmcp web fetch --help", "--offset and --max-bytes can't be less than 0")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
-		f, res, err := pipeline.Do(ctx, line, pipeline.Fetch{Namespace: c.String("namespace"), URL: c.Args().First(), Format: c.String("format"), Offset: c.Int("offset"),
+		f, res, err := pipeline.Do(ctx, line, pages.Fetch{Namespace: c.String("namespace"), URL: c.Args().First(), Format: c.String("format"), Offset: c.Int("offset"),
 			MaxBytes: c.Int("max-bytes"), Timeout: command.Seconds(c.Float64("timeout"))})
 		if err != nil {
 			return err
@@ -159,7 +160,7 @@ func (p commands) webFetch(c *cli.Context) error {
 	})
 }
 
-func (p commands) showPage(c *cli.Context, f pipeline.Fetched, res pipeline.Outcome) error {
+func (p commands) showPage(c *cli.Context, f pages.Fetched, res pipeline.Outcome) error {
 	if c.Bool("json") {
 		page := readPage{Run: res.ID, Namespace: res.Namespace, URL: f.URL, Host: f.Host, Status: f.Status, Type: f.Type, Title: f.Title,
 			Canonical: f.Canonical, Note: f.Note, Untrusted: untrusted, Text: res.Stdout, Total: f.Total, Next: f.Next,

@@ -20,6 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web"
 	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	pages "github.com/sandboxmcp/sandboxmcp/pipeline/web"
 )
 
 func (p commands) webBrowserCommand() *cli.Command {
@@ -58,7 +59,7 @@ func (p commands) webBrowser(c *cli.Context) error {
 		return exit.Usage("sandboxmcp web browser --help", "--max-bytes can't be less than 0")
 	}
 	return p.withWeb(c, func(ctx context.Context, line *pipeline.Pipeline) error {
-		b, res, err := pipeline.Do(ctx, line, pipeline.Browse{
+		b, res, err := pipeline.Do(ctx, line, pages.Browse{
 			Namespace: c.String("namespace"), URL: c.Args().First(), WaitFor: c.String("wait-for"), Format: c.String("format"),
 			Screenshot: c.Bool("screenshot") || c.IsSet("out"), MaxBytes: c.Int("max-bytes"), Timeout: command.Seconds(c.Float64("timeout")),
 		})
@@ -70,7 +71,7 @@ func (p commands) webBrowser(c *cli.Context) error {
 }
 
 // showBrowsed saves the picture and shows the rest.
-func (p commands) showBrowsed(c *cli.Context, b pipeline.Browsed, res pipeline.Outcome) error {
+func (p commands) showBrowsed(c *cli.Context, b pages.Browsed, res pipeline.Outcome) error {
 	file, err := p.savePicture(c.String("out"), b)
 	if err != nil {
 		return err
@@ -119,7 +120,7 @@ func (p commands) sayMissing(all []egress.Record) {
 }
 
 // savePicture writes the picture to a new file and returns its name; "" is no picture.
-func (p commands) savePicture(to string, b pipeline.Browsed) (string, error) {
+func (p commands) savePicture(to string, b pages.Browsed) (string, error) {
 	if b.Picture == nil {
 		return "", nil
 	}

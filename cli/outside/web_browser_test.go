@@ -13,12 +13,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 	"github.com/sandboxmcp/sandboxmcp/egress"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/web"
 )
 
 // TestShowBrowsed shows a page that names many hosts, was not complete, and has a picture each time.
 func TestShowBrowsed(t *testing.T) {
 	t.Chdir(t.TempDir())
-	b := pipeline.Browsed{Late: "nothing matched", Picture: []byte("PNG"), Host: "ok.test", Status: 410, Total: 100}
+	b := web.Browsed{Late: "nothing matched", Picture: []byte("PNG"), Host: "ok.test", Status: 410, Total: 100}
 	res := pipeline.Outcome{Output: pipeline.Output{Stdout: "some text"}}
 	for i := range maxMissing + 10 {
 		res.Egress = append(res.Egress, egress.Record{Decision: egress.Decision{Name: fmt.Sprint("h", i, ".test"), Reason: "it may not"}})

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // checkTTY refuses --tty where it can't be had.
@@ -50,7 +50,7 @@ func (l *rawTerminal) release() {
 }
 
 // passTerminal has the program use this terminal as its own, until that is given back.
-func (p commands) passTerminal(l *rawTerminal, r *pipeline.Request, cfg config.Config) error {
+func (p commands) passTerminal(l *rawTerminal, r *run.Request, cfg config.Config) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	keyboard, screen := int(p.In.(*os.File).Fd()), int(p.Out.(*command.Writer).Fd())

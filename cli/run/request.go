@@ -24,14 +24,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
 // requested is request, or an error as soon as ctx ends: opening a named pipe, or reading one, takes until somebody writes.
 // What still reads then ends with the process.
-func requested(ctx context.Context, in io.Reader, c *cli.Context) (r pipeline.Request, err error) {
+func requested(ctx context.Context, in io.Reader, c *cli.Context) (r run.Request, err error) {
 	done := make(chan struct{})
-	var read pipeline.Request
+	var read run.Request
 	var failed error
 	go func() {
 		read, failed = request(in, c)
@@ -46,20 +47,20 @@ func requested(ctx context.Context, in io.Reader, c *cli.Context) (r pipeline.Re
 }
 
 // request returns the request of the command line. Paths become absolute here.
-func request(in io.Reader, c *cli.Context) (pipeline.Request, error) {
+func request(in io.Reader, c *cli.Context) (run.Request, error) {
 	what, err := whatToRun(c)
 	if err != nil {
-		return pipeline.Request{}, err
+		return run.Request{}, err
 	}
-	r := pipeline.Request{
+	r := run.Request{
 		Namespace: c.String("namespace"),
 		Language:  c.String("language"),
 		Args:      what.args,
 		Command:   what.command,
 		Env:       c.StringSlice("env"),
-		Reach:     pipeline.Reach{Secrets: c.StringSlice("secret"), Typed: true},
+		Reach:     run.Reach{Secrets: c.StringSlice("secret"), Typed: true},
 		Bounds:    pipeline.Bounds{Output: c.Int64("output")},
-		Where:     pipeline.Where{Backend: c.String("backend"), Profile: c.String("profile"), Require: c.StringSlice("require")},
+		Where:     run.Where{Backend: c.String("backend"), Profile: c.String("profile"), Require: c.StringSlice("require")},
 	}
 	switch {
 	case c.Bool("no-network") && c.IsSet("allow"):
@@ -138,7 +139,7 @@ func megabytes(n int64) int64 { return min(n, 1<<40) << 20 }
 
 // Script reads the code. The rest of the request's standard input is the program's, unless the
 // code came from there.
-func Script(in io.Reader, r *pipeline.Request, w Source) error {
+func Script(in io.Reader, r *run.Request, w Source) error {
 	file := w.File
 	switch {
 	case w.command != nil:
@@ -221,7 +222,7 @@ func exists(path string) bool {
 }
 
 // hostInputs adds the mounts, inputs and workspace of the command line to r.
-func hostInputs(c *cli.Context, r *pipeline.Request, file string) error {
+func hostInputs(c *cli.Context, r *run.Request, file string) error {
 	for _, text := range c.StringSlice("mount") {
 		m, err := parseMount(text)
 		if err != nil {
@@ -290,9 +291,9 @@ func access(text string) (path string, write bool) {
 }
 
 // parseInput follows cp -r: a directory comes with its name, "directory/." without.
-func parseInput(path string) (pipeline.Input, error) {
+func parseInput(path string) (run.Input, error) {
 	abs, err := existing("--input", path)
-	in := pipeline.Input{Host: abs, Name: filepath.Base(path)}
+	in := run.Input{Host: abs, Name: filepath.Base(path)}
 	if last := path[strings.LastIndex(path, "/")+1:]; last == "." || last == ".." {
 		in.Name = "."
 	}

@@ -31,7 +31,7 @@ func TestDefaultsAreOurs(t *testing.T) {
 		{"caps", pipeline.DefaultCaps, bounds(cfg.Caps)},
 		{"artifacts", pipeline.DefaultArtifacts, artifacts(cfg)},
 		{"room to wait", pipeline.DefaultRoom, cfg.MaxQueue},
-		{"sessions", sessionDefaults, sessions(cfg)},
+		{"sessions", sessionDefaults, *sessions(cfg)},
 		{"packages", int64(packages.DefaultMaxBytes), cfg.Packages.MaxMB << 20},
 		{"what is kept", int64(results.DefaultMaxBytes), cfg.Keep.MaxMB << 20},
 		{"languages", backends.Languages, config.Languages()},

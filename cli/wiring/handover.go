@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 	"github.com/sandboxmcp/sandboxmcp/egress"
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // fingerprint returns a digest of all that decides how this process would run something, beside the request: the
@@ -97,7 +97,7 @@ const maxHanded = 5 * time.Minute
 
 // HandOver finds a server of this user that takes a run on and does all as this process would; nil if there is none. Nothing of this
 // process is open yet, and its input is not read.
-func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q pipeline.Request) *control.Taken {
+func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q run.Request) *control.Taken {
 	local, _ := egress.CutLocal(q.Allow) // which this process opens for itself
 	containers := cfg.Backend != "process" || cmp.Or(q.Backend, cfg.Backend) != "process"
 	switch {

@@ -22,7 +22,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/mcp/e2b"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	pages "github.com/sandboxmcp/sandboxmcp/pipeline/web"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -48,16 +50,16 @@ func Policy(cfg config.Config) []byte {
 	return b.Bytes()
 }
 
-func sessions(cfg config.Config) session.Config {
+func sessions(cfg config.Config) *session.Config {
 	idle, life := time.Duration(cfg.Sessions.IdleSeconds)*time.Second, time.Duration(cfg.Sessions.LifetimeSeconds)*time.Second
 	identity := max(cfg.Sessions.Total/4, cfg.Sessions.PerNamespace) // so that one caller, who may work in all namespaces, leaves others room
-	return session.Config{PerNamespace: cfg.Sessions.PerNamespace, PerIdentity: identity, Total: cfg.Sessions.Total, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
+	return &session.Config{PerNamespace: cfg.Sessions.PerNamespace, PerIdentity: identity, Total: cfg.Sessions.Total, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
 }
 
 // review returns the policy of dangerous code. A rule that does not exist is an error:
 // it would stay on in silence.
-func review(cfg config.Config) (pipeline.Review, error) {
-	r := pipeline.Review{Reject: cfg.Validate.Reject, Off: cfg.Validate.RulesOff}
+func review(cfg config.Config) (run.Review, error) {
+	r := run.Review{Reject: cfg.Validate.Reject, Off: cfg.Validate.RulesOff}
 	if r.Reject == "never" {
 		r.Reject = ""
 	}
@@ -100,17 +102,17 @@ func Egress(cfg config.Config) (pipeline.Egress, error) {
 
 // Host returns the policy of commands and files of the host. A rule that is not understood is an error, also while host access
 // is off: it would allow or block something else than the operator means.
-func Host(cfg config.Config) (pipeline.Host, error) {
+func Host(cfg config.Config) (host.Config, error) {
 	h := cfg.Host
 	policy, err := host.NewPolicy(host.Rules{Allowed: h.Allowed, Blocked: h.Blocked, Read: h.Read, Write: h.Write})
 	if err != nil {
-		return pipeline.Host{}, exit.Usage(whereSet, "host.%v", err)
+		return host.Config{}, exit.Usage(whereSet, "host.%v", err)
 	}
 	if err := host.CheckEnvironment(h.Environment); err != nil {
-		return pipeline.Host{}, exit.Usage(whereSet, "host.environment: %v", err)
+		return host.Config{}, exit.Usage(whereSet, "host.environment: %v", err)
 	}
 	place := setup.Here() // without a home, what is private is known by its names alone
-	return pipeline.Host{Enabled: h.Enabled, Policy: policy, Timeout: time.Duration(h.TimeoutSeconds) * time.Second,
+	return host.Config{Enabled: h.Enabled, Policy: policy, Timeout: time.Duration(h.TimeoutSeconds) * time.Second,
 		Environment: h.Environment, Home: place.Home, Obeyed: setup.Files(place)}, nil
 }
 
@@ -173,11 +175,11 @@ func data(cfg config.Config) map[string]string {
 func MaxTime(cfg config.Config) time.Duration { return bounds(cfg.Caps).Wall }
 
 func bounds(l config.Limits) pipeline.Bounds {
-	return pipeline.BoundsOf(session.Limits{RAM: l.RAMMB, CPU: l.CPUCores, Wall: l.TimeoutSeconds, Processes: int(l.Processes), Output: l.OutputBytes, Disk: l.DiskMB})
+	return pipeline.BoundsOf(pipeline.Limits{RAM: l.RAMMB, CPU: l.CPUCores, Wall: l.TimeoutSeconds, Processes: int(l.Processes), Output: l.OutputBytes, Disk: l.DiskMB})
 }
 
 // webOf returns the policy and the clients of the web tools, over the dialer of all that leaves.
-func (p *Parts) webOf(cfg config.Config, out pipeline.Egress) (w pipeline.Web, err error) {
+func (p *Parts) webOf(cfg config.Config, out pipeline.Egress) (w pages.Config, err error) {
 	if !cfg.Web.Enabled {
 		return w, nil
 	}

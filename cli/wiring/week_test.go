@@ -122,7 +122,7 @@ type recorder interface {
 }
 
 // run appends the rows of one run.
-func run(t *testing.T, log recorder, n uint64) {
+func addRun(t *testing.T, log recorder, n uint64) {
 	random := rand.New(rand.NewPCG(n, 1))
 	id, receipt := fmt.Sprintf("01M%023d", n), make([]byte, 900)
 	for i := range receipt {
@@ -144,7 +144,7 @@ func (w *week) team(t *testing.T, runs int) {
 	for person := range 4 {
 		people.Go(func() {
 			for n := range runs / 4 {
-				run(t, w.log, uint64(time.Since(w.began))+uint64(person*1000+n))
+				addRun(t, w.log, uint64(time.Since(w.began))+uint64(person*1000+n))
 			}
 		})
 	}
@@ -161,7 +161,7 @@ func (w *week) command(t *testing.T, killed bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, log, uint64(time.Since(w.began)))
+	addRun(t, log, uint64(time.Since(w.began)))
 	if err := log.Close(); err != nil {
 		t.Error(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/mcp/rpc"
@@ -55,7 +57,7 @@ func Explain(tool string, err error) Refusal {
 		return Refusal{Reason: err.Error(), Denied: true,
 			Remedy: "inspect_state without arguments lists the sessions, create_session starts one"}
 	case errors.As(err, &withheld):
-		return Refusal{Reason: withheld.Error(), Remedy: pipeline.WithheldRemedy, Denied: true}
+		return Refusal{Reason: withheld.Error(), Remedy: run.WithheldRemedy, Denied: true}
 	case errors.Is(err, results.ErrUnknown):
 		return Refusal{Reason: err.Error(), Denied: true,
 			Remedy: "get_artifacts with the request_id of a run lists what it left; runs are kept for a while only"}

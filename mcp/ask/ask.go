@@ -27,7 +27,7 @@ type Asker struct {
 }
 
 // AskDuring returns what shows the user of a call's client the questions of the run that the call has
-// started: see pipeline.Request. A client that can show dialogs only between calls, as those of the
+// started: see run.Request. A client that can show dialogs only between calls, as those of the
 // 2026-07-28 protocol, or none at all, is told the command that a person can type; so is every client
 // that wants to know how the call goes on.
 func (s Asker) AskDuring(call context.Context, m *rpc.Message) func(context.Context, *approval.Pending) {

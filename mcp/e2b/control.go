@@ -163,5 +163,5 @@ func statusOf(err error) int {
 	if errors.Is(err, session.ErrFull) && !errors.Is(err, session.ErrCapacity) {
 		return http.StatusTooManyRequests
 	}
-	return pipeline.StatusOf(err)
+	return session.StatusOf(err)
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
@@ -140,7 +142,7 @@ func (s *Server) kill(w http.ResponseWriter, r *http.Request, b *Sandbox) error 
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	// A client that goes away has asked for the end all the same.
-	_, res, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{
+	_, res, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, session.End{
 		Namespace: b.Namespace, Session: b.session(),
 	})
 	if err != nil && (s.lives(b) || s.paused(b)) {

@@ -315,7 +315,9 @@ func TestNobody(t *testing.T) {
 
 // TestRefused: what can't be had, or not enforced, is refused with the reason; nothing of it leaves a sandbox.
 func TestRefused(t *testing.T) {
-	r := newRig(t, func(c *pipeline.Config) { c.Sessions = session.Config{PerNamespace: 1, Lifetime: time.Hour} })
+	r := newRig(t, func(c *pipeline.Config) {
+		*pipeline.SettingsIn[session.Config](c) = session.Config{PerNamespace: 1, Lifetime: time.Hour}
+	})
 	key := r.key("ci", identity.Agent, "ci")
 	all := `"denyOut":["0.0.0.0/0"]`
 	for body, want := range map[string]string{
@@ -525,7 +527,7 @@ func TestInterrupt(t *testing.T) {
 		done = make(chan answer, 1)
 		go func() { done <- r.inside(ctx, m, "POST", "/execute", body) }()
 		hosttest.Until(t, "the code runs", func() bool {
-			info, err := r.p.Session("ci", strings.ToUpper(m.ID))
+			info, err := session.InfoOf(r.p, "ci", strings.ToUpper(m.ID))
 			return err == nil && info.State == "busy"
 		})
 		return ctx, cancel, done
@@ -554,7 +556,7 @@ func TestRevokedWatcher(t *testing.T) {
 		t.Fatalf("%d %s", a.status, a.text)
 	}
 	state := func() string {
-		info, err := r.p.Session("ci", strings.ToUpper(m.ID))
+		info, err := session.InfoOf(r.p, "ci", strings.ToUpper(m.ID))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -682,7 +684,7 @@ func TestAutoPause(t *testing.T) {
 
 // TestPausedBounds: files of paused sandboxes are bounded together, and a secret is not kept in them.
 func TestPausedBounds(t *testing.T) {
-	r := newRig(t, func(c *pipeline.Config) { c.Sessions.PausedBytes = 1 << 20 })
+	r := newRig(t, func(c *pipeline.Config) { pipeline.SettingsIn[session.Config](c).PausedBytes = 1 << 20 })
 	key := r.key("ci", identity.Agent, "ci")
 	m := r.make(key, `{"templateID":"base","timeout":300}`)
 	r.put(m, strings.Repeat("x", 2<<20))
@@ -693,7 +695,7 @@ func TestPausedBounds(t *testing.T) {
 
 // TestSnapshots: files of a sandbox in which nothing runs are a template of others, as long as the snapshot is kept, and for its namespace alone.
 func TestSnapshots(t *testing.T) {
-	r := newRig(t, func(c *pipeline.Config) { c.Sessions.PausedBytes = 8 << 20 })
+	r := newRig(t, func(c *pipeline.Config) { pipeline.SettingsIn[session.Config](c).PausedBytes = 8 << 20 })
 	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
 	type copied struct {
 		ID    string `json:"snapshotID"`
@@ -992,7 +994,7 @@ func TestOpen(t *testing.T) {
 // TestFull: a full server is another's fault than the caller's own bound, and both say when to come again.
 func TestFull(t *testing.T) {
 	for want, bounds := range map[int]session.Config{http.StatusServiceUnavailable: {Total: 1}, http.StatusTooManyRequests: {PerIdentity: 1}} {
-		r := newRig(t, func(c *pipeline.Config) { c.Sessions = bounds })
+		r := newRig(t, func(c *pipeline.Config) { *pipeline.SettingsIn[session.Config](c) = bounds })
 		key := r.key("ci", identity.Agent, "ci", "other")
 		r.make(key, `{"templateID":"base","timeout":60}`)
 		if a := r.call(key, "POST", "/sandboxes", `{"templateID":"base","timeout":60}`); a.status != want || a.header.Get("Retry-After") == "" {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -71,7 +73,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 }
 
 // cell returns the request that runs code in a context.
-func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *door.Stream) pipeline.Request {
+func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *door.Stream) run.Request {
 	language := kernelOf(c.Language)
 	if c.Language == "typescript" {
 		language = c.Language
@@ -80,8 +82,8 @@ func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *door.Stream)
 	if language == "python" {
 		code = dedent(code)
 	}
-	p := pipeline.Request{Namespace: b.Namespace, Where: pipeline.Where{Session: b.session(), Context: c.ID}, Language: language, Code: []byte(code), Show: true, Client: "E2B SDK",
-		Env: environment(q.Env), EnvOnce: true, Streams: pipeline.Streams{Charts: true, Whole: true}}
+	p := run.Request{Namespace: b.Namespace, Where: run.Where{Session: b.session(), Context: c.ID}, Language: language, Code: []byte(code), Show: true, Client: "E2B SDK",
+		Env: environment(q.Env), EnvOnce: true, Streams: run.Streams{Charts: true, Whole: true}}
 	p.Stdout, p.Stderr = &stream{to: out, kind: "stdout"}, &stream{to: out, kind: "stderr"}
 	p.Display = func(b kernel.Bundle) { out.SendLine(resultOf(b, false)) }
 	p.Limits.Wall = s.cfg.Wall

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
@@ -34,7 +37,7 @@ var languages = map[string]string{
 
 // language returns a language by what callers call it: E2B's, or one of the operator's own.
 func (s *Server) language(name string) (language string, known bool) {
-	if own := s.cfg.Pipeline.OtherLanguage(name, ""); own != "" {
+	if own := containment.OtherLanguage(s.cfg.Pipeline, name, ""); own != "" {
 		return own, true
 	}
 	language, known = languages[strings.ToLower(name)]
@@ -136,7 +139,7 @@ func (s *Server) begin(r *http.Request, b *Sandbox, c *codeContext) error {
 	if c.ready {
 		return nil
 	}
-	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewContext{
+	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.NewContext{
 		Namespace: b.Namespace, Session: b.session(), ID: c.ID, Language: kernelOf(c.Language), Dir: c.Dir,
 	})
 	c.ready = err == nil
@@ -171,7 +174,7 @@ func (s *Server) restartContext(w http.ResponseWriter, r *http.Request, b *Sandb
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs = 0
-	return s.change(w, r, c, http.StatusOK, pipeline.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id, Restart: true})
+	return s.change(w, r, c, http.StatusOK, session.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id, Restart: true})
 }
 
 func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) error {
@@ -182,11 +185,11 @@ func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, 
 	b.forgetContext(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return s.change(w, r, c, http.StatusNoContent, pipeline.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id})
+	return s.change(w, r, c, http.StatusNoContent, session.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id})
 }
 
 // change has an effect on a context, if that was started, and answers. The context's mutex is held.
-func (s *Server) change(w http.ResponseWriter, r *http.Request, c *codeContext, status int, e pipeline.EndContext) error {
+func (s *Server) change(w http.ResponseWriter, r *http.Request, c *codeContext, status int, e session.EndContext) error {
 	if c.ready {
 		if _, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, e); err != nil {
 			return err

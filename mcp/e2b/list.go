@@ -84,10 +84,10 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 // current returns the session of a sandbox that runs or is paused.
 func (s *Server) current(b *Sandbox) (session.Info, bool) {
 	id := b.session()
-	if info, err := s.cfg.Pipeline.Session(b.Namespace, id); err == nil && info.State != "dead" {
+	if info, err := session.InfoOf(s.cfg.Pipeline, b.Namespace, id); err == nil && info.State != "dead" {
 		return info, true
 	}
-	info, paused := s.cfg.Pipeline.Paused(b.Namespace, id)
+	info, paused := session.PausedInfo(s.cfg.Pipeline, b.Namespace, id)
 	info.State = "dead"
 	return info, paused && s.exists(b)
 }

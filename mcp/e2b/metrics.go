@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
@@ -52,11 +54,11 @@ func (s *Server) measureAll(ctx context.Context) {
 
 // measure adds what a sandbox uses now to its metrics.
 func (s *Server) measure(b *Sandbox) {
-	info, err := s.cfg.Pipeline.Session(b.Namespace, b.session())
+	info, err := session.InfoOf(s.cfg.Pipeline, b.Namespace, b.session())
 	if err != nil {
 		return
 	}
-	u, err := s.cfg.Pipeline.Usage(b.Namespace, b.session())
+	u, err := session.UsageOf(s.cfg.Pipeline, b.Namespace, b.session())
 	if err != nil {
 		return
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
@@ -72,8 +74,8 @@ func (n *networkConfig) visible() *networkConfig {
 }
 
 // rules returns what the pipeline enforces of a network, or why it can't be enforced.
-func (n *networkConfig) rules(internet *bool) (rules pipeline.Network, err error) {
-	no := func(format string, a ...any) (pipeline.Network, error) {
+func (n *networkConfig) rules(internet *bool) (rules session.Network, err error) {
+	no := func(format string, a ...any) (session.Network, error) {
 		return rules, door.Refuse(http.StatusBadRequest, fmt.Sprintf(format, a...))
 	}
 	if n == nil {
@@ -131,7 +133,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 }
 
 // headers returns the headers that requests to names are given.
-func (n *networkConfig) headers() (list []pipeline.Header, err error) {
+func (n *networkConfig) headers() (list []session.Header, err error) {
 	for host, rules := range n.Rules {
 		for _, r := range rules {
 			if r.Transform == nil {
@@ -141,11 +143,11 @@ func (n *networkConfig) headers() (list []pipeline.Header, err error) {
 				if strings.Contains(value, "${e2b.") {
 					return nil, door.Refuse(http.StatusBadRequest, "rules: this server resolves no placeholders in headers: send the value")
 				}
-				list = append(list, pipeline.Header{Host: host, Name: name, Value: value})
+				list = append(list, session.Header{Host: host, Name: name, Value: value})
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b pipeline.Header) int { return strings.Compare(a.Host+"\x00"+a.Name, b.Host+"\x00"+b.Name) })
+	slices.SortFunc(list, func(a, b session.Header) int { return strings.Compare(a.Host+"\x00"+a.Name, b.Host+"\x00"+b.Name) })
 	return list, nil
 }
 
@@ -162,7 +164,7 @@ func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	if err != nil {
 		return err
 	}
-	if _, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.SetNetwork{
+	if _, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.SetNetwork{
 		Namespace: b.Namespace, Session: b.session(), Network: rules,
 	}); err != nil {
 		return err

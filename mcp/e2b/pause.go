@@ -21,7 +21,7 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error
 	if s.paused(b) {
 		return door.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused already")
 	}
-	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.PauseSession{
+	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, session.Pause{
 		Namespace: b.Namespace, Session: b.session(), Memory: q.Memory,
 	})
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error
 
 // paused reports whether a sandbox's session has ended and its files are kept.
 func (s *Server) paused(b *Sandbox) bool {
-	_, is := s.cfg.Pipeline.Paused(b.Namespace, b.session())
+	_, is := session.PausedInfo(s.cfg.Pipeline, b.Namespace, b.session())
 	return is
 }
 
@@ -56,7 +56,7 @@ func (s *Server) start(r *http.Request, b *Sandbox, files string, seconds int64)
 		return session.Info{}, err
 	}
 	life := time.Duration(min(max(seconds, 1), maxSeconds)) * time.Second // 0 would be the operator's default
-	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewSession{
+	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.New{
 		Namespace: b.Namespace, Bare: true, Home: homeDir, Backend: b.runtime.Backend, Profile: b.runtime.Profile, Idle: life, Lifetime: life,
 		Network: &rules, Env: environment(b.Env), Template: b.Template, Metadata: b.Metadata, Pause: b.autoPause, Files: files,
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/mcp/e2b/envd"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // Sandbox is a session of the pipeline that was made over E2B's protocol. Its exported fields never change.
@@ -64,7 +65,7 @@ func (s *Server) sandboxes() []*Sandbox {
 
 // lives reports whether a sandbox's session has not ended.
 func (s *Server) lives(b *Sandbox) bool {
-	info, err := s.cfg.Pipeline.Session(b.Namespace, b.session())
+	info, err := session.InfoOf(s.cfg.Pipeline, b.Namespace, b.session())
 	return err == nil && info.State != "dead"
 }
 

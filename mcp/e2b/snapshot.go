@@ -50,7 +50,7 @@ func (s *Server) snapshotsOf(c caller) (all []*snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.snapshots = slices.DeleteFunc(s.snapshots, func(n *snapshot) bool {
-		return !s.cfg.Pipeline.HasSnapshot(n.namespace, n.id)
+		return !session.HasSnapshot(s.cfg.Pipeline, n.namespace, n.id)
 	})
 	for _, n := range s.snapshots {
 		if s.reaches(c, n.namespace) {
@@ -74,7 +74,7 @@ func (s *Server) snapshot(c caller, name string) *snapshot {
 func (s *Server) copyFiles(r *http.Request, b *Sandbox) (id string, err error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
-	_, res, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.SnapshotSession{Namespace: b.Namespace, Session: b.session()})
+	_, res, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.Snapshot{Namespace: b.Namespace, Session: b.session()})
 	return res.ID, notCopied(err, "this server copies files alone; end what runs before")
 }
 
@@ -89,7 +89,7 @@ func notCopied(err error, remedy string) error {
 
 // drop ends a snapshot, whoever waits for it.
 func (s *Server) drop(r *http.Request, namespace, id string) error {
-	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{Namespace: namespace, Session: id})
+	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, session.End{Namespace: namespace, Session: id})
 	return err
 }
 

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
@@ -15,7 +17,7 @@ const maxSeconds = math.MaxInt32
 // lifetime has a sandbox end after seconds from now on; extend keeps a later end.
 func (s *Server) lifetime(r *http.Request, b *Sandbox, seconds int64, extend bool) error {
 	at := time.Now().Add(time.Duration(min(seconds, maxSeconds)) * time.Second)
-	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.ChangeSession{
+	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.Change{
 		Namespace: b.Namespace, Session: b.session(), Ends: at, Extend: extend,
 	})
 	return err

@@ -34,7 +34,7 @@ func TestManyClients(t *testing.T) {
 	}
 	all.Wait()
 	t.Logf("%d calls of %d clients in %s", clients*calls, clients, time.Since(began).Round(time.Millisecond))
-	for _, s := range r.p.Sessions("") {
+	for _, s := range session.List(r.p, "") {
 		if s.State != "dead" {
 			t.Errorf("the session %s is left", s.ID)
 		}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
+
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
@@ -137,7 +139,7 @@ func (s *Server) edit(r *http.Request, st *state, c call) (any, error) {
 
 // load returns the text of a file.
 func (e editor) load(name string) (string, error) {
-	entry, f, err := e.s.cfg.Pipeline.ReadFile(e.r.Context(), e.st.namespace, e.r.PathValue("id"), name)
+	entry, f, err := inside.ReadFile(e.r.Context(), e.s.cfg.Pipeline, e.st.namespace, e.r.PathValue("id"), name)
 	if err != nil {
 		return "", err
 	}
@@ -168,14 +170,14 @@ func (e editor) save(before version, text string) error {
 }
 
 func (e editor) write(name, text string) error {
-	_, _, err := pipeline.Do(e.r.Context(), e.s.cfg.Pipeline, pipeline.WriteFile{Namespace: e.st.namespace, Session: e.r.PathValue("id"),
+	_, _, err := pipeline.Do(e.r.Context(), e.s.cfg.Pipeline, inside.WriteFile{Namespace: e.st.namespace, Session: e.r.PathValue("id"),
 		Put: guest.Put{Path: name, Whole: true}, Content: strings.NewReader(text)})
 	return err
 }
 
 // view shows a file, or some of its lines, or what is in a directory.
 func (e editor) view(name string, lines []int) (any, error) {
-	entry, err := e.s.cfg.Pipeline.StatFile(e.r.Context(), e.st.namespace, e.r.PathValue("id"), name)
+	entry, err := inside.StatFile(e.r.Context(), e.s.cfg.Pipeline, e.st.namespace, e.r.PathValue("id"), name)
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +218,7 @@ func linesOf(text string) []string {
 
 // directory lists a directory two levels deep, without what is hidden.
 func (e editor) directory(name string) (string, error) {
-	list, release, err := e.s.cfg.Pipeline.ListFiles(e.r.Context(), e.st.namespace, e.r.PathValue("id"), name, 2)
+	list, release, err := inside.ListFiles(e.r.Context(), e.s.cfg.Pipeline, e.st.namespace, e.r.PathValue("id"), name, 2)
 	if err != nil {
 		return "", err
 	}
@@ -320,7 +322,7 @@ func (e editor) undo(name string) (any, error) {
 	if v.exists {
 		err = e.write(name, v.text)
 	} else {
-		_, _, err = pipeline.Do(e.r.Context(), e.s.cfg.Pipeline, pipeline.ChangeFile{
+		_, _, err = pipeline.Do(e.r.Context(), e.s.cfg.Pipeline, inside.ChangeFile{
 			Namespace: e.st.namespace, Session: e.r.PathValue("id"), Op: "remove", Path: name,
 		})
 	}

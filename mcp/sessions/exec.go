@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
@@ -140,7 +142,7 @@ func (s *Server) run(r *http.Request, st *state, c call, out events) (any, error
 		q.Stdout, q.Stderr = &text{to: out, name: "stdout"}, &text{to: out, name: "stderr"}
 		q.Display = func(b kernel.Bundle) { out.send("display", map[string]any{"type": "display", "data": b}) }
 	}
-	if info, err := s.cfg.Pipeline.Session(st.namespace, q.Session); err == nil && len(info.Tools) > 0 && q.Context == "" {
+	if info, err := session.InfoOf(s.cfg.Pipeline, st.namespace, q.Session); err == nil && len(info.Tools) > 0 && q.Context == "" {
 		return s.runCalling(r, st, c, q, out)
 	}
 	_, res, err := pipeline.Do(r.Context(), s.cfg.Pipeline, q)
@@ -159,16 +161,16 @@ func resultOf(tool string, res pipeline.Outcome) any {
 }
 
 // request returns what a call wants to run, or the content that says what is wrong with it.
-func (s *Server) request(r *http.Request, st *state, c call) (q pipeline.Request, wrong any, err error) {
+func (s *Server) request(r *http.Request, st *state, c call) (q run.Request, wrong any, err error) {
 	var input struct{ Code, Command string }
 	if err := json.Unmarshal(c.Input, &input); err != nil {
 		return q, failure(c.Tool, codeInput, "input must be an object: "+err.Error()), nil
 	}
 	id := r.PathValue("id")
-	q = pipeline.Request{Namespace: st.namespace, Where: pipeline.Where{Session: id}, Code: []byte(input.Code), Reach: pipeline.Reach{Secrets: c.Secrets}, Show: true}
+	q = run.Request{Namespace: st.namespace, Where: run.Where{Session: id}, Code: []byte(input.Code), Reach: run.Reach{Secrets: c.Secrets}, Show: true}
 	if c.Tool == bashTool {
 		q.Code, q.Language = []byte(input.Command), validate.Shell
-		info, err := s.cfg.Pipeline.Session(st.namespace, id)
+		info, err := session.InfoOf(s.cfg.Pipeline, st.namespace, id)
 		if err != nil {
 			return q, nil, err
 		}
@@ -195,7 +197,7 @@ func (s *Server) startShell(r *http.Request, st *state) error {
 	if st.hasShell {
 		return nil
 	}
-	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewContext{
+	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.NewContext{
 		Namespace: st.namespace, Session: r.PathValue("id"), ID: shellContext, Language: validate.Shell,
 	})
 	st.hasShell = err == nil

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
+
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
@@ -67,7 +69,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error
 			return err
 		}
 		content := &bounded{Reader: door.Passing(r, p), left: &left}
-		e, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.WriteFile{
+		e, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, inside.WriteFile{
 			Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name, Whole: true}, Content: content,
 		})
 		if content.err != nil {
@@ -129,13 +131,13 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, st *state) err
 		return err
 	}
 	id := r.PathValue("id")
-	entry, err := s.cfg.Pipeline.StatFile(r.Context(), st.namespace, id, name)
+	entry, err := inside.StatFile(r.Context(), s.cfg.Pipeline, st.namespace, id, name)
 	if err == nil && entry.Kind == guest.Directory {
 		return door.Refuse(http.StatusBadRequest, name+" is a directory: files/list lists it")
 	}
 	var f io.ReadCloser
 	if err == nil {
-		entry, f, err = s.cfg.Pipeline.ReadFile(r.Context(), st.namespace, id, name)
+		entry, f, err = inside.ReadFile(r.Context(), s.cfg.Pipeline, st.namespace, id, name)
 	}
 	if err != nil {
 		return err
@@ -161,7 +163,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, st *state) error {
 		return err
 	}
 	const depth = 32
-	all, release, err := s.cfg.Pipeline.ListFiles(r.Context(), st.namespace, r.PathValue("id"), dir, depth)
+	all, release, err := inside.ListFiles(r.Context(), s.cfg.Pipeline, st.namespace, r.PathValue("id"), dir, depth)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -66,7 +67,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 	running := func() bool { return r.p.Load().Running == 1 }
 	waiting := func() bool {
-		for _, j := range r.p.Jobs("ann") {
+		for _, j := range run.Jobs(r.p, "ann") {
 			if j.Session == id && len(j.Calls) > 0 {
 				return true
 			}
@@ -76,7 +77,7 @@ func TestClientLeaves(t *testing.T) {
 	idle := func(name string) {
 		t.Helper()
 		hosttest.Until(t, "the session is idle: "+name, func() bool {
-			info, err := r.p.Session("ann", id)
+			info, err := session.InfoOf(r.p, "ann", id)
 			l := r.p.Load()
 			return err == nil && info.State == "idle" && l.Running == 0 && l.Waiting == 0
 		})
@@ -161,7 +162,7 @@ func TestPastSessions(t *testing.T) {
 	if json.Unmarshal(body, &j); status != http.StatusAccepted {
 		t.Fatalf("%d %s", status, body)
 	}
-	first.p.WaitJob(t.Context(), "ann", j.ID)
+	run.WaitJob(t.Context(), first.p, "ann", j.ID)
 	first.end()
 	second := newRigAt(t, dir, nothing)
 	answerTo := func(who string) string {

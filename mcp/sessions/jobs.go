@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
@@ -29,8 +31,8 @@ const (
 )
 
 // begin has code run in the background: for as long as the session lives and the caller's token holds, whatever becomes of the client.
-func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call, q pipeline.Request) error {
-	id, _ := s.cfg.Pipeline.Begin(r.Context(), q)
+func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call, q run.Request) error {
+	id, _ := run.Begin(r.Context(), s.cfg.Pipeline, q)
 	st.mu.Lock()
 	if len(st.calls) >= maxCalls {
 		clear(st.calls)
@@ -45,7 +47,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call
 }
 
 // describeJob describes a job.
-func (s *Server) describeJob(st *state, j pipeline.Job) job {
+func (s *Server) describeJob(st *state, j run.Job) job {
 	st.mu.Lock()
 	c := st.calls[j.ID]
 	st.mu.Unlock()
@@ -68,7 +70,7 @@ func (s *Server) describeJob(st *state, j pipeline.Job) job {
 // jobs lists the jobs of a session, the newest first.
 func (s *Server) jobs(w http.ResponseWriter, r *http.Request, st *state) error {
 	list := []job{}
-	for _, j := range s.cfg.Pipeline.Jobs(st.namespace) {
+	for _, j := range run.Jobs(s.cfg.Pipeline, st.namespace) {
 		if j.Session == r.PathValue("id") {
 			list = append(list, s.describeJob(st, j))
 		}
@@ -91,14 +93,14 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request, st *state) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), min(seconds(min(wait, maxWait.Seconds())), maxWait))
 	defer cancel()
-	s.cfg.Pipeline.WaitJob(ctx, st.namespace, id)
+	run.WaitJob(ctx, s.cfg.Pipeline, st.namespace, id)
 	j, _ := s.jobOf(r, st)
 	return door.Reply(w, http.StatusOK, s.describeJob(st, j))
 }
 
 // jobOf returns the job of a session that a request names.
-func (s *Server) jobOf(r *http.Request, st *state) (pipeline.Job, bool) {
-	j, ok := s.cfg.Pipeline.Job(st.namespace, r.PathValue("job"))
+func (s *Server) jobOf(r *http.Request, st *state) (run.Job, bool) {
+	j, ok := run.JobOf(s.cfg.Pipeline, st.namespace, r.PathValue("job"))
 	return j, ok && j.Session == r.PathValue("id")
 }
 
@@ -107,6 +109,6 @@ func (s *Server) endJob(w http.ResponseWriter, r *http.Request, st *state) error
 	if _, ok := s.jobOf(r, st); !ok {
 		return door.Refuse(http.StatusNotFound, "the session has no such job")
 	}
-	s.cfg.Pipeline.CancelJob(st.namespace, r.PathValue("job"))
+	run.CancelJob(s.cfg.Pipeline, st.namespace, r.PathValue("job"))
 	return door.Reply(w, http.StatusNoContent, nil)
 }

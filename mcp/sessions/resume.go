@@ -7,6 +7,9 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
@@ -27,7 +30,7 @@ type pause struct {
 	Content    []toolUse `json:"content"`
 }
 
-func usesOf(calls []pipeline.ToolCall) []toolUse {
+func usesOf(calls []run.ToolCall) []toolUse {
 	uses := []toolUse{}
 	for _, c := range calls {
 		uses = append(uses, toolUse{"tool_use", c.ID, c.Name, c.Arguments})
@@ -42,12 +45,12 @@ type toolResult struct {
 	IsError bool            `json:"is_error"`
 }
 
-func (r toolResult) result() pipeline.ToolResult {
+func (r toolResult) result() run.ToolResult {
 	value := r.Content
 	if text, is := textOf(value); is {
 		value, _ = json.Marshal(text)
 	}
-	return pipeline.NewToolResult(r.ID, value, r.IsError)
+	return run.NewToolResult(r.ID, value, r.IsError)
 }
 
 // textOf returns the text of a list of blocks of text.
@@ -76,11 +79,11 @@ const maxExecs = 32
 
 // runCalling runs code that can call functions of the client: until it waits for results, which [Server.results] brings, or to its end. A stream
 // tells of both. A client that goes away while it is waited for ends the code.
-func (s *Server) runCalling(r *http.Request, st *state, c call, q pipeline.Request, out events) (any, error) {
-	id, done := s.cfg.Pipeline.Begin(r.Context(), q)
+func (s *Server) runCalling(r *http.Request, st *state, c call, q run.Request, out events) (any, error) {
+	id, done := run.Begin(r.Context(), s.cfg.Pipeline, q)
 	s.mu.Lock()
 	for old := range st.execs { // whose end nobody asked for
-		if j, known := s.cfg.Pipeline.Job(st.namespace, old); !known || j.Result != nil && len(st.execs) > maxExecs {
+		if j, known := run.JobOf(s.cfg.Pipeline, st.namespace, old); !known || j.Result != nil && len(st.execs) > maxExecs {
 			delete(st.execs, old)
 		}
 	}
@@ -93,16 +96,16 @@ func (s *Server) runCalling(r *http.Request, st *state, c call, q pipeline.Reque
 	out.send("exec", map[string]string{"type": "exec", "exec_id": id})
 	sent := map[string]bool{}
 	for {
-		j, err := s.cfg.Pipeline.Resume(r.Context(), st.namespace, id, nil, func(c pipeline.ToolCall) bool { return sent[c.ID] })
+		j, err := run.Resume(r.Context(), s.cfg.Pipeline, st.namespace, id, nil, func(c run.ToolCall) bool { return sent[c.ID] })
 		if err != nil {
-			s.cfg.Pipeline.CancelJob(st.namespace, id)
+			run.CancelJob(s.cfg.Pipeline, st.namespace, id)
 			<-done
 			return nil, err
 		}
 		if j.Result != nil {
 			return s.ended(c, *j.Result)
 		}
-		for _, use := range usesOf(slices.DeleteFunc(j.Calls, func(c pipeline.ToolCall) bool { return sent[c.ID] })) {
+		for _, use := range usesOf(slices.DeleteFunc(j.Calls, func(c run.ToolCall) bool { return sent[c.ID] })) {
 			sent[use.ID] = true
 			out.send("tool_use", use)
 		}
@@ -110,11 +113,11 @@ func (s *Server) runCalling(r *http.Request, st *state, c call, q pipeline.Reque
 }
 
 // resume waits for the next calls of code, or for its end.
-func (s *Server) resume(ctx context.Context, st *state, id string, c call, results []pipeline.ToolResult) (any, error) {
-	j, err := s.cfg.Pipeline.Resume(ctx, st.namespace, id, results, nil)
+func (s *Server) resume(ctx context.Context, st *state, id string, c call, results []run.ToolResult) (any, error) {
+	j, err := run.Resume(ctx, s.cfg.Pipeline, st.namespace, id, results, nil)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		s.cfg.Pipeline.CancelJob(st.namespace, id)
+		run.CancelJob(s.cfg.Pipeline, st.namespace, id)
 		return nil, err
 	case err != nil:
 		return nil, err
@@ -154,12 +157,12 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) erro
 	if e == nil {
 		return door.Refuse(http.StatusNotFound, "there is no such execution, or it has ended")
 	}
-	var results []pipeline.ToolResult
+	var results []run.ToolResult
 	for _, one := range body.Results {
 		results = append(results, one.result())
 	}
 	if e.streams {
-		if _, err := s.cfg.Pipeline.Resume(over(r.Context()), st.namespace, id, results, nil); err != nil && !errors.Is(err, errAnswered) {
+		if _, err := run.Resume(over(r.Context()), s.cfg.Pipeline, st.namespace, id, results, nil); err != nil && !errors.Is(err, errAnswered) {
 			return err
 		}
 		return door.Reply(w, http.StatusNoContent, nil)
@@ -180,11 +183,11 @@ func over(ctx context.Context) context.Context {
 
 // newTool is a tool in a request for a session. The names of MCP are understood, too.
 type newTool struct {
-	pipeline.Tool
+	session.Tool
 	InputSchema json.RawMessage `json:"inputSchema"`
 }
 
-func toolsOf(all []newTool) (tools []pipeline.Tool) {
+func toolsOf(all []newTool) (tools []session.Tool) {
 	for _, t := range all {
 		if t.Schema == nil {
 			t.Schema = t.InputSchema

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/install"
+
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
@@ -121,7 +123,7 @@ func (s *Server) visible(r *http.Request) *state {
 	if st == nil || !known || !i.May(st.namespace) {
 		return nil
 	}
-	info, err := s.cfg.Pipeline.Session(st.namespace, id)
+	info, err := session.InfoOf(s.cfg.Pipeline, st.namespace, id)
 	if err != nil || info.State == "dead" {
 		s.forget(id)
 		return nil
@@ -136,7 +138,7 @@ func (s *Server) gone(r *http.Request) string {
 		if namespace == "" || !i.May(namespace) {
 			continue
 		}
-		if info, err := s.cfg.Pipeline.Session(namespace, r.PathValue("id")); err == nil && info.Ended != "" {
+		if info, err := session.InfoOf(s.cfg.Pipeline, namespace, r.PathValue("id")); err == nil && info.Ended != "" {
 			return "the session has ended: " + session.Reason(info.Ended)
 		}
 		if past, known := s.cfg.Pipeline.Past(r.Context(), namespace, r.PathValue("id")); known && past.Session {
@@ -157,7 +159,7 @@ func (s *Server) tidy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, st := range s.all {
-		if info, err := s.cfg.Pipeline.Session(st.namespace, id); err != nil || info.State == "dead" {
+		if info, err := session.InfoOf(s.cfg.Pipeline, st.namespace, id); err != nil || info.State == "dead" {
 			delete(s.all, id)
 		}
 	}
@@ -214,17 +216,17 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 		return door.Refuse(http.StatusBadRequest, "idle_timeout_seconds, max_lifetime_seconds and tool_timeout_seconds must be numbers from 0 on")
 	}
 	s.tidy()
-	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.NewSession{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
+	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.New{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
 		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Git: pipeline.GitIdentity{Name: q.GitName, Email: q.GitEmail}, Data: q.Data, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
 	if err != nil {
 		return err
 	}
 	if len(q.Packages) > 0 {
-		_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.Install{
+		_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, install.Request{
 			Namespace: namespace, Session: info.ID, Language: info.Language, Packages: q.Packages,
 		})
 		if err != nil {
-			_, _, _ = pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{
+			_, _, _ = pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, session.End{
 				Namespace: namespace, Session: info.ID,
 			})
 			return err
@@ -248,7 +250,7 @@ func (s *Server) listAll(w http.ResponseWriter, r *http.Request) error {
 	s.mu.Unlock()
 	list := []described{}
 	for _, id := range slices.Sorted(maps.Keys(all)) {
-		info, err := s.cfg.Pipeline.Session(all[id].namespace, id)
+		info, err := session.InfoOf(s.cfg.Pipeline, all[id].namespace, id)
 		if known && i.May(all[id].namespace) && err == nil {
 			list = append(list, describe(info))
 		}
@@ -257,7 +259,7 @@ func (s *Server) listAll(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) error {
-	info, err := s.cfg.Pipeline.Session(st.namespace, r.PathValue("id"))
+	info, err := session.InfoOf(s.cfg.Pipeline, st.namespace, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -268,7 +270,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) error {
 func (s *Server) end(w http.ResponseWriter, r *http.Request) error {
 	if st := s.visible(r); st != nil {
 		id := r.PathValue("id")
-		_, res, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, pipeline.EndSession{
+		_, res, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, session.End{
 			Namespace: st.namespace, Session: id,
 		})
 		if err != nil && s.visible(r) != nil {
@@ -320,7 +322,7 @@ func explain(err error) (status int, text string) {
 	case errors.As(err, new(*problem)), reason != "":
 		return http.StatusBadRequest, err.Error()
 	}
-	return pipeline.StatusOf(err), pipeline.PublicText(err)
+	return session.StatusOf(err), pipeline.PublicText(err)
 }
 
 // maxRequest is the most bytes of a request's JSON: a file may be created by it.

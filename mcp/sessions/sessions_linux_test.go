@@ -45,7 +45,7 @@ type rig struct {
 
 func newRig(t *testing.T, sessions session.Config) *rig {
 	t.Helper()
-	return newRigAt(t, t.TempDir(), func(c *pipeline.Config) { c.Sessions = sessions })
+	return newRigAt(t, t.TempDir(), func(c *pipeline.Config) { *pipeline.SettingsIn[session.Config](c) = sessions })
 }
 
 // newRigAt is a rig whose log is in dir.
@@ -459,7 +459,7 @@ func TestIdle(t *testing.T) {
 		t.Fatal(status, string(body), err)
 	}
 	hosttest.Until(t, "it ends", func() bool {
-		info, err := r.p.Session("ann", s.ID)
+		info, err := session.InfoOf(r.p, "ann", s.ID)
 		return err != nil || info.State == "dead" && time.Since(info.Created) > 0
 	})
 	if status, _, body := r.call("GET", Root+"/"+s.ID, nil); status != http.StatusNotFound {

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
+
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
@@ -15,7 +17,7 @@ func (s *Server) packed(w http.ResponseWriter, r *http.Request, st *state) error
 	dir, err := directoryOf(r)
 	var content io.ReadCloser
 	if err == nil {
-		content, err = s.cfg.Pipeline.ReadDirectory(r.Context(), st.namespace, r.PathValue("id"), dir)
+		content, err = inside.ReadDirectory(r.Context(), s.cfg.Pipeline, st.namespace, r.PathValue("id"), dir)
 	}
 	if err != nil {
 		return err
@@ -41,7 +43,7 @@ func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) err
 	if err != nil {
 		return err
 	}
-	u, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.WriteDirectory{Namespace: st.namespace, Session: r.PathValue("id"), Path: dir,
+	u, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, inside.WriteDirectory{Namespace: st.namespace, Session: r.PathValue("id"), Path: dir,
 		Content: door.Passing(r, r.Body), SHA256: want})
 	if err != nil {
 		return err
@@ -68,7 +70,7 @@ func (s *Server) copied(w http.ResponseWriter, r *http.Request, st *state) error
 		return err
 	}
 	if q.From == "" || q.Path == "" {
-		return door.Refuse(http.StatusBadRequest, "from_session and path are required: path is below "+workspace+"/"+pipeline.Exports+" of that session")
+		return door.Refuse(http.StatusBadRequest, "from_session and path are required: path is below "+workspace+"/"+inside.Exports+" of that session")
 	}
 	to := workspace
 	var err error
@@ -77,7 +79,7 @@ func (s *Server) copied(w http.ResponseWriter, r *http.Request, st *state) error
 	}
 	var u guest.Unpacked
 	if err == nil {
-		u, _, err = pipeline.Do(r.Context(), s.cfg.Pipeline, pipeline.CopyFiles{
+		u, _, err = pipeline.Do(r.Context(), s.cfg.Pipeline, inside.CopyFiles{
 			Namespace: st.namespace, From: q.From, Path: q.Path, Session: r.PathValue("id"), To: to,
 		})
 	}

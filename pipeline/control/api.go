@@ -20,7 +20,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -299,16 +301,16 @@ func (a *API) queue(ctx context.Context, _ *Nothing) (pipeline.Load, error) {
 	return a.c.Pipeline.Load(), nil
 }
 
-func (a *API) stats(ctx context.Context, _ *Nothing) (pipeline.Stats, error) {
+func (a *API) stats(ctx context.Context, _ *Nothing) (status.Stats, error) {
 	if by := askerOf(ctx); !by.seesAll() {
-		return a.c.Pipeline.StatsOf(by.sees), nil
+		return status.NowOf(a.c.Pipeline, by.sees), nil
 	}
-	return a.c.Pipeline.Stats(), nil
+	return status.Now(a.c.Pipeline), nil
 }
 
-func (a *API) jobs(ctx context.Context, q *InNamespace) ([]pipeline.Job, error) {
+func (a *API) jobs(ctx context.Context, q *InNamespace) ([]run.Job, error) {
 	sees := askerOf(ctx).sees
-	return slices.DeleteFunc(a.c.Pipeline.Jobs(q.Namespace), func(j pipeline.Job) bool { return !sees(j.Namespace) }), nil
+	return slices.DeleteFunc(run.Jobs(a.c.Pipeline, q.Namespace), func(j run.Job) bool { return !sees(j.Namespace) }), nil
 }
 
 func (a *API) pending(ctx context.Context, _ *Nothing) (questions, error) {

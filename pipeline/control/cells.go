@@ -16,6 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
@@ -76,11 +77,11 @@ func (a *API) cell(w http.ResponseWriter, r *http.Request) {
 	out := &parts{Stream: door.BeginLines(w, r), broken: func() { a.cells.interrupt(id, askerOf(r.Context()).sees) }}
 	defer out.Close()
 	out.send(Part{Run: id})
-	_, res, _ := pipeline.Do(ctx, a.c.Pipeline, pipeline.Request{ // what went wrong is in the result
-		ID: id, Namespace: info.Namespace, Where: pipeline.Where{Session: info.ID}, Code: []byte(c.Code), Name: c.Name, Artifacts: c.Artifacts,
+	_, res, _ := pipeline.Do(ctx, a.c.Pipeline, run.Request{ // what went wrong is in the result
+		ID: id, Namespace: info.Namespace, Where: run.Where{Session: info.ID}, Code: []byte(c.Code), Name: c.Name, Artifacts: c.Artifacts,
 		Bounds:  pipeline.Bounds{Limits: backends.Limits{Wall: seconds(c.Timeout)}},
-		Streams: pipeline.Streams{Stdout: cellOutput{out, 0}, Stderr: cellOutput{out, 1}},
-		Reach:   pipeline.Reach{Ask: func(_ context.Context, p *approval.Pending) { q := p.Question; out.send(Part{Asks: &q}) }},
+		Streams: run.Streams{Stdout: cellOutput{out, 0}, Stderr: cellOutput{out, 1}},
+		Reach:   run.Reach{Ask: func(_ context.Context, p *approval.Pending) { q := p.Question; out.send(Part{Asks: &q}) }},
 	})
 	out.end(res)
 }

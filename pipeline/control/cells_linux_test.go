@@ -32,7 +32,7 @@ type running struct {
 	log      *audit.Log
 }
 
-func run(t *testing.T) *running {
+func serveRuns(t *testing.T) *running {
 	t.Helper()
 	return runAt(t, patient)
 }
@@ -98,7 +98,7 @@ func (r *running) idle(id string) {
 }
 
 func TestCells(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	info := r.create("shell")
 	if res, response := r.exec(info.ID, "x=6; printf 'a\\xffb'; echo $((x*7))"); res.Ended != backends.EndedOK || response != "a\xffb42\n" || res.Session != info.ID {
 		t.Errorf("got %q, %+v", response, res)
@@ -170,7 +170,7 @@ func (r *running) signed(want map[string]int) {
 
 // An interrupted cell tells all that it has said, and its session goes on.
 func TestInterrupt(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	info := r.create("python")
 	r.exec(info.ID, "x = 41")
 	for name, code := range map[string]string{
@@ -204,7 +204,7 @@ func TestInterrupt(t *testing.T) {
 
 // A client that vanishes has interrupted its cell, however it vanishes, and whether or not it reads.
 func TestVanish(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	for name, code := range map[string]string{
 		"silent":  "echo begun; sleep 1000",
 		"flood":   "echo begun; yes",
@@ -218,7 +218,7 @@ func TestVanish(t *testing.T) {
 		body, _ := json.Marshal(Cell{Code: code})
 		_, err = io.WriteString(conn, request("POST", "/v1/sessions/"+info.ID+"/cells", string(body)))
 		must(t, err)
-		hosttest.Until(t, "the cell runs", func() bool { got, _ := r.pipeline.Session("team", info.ID); return got.State == "busy" })
+		hosttest.Until(t, "the cell runs", func() bool { got, _ := session.InfoOf(r.pipeline, "team", info.ID); return got.State == "busy" })
 		must(t, conn.Close())
 		r.idle(info.ID)
 		if list, err := Ask(t.Context(), r.Client, ListUsage, OfLimits{Session: info.ID}); err != nil || list[0].Usage.Processes > before[0].Usage.Processes {
@@ -232,7 +232,7 @@ func TestVanish(t *testing.T) {
 
 // A cell ends with its listener, which does not wait for one who reads nothing.
 func TestCloseWhileCellsRun(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	info, other := r.create("shell"), r.create("shell")
 	ended := make(chan error, 1)
 	began := make(chan string, 1)
@@ -271,7 +271,7 @@ func TestLongCell(t *testing.T) {
 
 // As many cells as there may be leave room for what is short and for the end of a session, and one more is refused.
 func TestManyCells(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	info, other := r.create("shell"), r.create("shell")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

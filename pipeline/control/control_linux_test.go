@@ -22,7 +22,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 const childVar = "CONTROL_TEST_CHILD"
@@ -305,7 +304,7 @@ func TestClose(t *testing.T) {
 	c := connect(t, l)
 	answered := make(chan error)
 	go func() {
-		_, err := Ask(t.Context(), c, SetLimits, Change{Limits: session.Limits{RAM: 64}})
+		_, err := Ask(t.Context(), c, SetLimits, Change{Limits: pipeline.Limits{RAM: 64}})
 		answered <- err
 	}()
 	<-began
@@ -338,7 +337,7 @@ func TestCloseWhileHanging(t *testing.T) {
 	defer close(finish)
 	l := serve(t, Config{Pipeline: onWrite(func() { close(began); <-finish })})
 	c := connect(t, l)
-	go Ask(t.Context(), c, SetLimits, Change{Limits: session.Limits{RAM: 64}})
+	go Ask(t.Context(), c, SetLimits, Change{Limits: pipeline.Limits{RAM: 64}})
 	<-began
 	l.Close() // waits for ever if it waits for what hangs
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
 
 // Copy asks for a copy between the host and a session: see pipeline.HostCopy.
@@ -28,9 +29,9 @@ func (a *API) copy(ctx context.Context, q *Copy) (Copied, error) {
 	if err != nil {
 		return Copied{}, err
 	}
-	done, res, err := pipeline.Do(ctx, a.c.Pipeline, pipeline.HostCopy{
-		HostCaller: pipeline.HostCaller{Namespace: info.Namespace, Session: info.ID},
-		Source:     q.Source, Destination: q.Destination, Overwrite: q.Overwrite,
+	done, res, err := pipeline.Do(ctx, a.c.Pipeline, host.CopyFile{
+		Caller: host.Caller{Namespace: info.Namespace, Session: info.ID},
+		Source: q.Source, Destination: q.Destination, Overwrite: q.Overwrite,
 	})
 	return Copied{Run: res.ID, Path: done.Path, Size: done.Size, SHA256: done.SHA256, Notes: done.Notes}, err
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"path"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
+
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
@@ -58,8 +60,8 @@ func (a *API) putFiles(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		stop := func() {}
 		moved, err = a.place(r.Context(), q.ID, q.Path, func(namespace, id, to string) pipeline.Effect[guest.Unpacked] {
-			stop = door.BreakOff(w, r, a.c.Pipeline.SessionEnd(namespace, id))
-			return pipeline.WriteDirectory{Namespace: namespace, Session: id, Path: to, Content: door.Passing(r, r.Body), SHA256: sum}
+			stop = door.BreakOff(w, r, session.Ended(a.c.Pipeline, namespace, id))
+			return inside.WriteDirectory{Namespace: namespace, Session: id, Path: to, Content: door.Passing(r, r.Body), SHA256: sum}
 		})
 		stop()
 	}
@@ -76,7 +78,7 @@ func (a *API) copyExport(ctx context.Context, q *Export) (Moved, error) {
 		return Moved{}, err
 	}
 	return a.place(ctx, q.ID, q.To, func(namespace, id, to string) pipeline.Effect[guest.Unpacked] {
-		return pipeline.CopyFiles{Namespace: namespace, From: from.ID, Path: q.Path, Session: id, To: to}
+		return inside.CopyFiles{Namespace: namespace, From: from.ID, Path: q.Path, Session: id, To: to}
 	})
 }
 
@@ -84,13 +86,13 @@ func (a *API) copyExport(ctx context.Context, q *Export) (Moved, error) {
 func (a *API) place(ctx context.Context, id, to string, effect func(namespace, id, to string) pipeline.Effect[guest.Unpacked]) (Moved, error) {
 	info, err := a.find(ctx, id)
 	if err == nil {
-		to, err = pipeline.ResolvePath(info, to)
+		to, err = session.ResolvePath(info, to)
 	}
 	if err != nil {
 		return Moved{}, err
 	}
 	u, _, err := pipeline.Do(ctx, a.c.Pipeline, effect(info.Namespace, info.ID, to))
-	if i, known := a.c.Pipeline.Session(info.Namespace, info.ID); err != nil && known == nil && i.State == "dead" {
+	if i, known := session.InfoOf(a.c.Pipeline, info.Namespace, info.ID); err != nil && known == nil && i.State == "dead" {
 		err = fmt.Errorf("%w: %s", session.ErrDead, session.Reason(i.Ended))
 	}
 	return Moved{info.ID, to, u.Files, u.Bytes}, err
@@ -116,7 +118,7 @@ func (a *API) content(r *http.Request) (kind string, content io.ReadCloser, err 
 	if err != nil {
 		return "", nil, err
 	}
-	e, content, err := a.c.Pipeline.OpenFiles(r.Context(), info.Namespace, info.ID, q.Path)
+	e, content, err := inside.OpenFiles(r.Context(), a.c.Pipeline, info.Namespace, info.ID, q.Path)
 	if e.Kind == guest.Directory {
 		return operation.Tar, content, err
 	}

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
 // tarOf returns a tar of files of so many bytes each.
@@ -97,12 +97,12 @@ func heap(f func()) int64 {
 // TestFiles: many files and a large one go into a session and out of it, and neither server nor client holds more than pieces of them. With
 // SANDBOXMCP_TEST_LONG=1 it is one of 1 GB.
 func TestFiles(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	size := int64(96 << 20)
 	if os.Getenv("SANDBOXMCP_TEST_LONG") == "1" {
 		size = 1 << 30
 	}
-	info, err := Ask(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: session.Limits{Disk: 1200, RAM: 2048}})
+	info, err := Ask(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: pipeline.Limits{Disk: 1200, RAM: 2048}})
 	must(t, err)
 	for name, c := range map[string]struct {
 		files int
@@ -131,8 +131,8 @@ func TestFiles(t *testing.T) {
 
 // TestFilesFail: what is cut off, fails or finds no room leaves nothing in the session.
 func TestFilesFail(t *testing.T) {
-	r := run(t)
-	info, err := Ask(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: session.Limits{Disk: 16}})
+	r := serveRuns(t)
+	info, err := Ask(t.Context(), r.Client, CreateSession, NewSession{Language: "shell", Namespace: "team", Limits: pipeline.Limits{Disk: 16}})
 	must(t, err)
 	nothing := func(name string) {
 		t.Helper()
@@ -189,7 +189,7 @@ func TestFilesFail(t *testing.T) {
 
 // TestFilesThatChange: a directory that a program changes all the time is read as a whole tar, or not at all.
 func TestFilesThatChange(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	info := r.create("shell")
 	r.exec(info.ID, `mkdir d; (while :; do for n in 1 2 3 4 5 6 7 8 9; do head -c 300000 /dev/zero > d/$n; mkdir -p d/s/$n; truncate -s 10 d/$n; rm -rf d/s; ln -sfn /etc d/s; rm -f d/s d/$n; done; done) > /dev/null 2>&1 & `)
 	whole := 0
@@ -218,7 +218,7 @@ func TestFilesThatChange(t *testing.T) {
 
 // TestFilesOfTheDead: a session ends at once, also while a client sends nothing more of its files, and another one does not read them.
 func TestFilesOfTheDead(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	info := r.create("shell")
 	r.exec(info.ID, "head -c 50000000 /dev/zero > large")
 	_, content, err := r.GetFiles(t.Context(), info.ID, "large")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
 
 // GrantRequest is an approval that a person gives without having been asked.
@@ -42,7 +43,7 @@ func (a *API) question(ctx context.Context, g *GrantRequest) (approval.Question,
 	q := approval.Question{Kind: g.Kind, What: g.What, Namespace: g.Namespace, Session: g.Session, Reason: g.Reason, For: duration(g.Seconds)}
 	err := askerOf(ctx).reach(g.Namespace)
 	if err == nil && a.c.Pipeline != nil {
-		if e := a.c.Pipeline.RedactQuestion(ctx, &q); e != nil {
+		if e := host.RedactQuestion(ctx, a.c.Pipeline, &q); e != nil {
 			err = failure(http.StatusBadRequest, "%v", e)
 		}
 	}

@@ -13,17 +13,17 @@ import (
 
 // Limits are the limits of a namespace's run that asks for none, or those of a session, and the caps of all.
 type Limits struct {
-	Namespace string         `json:"namespace"`
-	Session   string         `json:"session,omitempty"`
-	Limits    session.Limits `json:"limits"`
-	Caps      session.Limits `json:"caps"`
+	Namespace string          `json:"namespace"`
+	Session   string          `json:"session,omitempty"`
+	Limits    pipeline.Limits `json:"limits"`
+	Caps      pipeline.Limits `json:"caps"`
 }
 
 // Change asks for other limits: of a namespace or, if one is named, of a session. Zero fields stay as they are.
 type Change struct {
-	Namespace string         `json:"namespace,omitempty" about:"Whose runs. Default: \"default\", or that of the session." range:"..64"`
-	Session   string         `json:"session,omitempty" about:"The session, by its id or its beginning." range:"..64"`
-	Limits    session.Limits `json:"limits" about:"The limits; those that are left out, or 0, stay as they are." required:"true"`
+	Namespace string          `json:"namespace,omitempty" about:"Whose runs. Default: \"default\", or that of the session." range:"..64"`
+	Session   string          `json:"session,omitempty" about:"The session, by its id or its beginning." range:"..64"`
+	Limits    pipeline.Limits `json:"limits" about:"The limits; those that are left out, or 0, stay as they are." required:"true"`
 }
 
 func (a *API) limits(ctx context.Context, q *OfLimits) (Limits, error) {
@@ -62,7 +62,7 @@ func (a *API) setLimits(ctx context.Context, q *Change) (Limits, error) {
 	if err != nil {
 		return now, err
 	}
-	bounds, _, err := pipeline.Do(ctx, a.c.Pipeline, pipeline.NewLimits{
+	bounds, _, err := pipeline.Do(ctx, a.c.Pipeline, session.NewLimits{
 		Namespace: now.Namespace, Session: now.Session, Bounds: pipeline.BoundsOf(q.Limits),
 	})
 	if err == nil {
@@ -73,7 +73,7 @@ func (a *API) setLimits(ctx context.Context, q *Change) (Limits, error) {
 }
 
 // computable refuses limits with which arithmetic goes wrong. Caps are far below.
-func computable(l session.Limits) error {
+func computable(l pipeline.Limits) error {
 	if l.Wall <= maxSeconds && l.RAM <= 1<<40 && l.Disk <= 1<<40 {
 		return nil
 	}
@@ -93,7 +93,7 @@ const maxValueBody = 40 << 20 // bytes: more than the longest value that the pip
 
 func (a *API) bridge(ctx context.Context, v *Value) (pipeline.Outcome, error) {
 	info, err := a.find(ctx, v.ID)
-	b := pipeline.Bridge{Namespace: info.Namespace, Session: info.ID, Key: v.Key, As: v.Key, Value: v.Value}
+	b := session.Bridge{Namespace: info.Namespace, Session: info.ID, Key: v.Key, As: v.Key, Value: v.Value}
 	if err == nil && v.From != "" {
 		var from session.Info
 		from, err = a.find(ctx, v.From)

@@ -4,15 +4,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
 )
 
 // The operations that people have, and agents do not.
 var (
 	getServer = &operation.Route[Nothing, Server]{Pattern: "GET /v1/server", Name: "get_server", About: "Describes the server."}
-	GetStats  = &operation.Route[Nothing, pipeline.Stats]{Pattern: "GET /v1/stats", Name: "get_stats", About: "Shows the server's figures since its start."}
+	GetStats  = &operation.Route[Nothing, status.Stats]{Pattern: "GET /v1/stats", Name: "get_stats", About: "Shows the server's figures since its start."}
 	GetQueue  = &operation.Route[Nothing, pipeline.Load]{Pattern: "GET /v1/queue", Name: "get_queue", About: "Shows how many requests run and wait, by namespace."}
-	ListJobs  = &operation.Route[InNamespace, []pipeline.Job]{Pattern: "GET /v1/jobs", Name: "list_jobs", About: "Lists the runs in the background, and the last that are done."}
+	ListJobs  = &operation.Route[InNamespace, []run.Job]{Pattern: "GET /v1/jobs", Name: "list_jobs", About: "Lists the runs in the background, and the last that are done."}
 
 	GetLimits = &operation.Route[OfLimits, Limits]{Pattern: "GET /v1/limits", Name: "get_limits",
 		About: "Shows the limits of a namespace's run that asks for none, or those of a session, and the caps of all."}

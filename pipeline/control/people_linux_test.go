@@ -34,7 +34,7 @@ type people struct {
 const who = "Test-Identity"
 
 func overHTTP(t *testing.T) people {
-	r := run(t)
+	r := serveRuns(t)
 	b, _ := broker(t)
 	bus := event.NewBus()
 	store, err := results.Open(results.Config{Dir: t.TempDir()})

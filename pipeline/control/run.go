@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // A run of the command line can be handed over to a server that would do all as the client's own process does: what that depends
@@ -25,7 +26,7 @@ const ready = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrad
 
 // Handed is a run that a client hands over.
 type Handed struct {
-	Request pipeline.Request
+	Request run.Request
 	Grace   time.Duration // see pipeline.Stop
 	Beside  bool          // the client can say what lies beside the code
 }

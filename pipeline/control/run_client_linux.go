@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // maxOffer is how long servers may take to take a run on, all together. One that is alive does so at once, even on a busy machine; one that
@@ -36,7 +37,7 @@ type Taken struct {
 
 // Offer hands a run over to a server of this very user whose socket is in dir, and that goes by the same as alike says. It returns nil if none
 // takes it at once, and then none runs it later. What it returns runs it, and must be told to Do the rest; nothing of its input is read before.
-func Offer(ctx context.Context, dir string, alike func() string, q pipeline.Request) *Taken {
+func Offer(ctx context.Context, dir string, alike func() string, q run.Request) *Taken {
 	names, err := sockets(dir)
 	if len(names) == 0 || err != nil || private(dir) != nil {
 		return nil
@@ -138,7 +139,7 @@ func (t *Taken) sendPipes(stop *pipeline.Stop) error {
 }
 
 // Do is pipeline.Do for the request that was offered. An error that is no *pipeline.Error is ErrLost.
-func (t *Taken) Do(ctx context.Context, q pipeline.Request) (pipeline.Outcome, error) {
+func (t *Taken) Do(ctx context.Context, q run.Request) (pipeline.Outcome, error) {
 	defer t.conn.Close()
 	defer close(t.ended)
 	go t.feed(q.Stdin) // ends with the program, or with its input
@@ -199,7 +200,7 @@ func (t *Taken) feed(from io.Reader) {
 }
 
 // hear answers the server until it has the result.
-func (t *Taken) hear(q pipeline.Request) (runMessage, error) {
+func (t *Taken) hear(q run.Request) (runMessage, error) {
 	piece := &io.LimitedReader{R: t.conn}
 	for messages := json.NewDecoder(piece); ; {
 		var m runMessage

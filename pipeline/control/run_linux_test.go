@@ -23,27 +23,28 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // alike is what the servers of tests go by.
 const alike = "the same"
 
-func (r *running) offer(own string, q pipeline.Request) *Taken {
+func (r *running) offer(own string, q run.Request) *Taken {
 	return Offer(r.t.Context(), filepath.Dir(r.listener.socket.path), func() string { return own }, q)
 }
 
 // A run that was handed over is what the pipeline of this process would make of it, with the error, too.
 func TestHandedOver(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	tests := []struct {
 		name, stdin, out, errs, ended, refused string
-		q                                      pipeline.Request
+		q                                      run.Request
 	}{
-		{name: "streams", stdin: "in", out: "in\xff", errs: "err", ended: "exit", q: pipeline.Request{Code: []byte("cat; printf '\\377'; printf err >&2; exit 3")}},
-		{name: "no input", out: "none", ended: "ok", q: pipeline.Request{Code: []byte("cat; printf none")}},
-		{name: "no such layer", ended: "refused", refused: "nosuch", q: pipeline.Request{Code: []byte("echo"), Where: pipeline.Where{Require: []string{"nosuch"}}}},
-		{name: "no such program", ended: "refused", refused: "there is no program x", q: pipeline.Request{Command: []string{"x"}}},
-		{name: "nothing may be reached", out: "0", ended: "ok", q: pipeline.Request{Code: []byte("printf $#"), Reach: pipeline.Reach{Allow: []string{}}}},
+		{name: "streams", stdin: "in", out: "in\xff", errs: "err", ended: "exit", q: run.Request{Code: []byte("cat; printf '\\377'; printf err >&2; exit 3")}},
+		{name: "no input", out: "none", ended: "ok", q: run.Request{Code: []byte("cat; printf none")}},
+		{name: "no such layer", ended: "refused", refused: "nosuch", q: run.Request{Code: []byte("echo"), Where: run.Where{Require: []string{"nosuch"}}}},
+		{name: "no such program", ended: "refused", refused: "there is no program x", q: run.Request{Command: []string{"x"}}},
+		{name: "nothing may be reached", out: "0", ended: "ok", q: run.Request{Code: []byte("printf $#"), Reach: run.Reach{Allow: []string{}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,12 +87,12 @@ func TestHandedOver(t *testing.T) {
 
 // Nothing is handed to a server that would do something else, nor one that would have it wait, nor what JSON can't hold.
 func TestNotHandedOver(t *testing.T) {
-	r := run(t)
-	simple := pipeline.Request{Language: "shell", Code: []byte("echo")}
+	r := serveRuns(t)
+	simple := run.Request{Language: "shell", Code: []byte("echo")}
 	for name, taken := range map[string]*Taken{
 		"another server":   r.offer("another", simple),
 		"nothing is known": r.offer("", simple),
-		"not UTF-8":        r.offer(alike, pipeline.Request{Language: "shell", Code: []byte("echo"), Args: []string{"\xff"}}),
+		"not UTF-8":        r.offer(alike, run.Request{Language: "shell", Code: []byte("echo"), Args: []string{"\xff"}}),
 	} {
 		if taken != nil {
 			t.Errorf("%s: it was taken", name)
@@ -115,7 +116,7 @@ func (r *running) rows() (n int) {
 
 // A client that takes its request back, or that sends what is no pipe, has nothing run, and the server keeps nothing of it.
 func TestHostileClient(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	file, err := os.CreateTemp(t.TempDir(), "")
 	must(t, err)
 	defer file.Close()
@@ -176,10 +177,10 @@ func descriptors(t *testing.T) (n int) {
 
 // A client that reads nothing holds up its own run alone, and when it goes, the run ends, which the log says.
 func TestClientThatHangs(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stuck, free := io.Pipe()
-	q := pipeline.Request{Language: "shell", Code: []byte("head -c 10000000 /dev/zero; sleep 1000"), Streams: pipeline.Streams{Stdout: free, Stderr: io.Discard, Whole: true, Stop: &pipeline.Stop{Grace: time.Hour}}}
+	q := run.Request{Language: "shell", Code: []byte("head -c 10000000 /dev/zero; sleep 1000"), Streams: run.Streams{Stdout: free, Stderr: io.Discard, Whole: true, Stop: &pipeline.Stop{Grace: time.Hour}}}
 	taken := r.offer(alike, q)
 	if taken == nil {
 		t.Fatal("nobody took it")
@@ -209,7 +210,7 @@ func TestClientThatHangs(t *testing.T) {
 func TestOfferToStrangers(t *testing.T) {
 	dir := directory(t)
 	must(t, os.MkdirAll(dir, 0o700))
-	q := pipeline.Request{Language: "shell", Code: []byte("echo")}
+	q := run.Request{Language: "shell", Code: []byte("echo")}
 	listen := func(uid int) chan string {
 		heard := make(chan string, 1)
 		l := listenAs(t, filepath.Join(dir, "5.sock"), uid)
@@ -253,9 +254,9 @@ func TestOfferToStrangers(t *testing.T) {
 
 // A client that is gone without a word has ended its run.
 func TestClientThatIsKilled(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	began, begun := io.Pipe()
-	q := pipeline.Request{Language: "shell", Code: []byte("echo; sleep 1000"), Streams: pipeline.Streams{Stdout: begun, Stderr: io.Discard, Whole: true}}
+	q := run.Request{Language: "shell", Code: []byte("echo; sleep 1000"), Streams: run.Streams{Stdout: begun, Stderr: io.Discard, Whole: true}}
 	taken := r.offer(alike, q)
 	if taken == nil {
 		t.Fatal("nobody took it")

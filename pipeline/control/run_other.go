@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 func (a *API) run(w http.ResponseWriter, _ *http.Request) {
@@ -17,9 +18,9 @@ func (a *API) run(w http.ResponseWriter, _ *http.Request) {
 type Taken struct{}
 
 // Offer returns nil: nothing is handed over.
-func Offer(context.Context, string, func() string, pipeline.Request) *Taken { return nil }
+func Offer(context.Context, string, func() string, run.Request) *Taken { return nil }
 
 // Do is never called.
-func (*Taken) Do(context.Context, pipeline.Request) (pipeline.Outcome, error) {
+func (*Taken) Do(context.Context, run.Request) (pipeline.Outcome, error) {
 	return pipeline.Outcome{}, ErrLost
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -90,7 +91,7 @@ func (a *API) reviewed(ctx context.Context, language, code string, cell bool) Co
 	if language == validate.Command {
 		name = validate.Shell
 	}
-	report, err := a.c.Pipeline.Analyze(ctx, validate.Code{Language: name, Source: []byte(code)}, validate.Options{Cell: cell, Notebook: true})
+	report, err := run.Analyze(ctx, a.c.Pipeline, validate.Code{Language: name, Source: []byte(code)}, validate.Options{Cell: cell, Notebook: true})
 	switch {
 	case err != nil:
 		c.Note = "what is dangerous in it could not be looked for: " + err.Error()

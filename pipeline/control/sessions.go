@@ -23,21 +23,21 @@ import (
 
 // NewSession asks for a session. Zero fields are the operator's defaults.
 type NewSession struct {
-	Namespace string         `json:"namespace,omitempty" about:"The namespace that it belongs to. Default: \"default\"." range:"..64"`
-	Language  string         `json:"language" about:"What it runs." required:"true"`
-	Backend   string         `json:"backend,omitempty" about:"What contains it."`
-	Profile   string         `json:"profile,omitempty" about:"The containment profile."`
-	Allow     []string       `json:"allow,omitempty" about:"Names that its cells may reach, and no others." range:"..1000" each:"A host." eachrange:"..300"`
-	NoNetwork bool           `json:"no_network,omitempty" about:"Its cells reach nothing."`
-	Limits    session.Limits `json:"limits,omitzero" about:"Its limits, at most the operator's caps."`
-	Idle      float64        `json:"idle_seconds,omitempty" about:"Seconds without a call after which it ends." range:"0..1000000"`
-	Lifetime  float64        `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case." range:"0..1000000"`
+	Namespace string          `json:"namespace,omitempty" about:"The namespace that it belongs to. Default: \"default\"." range:"..64"`
+	Language  string          `json:"language" about:"What it runs." required:"true"`
+	Backend   string          `json:"backend,omitempty" about:"What contains it."`
+	Profile   string          `json:"profile,omitempty" about:"The containment profile."`
+	Allow     []string        `json:"allow,omitempty" about:"Names that its cells may reach, and no others." range:"..1000" each:"A host." eachrange:"..300"`
+	NoNetwork bool            `json:"no_network,omitempty" about:"Its cells reach nothing."`
+	Limits    pipeline.Limits `json:"limits,omitzero" about:"Its limits, at most the operator's caps."`
+	Idle      float64         `json:"idle_seconds,omitempty" about:"Seconds without a call after which it ends." range:"0..1000000"`
+	Lifetime  float64         `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case." range:"0..1000000"`
 }
 
 // Used is a living session with its current usage.
 type Used struct {
 	session.Info
-	Usage session.Usage `json:"usage"`
+	Usage pipeline.CurrentUsage `json:"usage"`
 }
 
 // Ambiguous is an error about the beginning of an id that several sessions have.
@@ -82,7 +82,7 @@ func (a *API) find(ctx context.Context, text string) (session.Info, error) {
 // sessions lists the sessions of a namespace, or of all for "", that the caller may see.
 func (a *API) sessions(ctx context.Context, namespace string) []session.Info {
 	sees := askerOf(ctx).sees
-	return slices.DeleteFunc(a.c.Pipeline.Sessions(namespace), func(i session.Info) bool { return !sees(i.Namespace) })
+	return slices.DeleteFunc(session.List(a.c.Pipeline, namespace), func(i session.Info) bool { return !sees(i.Namespace) })
 }
 
 func (a *API) create(ctx context.Context, q *NewSession) (session.Info, error) {
@@ -92,7 +92,7 @@ func (a *API) create(ctx context.Context, q *NewSession) (session.Info, error) {
 	if err := computable(q.Limits); err != nil {
 		return session.Info{}, err
 	}
-	n := pipeline.NewSession{Namespace: q.Namespace, Language: q.Language, Backend: q.Backend, Profile: q.Profile, Allow: q.Allow,
+	n := session.New{Namespace: q.Namespace, Language: q.Language, Backend: q.Backend, Profile: q.Profile, Allow: q.Allow,
 		Limits: pipeline.BoundsOf(q.Limits), Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime)}
 	if q.NoNetwork {
 		n.Allow = []string{}
@@ -106,7 +106,7 @@ func (a *API) end(ctx context.Context, q *OfSession) (session.Info, error) {
 	if err != nil {
 		return info, err
 	}
-	last, _, err := pipeline.Do(ctx, a.c.Pipeline, pipeline.EndSession{Namespace: info.Namespace, Session: info.ID})
+	last, _, err := pipeline.Do(ctx, a.c.Pipeline, session.End{Namespace: info.Namespace, Session: info.ID})
 	return last, err
 }
 
@@ -115,7 +115,7 @@ func (a *API) state(ctx context.Context, q *OfSession) (session.State, error) {
 	if err != nil {
 		return session.State{}, err
 	}
-	return a.c.Pipeline.Inspect(ctx, info.Namespace, info.ID)
+	return session.Inspect(ctx, a.c.Pipeline, info.Namespace, info.ID)
 }
 
 // usageWorkers is how many sessions are measured at once.
@@ -127,7 +127,7 @@ func (a *API) usage(ctx context.Context, q *OfLimits) ([]Used, error) {
 	if q.Session != "" {
 		info, err := a.find(ctx, q.Session)
 		if err == nil && info.State == "dead" {
-			_, err = a.c.Pipeline.Usage(info.Namespace, info.ID) // says why
+			_, err = session.UsageOf(a.c.Pipeline, info.Namespace, info.ID) // says why
 		}
 		if err != nil {
 			return nil, err
@@ -147,7 +147,7 @@ func (a *API) used(list []session.Info) []Used {
 		sem <- struct{}{}
 		workers.Go(func() {
 			defer func() { <-sem }()
-			if u, err := a.c.Pipeline.Usage(info.Namespace, info.ID); err == nil {
+			if u, err := session.UsageOf(a.c.Pipeline, info.Namespace, info.ID); err == nil {
 				all[i] = Used{info, u}
 			}
 		})
@@ -183,7 +183,7 @@ func statusOf(err error) (status int, text string) {
 	if errors.As(err, new(*audit.Fault)) {
 		return http.StatusServiceUnavailable, audit.FaultText
 	}
-	switch status = pipeline.StatusOf(err); {
+	switch status = session.StatusOf(err); {
 	case errors.As(err, new(*Ambiguous)):
 		status = http.StatusConflict
 	case errors.Is(err, approval.ErrScope), errors.Is(err, approval.ErrQuestion):

@@ -10,11 +10,10 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 func TestFind(t *testing.T) {
-	r := run(t)
+	r := serveRuns(t)
 	a, b := r.create("shell"), r.create("shell")
 	common := 0
 	for a.ID[common] == b.ID[common] {
@@ -69,7 +68,7 @@ func TestFind(t *testing.T) {
 func TestLimits(t *testing.T) {
 	p := pipeline.New(pipeline.Config{Audit: recorder(func(context.Context, []audit.Entry) error { return nil })})
 	c := connect(t, serve(t, Config{Pipeline: p}))
-	now, err := Ask(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: session.Limits{RAM: 100, Wall: 7}})
+	now, err := Ask(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: pipeline.Limits{RAM: 100, Wall: 7}})
 	if err != nil || now.Limits.RAM != 100 || now.Limits.Wall != 7 || now.Limits.Processes == 0 || now.Caps.RAM < 100 {
 		t.Errorf("got %+v, %v", now, err)
 	}
@@ -80,14 +79,14 @@ func TestLimits(t *testing.T) {
 		t.Errorf("another namespace: %+v, %v", got, err)
 	}
 	var f *Failure
-	for name, l := range map[string]session.Limits{
+	for name, l := range map[string]pipeline.Limits{
 		"above the cap": {RAM: now.Caps.RAM + 1}, "below nothing": {CPU: -1}, "an overflow": {RAM: 1 << 62}, "much time": {Wall: 1e300},
 	} {
 		if _, err := Ask(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: l}); !errors.As(err, &f) || f.Status >= 500 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := Ask(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: session.Limits{RAM: now.Caps.RAM + 1}}); !errors.As(err, &f) || !strings.Contains(f.Hint, "caps.ram_mb") {
+	if _, err := Ask(t.Context(), c, SetLimits, Change{Namespace: "team", Limits: pipeline.Limits{RAM: now.Caps.RAM + 1}}); !errors.As(err, &f) || !strings.Contains(f.Hint, "caps.ram_mb") {
 		t.Errorf("which cap it is is not told: %+v", f)
 	}
 	if got, err := Ask(t.Context(), c, GetLimits, OfLimits{InNamespace: InNamespace{Namespace: "team"}}); err != nil || got != now {

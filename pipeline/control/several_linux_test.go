@@ -13,6 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
 // TestSeveralNamespaces: a person of some namespaces has exactly theirs searched, counted and summed up.
@@ -23,7 +24,7 @@ func TestSeveralNamespaces(t *testing.T) {
 		return identity.With(t.Context(), identity.Identity{Name: "of " + strings.Join(namespaces, "-"), Source: identity.FromToken, Kind: identity.Person, Namespaces: identity.ParseNamespaces(namespaces)})
 	}
 	runs := func(namespace, code string) {
-		_, _, _ = pipeline.Do(t.Context(), p.listener.api.c.Pipeline, pipeline.Request{
+		_, _, _ = pipeline.Do(t.Context(), p.listener.api.c.Pipeline, run.Request{
 			Namespace: namespace, Language: "shell", Code: []byte(code),
 		})
 	}
@@ -33,7 +34,7 @@ func TestSeveralNamespaces(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(ended)
-		_, _, _ = pipeline.Do(ctx, p.listener.api.c.Pipeline, pipeline.Request{
+		_, _, _ = pipeline.Do(ctx, p.listener.api.c.Pipeline, run.Request{
 			Namespace: "covert", Language: "shell", Code: []byte("while :; do sleep 0.1; done"),
 		})
 	}()

@@ -17,6 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // connects is a program that goes on once somebody has answered whether it may reach a name.
@@ -330,17 +331,17 @@ func TestBelowAPath(t *testing.T) {
 // TestTerminal: what is typed runs in the session, with its value, and by keys alone.
 func TestTerminal(t *testing.T) {
 	s := serve(t)
-	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "team", Language: "python"})
+	_, _, err := pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "team", Language: "python"})
 	must(t, err)
 	c := browse(t, s, boss)
-	c.ask(`location.href = "session?id=` + s.pipe.Sessions("team")[0].ID + `"`)
+	c.ask(`location.href = "session?id=` + session.List(s.pipe, "team")[0].ID + `"`)
 	c.until("the line is there", `!!document.querySelector("#typed")`)
 	c.ask(`document.querySelector("#typed").value = "x = 40\nprint('hi <b>')\nx + 2"; document.querySelector("#typed").focus()`)
 	c.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "modifiers": 2}, nil)
 	c.until("output and value are there", `document.querySelector(".pane").textContent.includes("hi <b>") && document.querySelector(".pane .value")?.textContent === "42"`)
 	c.until("it can be typed again", `document.querySelector("#stop").hidden`)
 	c.quiet()
-	for deadline := time.Now().Add(time.Minute); s.pipe.Sessions("team")[0].Cells != 1; {
+	for deadline := time.Now().Add(time.Minute); session.List(s.pipe, "team")[0].Cells != 1; {
 		if time.Now().After(deadline) {
 			t.Fatal("no cell ran")
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -206,7 +207,7 @@ func (v *visit) post(path string, form url.Values, headers ...string) (*http.Res
 // ran runs code of an agent in a namespace.
 func (s *server) ran(namespace, language, code string) pipeline.Outcome {
 	s.t.Helper()
-	_, res, _ := pipeline.Do(s.t.Context(), s.pipe, pipeline.Request{
+	_, res, _ := pipeline.Do(s.t.Context(), s.pipe, run.Request{
 		Namespace: namespace, Language: language, Code: []byte(code), Client: "agent-of-" + namespace,
 	})
 	return res

@@ -22,6 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // TestHeaders: no answer of any kind comes without what keeps browsers strict.
@@ -202,9 +203,9 @@ func TestSessionsEnd(t *testing.T) {
 func TestNamespaces(t *testing.T) {
 	s := serve(t)
 	res := s.ran("covert", "shell", "echo OUTPUT-OF-HIDDEN > left.txt; echo OUTPUT-OF-HIDDEN")
-	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "covert", Language: "shell"})
+	_, _, err := pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "covert", Language: "shell"})
 	must(t, err)
-	session := s.pipe.Sessions("covert")[0].ID
+	session := session.List(s.pipe, "covert")[0].ID
 	question, err := s.broker.Open(t.Context(), approval.Question{Kind: approval.Host, What: "WHAT-IS-HIDDEN", Namespace: "covert"})
 	must(t, err)
 	ended := make(chan pipeline.Outcome, 1)
@@ -393,10 +394,10 @@ func TestExport(t *testing.T) {
 // TestTypedByOthers: what came of a cell that somebody typed is not for people of other namespaces, even of those who know the run.
 func TestTypedByOthers(t *testing.T) {
 	s := serve(t)
-	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "covert", Language: "shell"})
+	_, _, err := pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "covert", Language: "shell"})
 	must(t, err)
 	v := s.as(boss)
-	resp, text := v.post("cell", url.Values{"id": {s.pipe.Sessions("covert")[0].ID}, "code": {"echo OUTPUT-OF-HIDDEN"}})
+	resp, text := v.post("cell", url.Values{"id": {session.List(s.pipe, "covert")[0].ID}, "code": {"echo OUTPUT-OF-HIDDEN"}})
 	run := regexp.MustCompile(`[0-9A-Z]{26}`).FindString(text)
 	if run == "" {
 		t.Fatalf("got %d %s", resp.StatusCode, text)

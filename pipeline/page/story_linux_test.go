@@ -13,6 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
@@ -30,12 +32,12 @@ display(Shows("image/svg+xml", "<svg onload='pwned=1'>drawn</svg>"))
 // TestStoryShows: a finished run's story has its pictures as pictures, its value and drawings as text, its error, and what is missing.
 func TestStoryShows(t *testing.T) {
 	s := serve(t)
-	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "team", Language: "python"})
+	_, _, err := pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "team", Language: "python"})
 	must(t, err)
-	session := s.pipe.Sessions("team")[0].ID
+	id := session.List(s.pipe, "team")[0].ID
 	cell := func(code string) pipeline.Outcome {
-		_, res, _ := pipeline.Do(t.Context(), s.pipe, pipeline.Request{
-			Namespace: "team", Where: pipeline.Where{Session: session}, Code: []byte(code),
+		_, res, _ := pipeline.Do(t.Context(), s.pipe, run.Request{
+			Namespace: "team", Where: run.Where{Session: id}, Code: []byte(code),
 		})
 		return res
 	}
@@ -133,9 +135,9 @@ func TestStreamsEnd(t *testing.T) {
 	if resp, text := revoked.enter(url.Values{"bearer": {token}}); resp.StatusCode != http.StatusSeeOther {
 		t.Fatalf("got %d %s", resp.StatusCode, text)
 	}
-	_, _, err = pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "team", Language: "shell"})
+	_, _, err = pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "team", Language: "shell"})
 	must(t, err)
-	if resp, text := revoked.post("cell", url.Values{"id": {s.pipe.Sessions("team")[0].ID}, "code": {"while :; do sleep 0.1; done"}}); resp.StatusCode != http.StatusOK {
+	if resp, text := revoked.post("cell", url.Values{"id": {session.List(s.pipe, "team")[0].ID}, "code": {"while :; do sleep 0.1; done"}}); resp.StatusCode != http.StatusOK {
 		t.Fatalf("got %d %s", resp.StatusCode, text)
 	}
 	expires := s.as(identity.Identity{Name: "ada", Kind: identity.Person, Namespaces: identity.All(), Source: identity.FromJWT, Expires: time.Now().Add(2 * time.Second)})
@@ -167,19 +169,19 @@ func TestStreamsEnd(t *testing.T) {
 // TestEndedMeanwhile: code that is typed just when its credentials end does not run.
 func TestEndedMeanwhile(t *testing.T) {
 	s := serve(t)
-	_, _, err := pipeline.Do(t.Context(), s.pipe, pipeline.NewSession{Namespace: "team", Language: "shell"})
+	_, _, err := pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "team", Language: "shell"})
 	must(t, err)
 	v := s.as(identity.Identity{Name: "ada", Kind: identity.Person, Namespaces: identity.All(), Source: identity.FromJWT})
 	s.Page.c.Watch = func(ctx context.Context, _ identity.Identity) (context.Context, context.CancelCauseFunc, bool) {
 		ctx, end := context.WithCancelCause(ctx)
 		return ctx, end, false
 	}
-	session := s.pipe.Sessions("team")[0].ID
-	if resp, text := v.post("cell", url.Values{"id": {session}, "code": {"echo ran"}}); resp.StatusCode != http.StatusUnauthorized {
+	id := session.List(s.pipe, "team")[0].ID
+	if resp, text := v.post("cell", url.Values{"id": {id}, "code": {"echo ran"}}); resp.StatusCode != http.StatusUnauthorized {
 		t.Errorf("got %d %s", resp.StatusCode, text)
 	}
 	s.Page.Close()
-	if n := s.pipe.Sessions("team")[0].Cells; n != 0 {
+	if n := session.List(s.pipe, "team")[0].Cells; n != 0 {
 		t.Errorf("%d cells ran", n)
 	}
 }

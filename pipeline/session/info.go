@@ -1,11 +1,20 @@
 // Package session keeps sandboxes whose interpreter stays: variables, imports, files and
 // background threads live from one request to the next.
+//
+// The effects are New, Change and End (effects), Pause and Snapshot, which keep the files of a home directory (pause), NewContext and EndContext
+// (contexts), SetNetwork, NewLimits, and Bridge, which carries a value from one session to another. Each finds its session in the manager,
+// and acts on it under its lock: one cell at a time in each interpreter (guard, line), and nothing of it once it ends. The manager ends sessions
+// that nobody uses, or whose time is up, and starts their interpreters anew when they die (interpreter, restart).
+//
+// A file calls what stands in those behind it, in this order: limits, inspect, bridge, contexts, effects, pause, agent, error, info, line, network,
+// restart, guests, interpreter, guard, state, manager, session, tools.
 package session
 
 import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
 // Info describes a session.
@@ -23,13 +32,13 @@ type Info struct {
 	Cells     int       `json:"cells"`            // that were run
 	Restarts  []Restart `json:"restarts,omitempty"`
 	Closing
-	Owner  string   `json:"owner,omitempty"` // who made it, over HTTP
-	Late   string   `json:"late,omitempty"`  // of one that was just ended: the audit log can't be written, and has this later
-	Pause  bool     `json:"pause,omitempty"` // its files are kept when its lifetime is up
-	Bare   bool     `json:"bare,omitempty"`  // it has no first interpreter
-	Home   string   `json:"home,omitempty"`  // its home directory, where that is not the workspace
-	Limits Limits   `json:"limits"`
-	Layers []string `json:"layers"` // that hold it
+	Owner  string          `json:"owner,omitempty"` // who made it, over HTTP
+	Late   string          `json:"late,omitempty"`  // of one that was just ended: the audit log can't be written, and has this later
+	Pause  bool            `json:"pause,omitempty"` // its files are kept when its lifetime is up
+	Bare   bool            `json:"bare,omitempty"`  // it has no first interpreter
+	Home   string          `json:"home,omitempty"`  // its home directory, where that is not the workspace
+	Limits pipeline.Limits `json:"limits"`
+	Layers []string        `json:"layers"` // that hold it
 
 	Template string            `json:"template,omitempty"` // what its client has called for
 	Metadata map[string]string `json:"metadata,omitempty"` // what its client calls it
@@ -51,25 +60,14 @@ type Restart struct {
 	Why  string    `json:"why"`
 }
 
-// Limits bound a session, in the units that people set them in. The about tags are descriptions in the schemas of
-// tools.
-type Limits struct {
-	RAM       int64   `json:"max_ram_mb" about:"MB of memory for all processes together."`
-	CPU       float64 `json:"max_cpu_cores" about:"Cores."`
-	Wall      float64 `json:"timeout_seconds" about:"Seconds of one run or cell."`
-	Processes int     `json:"max_processes" about:"Processes and threads."`
-	Output    int64   `json:"max_output_bytes" about:"Bytes of stdout that are kept, and as many of stderr."`
-	Disk      int64   `json:"max_disk_mb" about:"MB of /workspace, /tmp and /dev/shm together."`
-}
-
 // State holds the variables, files, environment and usage of a session.
 type State struct {
 	Info
-	Variables []kernel.Variable `json:"variables"`
-	Files     []File            `json:"files"`
-	Env       []string          `json:"env"` // NAME=VALUE as cells were given them, secrets masked
-	Usage     Usage             `json:"usage"`
-	Note      string            `json:"note,omitempty"` // why something is missing, such as a cell that is still running
+	Variables []kernel.Variable     `json:"variables"`
+	Files     []File                `json:"files"`
+	Env       []string              `json:"env"` // NAME=VALUE as cells were given them, secrets masked
+	Usage     pipeline.CurrentUsage `json:"usage"`
+	Note      string                `json:"note,omitempty"` // why something is missing, such as a cell that is still running
 }
 
 // File is one file of a session's workspace.
@@ -77,12 +75,4 @@ type File struct {
 	Name    string    `json:"name"`
 	Size    int64     `json:"size"` // bytes
 	Changed time.Time `json:"changed"`
-}
-
-// Usage is what a session uses now.
-type Usage struct {
-	MemoryBytes int64   `json:"memory_bytes" about:"Bytes of memory."`
-	DiskBytes   int64   `json:"disk_bytes" about:"Bytes in /workspace, /tmp and /dev/shm."`
-	CPUSeconds  float64 `json:"cpu_seconds" about:"Seconds of CPU time since it began."`
-	Processes   int     `json:"processes" about:"Processes."`
 }

@@ -13,6 +13,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"hash"
 	"io"
 	"net/http"
@@ -236,7 +237,7 @@ func explain(err error) (reason, string) {
 		text = e.Reason
 	}
 	why, known := reasons[guest.ReasonOf(err)]
-	switch status := pipeline.StatusOf(err); {
+	switch status := session.StatusOf(err); {
 	case known:
 		return why, text
 	case status == http.StatusNotFound:

@@ -31,6 +31,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
 // host is a pipeline with one sandbox, and its daemon over HTTP.
@@ -73,7 +75,7 @@ func newHost(t testing.TB) *host {
 
 func (h *host) sandbox() string {
 	h.t.Helper()
-	info, _, err := pipeline.Do(h.t.Context(), h.pipeline, pipeline.NewSession{Bare: true, Home: "/home/user", Env: []string{"FOO=bar"},
+	info, _, err := pipeline.Do(h.t.Context(), h.pipeline, session.New{Bare: true, Home: "/home/user", Env: []string{"FOO=bar"},
 		Limits: pipeline.Bounds{Limits: backends.Limits{Processes: 512}}})
 	if err != nil {
 		h.t.Fatal(err)
@@ -324,7 +326,7 @@ func TestSignals(t *testing.T) {
 		if s.all(nil); s.err == nil || s.err.Code != deadlineExceeded {
 			t.Errorf("got %+v", s.err)
 		}
-		hosttest.Until(t, "it is gone", func() bool { return len(h.pipeline.Processes("default", h.target.Session)) == 0 })
+		hosttest.Until(t, "it is gone", func() bool { return len(inside.Processes(h.pipeline, "default", h.target.Session)) == 0 })
 	})
 }
 
@@ -468,7 +470,7 @@ func TestWatch(t *testing.T) {
 		cancel()
 		s.body.Close()
 		hosttest.Until(t, "the sandbox is idle when its watchers have gone", func() bool {
-			i, err := h.pipeline.Session("default", h.target.Session)
+			i, err := session.InfoOf(h.pipeline, "default", h.target.Session)
 			return err == nil && i.State == "idle"
 		})
 	})
@@ -500,7 +502,7 @@ func TestWatcherBounds(t *testing.T) {
 		defer v.mu.Unlock()
 		return v.err != nil
 	})
-	if _, _, err := pipeline.Do(t.Context(), h.pipeline, pipeline.EndSession{Session: h.target.Session}); err != nil {
+	if _, _, err := pipeline.Do(t.Context(), h.pipeline, session.End{Session: h.target.Session}); err != nil {
 		t.Fatal(err)
 	}
 	h.target.Session = h.sandbox()
@@ -770,8 +772,8 @@ func TestManyClients(t *testing.T) {
 	}
 	all.Wait()
 	for _, sandbox := range sandboxes {
-		hosttest.Until(t, "no process is left", func() bool { return len(h.pipeline.Processes("default", sandbox)) == 0 })
-		if u, err := h.pipeline.Usage("default", sandbox); err != nil || u.Processes > 0 {
+		hosttest.Until(t, "no process is left", func() bool { return len(inside.Processes(h.pipeline, "default", sandbox)) == 0 })
+		if u, err := session.UsageOf(h.pipeline, "default", sandbox); err != nil || u.Processes > 0 {
 			t.Errorf("got %+v, %v", u, err)
 		}
 	}
@@ -794,7 +796,7 @@ func TestSandboxEnds(t *testing.T) {
 	s.next(&processResponse{})
 	watching := h.stream(t.Context(), "/filesystem.Filesystem/WatchDir", &watchRequest{Path: "/home/user"})
 	watching.next(&watchResponse{})
-	if _, _, err := pipeline.Do(t.Context(), h.pipeline, pipeline.EndSession{Session: h.target.Session}); err != nil {
+	if _, _, err := pipeline.Do(t.Context(), h.pipeline, session.End{Session: h.target.Session}); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.all(nil); got.end != nil || s.err == nil || s.err.Code != unknown {

@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
@@ -51,7 +54,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) erro
 		return door.Refuse(http.StatusNotAcceptable, "no acceptable encoding found, supported: [identity, gzip]")
 	}
 	name := r.URL.Query().Get("path")
-	e, content, err := s.pipeline.ReadFile(r.Context(), t.Namespace, t.Session, name)
+	e, content, err := inside.ReadFile(r.Context(), s.pipeline, t.Namespace, t.Session, name)
 	if guest.ReasonOf(err) == guest.NotFound {
 		err = door.Refuse(http.StatusNotFound, fmt.Sprintf("path '%s' does not exist", name))
 	}
@@ -183,9 +186,9 @@ type upload struct {
 
 // write writes one file.
 func (u *upload) write(name string, content io.Reader) error {
-	info, err := u.pipeline.Session(u.Namespace, u.Session)
+	info, err := session.InfoOf(u.pipeline, u.Namespace, u.Session)
 	if err == nil {
-		name, err = pipeline.ResolvePath(info, name)
+		name, err = session.ResolvePath(info, name)
 	}
 	if err != nil {
 		return err
@@ -195,7 +198,7 @@ func (u *upload) write(name string, content io.Reader) error {
 			return door.Refuse(http.StatusBadRequest, fmt.Sprintf("you cannot upload multiple files to the same path '%s' in one upload request, only the first specified file was uploaded", name))
 		}
 	}
-	e, _, err := pipeline.Do(u.r.Context(), u.pipeline, pipeline.WriteFile{
+	e, _, err := pipeline.Do(u.r.Context(), u.pipeline, inside.WriteFile{
 		Namespace: u.Namespace, Session: u.Session, Put: guest.Put{Path: name, Metadata: u.metadata}, Content: door.Passing(u.r, content),
 	})
 	if err != nil {

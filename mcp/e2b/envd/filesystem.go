@@ -7,6 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
+
 	"github.com/sandboxmcp/sandboxmcp/backends/guest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
@@ -26,7 +30,7 @@ func infoOf(e guest.Entry) *entryInfo {
 }
 
 func (c *call) stat(q *pathRequest) (any, error) {
-	e, err := c.pipeline.StatFile(c.ctx, c.Namespace, c.Session, q.Path)
+	e, err := inside.StatFile(c.ctx, c.pipeline, c.Namespace, c.Session, q.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +38,7 @@ func (c *call) stat(q *pathRequest) (any, error) {
 }
 
 func (c *call) listDir(q *listDirRequest) (any, error) {
-	all, release, err := c.pipeline.ListFiles(c.ctx, c.Namespace, c.Session, q.Path, int(max(1, q.Depth)))
+	all, release, err := inside.ListFiles(c.ctx, c.pipeline, c.Namespace, c.Session, q.Path, int(max(1, q.Depth)))
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +51,7 @@ func (c *call) listDir(q *listDirRequest) (any, error) {
 }
 
 // change has one change of files, and returns what it left.
-func (c *call) change(f pipeline.ChangeFile) (any, error) {
+func (c *call) change(f inside.ChangeFile) (any, error) {
 	f.Namespace, f.Session = c.Namespace, c.Target.Session
 	e, _, err := pipeline.Do(c.ctx, c.pipeline, f)
 	if err != nil {
@@ -57,15 +61,15 @@ func (c *call) change(f pipeline.ChangeFile) (any, error) {
 }
 
 func (c *call) makeDir(q *pathRequest) (any, error) {
-	return c.change(pipeline.ChangeFile{Op: "mkdir", Path: q.Path})
+	return c.change(inside.ChangeFile{Op: "mkdir", Path: q.Path})
 }
 
 func (c *call) move(q *moveRequest) (any, error) {
-	return c.change(pipeline.ChangeFile{Op: "move", Path: q.Source, To: q.Destination})
+	return c.change(inside.ChangeFile{Op: "move", Path: q.Source, To: q.Destination})
 }
 
 func (c *call) remove(q *pathRequest) (any, error) {
-	_, err := c.change(pipeline.ChangeFile{Op: "remove", Path: q.Path})
+	_, err := c.change(inside.ChangeFile{Op: "remove", Path: q.Path})
 	return &empty{}, err
 }
 
@@ -83,7 +87,7 @@ func eventOf(e guest.Event) *fileEvent {
 // watchDir sends the changes of a directory until the client goes.
 func (c *call) watchDir(q *watchRequest) error {
 	c.alive = &watchResponse{Keepalive: &empty{}}
-	return c.pipeline.WatchFiles(c.ctx, c.Namespace, c.Session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
+	return inside.WatchFiles(c.ctx, c.pipeline, c.Namespace, c.Session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
 		func(func(context.Context) error) error { return c.send(&watchResponse{Start: &empty{}}) },
 		func(e guest.Event) error { return c.send(&watchResponse{Filesystem: eventOf(e)}) })
 }
@@ -128,14 +132,14 @@ func (c *call) createWatcher(q *watchRequest) (any, error) {
 		defer s.watching.Done()
 		defer stop()
 		defer cancel()
-		err := s.pipeline.WatchFiles(ctx, c.Namespace, v.session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
+		err := inside.WatchFiles(ctx, s.pipeline, c.Namespace, v.session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
 			func(caughtUp func(context.Context) error) error {
 				v.caughtUp = caughtUp
 				close(begun)
 				return nil
 			}, v.add)
 		v.finish(err)
-		if _, gone := s.pipeline.Usage(c.Namespace, v.session); gone != nil {
+		if _, gone := session.UsageOf(s.pipeline, c.Namespace, v.session); gone != nil {
 			s.dropWatcher(id)
 		}
 		failed <- err
@@ -181,7 +185,7 @@ func (s *Server) sweep() {
 	all := maps.Clone(s.watchers)
 	s.mu.Unlock()
 	for id, v := range all {
-		if info, err := s.pipeline.Session(v.namespace, v.session); err != nil || info.State == "dead" {
+		if info, err := session.InfoOf(s.pipeline, v.namespace, v.session); err != nil || info.State == "dead" {
 			s.dropWatcher(id)
 		}
 	}

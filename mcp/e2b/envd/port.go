@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
+
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
@@ -59,7 +61,7 @@ func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, por
 	transport := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			conn, _, err := pipeline.Do(ctx, s.pipeline, pipeline.DialPort{Namespace: t.Namespace, Session: t.Session, Port: port})
+			conn, _, err := pipeline.Do(ctx, s.pipeline, inside.DialPort{Namespace: t.Namespace, Session: t.Session, Port: port})
 			return conn, err
 		},
 	}

@@ -11,6 +11,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
+
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
@@ -19,7 +23,7 @@ import (
 // list answers with the processes that run.
 func (c *call) list(*empty) (any, error) {
 	var list listResponse
-	for _, r := range c.pipeline.Processes(c.Namespace, c.Session) {
+	for _, r := range inside.Processes(c.pipeline, c.Namespace, c.Session) {
 		info := &processInfo{PID: uint32(r.PID), Config: &processConfig{Cmd: r.Args[0], Args: r.Args[1:], Envs: map[string]string{}}}
 		for _, kv := range r.Env {
 			name, value, _ := strings.Cut(kv, "=")
@@ -41,8 +45,8 @@ func (c *call) start(q *startRequest) error {
 	if q.Process == nil || q.Process.Cmd == "" {
 		return faultf(invalidArgument, "there is no command")
 	}
-	p := pipeline.StartProcess{
-		Process: pipeline.Process{Namespace: c.Namespace, Session: c.Target.Session, Args: append([]string{q.Process.Cmd}, q.Process.Args...)},
+	p := inside.StartProcess{
+		Process: inside.Process{Namespace: c.Namespace, Session: c.Target.Session, Args: append([]string{q.Process.Cmd}, q.Process.Args...)},
 		Input:   q.Stdin == nil || *q.Stdin,
 	}
 	for name, value := range q.Process.Envs {
@@ -59,7 +63,7 @@ func (c *call) start(q *startRequest) error {
 		size := q.PTY.backends()
 		p.Size = &size
 	}
-	r, reader, err := c.pipeline.Start(c.ctx, p)
+	r, reader, err := inside.Start(c.ctx, c.pipeline, p)
 	if err != nil && p.Dir != "" && strings.Contains(err.Error(), "chdir ") {
 		return faultf(invalidArgument, "cwd '%s' does not exist", p.Dir)
 	}
@@ -101,7 +105,7 @@ func (c *call) connect(q *selected) error {
 }
 
 // follow sends the events of a process until its end.
-func (c *call) follow(r *pipeline.RunningProcess, reader *pipeline.Reader) error {
+func (c *call) follow(r *inside.RunningProcess, reader *inside.Reader) error {
 	c.alive = &processResponse{&processEvent{Keepalive: &empty{}}}
 	if err := c.send(&processResponse{&processEvent{Start: &startEvent{uint32(r.PID)}}}); err != nil {
 		return err
@@ -132,12 +136,12 @@ func (c *call) follow(r *pipeline.RunningProcess, reader *pipeline.Reader) error
 
 // gone reports whether the sandbox has ended.
 func (c *call) gone() bool {
-	info, err := c.pipeline.Session(c.Namespace, c.Session)
+	info, err := session.InfoOf(c.pipeline, c.Namespace, c.Session)
 	return err != nil || info.State == "dead"
 }
 
 // endOf returns the end of a process as the daemon tells it.
-func endOf(r *pipeline.RunningProcess) endEvent {
+func endOf(r *inside.RunningProcess) endEvent {
 	res, err := r.Result()
 	e := endEvent{ExitCode: -1}
 	var none *backends.NoProgram
@@ -180,7 +184,7 @@ type endedProcess struct {
 const retention = 30 * time.Second
 
 // remember keeps the end of a process for a while.
-func (c *call) remember(r *pipeline.RunningProcess) {
+func (c *call) remember(r *inside.RunningProcess) {
 	s, key := c.Server, processKey{c.Target.Session, uint32(r.PID)}
 	s.mu.Lock()
 	delete(s.ended, key)
@@ -213,11 +217,11 @@ func (c *call) recall(which *selector) (endedProcess, bool) {
 }
 
 // find returns the running process that a client means.
-func (c *call) find(which *selector) (*pipeline.RunningProcess, error) {
+func (c *call) find(which *selector) (*inside.RunningProcess, error) {
 	if which == nil || which.PID == nil && which.Tag == nil {
 		return nil, faultf(unimplemented, "invalid input type: a process is selected by its pid or its tag")
 	}
-	for _, r := range c.pipeline.Processes(c.Namespace, c.Session) {
+	for _, r := range inside.Processes(c.pipeline, c.Namespace, c.Session) {
 		if which.PID != nil && uint32(r.PID) == *which.PID || which.PID == nil && r.Tag == *which.Tag {
 			return r, nil
 		}
@@ -244,7 +248,7 @@ func (c *call) update(q *updateRequest) (any, error) {
 }
 
 // input sends a part of its input to a process.
-func (c *call) input(r *pipeline.RunningProcess, in *processInput) error {
+func (c *call) input(r *inside.RunningProcess, in *processInput) error {
 	if in == nil {
 		return faultf(unimplemented, "invalid input type")
 	}
@@ -258,7 +262,7 @@ func (c *call) input(r *pipeline.RunningProcess, in *processInput) error {
 		return faultf(failed, "tty assigned to process: its input is typed")
 	}
 	switch err := r.Send(c.ctx, data); {
-	case errors.Is(err, pipeline.ErrNoInput), errors.Is(err, pipeline.ErrEnded):
+	case errors.Is(err, inside.ErrNoInput), errors.Is(err, inside.ErrEnded):
 		return faultf(failed, "stdin not enabled or closed")
 	default:
 		return err
@@ -278,7 +282,7 @@ const maxQuiet = 10 * time.Minute
 
 // streamInput sends the parts of a stream to a process, in order.
 func (c *call) streamInput() error {
-	var r *pipeline.RunningProcess
+	var r *inside.RunningProcess
 	door.AllowSlowBody(c.r, maxQuiet)
 	for {
 		var q streamInputRequest

@@ -1,0 +1,106 @@
+// Package containment decides what contains a program, before there is one: the backend, its profile and layers (containment), the operator's
+// languages (runtimes), what of the host it sees (data, overlap, packages), what it may reach (egress), and with which environment (env, git).
+// Effects that have a sandbox ask it when they plan. It starts nothing.
+package containment
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// Containment is the backend of a sandbox, and the layers without which the sandbox is refused.
+type Containment struct {
+	Backend  backends.Backend
+	Profile  string   // as policy calls it
+	Base     string   // the backend's profile that it stands on
+	Requires []string // of the profile and of the request together
+}
+
+// Describe has the rows of a run say what contains and limits a program.
+func (c Containment) Describe(r *pipeline.Run, program validate.Checked, limits pipeline.Bounds) {
+	r.Facts["language"], r.Facts["name"] = program.Language, program.Name
+	r.Facts["backend"], r.Facts["profile"], r.Facts["require"] = c.Backend.Name(), c.Profile, c.Requires
+	r.Facts["limits"] = map[string]any{
+		"ram_bytes": limits.RAM, "wall_seconds": limits.Wall.Seconds(), "cpu_cores": limits.CPU,
+		"processes": limits.Processes, "disk_bytes": limits.Disk, "output_bytes": limits.Output,
+	}
+}
+
+// containmentOf returns the backend, the profile ("" for the defaults), and the layers that must hold: those of the
+// profile, and more.
+func Of(p *pipeline.Pipeline, backend, profile string, more []string) (c Containment, err error) {
+	if c.Backend, err = findBackend(p, backend); err != nil {
+		return c, err
+	}
+	c.Profile = cmp.Or(profile, p.Config.Profile)
+	known, ok := p.Config.Profiles[c.Profile]
+	if !ok {
+		return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("there is no profile called %q", c.Profile),
+			"choose one of: "+strings.Join(slices.Sorted(maps.Keys(p.Config.Profiles)), ", ")+", or name it under ", remedy.Setting.With("profiles"))
+	}
+	if c.Base = known.Base; known.Require == nil {
+		known.Require = c.Backend.Promises(c.Base)
+	}
+	layers := slices.Concat(known.Require, more)
+	for _, l := range layers {
+		if !slices.Contains(AllLayers, l) {
+			return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("there is no layer called %q", l), "choose from: "+strings.Join(AllLayers, ", "))
+		}
+	}
+	for _, l := range AllLayers {
+		if slices.Contains(layers, l) {
+			c.Requires = append(c.Requires, l)
+		}
+	}
+	return c, nil
+}
+
+// findBackend returns the backend of this name, or the default one.
+func findBackend(p *pipeline.Pipeline, name string) (backends.Backend, error) {
+	var names []string
+	for _, b := range p.Config.Backends {
+		if name == "" || b.Name() == name {
+			return b, nil
+		}
+		names = append(names, b.Name())
+	}
+	if names == nil {
+		return nil, pipeline.Refuse(pipeline.StageValidate, "there is no backend", "")
+	}
+	return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("there is no backend called %q", name),
+		"choose one of: "+strings.Join(names, ", "))
+}
+
+var AllLayers = slices.Concat(backends.ContainmentLayers, []string{backends.LayerCgroup, backends.LayerRlimit})
+
+// Probe returns what a backend offers to sandboxes of the default profile; "" is the default backend.
+func Probe(ctx context.Context, p *pipeline.Pipeline, backend string) (backends.Probe, error) {
+	c, err := Of(p, backend, "", nil)
+	if err != nil {
+		return backends.Probe{}, err
+	}
+	probe, err := c.Backend.Probe(ctx, backends.Spec{Profile: c.Base, Require: c.Requires})
+	probe.Runtimes = append(probe.Runtimes, Offered(p.Config.Runtimes, c.Backend.Name())...)
+	return probe, err
+}
+
+// Holds returns an error for layers that were required and are not among those that held. Backends promise that there are none; this
+// checks once more.
+func (c Containment) Holds(layers []string) error {
+	gone := slices.DeleteFunc(slices.Clone(c.Requires), func(l string) bool { return slices.Contains(layers, l) })
+	if len(gone) == 0 {
+		return nil
+	}
+	return &pipeline.Error{Stage: pipeline.StageBackend, Layer: gone[0], Reason: fmt.Sprintf(
+		"backend %q ran the program without %s, which was required: this is a bug of sandboxmcp, and the result is withheld",
+		c.Backend.Name(), strings.Join(gone, ", "))}
+}

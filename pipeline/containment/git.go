@@ -1,0 +1,27 @@
+package containment
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// MaxAuthor bounds each of its fields, in bytes: they are variables of all programs.
+const MaxAuthor = 1000
+
+// Or returns the identity with what it lacks from another.
+func Or(g pipeline.GitIdentity, other pipeline.GitIdentity) pipeline.GitIdentity {
+	return pipeline.GitIdentity{Name: cmp.Or(g.Name, other.Name), Email: cmp.Or(g.Email, other.Email)}
+}
+
+// Env returns the variables by which git learns it.
+func Env(g pipeline.GitIdentity) (env []string) {
+	if g.Name != "" {
+		env = append(env, "GIT_AUTHOR_NAME="+g.Name, "GIT_COMMITTER_NAME="+g.Name)
+	}
+	if g.Email != "" {
+		env = append(env, "GIT_AUTHOR_EMAIL="+g.Email, "GIT_COMMITTER_EMAIL="+g.Email)
+	}
+	return slices.Clip(env)
+}

@@ -1,0 +1,31 @@
+package containment
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// PackagesOf returns what a run in a language, or the new session id, is shown of a namespace's packages: nothing where no directory of this
+// machine can be shown. Install refuses to add any there.
+func PackagesOf(ctx context.Context, p *pipeline.Pipeline, c Containment, namespace, language, id string) (packages.View, error) {
+	// Without a root of its own, a sandbox can't be shown a directory at another place.
+	if p.Config.Packages == nil || c.Base == "landlock" || !slices.Contains([]string{validate.Python, validate.Node}, language) {
+		return packages.View{Release: func() {}}, nil
+	}
+	if err := c.Backend.CanMount(ctx); err != nil {
+		if errors.As(err, new(*backends.Refusal)) {
+			err = nil
+		}
+		return packages.View{Release: func() {}}, err
+	}
+	if id != "" {
+		return p.Config.Packages.OpenSession(ctx, c.Backend, namespace, id, language)
+	}
+	return p.Config.Packages.View(ctx, c.Backend, namespace, "", language)
+}

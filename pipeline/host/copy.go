@@ -1,0 +1,170 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// HostCopy copies a file between the host and a sandbox. A path on the host is absolute. Any other is below the
+// working directory of the session, or, as a source, one of the artifacts of Run; as a destination without a session,
+// it is the name under which the file is kept like an artifact of a run, to be an input of later ones. A file in which a secret of the
+// namespace is found, or of the session, is not copied. It comes to a [HostWritten].
+type CopyFile struct {
+	Caller             // whose session it is
+	Run         string // whose artifact is copied
+	Source      string
+	Destination string
+	Overwrite   bool
+}
+
+func (q CopyFile) Subject() pipeline.Subject {
+	return pipeline.About("host_file_copy", q.Namespace, q.Session)
+}
+
+func (q CopyFile) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Written], error) {
+	var from, to files.Access
+	return planFiles(ctx, r, q.Caller, q.Source+" to "+q.Destination, pipeline.Facts{"source": pipeline.Long(q.Source), "destination": pipeline.Long(q.Destination)},
+		func(ctx context.Context, who Caller) error {
+			err := checkCopy(r, q)
+			if err == nil && path.IsAbs(q.Source) {
+				from, err = mayReach(ctx, r, who, q.Source, false)
+			}
+			if err == nil && path.IsAbs(q.Destination) {
+				to, err = mayReach(ctx, r, who, q.Destination, true)
+			}
+			return err
+		}, func(ctx context.Context) (w Written, err error) {
+			content, err := copySource(ctx, r, q, from)
+			if err == nil {
+				err = holdsNoSecret(r, q.Source, content)
+			}
+			if err != nil {
+				return w, fileError(r, err, from, false)
+			}
+			w, err = copyTo(ctx, r, q, to, content)
+			return w, fileError(r, err, to, true)
+		})
+}
+
+// checkCopy refuses paths of which it is not clear what they are in.
+func checkCopy(r *pipeline.Run, q CopyFile) error {
+	if !pipeline.Settings[Config](r.Pipeline).Enabled {
+		return errHostOff()
+	}
+	from, to := path.IsAbs(q.Source), path.IsAbs(q.Destination)
+	certain := from == (q.Run == "") && (from || to)
+	if q.Session != "" {
+		certain = q.Run == "" && from != to
+	}
+	if !certain {
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("it is not clear where %.80q and %.80q are", q.Source, q.Destination),
+			"a path with a / in front is on the host; of the two, one is relative with a session, the source with a run, and else at most the destination")
+	}
+	for _, name := range []string{q.Source, q.Destination} {
+		if !path.IsAbs(name) && (!filepath.IsLocal(name) || path.Clean(name) == "." || strings.HasPrefix(path.Clean(name), ".bridge")) {
+			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.80q is no name for a file in a working directory", name), "")
+		}
+	}
+	if q.Session == "" {
+		return nil
+	}
+	s, err := session.Find(r.Pipeline, r.Outcome.Namespace, q.Session)
+	if err == nil {
+		r.Leases = slices.Concat(r.Leases[:1], s.Leases()) // behind that of the namespace
+	}
+	return err
+}
+
+func copySource(ctx context.Context, r *pipeline.Run, q CopyFile, a files.Access) ([]byte, error) {
+	switch {
+	case path.IsAbs(q.Source):
+		return a.Read(ctx, q.Source)
+	case q.Run != "":
+		return r.Artifact(q.Run, path.Clean(q.Source), pipeline.Settings[Config](r.Pipeline).maxFile())
+	}
+	s, err := session.Find(r.Pipeline, r.Outcome.Namespace, q.Session)
+	if err != nil {
+		return nil, err
+	}
+	var content []byte
+	found, err := inSession(ctx, s, q.Source, func(f backends.File) error {
+		in, err := f.Open()
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		most := pipeline.Settings[Config](r.Pipeline).maxFile()
+		if content, err = io.ReadAll(io.LimitReader(in, most+1)); err == nil && int64(len(content)) > most {
+			err = pipeline.TooLarge(f.Name, most)
+		}
+		return err
+	})
+	if err == nil && !found {
+		err = pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session has no file %q", q.Source), remedy.Inspect, " lists its files")
+	}
+	return content, err
+}
+
+var errFound = errors.New("it was found")
+
+// inSession calls f for the file of a session's workspace that has a name.
+func inSession(ctx context.Context, s *session.Session, name string, f func(backends.File) error) (found bool, err error) {
+	_, err = s.Sandbox().Files().Each(ctx, func(file backends.File) error {
+		if file.Name != path.Clean(name) {
+			return nil
+		}
+		found = true
+		if err := f(file); err != nil {
+			return err
+		}
+		return errFound
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return found, err
+}
+
+func copyTo(ctx context.Context, r *pipeline.Run, q CopyFile, a files.Access, content []byte) (Written, error) {
+	if path.IsAbs(q.Destination) {
+		mode := files.Create
+		if q.Overwrite {
+			mode = files.Overwrite
+		}
+		return writeHost(ctx, r, a, WriteFile{Path: q.Destination, Content: content, Mode: mode})
+	}
+	name := path.Clean(q.Destination)
+	w := Written{Path: r.Clean(name), Size: int64(len(content)), SHA256: pipeline.Hash(content), Stored: q.Session == ""}
+	r.Facts["size"], r.Facts["sha256"] = w.Size, w.SHA256
+	switch {
+	case q.Session == "" && r.Pipeline.Config.Results == nil:
+		return w, pipeline.Refuse(pipeline.StageValidate, "the destination is in no session", "write an absolute path, or one of a session; ", remedy.Input, " gives files to a run")
+	case q.Session == "": // it is an artifact of this action
+		return w, r.Store(ctx, name, pipeline.Settings[Config](r.Pipeline).maxFile(), io.NopCloser(bytes.NewReader(content)))
+	}
+	s, err := session.Find(r.Pipeline, r.Outcome.Namespace, q.Session)
+	if err != nil {
+		return w, err
+	}
+	there, err := inSession(ctx, s, name, func(backends.File) error { return nil })
+	if err == nil && there && !q.Overwrite {
+		err = pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session has a file %q already", name), "set overwrite to replace it, or choose another name")
+	}
+	if err != nil {
+		return w, err
+	}
+	return w, s.Sandbox().Files().Put(name, 0o644, bytes.NewReader(content))
+}

@@ -1,0 +1,200 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// Host is the policy for commands and files of the host. The zero value allows none.
+type Config struct {
+	Enabled     bool
+	Policy      *Policy       // nil allows nothing but what people approve
+	Timeout     time.Duration // the most that a command may take; 0 is DefaultHostTimeout
+	Output      int64         // bytes of its stdout, and as many of stderr, that are kept; 0 is DefaultHostOutput
+	Bounds      launch.Bounds // of a command and all that it starts; what is 0 is as in DefaultHostBounds
+	Cage        *Cage         // for cgroups; nil has none
+	Environment []string      // names of variables of the server that commands get; see host.CheckEnvironment
+	MaxFile     int64         // bytes of one file that is read or written; 0 is DefaultFileBytes
+	Home        string        // whose credentials are kept from callers, "" if it is not known
+	Obeyed      []string      // what programs take commands from, which is not written: see files.NewGuard
+}
+
+// What a command on the host gets, and how large a file may be: a model reads far less, and the server holds all of it in memory.
+const (
+	DefaultHostTimeout = time.Minute
+	DefaultHostOutput  = 1 << 20
+	DefaultFileBytes   = 16 << 20
+)
+
+// DefaultHostBounds are those of a command on the host: 2 GiB, 256 threads, all cores. They keep a build possible, and the host alive.
+var DefaultHostBounds = launch.Bounds{RAM: 2 << 30, Processes: 256, CPU: float64(runtime.NumCPU())}
+
+// verbRun begins the What of questions about commands; the pattern stands behind it.
+const verbRun = "run "
+
+// HostAccess is a command pattern or a directory that is allowed.
+type Access struct {
+	Kind    string    `json:"kind"` // "command", "read" or "write"
+	Pattern string    `json:"pattern"`
+	From    string    `json:"from"` // "configuration", "safe list" or "approval"
+	ID      string    `json:"id,omitempty"`
+	Until   time.Time `json:"until,omitzero"` // the end of an approval
+}
+
+// Access lists what the configuration allows to all namespaces.
+func (h Config) Access() []Access {
+	all := []Access{}
+	policy := h.policy()
+	for _, one := range policy.Allowed() {
+		all = append(all, Access{Kind: "command", Pattern: one.String(), From: Configuration})
+	}
+	for _, one := range policy.Harmless() {
+		all = append(all, Access{Kind: "command", Pattern: one.String(), From: "safe list"})
+	}
+	for _, r := range policy.Roots() {
+		all = append(all, Access{Kind: verbOf(r.Write), Pattern: r.Path, From: Configuration})
+	}
+	return all
+}
+
+func (h Config) maxFile() int64 { return cmp.Or(h.MaxFile, DefaultFileBytes) }
+
+func (h Config) policy() *Policy {
+	return cmp.Or(h.Policy, &Policy{})
+}
+
+// HostEnabled reports whether the operator lets anybody reach the host at all.
+func Enabled(p *pipeline.Pipeline) bool { return pipeline.Settings[Config](p).Enabled }
+
+// HostAccess lists what a namespace, or a session of it, may do on the host now.
+func AccessOf(p *pipeline.Pipeline, namespace, session string) []Access {
+	all := pipeline.Settings[Config](p).Access()
+	for _, g := range hostGrants(p, namespace, session, "") {
+		if verb, what, ok := strings.Cut(g.Question.What, " "); ok {
+			kind := map[string]string{"run": "command", "read": "read", "write": "write"}[verb]
+			all = append(all, Access{Kind: kind, Pattern: what, From: Approval, ID: g.Question.ID, Until: g.Answer.Until})
+		}
+	}
+	return all
+}
+
+func hostGrants(p *pipeline.Pipeline, namespace, session, run string) []approval.Grant {
+	if p.Config.Approvals == nil {
+		return nil
+	}
+	return p.Config.Approvals.Held(approval.Host, approval.Question{Kind: approval.Host, Namespace: pipeline.OrDefault(namespace), Session: session, Run: run})
+}
+
+// approvedHost returns what people have approved just now, exactly as it was asked for.
+func approvedHost(p *pipeline.Pipeline, namespace, session, run string) (patterns []Pattern, roots []files.Root) {
+	for _, g := range hostGrants(p, namespace, session, run) {
+		verb, what, _ := strings.Cut(g.Question.What, " ")
+		one, err := ParsePattern(what)
+		if verb == "run" && err == nil && one.String() == what {
+			patterns = append(patterns, one)
+		}
+		clean, err := files.Clean(what)
+		if (verb == "read" || verb == "write") && err == nil && clean == what {
+			roots = append(roots, files.Root{Path: what, Write: verb == "write", Exact: true})
+		}
+	}
+	return patterns, roots
+}
+
+// AskForHost returns the question by which a person is asked for access to the host, or why nobody need be asked.
+// kind is "command", "read" or "write". What would show a secret to whoever sees questions is refused.
+func AskFor(ctx context.Context, p *pipeline.Pipeline, namespace, kind, pattern, reason string) (approval.Question, error) {
+	q := approval.Question{Kind: approval.Host, Namespace: pipeline.OrDefault(namespace), Reason: reason}
+	what, refused := pipeline.Settings[Config](p).Describe(kind, pattern)
+	if q.What = what; refused == nil {
+		refused = RedactQuestion(ctx, p, &q)
+	}
+	if refused == nil {
+		return q, nil
+	}
+	why := pipeline.Broke(pipeline.StageValidate, refused)
+	_, _, err := pipeline.Do(ctx, p, pipeline.Denial{
+		Tool: "request_host_access", Namespace: namespace, What: kind + " " + pattern, Stage: why.Stage, Reason: why.Reason, Remedy: why.Remedy,
+	})
+	return q, err
+}
+
+// Describe puts an access into words for questions and approvals, such as "run docker restart *". An error says why no
+// person can be asked about it.
+func (h Config) Describe(kind, pattern string) (string, error) {
+	switch {
+	case !h.Enabled:
+		return "", errHostOff()
+	case kind == "read" || kind == "write":
+		return hostDirectory(kind, pattern)
+	case kind != "command":
+		return "", pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.40q is no kind of access", kind), "choose command, read or write")
+	}
+	one, err := ParsePattern(pattern)
+	if err == nil {
+		err = h.policy().Askable(one)
+	}
+	if err != nil {
+		return "", hostRefusal(err)
+	}
+	return verbRun + one.String(), nil
+}
+
+// hostDirectory is the What of a question for a directory: its real path, so that it can't become another's.
+func hostDirectory(kind, dir string) (string, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	switch info, errStat := os.Stat(dir); {
+	case !filepath.IsAbs(dir) || filepath.Clean(dir) != dir:
+		return "", pipeline.Refuse(pipeline.StageValidate, "the directory's path is not absolute, or not plain", "name the directory by its whole path, without . and ..")
+	case err != nil || errStat != nil || !info.IsDir():
+		return "", pipeline.Refuse(pipeline.StageValidate, "there is no such directory", "name a directory that is there")
+	case real != dir:
+		return "", pipeline.Refuse(pipeline.StageValidate, "the directory's path goes by a link", "name the directory that it leads to: "+real)
+	}
+	return kind + " " + real, nil
+}
+
+// RedactQuestion refuses a question with a secret in it, and removes secrets from its reason.
+func RedactQuestion(ctx context.Context, p *pipeline.Pipeline, q *approval.Question) error {
+	lease, err := p.Config.Vault.All(ctx, q.Namespace)
+	if err != nil {
+		return pipeline.NoRedaction("what is asked", err)
+	}
+	defer lease.Close()
+	return redactQuestion(vault.Leases{lease}, q)
+}
+
+func redactQuestion(known vault.Leases, q *approval.Question) error {
+	if known.Redact(q.What) != q.What {
+		return pipeline.Refuse(pipeline.StageVault, "there is a secret of the vault in what is asked", "leave it out: commands on the host are lent none")
+	}
+	q.Reason = known.Redact(q.Reason)
+	return nil
+}
+
+func errHostOff() *pipeline.Error {
+	return pipeline.Refuse(pipeline.StageValidate, "host access is off", "a person has to set host.enabled: true in the configuration; files come into a sandbox with ", remedy.Input)
+}
+
+// hostRefusal returns a refusal of package host as an error of the pipeline.
+func hostRefusal(err error) error {
+	var no *Refusal
+	if !errors.As(err, &no) {
+		return err
+	}
+	return pipeline.Refuse(pipeline.StageValidate, no.Reason, no.Remedy...)
+}

@@ -1,0 +1,157 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
+)
+
+// HostCommand runs one command on the host, outside of any sandbox, if the operator or a person has allowed it. It comes to
+// its [HostEnd].
+type Exec struct {
+	Namespace, Session string
+
+	Command   string    // as words and quotes; or Words, if it is ""
+	Words     Words     // as they are
+	Directory string    // absolute; "" is the first directory that is allowed
+	Stdin     io.Reader // nil is an empty input; see host.Command.Unseen
+	Timeout   time.Duration
+	// Ask is called when a person is asked for a command that is not allowed: see Request. nil refuses instead.
+	Ask func(context.Context, *approval.Pending)
+}
+
+// HostEnd is what a command on the host ended with, beside what all results have.
+type ExecEnd struct {
+	Pattern string `json:"pattern,omitempty"` // that allowed it
+	Left    int    `json:"left"`              // processes that it had left, and that were killed
+}
+
+// hostRun is a command on its way.
+type hostRun struct {
+	*pipeline.Run
+	c       Exec
+	words   Words
+	decided Decision
+	dir     string
+	policy  *Policy
+	out     ExecEnd
+}
+
+func (c Exec) Subject() pipeline.Subject { return pipeline.About("host_exec", c.Namespace, c.Session) }
+
+func (c Exec) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[ExecEnd], error) {
+	what := cmp.Or(c.Command, c.Words.String())
+	wall := cmp.Or(pipeline.Settings[Config](r.Pipeline).Timeout, DefaultHostTimeout)
+	if c.Timeout > 0 {
+		wall = min(wall, c.Timeout)
+	}
+	h := &hostRun{Run: r, c: c}
+	return pipeline.PlanAction(ctx, r, what, nil, h.check, pipeline.Task[ExecEnd]{Stage: pipeline.StageBackend, Wall: wall, Do: h.do})
+}
+
+// check decides, and asks a person where that can change the decision.
+func (h *hostRun) check(ctx context.Context) error {
+	if !pipeline.Settings[Config](h.Pipeline).Enabled {
+		return errHostOff()
+	}
+	err := h.decide()
+	if no, is := errors.AsType[*Refusal](err); is && no.Ask && h.c.Ask != nil && h.Pipeline.Config.Approvals != nil {
+		if err := h.ask(ctx); err != nil {
+			return err
+		}
+		err = h.decide()
+	}
+	return h.allow(err)
+}
+
+// allow puts down what was decided, or says what the refusal means to the caller.
+func (h *hostRun) allow(err error) error {
+	if err != nil {
+		return hostRefusal(err)
+	}
+	h.out.Pattern = h.Clean(h.decided.Pattern.String())
+	h.Facts["pattern"], h.Facts["allowed_by"] = h.decided.Pattern.String(), h.decided.By
+	h.Facts["program"], h.Facts["directory"] = h.decided.Program.Path, h.dir
+	return nil
+}
+
+func (h *hostRun) decide() (err error) {
+	if h.words = h.c.Words; h.c.Command != "" {
+		if h.words, err = Parse(h.c.Command); err != nil {
+			return err
+		}
+	}
+	approved, roots := approvedHost(h.Pipeline, h.Outcome.Namespace, h.c.Session, h.Outcome.ID)
+	h.policy = pipeline.Settings[Config](h.Pipeline).policy().With(roots)
+	if h.dir, err = h.policy.Directory(h.c.Directory); err != nil {
+		return err
+	}
+	h.decided, err = h.policy.Decide(Command{Words: h.words, Directory: h.dir, Unseen: h.c.Stdin != nil && h.c.Ask == nil}, approved)
+	return err
+}
+
+// ask asks for exactly these words.
+func (h *hostRun) ask(ctx context.Context) error {
+	q := approval.Question{Kind: approval.Host, What: verbRun + Exactly(h.words).String(),
+		Namespace: h.Outcome.Namespace, Session: h.c.Session, Run: h.Outcome.ID}
+	if err := redactQuestion(h.Leases, &q); err != nil {
+		return err
+	}
+	_, err := h.Pipeline.Config.Approvals.Ask(ctx, q, h.c.Ask)
+	return err
+}
+
+// do is the effect. What the command writes is cleaned before it is cut. It is decided once more: while it waited for
+// its turn, an approval may have ended, and a repository may have got another configuration.
+func (h *hostRun) do(ctx context.Context) (ExecEnd, error) {
+	if err := h.allow(h.decide()); err != nil {
+		return h.out, err
+	}
+	cfg, d := pipeline.Settings[Config](h.Pipeline), DefaultHostBounds
+	bounds := launch.Bounds{RAM: cmp.Or(cfg.Bounds.RAM, d.RAM), Processes: cmp.Or(cfg.Bounds.Processes, d.Processes), CPU: cmp.Or(cfg.Bounds.CPU, d.CPU)}
+	keep := cmp.Or(cfg.Output, DefaultHostOutput)
+	out := pipeline.NewOutcome(keep, nil, nil, false, nil)
+	stdout, stderr, closePipes := h.Pipes(out)
+	end, err := Run{Program: h.decided.Program, Words: h.words, Directory: h.dir, Stdin: h.c.Stdin, Stdout: stdout, Stderr: stderr,
+		Env: h.policy.Environment(cfg.Environment, os.LookupEnv), Bounds: bounds, Cage: cfg.Cage}.Do(ctx)
+	_ = closePipes() // they write to memory
+	h.Outcome.Stdout, h.Outcome.StdoutCut = out.Stdout.Contents()
+	h.Outcome.Stderr, h.Outcome.StderrCut = out.Stderr.Contents()
+	h.Outcome.ExitCode, h.Outcome.Signal, h.Outcome.PeakMemory, h.Outcome.CPUMS = end.Exit, end.Signal, end.Memory, pipeline.Milliseconds(end.CPU)
+	h.Facts["stdout_bytes"], h.Facts["stderr_bytes"] = int64(len(h.Outcome.Stdout))+h.Outcome.StdoutCut, int64(len(h.Outcome.Stderr))+h.Outcome.StderrCut
+	if h.out.Left = end.Killed; end.Killed > 0 {
+		h.Facts["left"] = end.Killed
+		h.Warn(fmt.Sprintf("%d processes that the command had left were killed", end.Killed))
+	}
+	h.Facts["bounds"] = end.EnforcedBy
+	if end.Forks > 0 && end.Limit == "" && ctx.Err() == nil {
+		h.Warn(fmt.Sprintf("the command was refused %d more processes than the %d that it may have", end.Forks, bounds.Processes))
+	}
+	switch {
+	case end.Limit != "":
+		h.Outcome.Ended, h.Outcome.ExitCode, h.Outcome.Limit = backends.EndedLimit, 137, end.Limit
+		if end.Limit == "ram" {
+			h.Outcome.Ended = backends.EndedOOM
+		}
+		return h.out, nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		h.Outcome.Ended, h.Outcome.ExitCode, h.Outcome.Limit = backends.EndedTimeout, 124, "wall"
+		return h.out, nil
+	case err != nil:
+		return h.out, err
+	case end.Signal != "":
+		h.Outcome.Ended = backends.EndedSignal
+	case end.Exit != 0:
+		h.Outcome.Ended = backends.EndedExit
+	}
+	return h.out, nil
+}

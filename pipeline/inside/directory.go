@@ -1,0 +1,164 @@
+package inside
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path"
+	"slices"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// WriteDirectory writes what a tar has into a directory of a session's sandbox, which is made if there is none: all of it, or where the tar is
+// not whole or not what SHA256 says, nothing. It comes to its [guest.Unpacked].
+type WriteDirectory struct {
+	Namespace, Session string
+	Path               string        // absolute, or relative to the home directory
+	Content            io.Reader     // is not used after Do has returned
+	SHA256             func() string // of Content in hex, once that was read; nil, or "", is not checked
+}
+
+func (q WriteDirectory) Subject() pipeline.Subject {
+	return pipeline.About("file", q.Namespace, q.Session)
+}
+
+func (q WriteDirectory) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[guest.Unpacked], error) {
+	return planFileOf(r, q.Session, pipeline.Facts{"op": "unpack"}, func(ctx context.Context, _ *session.Session, c *guest.Client) (guest.Unpacked, error) {
+		var wrong error
+		u, err := c.Unpack(ctx, q.Path, guest.OwnLinks, session.Checked(q.Content, q.SHA256, &wrong))
+		if wrong != nil {
+			err = pipeline.Refuse(pipeline.StageValidate, wrong.Error(), "send it again")
+		}
+		return u, err
+	}, &q.Path)
+}
+
+// OpenFiles is ReadFile or, of a directory, ReadDirectory.
+func OpenFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (e guest.Entry, content io.ReadCloser, err error) {
+	e, err = StatFile(ctx, p, namespace, id, name)
+	switch {
+	case err != nil:
+	case e.Kind == guest.Directory:
+		content, err = ReadDirectory(ctx, p, namespace, id, name)
+	default:
+		e, content, err = ReadFile(ctx, p, namespace, id, name)
+	}
+	return e, content, err
+}
+
+// ReadDirectory opens what is in a directory of a session's sandbox as a tar, which the caller closes. Links that lead out of it are not in it. One in
+// which a secret of the session is found is withheld, as [Pipeline.ReadFile] does.
+func ReadDirectory(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (content io.ReadCloser, err error) {
+	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, dir string) (err error) {
+		if content, err = c.Pack(ctx, dir, guest.OwnLinks); err == nil {
+			content, err = hold(ctx, p, s, dir, content)
+		}
+		return err
+	})
+	return content, err
+}
+
+// hold returns content of a session, of this name, that is read only as far as it may be. The session is in use until that is closed.
+func hold(ctx context.Context, p *pipeline.Pipeline, s *session.Session, name string, content io.ReadCloser) (io.ReadCloser, error) {
+	done, err := s.Use()
+	if err != nil {
+		content.Close()
+		return nil, session.ErrorOf(pipeline.StageBackend, err)
+	}
+	leased := func() bool { return len(s.Leases()) > 0 && !p.Config.Artifacts.ShowSecrets }
+	if !leased() {
+		return held(s, unleased{content, leased}, done), nil
+	}
+	defer content.Close()
+	release, err := s.Copy(ctx)
+	if err != nil {
+		done()
+		return nil, session.ErrorOf(pipeline.StageQueue, err)
+	}
+	copied, _, _, err := session.Nameless(p, content, session.Archived(pipeline.BoundsOf(s.Info().Limits).Disk), s.Leases())
+	if own, is := errors.AsType[*pipeline.Error](err); is && own.Stage == pipeline.StageVault {
+		err = pipeline.Refuse(pipeline.StageVault, s.Redact(name)+" is withheld, because a secret is in it", "a program is lent secrets by their names")
+	}
+	if err != nil {
+		release()
+		done()
+		return nil, err
+	}
+	return held(s, copied, done, release), nil
+}
+
+// Exports is the directory of a session's home from which other sessions of its namespace may copy: what its programs put there is exported.
+const Exports = "exports"
+
+// CopyFiles copies a file or a directory that a session has exported into another session of the namespace. It comes to its
+// [guest.Unpacked].
+type CopyFiles struct {
+	Namespace string
+	From      string // a session
+	Path      string // below Exports of From
+	Session   string // that gets it
+	To        string // the directory that it is put in; "" is the home directory
+}
+
+func (q CopyFiles) Subject() pipeline.Subject { return pipeline.About("file", q.Namespace, q.Session) }
+
+func (q CopyFiles) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[guest.Unpacked], error) {
+	if q.To = path.Clean(q.To); q.To == "." {
+		q.To = "~"
+	}
+	source, err := session.Find(r.Pipeline, r.Outcome.Namespace, q.From)
+	if err != nil {
+		return nil, err
+	}
+	from := exported(q.Path)
+	row := pipeline.Facts{"op": "copy", "from": q.From, "from_path": from}
+	w, err := planFileOf(r, q.Session, row, func(ctx context.Context, _ *session.Session, c *guest.Client) (u guest.Unpacked, _ error) {
+		e, content, err := OpenFiles(ctx, r.Pipeline, r.Outcome.Namespace, q.From, from)
+		if err != nil {
+			return u, err
+		}
+		defer content.Close()
+		if e.Kind == guest.Directory {
+			return c.Unpack(ctx, q.To, guest.OwnLinks, content)
+		}
+		e, err = c.Write(ctx, guest.Put{Path: path.Join(q.To, path.Base(from)), Mode: e.Mode, Whole: true}, content)
+		return guest.Unpacked{Files: 1, Bytes: e.Size}, err
+	}, &q.To)
+	if err != nil {
+		return nil, err
+	}
+	r.Leases = slices.Concat(r.Leases, source.Leases())
+	return w, nil
+}
+
+// KeepFiles keeps a file or, as a tar, a directory that a session has exported like what a run leaves: the result's Artifacts has it.
+type KeepFiles struct {
+	Namespace, Session string
+	Path               string // below Exports
+}
+
+func (q KeepFiles) Subject() pipeline.Subject { return pipeline.About("file", q.Namespace, q.Session) }
+
+func (q KeepFiles) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
+	if r.Pipeline.Config.Results == nil {
+		return nil, pipeline.Refuse(pipeline.StageValidate, "nothing is kept of sessions here", "a server keeps it: sandboxmcp serve")
+	}
+	from := exported(q.Path)
+	return planFileOf(r, q.Session, pipeline.Facts{"op": "keep"}, func(ctx context.Context, _ *session.Session, _ *guest.Client) (pipeline.None, error) {
+		e, content, err := OpenFiles(ctx, r.Pipeline, r.Outcome.Namespace, q.Session, from)
+		if err != nil {
+			return pipeline.None{}, err
+		}
+		name := path.Base(from)
+		if e.Kind == guest.Directory {
+			name += ".tar"
+		}
+		return pipeline.None{}, r.Store(ctx, name, r.Pipeline.Config.Artifacts.MaxBytes, content)
+	}, &from)
+}
+
+// exported returns the path, in a session, of a name below its Exports.
+func exported(name string) string { return "~/" + path.Join(Exports, path.Clean("/"+name)) }

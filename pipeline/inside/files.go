@@ -1,0 +1,240 @@
+// Package inside does what is done in the sandbox of a session beside its interpreters: files and directories (files, directory), ports
+// (DialPort), and programs (process), which others can find while they run (process_running). The agent in the sandbox carries it out; what
+// it says is free of the session's secrets. E2B's API and that of sessions over HTTP are made of these.
+package inside
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// WriteFile writes a file of a session's sandbox, and makes its parent directories. It comes to its [guest.Entry].
+type WriteFile struct {
+	Namespace, Session string
+	guest.Put                    // Path is absolute, or relative to the home directory
+	Content            io.Reader // is not used after Do has returned
+}
+
+func (q WriteFile) Subject() pipeline.Subject { return pipeline.About("file", q.Namespace, q.Session) }
+
+func (q WriteFile) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[guest.Entry], error) {
+	return planFileOf(r, q.Session, pipeline.Facts{"op": "write"}, func(ctx context.Context, s *session.Session, c *guest.Client) (guest.Entry, error) {
+		e, err := c.Write(ctx, q.Put, q.Content)
+		return session.CleanEntry(s, e), err
+	}, &q.Path)
+}
+
+// ChangeFile changes files of a session's sandbox otherwise. It comes to the [guest.Entry] that it leaves, but of "remove".
+type ChangeFile struct {
+	Namespace, Session string
+	Op                 string // "mkdir", "move" or "remove"
+	Path               string // what is made, moved or removed; absolute, or relative to the home directory
+	To                 string // of "move"
+}
+
+func (q ChangeFile) Subject() pipeline.Subject { return pipeline.About("file", q.Namespace, q.Session) }
+
+func (q ChangeFile) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[guest.Entry], error) {
+	return planFileOf(r, q.Session, pipeline.Facts{"op": q.Op}, func(ctx context.Context, s *session.Session, c *guest.Client) (e guest.Entry, err error) {
+		switch q.Op {
+		case "mkdir":
+			e, err = c.Mkdir(ctx, q.Path)
+		case "move":
+			e, err = c.Move(ctx, q.Path, q.To)
+		case "remove":
+			err = c.Remove(ctx, q.Path)
+		default:
+			err = fmt.Errorf("there is no change %q of files: this is a bug", q.Op)
+		}
+		return session.CleanEntry(s, e), err
+	}, &q.Path, &q.To)
+}
+
+// planFileOf plans a change of a session's files, whose row says row. The paths are resolved before.
+func planFileOf[T any](r *pipeline.Run, id string, row pipeline.Facts, do func(context.Context, *session.Session, *guest.Client) (T, error), paths ...*string) (pipeline.Action[T], error) {
+	s, err := session.Find(r.Pipeline, r.Outcome.Namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range paths {
+		if *p == "" {
+			continue
+		}
+		if *p, err = session.ResolvePath(s.Info(), *p); err != nil {
+			return nil, err
+		}
+		row[[]string{"path", "to"}[i]] = *p
+	}
+	return session.PlanInside(r, id, "session.file", row, func(ctx context.Context, s *session.Session) (answer T, err error) {
+		c, err := s.Guest(ctx)
+		if err != nil {
+			return answer, err
+		}
+		if answer, err = do(ctx, s, c); err != nil {
+			return answer, session.FileFault(s, err)
+		}
+		return answer, nil
+	})
+}
+
+// StatFile describes a file of a session's sandbox. An error of the sandbox's has a reason: see [guest.ReasonOf].
+func StatFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (e guest.Entry, err error) {
+	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) (err error) {
+		e, err = c.Stat(ctx, file)
+		e = session.CleanEntry(s, e)
+		return err
+	})
+	return e, err
+}
+
+// ListFiles describes what is in a directory of a session's sandbox, depth levels deep, in lexical order. The list is one of few that the server
+// holds at the same time, until release.
+func ListFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string, depth int) (list []guest.Entry, release func(), err error) {
+	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) error {
+		leave, err := s.Listing(ctx)
+		if err != nil {
+			return session.ErrorOf(pipeline.StageBackend, err)
+		}
+		var large func()
+		if list, large, err = c.List(ctx, file, depth); err != nil {
+			leave()
+			return err
+		}
+		for i := range list {
+			list[i] = session.CleanEntry(s, list[i])
+		}
+		release = func() { large(); leave() }
+		return nil
+	})
+	return list, release, err
+}
+
+// ReadFile opens a file of a session's sandbox, which the caller closes. One in which a secret of the session is found is withheld: where the session
+// has any, the file is read as a whole before its first byte is handed out.
+func ReadFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (e guest.Entry, content io.ReadCloser, err error) {
+	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) (err error) {
+		if e, content, err = c.Read(ctx, file); err != nil {
+			return err
+		}
+		e = session.CleanEntry(s, e)
+		content, err = hold(ctx, p, s, e.Path, content)
+		return err
+	})
+	return e, content, err
+}
+
+// errLeased ends what was opened when the session had no secrets.
+var errLeased error = pipeline.Fault("the session was lent secrets meanwhile")
+
+// unleased is content that is read only as long as its session was lent no secrets: they can't be in what was read before.
+type unleased struct {
+	io.ReadCloser
+	leased func() bool
+}
+
+// Read implements [io.Reader].
+func (u unleased) Read(b []byte) (int, error) {
+	n, err := u.ReadCloser.Read(b)
+	if u.leased() {
+		clear(b[:n])
+		return 0, errLeased
+	}
+	return n, err
+}
+
+// heldFile keeps its session in use until it is closed, or the session ends: that does not wait for a client that reads nothing.
+type heldFile struct {
+	io.ReadCloser
+	over context.CancelFunc
+	all  []func()
+}
+
+// held returns content of a session. done, which may be called more than once, is the end of the session's use; more are called when it is closed.
+func held(s *session.Session, content io.ReadCloser, done func(), more ...func()) *heldFile {
+	open, over := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-s.Dead():
+			done()
+		case <-open.Done():
+		}
+	}()
+	return &heldFile{content, over, append(more, done)}
+}
+
+// Close implements [io.Closer].
+func (f *heldFile) Close() error {
+	f.over()
+	err := f.ReadCloser.Close()
+	for _, done := range f.all {
+		done()
+	}
+	return err
+}
+
+// WatchFiles is [guest.Client.Watch] of a directory of a session's sandbox.
+func WatchFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id string, w guest.Watch, begun func(caughtUp func(context.Context) error) error,
+	event func(guest.Event) error) error {
+	return session.Inside(ctx, p, namespace, id, w.Path, func(s *session.Session, c *guest.Client, file string) error {
+		w.Path = file
+		return c.Watch(ctx, w, begun, func(e guest.Event) error {
+			e.Name = s.Redact(e.Name)
+			if e.Entry != nil {
+				clean := session.CleanEntry(s, *e.Entry)
+				e.Entry = &clean
+			}
+			return event(e)
+		})
+	})
+}
+
+// DialPort connects to a port of a session's loopback. It comes to a [net.Conn], which the caller closes. A session that was lent
+// secrets has no ports for others: what comes from there can't be cleaned.
+type DialPort struct {
+	Namespace, Session string
+	Port               int
+}
+
+func (q DialPort) Subject() pipeline.Subject { return pipeline.About("port", q.Namespace, q.Session) }
+
+func (q DialPort) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[net.Conn], error) {
+	return session.PlanInside(r, q.Session, "session.port", pipeline.Facts{"port": q.Port}, func(ctx context.Context, s *session.Session) (net.Conn, error) {
+		if len(s.Leases()) > 0 {
+			return nil, pipeline.Refuse(pipeline.StageVault, "the session was lent secrets, so its ports are not reached from outside", remedy.NoSession)
+		}
+		c, err := s.Guest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		done, err := s.Use()
+		if err != nil {
+			return nil, err
+		}
+		conn, err := c.Dial(ctx, q.Port)
+		if err != nil {
+			done()
+			return nil, session.FileFault(s, err)
+		}
+		leased := func() bool { return len(s.Leases()) > 0 }
+		return heldConn{conn, held(s, unleased{conn, leased}, done)}, nil // the one row is written before, so nothing can fail any more
+	})
+}
+
+// heldConn is a connection whose content is held.
+type heldConn struct {
+	net.Conn
+	content *heldFile
+}
+
+// Read implements [net.Conn].
+func (c heldConn) Read(b []byte) (int, error) { return c.content.Read(b) }
+
+// Close implements [net.Conn].
+func (c heldConn) Close() error { return c.content.Close() }

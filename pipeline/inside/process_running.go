@@ -1,0 +1,327 @@
+package inside
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// StartProcess asks for a program of a session that others can find while it runs. Streams and signals of its Process are not used.
+type StartProcess struct {
+	Process
+	Tag  string         // by which it is found; "" is none
+	Size *backends.Size // of its terminal; nil is without one
+	// Input says that input will be sent. Without it the program reads an empty one.
+	Input bool
+}
+
+// RunningProcess is a program that runs in a session. Its methods may be called concurrently.
+type RunningProcess struct {
+	PID int // inside
+	StartProcess
+
+	input                *feed
+	interrupt, terminate chan struct{}
+	resized              chan backends.Size
+	kill                 context.CancelCauseFunc
+
+	mu      sync.Mutex
+	readers []*Reader
+
+	done   chan struct{} // closed when it has ended
+	result pipeline.Outcome
+	err    error
+}
+
+// Of implements [Program].
+func (r *RunningProcess) Of() (namespace, session string) { return r.Namespace, r.Session }
+
+// maxTag bounds a program's tag, in bytes: it is known for a while after the program's end.
+const maxTag = 4 << 10
+
+// errMany is returned for a program beyond those that a session may have.
+var errMany = pipeline.Refuse(pipeline.StageQueue, "as many programs run in the session as may be started", "end one, or wait for one")
+
+// Start begins a program, which runs on when ctx has ended, but not longer than the session, the pipeline and the token that ctx may have. The
+// reader gets all of its output. An error says why it did not begin.
+func Start(ctx context.Context, p *pipeline.Pipeline, q StartProcess) (*RunningProcess, *Reader, error) {
+	if len(q.Tag) > maxTag {
+		return nil, nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the tag of a program has more than %d bytes", maxTag), "give it a shorter one")
+	}
+	q.Namespace = pipeline.OrDefault(q.Namespace)
+	life, kill := identity.Lasting(ctx)
+	life = pipeline.ByCaller(life, pipeline.CallerOf(ctx))
+	r := &RunningProcess{StartProcess: q, kill: kill,
+		interrupt: make(chan struct{}, 16), terminate: make(chan struct{}, 16), resized: make(chan backends.Size, 1), done: make(chan struct{})}
+	q.Process.Interrupt, q.Process.Terminate = r.interrupt, r.terminate
+	if q.Size != nil {
+		q.Process.Terminal = &backends.Terminal{Size: *q.Size, Resized: r.resized}
+	}
+	if q.Input || q.Size != nil {
+		r.input = newFeed()
+		q.Process.Stdin = r.input
+	}
+	q.Process.Stdout, q.Process.Stderr = output{r, q.Size != nil, false}, output{r, false, true}
+	begun := make(chan struct{})
+	q.Process.Begun = func(pid int) {
+		r.mu.Lock()
+		r.PID = pid
+		r.mu.Unlock()
+		close(begun)
+	}
+	if !session.AddProgram(p, r) {
+		kill(nil)
+		return nil, nil, errMany
+	}
+	reader := r.Attach()
+	p.Go(func() {
+		defer kill(nil)
+		_, r.result, r.err = pipeline.Do(life, p, q.Process)
+		session.DropProgram(p, r)
+		if r.input != nil {
+			r.input.close()
+		}
+		close(r.done)
+	})
+	stop := context.AfterFunc(ctx, func() { kill(context.Cause(ctx)) })
+	select {
+	case <-begun:
+		if !stop() { // it was given up while it began
+			reader.Close() // or what hands on the output would wait for it forever
+			<-r.done
+			return nil, nil, context.Cause(ctx)
+		}
+		return r, reader, nil
+	case <-r.done:
+		stop()
+	}
+	if r.err == nil { // it ended at once
+		return r, reader, nil
+	}
+	reader.Close()
+	return nil, nil, r.err
+}
+
+// Processes lists the programs that run in a session, the oldest first.
+func Processes(p *pipeline.Pipeline, namespace, id string) (list []*RunningProcess) {
+	for _, program := range session.Programs(p, namespace, id) {
+		if r, is := program.(*RunningProcess); is && r.begun() {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// begun reports whether the program has a number.
+func (r *RunningProcess) begun() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.PID != 0
+}
+
+// Attach returns a reader of what the program writes from now on.
+func (r *RunningProcess) Attach() *Reader {
+	a := &Reader{of: r, parts: make(chan Chunk, 16), gone: make(chan struct{})}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.readers = append(r.readers, a)
+	return a
+}
+
+// Done is closed when the program has ended, and its end is in the log.
+func (r *RunningProcess) Done() <-chan struct{} { return r.done }
+
+// Result returns what came of it, once Done is closed. The error is Do's.
+func (r *RunningProcess) Result() (pipeline.Outcome, error) {
+	<-r.done
+	return r.result, r.err
+}
+
+// Errors of RunningProcess.
+var (
+	ErrNoInput error = pipeline.Fault("the program has no input that could be sent to")
+	ErrEnded   error = pipeline.Fault("the program has ended")
+	ErrSignal  error = pipeline.Fault("only SIGINT, SIGTERM and SIGKILL can be sent")
+)
+
+// Signal sends SIGINT or SIGTERM to the program's process group, or kills it and all that it has started.
+func (r *RunningProcess) Signal(sig syscall.Signal) error {
+	to := map[syscall.Signal]chan struct{}{syscall.SIGINT: r.interrupt, syscall.SIGTERM: r.terminate}[sig]
+	switch {
+	case sig == syscall.SIGKILL:
+		r.kill(context.Canceled)
+		return nil
+	case to == nil:
+		return ErrSignal
+	}
+	select {
+	case to <- struct{}{}:
+	case <-r.done:
+		return ErrEnded
+	default: // one that so many did not stop will not care for more
+	}
+	return nil
+}
+
+// Send appends to the program's input, or types it. It waits until there is room for it.
+func (r *RunningProcess) Send(ctx context.Context, b []byte) error {
+	if r.input == nil {
+		return ErrNoInput
+	}
+	return r.input.send(ctx, b)
+}
+
+// CloseInput ends the program's input.
+func (r *RunningProcess) CloseInput() error {
+	if r.input == nil {
+		return ErrNoInput
+	}
+	r.input.close()
+	return nil
+}
+
+// Resize changes the size of the program's terminal.
+func (r *RunningProcess) Resize(size backends.Size) {
+	select {
+	case <-r.resized: // one that nobody has yet
+	default:
+	}
+	select {
+	case r.resized <- size:
+	default:
+	}
+}
+
+// Chunk is a part of what a program writes, not to be changed.
+type Chunk struct {
+	Data     []byte
+	Terminal bool // it is what its terminal shows
+	Stderr   bool
+}
+
+// output hands on one stream to all readers.
+type output struct {
+	of               *RunningProcess
+	terminal, stderr bool
+}
+
+// Write waits for each reader until it has the part, or is gone.
+func (o output) Write(b []byte) (int, error) {
+	part := Chunk{slices.Clone(b), o.terminal, o.stderr}
+	o.of.mu.Lock()
+	readers := slices.Clone(o.of.readers)
+	o.of.mu.Unlock()
+	for _, a := range readers {
+		select {
+		case a.parts <- part:
+		case <-a.gone:
+		}
+	}
+	return len(b), nil
+}
+
+// Reader gets a program's output from a moment on. One that is not read holds the program up, as a pipe does: so it must be closed.
+type Reader struct {
+	of    *RunningProcess
+	parts chan Chunk
+	gone  chan struct{}
+	once  sync.Once
+}
+
+// Next returns the next part. Its error is io.EOF after the last, and that of the context.
+func (a *Reader) Next(ctx context.Context) (Chunk, error) {
+	select {
+	case part := <-a.parts:
+		return part, nil
+	case <-ctx.Done():
+		return Chunk{}, context.Cause(ctx)
+	case <-a.of.done:
+	}
+	select {
+	case part := <-a.parts:
+		return part, nil
+	default:
+		return Chunk{}, io.EOF
+	}
+}
+
+// Close has the reader get nothing more. It may be called more than once.
+func (a *Reader) Close() {
+	a.once.Do(func() {
+		close(a.gone)
+		a.of.mu.Lock()
+		defer a.of.mu.Unlock()
+		a.of.readers = slices.DeleteFunc(a.of.readers, func(other *Reader) bool { return other == a })
+	})
+}
+
+// feed is an input that is sent in parts, of which few bytes wait for a program that does not read.
+type feed struct {
+	sending chan struct{} // has a value while somebody sends
+	parts   chan []byte   // of maxPart bytes at most
+	closed  chan struct{}
+	once    sync.Once
+	rest    []byte
+}
+
+// maxPart bounds a part of a feed, in bytes: what a pipe holds.
+const maxPart = 64 << 10
+
+func newFeed() *feed {
+	return &feed{sending: make(chan struct{}, 1), parts: make(chan []byte, 4), closed: make(chan struct{})}
+}
+
+// Read implements [io.Reader].
+func (f *feed) Read(b []byte) (int, error) {
+	for len(f.rest) == 0 {
+		select {
+		case f.rest = <-f.parts:
+		case <-f.closed:
+			select {
+			case f.rest = <-f.parts:
+			default:
+				return 0, io.EOF
+			}
+		}
+	}
+	n := copy(b, f.rest)
+	f.rest = f.rest[n:]
+	return n, nil
+}
+
+// send waits until nobody else sends, so that nothing comes between its parts.
+func (f *feed) send(ctx context.Context, b []byte) error {
+	select {
+	case f.sending <- struct{}{}:
+		defer func() { <-f.sending }()
+	case <-f.closed:
+		return ErrEnded
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-f.closed:
+		return ErrEnded
+	default:
+	}
+	for part := range slices.Chunk(b, maxPart) {
+		select {
+		case f.parts <- slices.Clone(part):
+		case <-f.closed:
+			return ErrEnded
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (f *feed) close() { f.once.Do(func() { close(f.closed) }) }

@@ -1,0 +1,143 @@
+package pipelinetest
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// Writes is a writer that calls itself once.
+type Writes func([]byte)
+
+// Descendants are the processes below this one.
+func Descendants(t *testing.T) map[string]bool {
+	t.Helper()
+	descendants := map[string][]string{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, file := range stats {
+		text, _ := os.ReadFile(file)
+		if fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:])); len(fields) > 1 && fields[0] != "Z" {
+			descendants[fields[1]] = append(descendants[fields[1]], filepath.Base(filepath.Dir(file)))
+		}
+	}
+	all := map[string]bool{}
+	for queue := descendants[strconv.Itoa(os.Getpid())]; len(queue) > 0; queue = queue[1:] {
+		all[queue[0]] = true
+		queue = append(queue, descendants[queue[0]]...)
+	}
+	return all
+}
+
+// Stranger is a token that is in no vault, made from pieces.
+var Stranger = "gh" + "p_" + "Zk3vQ9xL1mW7" + "rT5yB2nC8dF4" + "hJ6gP0sA1uE3"
+
+// FilepathWalkContains returns an error if text is in a file or in the name of one below dir.
+func FilepathWalkContains(dir, text string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		content, _ := os.ReadFile(path)
+		if strings.Contains(d.Name(), text) || strings.Contains(string(content), text) {
+			return fmt.Errorf("%s holds %q", path, text)
+		}
+		return nil
+	})
+}
+
+// Serve has name lead to a web server, whose port it returns. The server says which Host it was asked for.
+func (w *Town) Serve(t testing.TB, name string, h http.Handler) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.9:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
+	s.Start()
+	t.Cleanup(s.Close)
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	w.Names[name] = netip.MustParseAddr("127.0.0.9")
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Egress lets names out to the town.
+func (w *Town) Egress(tb testing.TB, allow []string) pipeline.Egress {
+	tb.Helper()
+	policy, err := egress.NewPolicy(allow, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return pipeline.Egress{Policy: policy, Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
+}
+
+// LockedBuffer is a buffer that a run may write to while the test reads.
+type LockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+const Secret = "correct-horse-battery-staple"
+
+// WheelIndex serves a package "greet". What it returns has pip go there, as an operator would.
+func WheelIndex(t *testing.T) func(*testing.T) {
+	var wheel bytes.Buffer
+	z := zip.NewWriter(&wheel)
+	for name, text := range map[string]string{
+		"greet.py":                     "x = 1\n",
+		"greet-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: greet\nVersion: 1.0\n",
+		"greet-1.0.dist-info/WHEEL":    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+		"greet-1.0.dist-info/RECORD":   "greet.py,,\ngreet-1.0.dist-info/METADATA,,\ngreet-1.0.dist-info/WHEEL,,\ngreet-1.0.dist-info/RECORD,,\n",
+	} {
+		f, err := z.Create(name)
+		if err == nil {
+			_, err = f.Write([]byte(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	z.Close()
+	const file = "greet-1.0-py3-none-any.whl"
+	mux := http.NewServeMux()
+	mux.HandleFunc("/simple/greet/", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<!DOCTYPE html><html><body><a href="/files/%s#sha256=%s">%s</a></body></html>`, file, pipeline.Hash(wheel.Bytes()), file)
+	})
+	mux.HandleFunc("/files/"+file, func(w http.ResponseWriter, _ *http.Request) { w.Write(wheel.Bytes()) })
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return func(t *testing.T) {
+		hosttest.Program(t, "python3")
+		for _, kv := range os.Environ() {
+			name, _, _ := strings.Cut(kv, "=")
+			if upper := strings.ToUpper(name); strings.HasPrefix(upper, "PIP_") || strings.HasSuffix(upper, "_PROXY") {
+				t.Setenv(name, "")
+				os.Unsetenv(name)
+			}
+		}
+		t.Setenv("PIP_CONFIG_FILE", filepath.Join(t.TempDir(), "none"))
+		t.Setenv("PIP_INDEX_URL", s.URL+"/simple")
+	}
+}
+
+func (w Writes) Write(b []byte) (int, error) {
+	w(b)
+	return len(b), errors.New("enough")
+}

@@ -1,0 +1,225 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/output"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// planCell decides what contains and limits code that a session is to run, and returns the session's language.
+func planCell(p *pipeline.Pipeline, c *plan) (language string, err error) {
+	q := c.request
+	s, err := session.Find(p, q.Namespace, q.Session)
+	if err != nil {
+		return "", err
+	}
+	info := s.Info()
+	if err := fitsSession(q, info); err != nil {
+		return "", err
+	}
+	c.session = s
+	if c.Containment, err = containment.Of(p, info.Backend, info.Profile, q.Require); err != nil {
+		return "", err
+	}
+	if language, err = s.ContextLanguage(q.Context); err != nil {
+		return "", session.ErrorOf(pipeline.StageValidate, err)
+	}
+	if session.CallsTools(language) {
+		c.tools = s.Tools()
+	}
+	c.limits, err = limitCell(p, q, info)
+	return language, err
+}
+
+// fitsSession refuses what can't be had of a session that stands already.
+func fitsSession(q Request, info session.Info) error {
+	for what, asked := range map[string]bool{
+		"another backend":    q.Backend != "" && q.Backend != info.Backend,
+		"another profile":    q.Profile != "" && q.Profile != info.Profile,
+		"mounts":             len(q.Mounts) > 0,
+		"a host's workspace": q.Workspace.Host != "",
+		"arguments":          len(q.Args) > 0,
+		"standard input":     q.Stdin != nil,
+	} {
+		if asked {
+			return pipeline.Refuse(pipeline.StageValidate, "code in a session can't have "+what, "name it when the session is created, or ", remedy.NoSession,
+				"; data can come in as ", remedy.Input, ", ", remedy.Env, " or ", remedy.Bridge)
+		}
+	}
+	return nil
+}
+
+// limitCell returns the session's limits, with the time and output of this cell.
+func limitCell(p *pipeline.Pipeline, q Request, info session.Info) (pipeline.Bounds, error) {
+	own := pipeline.BoundsOf(info.Limits)
+	asked := q.Limits
+	asked.Wall = 0
+	for what, more := range map[string]bool{
+		"memory":    asked.RAM > 0 && asked.RAM != own.RAM,
+		"CPU":       asked.CPU > 0 && asked.CPU != own.CPU,
+		"processes": asked.Processes > 0 && asked.Processes != own.Processes,
+		"disk":      asked.Disk > 0 && asked.Disk != own.Disk,
+	} {
+		if more {
+			return own, pipeline.Refuse(pipeline.StageValidate, "one cell can't have another limit of "+what+" than its session",
+				"change the session's with ", remedy.SetLimits)
+		}
+	}
+	limits, err := p.Limit(q.Namespace, pipeline.Bounds{Limits: backends.Limits{Wall: q.Limits.Wall}, Output: q.Output})
+	if q.Limits.Wall <= 0 {
+		limits.Wall = own.Wall
+	}
+	if q.Output <= 0 {
+		limits.Output = own.Output
+	}
+	limits.RAM, limits.CPU, limits.Processes, limits.Disk = own.RAM, own.CPU, own.Processes, own.Disk
+	return limits, err
+}
+
+// MaxDisplays bounds the displays of a program in a result, in bytes.
+const MaxDisplays = 32 << 20
+
+// cell runs the code in its session.
+func (e *execution) cell(ctx context.Context, out *pipeline.ProgramEnd, stdout, stderr io.Writer) error {
+	e.guard.Note(e.request.Env)
+	env := slices.Concat(e.request.Env, e.Leases.Env(e.request.Secrets)) // these stay in its session
+	if len(env) > 0 {
+		env = append(env, e.outbound.Git(e.guard.Env())...)
+	}
+	before := e.before()
+	came, err := e.guard.Run(ctx, kernel.Cell{
+		Code: string(e.program.Source), Env: env, Timeout: e.limits.Wall,
+		Stdout: stdout, Stderr: stderr, Charts: e.request.Charts,
+		Display: display(e.Run, out.Shows.Add),
+		Tools:   e.tools, Call: e.callTool,
+	})
+	over := e.guard.Over()
+	if e.request.EnvOnce && err == nil && over == nil && !came.Lost {
+		e.takeBack()
+	}
+	if err != nil && over != nil {
+		return session.ErrorOf(pipeline.StageBackend, over)
+	}
+	if err != nil {
+		return err
+	}
+	e.Outcome.Value, e.Outcome.Error = came.Value, came.Error
+	if came.Value != nil {
+		e.Live.Display(e.Cleaner(came.Value))
+	}
+	if failed := came.Error; failed != nil {
+		e.Live.Display(kernel.Bundle{"text/plain": e.CleanCut(failed.Traceback)})
+	}
+	out.Result = cellResult(came, e.guard)
+	out.Contained, out.Wall = e.guard.Contained(), came.Wall
+	if came.Lost && over != nil {
+		e.Outcome.StateLost = over.Error() + "; its variables and files are gone"
+	} else if came.Lost {
+		e.Outcome.StateLost = "the session's interpreter is gone: " + e.guard.Lost() + "; its variables are lost, its files are there"
+	} else if why := e.guard.Lost(); why != "" {
+		e.Outcome.StateLost = "before this code ran, the session's interpreter was lost: " + why + "; a new one was started, without the variables of the old one"
+	}
+	now := e.sandbox.Sample(true) // while its artifacts are collected, which takes about as long
+	out.Measure = func(out *pipeline.ProgramEnd) {
+		after := now()
+		out.CPU, out.PeakMemory = max(0, after.CPU-before.CPU), after.Memory
+		out.Lost = after.Lost - before.Lost
+	}
+	return nil
+}
+
+// takeBack gives the variables of a cell the values that the session has for them, or none.
+func (e *execution) takeBack() {
+	language := e.program.Language
+	if containment.OtherLanguage(e.Pipeline, language, "") != "" {
+		e.Warn("variables of this code stay in the session's environment")
+		return
+	}
+	code := kernel.Restoring(language, e.request.Env, e.guard.Environment())
+	ctx, cancel := context.WithTimeout(context.Background(), pipeline.FinishTimeout)
+	defer cancel()
+	if _, err := e.guard.Run(ctx, kernel.Cell{Code: code, Name: "environment", Timeout: pipeline.FinishTimeout}); err != nil {
+		e.Warn("variables of this code stay in the session's environment: " + e.Clean(err.Error()))
+	}
+}
+
+// display returns what takes a program's displays into the result, up to a bound, and shows them as they come.
+func display(r *pipeline.Run, show func(kernel.Bundle)) func(kernel.Bundle) {
+	bytes := 0
+	return func(b kernel.Bundle) {
+		if bytes > MaxDisplays {
+			return
+		}
+		if bytes += output.SizeOf(b); bytes > MaxDisplays {
+			b = kernel.Bundle{"text/plain": fmt.Sprintf("this and what follows is not shown: the code showed more than %d MB", MaxDisplays>>20)}
+		}
+		r.Outcome.Displays = append(r.Outcome.Displays, b)
+		clean := r.Cleaner(b)
+		r.Live.Display(clean)
+		show(clean)
+	}
+}
+
+// keepTexts has the result, and those who look on, keep no more than the texts of what was shown: the caller gets the rest as slowly as it
+// likes, and nothing else of it must wait for that.
+func keepTexts(r *pipeline.Run) {
+	text := func(b kernel.Bundle) kernel.Bundle { return kernel.Bundle{"text/plain": b["text/plain"]} }
+	for i, b := range r.Outcome.Displays { // in place: the result that was returned has the same list
+		r.Outcome.Displays[i] = text(b)
+	}
+	r.Live.Shorten(text)
+}
+
+// cellResult returns the outcome of a cell as that of a run.
+func cellResult(out kernel.Outcome, guard *session.Guard) backends.Result {
+	switch out.Ended {
+	case "ok":
+		return backends.Result{End: backends.End{Ended: backends.EndedOK}}
+	case "error":
+		return backends.Result{End: backends.End{Ended: backends.EndedExit, ExitCode: 1}}
+	case "exit":
+		if *out.Exit == 0 {
+			return backends.Result{End: backends.End{Ended: backends.EndedOK}}
+		}
+		return backends.Result{End: backends.End{Ended: backends.EndedExit, ExitCode: *out.Exit}}
+	case "timeout":
+		return backends.Result{End: backends.End{Ended: backends.EndedTimeout, Limit: "wall", ExitCode: 124}}
+	case "cancelled":
+		return backends.Result{End: backends.End{Ended: backends.EndedCancelled, ExitCode: 130}}
+	}
+	res, err := guard.Kernel().Death()
+	if err != nil || res.Ended == backends.EndedCancelled {
+		return backends.Result{End: backends.End{Ended: backends.EndedSignal, ExitCode: 137, Signal: "SIGKILL"}}
+	}
+	return res
+}
+
+// fresh lists the files of a session's workspace that are new, or have changed since the last cell.
+func (e *execution) fresh() signer.Source {
+	return func(ctx context.Context, f func(signer.File) error) (int, error) {
+		before, now := e.guard.Files(), map[session.FileID]session.Seen{}
+		skipped, err := e.sandbox.Files().Each(ctx, func(file backends.File) error {
+			id, is := session.IDOf(file.Name), session.Seen{Size: file.Size, Changed: file.Changed}
+			now[id] = is
+			if before[id] == is || strings.HasPrefix(file.Name, ".bridge/") {
+				return nil
+			}
+			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})
+		})
+		if err == nil {
+			e.guard.See(now)
+		}
+		return skipped, err
+	}
+}

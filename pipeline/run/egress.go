@@ -1,0 +1,94 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// egress decides what the run may reach. Most may reach nothing, and only learn so.
+func (e *execution) egress(context.Context) error {
+	defer e.Time(&e.Outcome.Timings.Egress)()
+	route, err := containment.FindRoute(e.Run, e.request.Allow, e.request.Typed)
+	if err != nil {
+		return err
+	}
+	if e.guard == nil {
+		leases := e.Leases
+		e.outbound, err = containment.NewOutbound(e.Run, e.Base, e.request.Allow, route, func() vault.Leases { return leases }, "")
+	} else {
+		e.outbound, e.within = e.guard.Outbound(), route.Within
+		err = e.fits()
+	}
+	e.unreachable(route)
+	return err
+}
+
+// scope is that of the run in its sandbox's egress session.
+func (e *execution) scope() outbound.Scope {
+	q := e.request
+	return outbound.Scope{Run: e.Outcome.ID, Client: q.Client, Code: e.Code, Head: func() string { return Head(e.Clean(string(q.Code))) },
+		Within: e.within, Ask: q.Ask, Record: containment.Recorder(e.Pipeline, e.Outcome.ID, e.Outcome.Namespace, e.Clean)}
+}
+
+// fits refuses what the egress session of an existing session does not have.
+func (e *execution) fits() error {
+	const another = "create another session"
+	named := e.within != nil && !e.within.Empty()
+	var lacks []int
+	if named && e.outbound.Leads() {
+		lacks = e.outbound.Lacks(*e.within)
+	}
+	binds := slices.ContainsFunc(e.Leases.Bound(), func(b vault.Bound) bool { return slices.Contains(e.request.Secrets, b.Name) })
+	switch {
+	case !e.outbound.Leads() && named:
+		return pipeline.Refuse(pipeline.StageEgress, "the session was created without a network", another+", with ", remedy.Allow)
+	case !e.outbound.Leads():
+		return nil
+	case len(lacks) > 0:
+		return pipeline.Refuse(pipeline.StageEgress, fmt.Sprintf("the session was created without a way out on port %d", lacks[0]),
+			another+", with ", remedy.Allow)
+	case binds && !e.outbound.Opens():
+		return pipeline.Refuse(pipeline.StageEgress, "the session is older than the first secret that was bound to names, and so trusts no certificates of ours", another)
+	}
+	return nil
+}
+
+// unreachable warns of bound secrets that can't get to where they are bound.
+func (e *execution) unreachable(w containment.Route) {
+	q, reach := e.request, w.Policy
+	if w.Within != nil {
+		reach = *w.Within
+	}
+	for _, b := range e.Leases.Bound() {
+		covered := func(host string) bool {
+			to, err := egress.NewPolicy([]string{host}, nil)
+			return err == nil && (reach.Covers(host) || w.Granted.Covers(host) || slices.ContainsFunc(q.Allow, to.Covers)) ||
+				q.Allow == nil && !reach.Empty() && strings.HasPrefix(host, "*.") // of many names some may be allowed
+		}
+		if !slices.Contains(q.Secrets, b.Name) || slices.ContainsFunc(b.Hosts, covered) || e.Pipeline.Config.Egress.Ask && w.Within == nil {
+			continue
+		}
+		e.Warn("secret ", b.Name, " is only ever sent to ", strings.Join(b.Hosts, ", "), ", which the run may not reach: allow it with ", remedy.Allow.With(b.Hosts[0]))
+	}
+}
+
+// headLines is how much of its code a person is shown with a question.
+const headLines = 12
+
+// Head returns the beginning of a text, and says how much is left out.
+func Head(text string) string {
+	lines := strings.SplitAfterN(text, "\n", headLines+1)
+	if len(lines) <= headLines {
+		return text
+	}
+	return strings.Join(lines[:headLines], "") + fmt.Sprintf("... and %d lines more", strings.Count(strings.TrimRight(lines[headLines], "\n"), "\n")+1)
+}

@@ -1,0 +1,69 @@
+package run
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// redact puts together the result's text. The streams were cleaned on their way, before they were
+// cut; scrub does the rest.
+func (e *execution) redact(out *pipeline.ProgramEnd) {
+	e.Outcome.Stdout, e.Outcome.StdoutCut = out.Stdout.Contents()
+	e.Outcome.Stderr, e.Outcome.StderrCut = out.Stderr.Contents()
+	if out.Measure != nil {
+		out.Measure(out)
+		e.Outcome.CPUMS, e.Outcome.PeakMemory = pipeline.Milliseconds(out.CPU), out.PeakMemory
+	}
+	e.Outcome.Hints = e.hints(out)
+	e.Scrub()
+}
+
+// Seal signs what the program left, redacts the result, and notes the rows of the run's end. The sandbox is taken down meanwhile.
+func (e *execution) Seal(ctx context.Context) error {
+	e.sign(ctx)
+	e.redact(e.out)
+	e.closed = make(chan error, 1)
+	if e.guard != nil { // nothing of it takes long
+		e.closed <- e.closeSandbox()
+	} else {
+		go func() { e.closed <- e.closeSandbox() }()
+	}
+	if limits := slices.Concat(e.Outcome.Hit, []string{e.Outcome.Limit}); strings.Join(limits, "") != "" {
+		e.Note(event.ResourceExceeded, pipeline.Facts{"limit": e.Outcome.Limit, "hit": e.Outcome.Hit})
+	}
+	if n := len(e.Outcome.Artifacts); n > 0 {
+		e.Note(event.ArtifactSigned, pipeline.Facts{"artifacts": n, "artifacts_sha256": e.Outcome.SumsSHA256()})
+	}
+	e.CaptureOutput()
+	return e.SignOutcome(ctx, e.out, e.inputs)
+}
+
+// Settle waits until the sandbox is gone, and then keeps the result and its receipt, or nothing of what could not be recorded.
+func (e *execution) Settle(ctx context.Context, unrecorded error) {
+	if err := <-e.closed; err != nil {
+		e.Warn(e.Clean(pipeline.HidePaths("the sandbox could not be removed completely: "+err.Error(), err)))
+	}
+	defer e.Pipeline.Journal.EndArtifacts(e.Outcome.ID)
+	if unrecorded != nil {
+		e.staged.Discard()
+		return
+	}
+	if text := e.Unknown.Warning(); text != "" {
+		e.Warn(text)
+	}
+	var receipt *signer.Envelope
+	if e.saves != nil && e.Pipeline.Config.Keys != nil { // the log has it by now
+		receipt = &e.Envelope
+	}
+	if err := e.staged.Save(receipt); err != nil && e.Outcome.ArtifactsFailed == "" {
+		e.Outcome.ArtifactsFailed = e.Clean(err.Error())
+	}
+	e.Outcome.Timings.Total = time.Since(e.Began).Microseconds()
+	e.StoreResult(ctx)
+}

@@ -1,0 +1,185 @@
+package run
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/output"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// Job is a run in the background.
+type Job struct {
+	ID        string            `json:"id"`
+	Namespace string            `json:"namespace"`
+	Session   string            `json:"session,omitempty"`
+	State     string            `json:"state"` // "running" or "done"
+	Began     time.Time         `json:"began"`
+	Stdout    string            `json:"stdout_tail"` // the last of what it wrote so far, at most 4 KiB
+	Stderr    string            `json:"stderr_tail"`
+	Result    *pipeline.Outcome `json:"result,omitempty"` // once it is done
+
+	Calls []ToolCall `json:"tool_calls,omitempty"` // of its session's tools, that wait for results: see Resume
+}
+
+// jobs holds the runs in the background, and the last that are done.
+type jobs struct {
+	mu     sync.Mutex
+	all    []*job // the oldest first
+	closed bool
+	going  sync.WaitGroup
+}
+
+type job struct {
+	Job
+	out, err output.Tail
+	calls    *toolCalls
+	cancel   context.CancelCauseFunc
+	done     chan struct{}
+}
+
+// maxJobs is how many runs in the background are remembered. Those that still run always are: the queue bounds them, and
+// waitingOf those that wait for their client.
+const maxJobs = 256
+
+// Begin runs a request in the background, for as long as the pipeline is open and the token holds that ctx may have, but
+// beyond the end of ctx. Job finds it under the id; done is closed when it is done.
+func Begin(ctx context.Context, p *pipeline.Pipeline, q Request) (id string, done <-chan struct{}) {
+	if q.ID == "" {
+		q.ID = pipeline.NewID()
+	}
+	var place *session.Place
+	if q.Context == "" { // an interpreter beside the first has no line
+		place = session.Stand(ctx, p, q.Namespace, q.Session)
+	}
+	release := door.VisitOf(ctx).Keep() // its code and inputs are held until it is done
+	ctx, cancel := identity.Lasting(ctx)
+	j := &job{calls: newToolCalls(), cancel: cancel, done: make(chan struct{})}
+	j.Job = Job{ID: q.ID, Namespace: pipeline.OrDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
+	q.Stdout, q.Stderr, q.calls = also(&j.out, q.Stdout), also(&j.err, q.Stderr), j.calls
+	if !stateOf(p).jobs.add(j) {
+		cancel(pipeline.ErrClosed) // and so the request is refused before it begins
+	}
+	p.Journal.Begin(pipeline.JournalJob, q.ID, j.Namespace)
+	stateOf(p).jobs.going.Go(func() {
+		defer release()
+		defer cancel(nil)
+		defer place.Leave()
+		defer close(j.done)
+		_, res, _ := pipeline.Do(place.In(ctx), p, q) // what went wrong is in the result
+		stateOf(p).jobs.mu.Lock()
+		j.State, j.Result = "done", &res
+		stateOf(p).jobs.mu.Unlock()
+	})
+	return q.ID, j.done
+}
+
+// also returns a writer to w, and to another if there is one.
+func also(w, other io.Writer) io.Writer {
+	if other == nil {
+		return w
+	}
+	return io.MultiWriter(w, other)
+}
+
+func (s *jobs) add(j *job) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, j)
+	more := len(s.all) - maxJobs
+	s.all = slices.DeleteFunc(s.all, func(old *job) bool {
+		gone := more > 0 && old.State == "done"
+		if gone {
+			more--
+		}
+		return gone
+	})
+	return !s.closed
+}
+
+// of returns a background run of a namespace, nil if there is none.
+func (s *jobs) of(namespace, id string) *job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.all {
+		if j.ID == id && j.Namespace == pipeline.OrDefault(namespace) {
+			return j
+		}
+	}
+	return nil
+}
+
+// Job returns a background run of a namespace, also for a while after it is done.
+func JobOf(p *pipeline.Pipeline, namespace, id string) (Job, bool) {
+	j := stateOf(p).jobs.of(namespace, id)
+	if j == nil {
+		return Job{}, false
+	}
+	return stateOf(p).jobs.current(j), true
+}
+
+// current returns what a job is now.
+func (s *jobs) current(j *job) Job {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return j.snapshot()
+}
+
+func (j *job) snapshot() Job {
+	now := j.Job
+	now.Calls, _ = j.calls.waiting()
+	now.Stdout, now.Stderr = j.out.String(), j.err.String()
+	return now
+}
+
+// WaitJob waits until a background run of a namespace is done, or ctx ends.
+func WaitJob(ctx context.Context, p *pipeline.Pipeline, namespace, id string) {
+	j := stateOf(p).jobs.of(namespace, id)
+	if j == nil {
+		return
+	}
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+	}
+}
+
+// Jobs lists the background runs of a namespace, or of all for "", the newest first.
+func Jobs(p *pipeline.Pipeline, namespace string) []Job {
+	stateOf(p).jobs.mu.Lock()
+	defer stateOf(p).jobs.mu.Unlock()
+	list := []Job{}
+	for _, j := range slices.Backward(stateOf(p).jobs.all) {
+		if namespace == "" || j.Namespace == namespace {
+			list = append(list, j.snapshot())
+		}
+	}
+	return list
+}
+
+// CancelJob kills a background run. It says whether there was one running.
+func CancelJob(p *pipeline.Pipeline, namespace, id string) bool {
+	j := stateOf(p).jobs.of(namespace, id)
+	if j == nil || stateOf(p).jobs.current(j).State == "done" {
+		return false
+	}
+	j.cancel(context.Canceled)
+	return true
+}
+
+// close ends all and waits for that.
+func (s *jobs) close() {
+	s.mu.Lock()
+	s.closed = true
+	for _, j := range s.all {
+		j.cancel(pipeline.ErrClosed)
+	}
+	s.mu.Unlock()
+	s.going.Wait()
+}

@@ -1,0 +1,82 @@
+package run_test
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/pipelinetest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+)
+
+// TestTakenAwayWithoutALog: what ends something takes effect where the log can't be written, and says that its row is late; nothing else does.
+func TestTakenAwayWithoutALog(t *testing.T) {
+	p, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Journal = t.TempDir() })
+	var late []string
+	_, full := audit.Open(t.Context(), "/proc/of-the-host/audit.db")
+	full = audit.NotWritten(full)
+	r, wait := pipelinetest.Begun(t, p, run.Request{Language: "shell", Code: []byte("sleep 1000")})
+	info := pipelinetest.Open(t, p, session.New{Language: "shell"})
+	log.Fail = func(entries []audit.Entry) error {
+		for _, e := range entries {
+			if e.Late {
+				late = append(late, e.Kind)
+			}
+		}
+		return full
+	}
+	_, res, err := pipeline.Do(t.Context(), p, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run, Kill: true})
+	if err != nil || res.LateRow() == "" {
+		t.Errorf("an interrupt: %v, %q", err, res.LateRow())
+	}
+	wait()
+	if list := p.Running(""); len(list) != 0 {
+		t.Errorf("%+v is under way", list)
+	}
+	if _, res, err = pipeline.Do(t.Context(), p, session.End{Session: info.ID}); err != nil || res.LateRow() == "" {
+		t.Errorf("the end of a session: %v, %q", err, res.LateRow())
+	}
+	if now, err := session.InfoOf(p, "", info.ID); err != nil || now.State != "dead" {
+		t.Errorf("the session is %s, %v", now.State, err)
+	}
+	if got := strings.Join(late, " "); !strings.Contains(got, "execution.interrupted") || !strings.Contains(got, event.SessionKilled) {
+		t.Errorf("rows that are late: %s", got)
+	}
+	for name, e := range map[string]pipelinetest.Doing{"a run": pipelinetest.DoingOf(run.Request{Language: "shell", Code: []byte("echo x")}), "a session": pipelinetest.DoingOf(session.New{Language: "shell"})} {
+		_, err := e(t.Context(), p)
+		if !errors.As(err, new(*pipeline.Unrecorded)) || strings.Contains(err.Error()+pipeline.PublicText(err), "of-the-host") || pipeline.PublicText(err) == pipeline.Internal {
+			t.Errorf("%s: %v, for clients %q", name, err, pipeline.PublicText(err))
+		}
+	}
+	id, done := run.Begin(t.Context(), p, run.Request{Language: "shell", Code: []byte("echo x")})
+	<-done
+	p.Journal.Mu.Lock()
+	if open, want := slices.Sorted(maps.Keys(p.Journal.Open)), []string{r.Run, info.ID}; !slices.Equal(open, want) { // of these the log has no end
+		t.Errorf("the journal lists %q, want %q: what was refused, as job %s, has not begun", open, want, id)
+	}
+	p.Journal.Mu.Unlock()
+	log.Fail = nil
+	hosttest.Until(t, "runs go on", func() bool {
+		_, _, err := pipeline.Do(t.Context(), p, run.Request{Language: "shell", Code: []byte("echo x")})
+		return err == nil
+	})
+}
+
+// TestHidePaths: of a file that an error names, clients learn no directory.
+func TestHidePaths(t *testing.T) {
+	in := &fs.PathError{Op: "open", Path: "/var/state/runs/x", Err: syscall.ENOSPC}
+	for _, err := range []error{in, errors.Join(errors.New("y"), in), (&pipeline.Error{Reason: in.Error()}).Because(in)} {
+		if got := pipeline.HidePaths(err.Error(), err); strings.Contains(got, "/var") || !strings.Contains(got, "…/x: no space left") {
+			t.Errorf("got %s", got)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package run_test
+
+import (
+	"bytes"
+	"context"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/inside"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/install"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/pipelinetest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/web"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// watched is a backend that reports each sandbox that starts.
+type watched struct {
+	backends.Backend
+	started func(backends.Spec)
+}
+
+func (b watched) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+	b.started(spec)
+	return b.Backend.Start(ctx, spec)
+}
+
+// rooms are the packages of effects.
+var rooms = []string{"containment", "host", "inside", "install", "run", "session", "status", "web"}
+
+// waysIn lists the exported methods of Pipeline, and the exported functions of rooms that take one.
+func waysIn(t *testing.T) (all []string) {
+	t.Helper()
+	for method := range reflect.TypeFor[*pipeline.Pipeline]().Methods() {
+		all = append(all, method.Name)
+	}
+	for _, room := range rooms {
+		files, err := filepath.Glob(filepath.Join("..", room, "*.go"))
+		if err != nil || files == nil {
+			t.Fatalf("%v, no files of %s", err, room)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range f.Decls {
+				fn, is := d.(*ast.FuncDecl)
+				if is && fn.Recv == nil && fn.Name.IsExported() && slices.ContainsFunc(fn.Type.Params.List, func(p *ast.Field) bool { return types.ExprString(p.Type) == "*pipeline.Pipeline" }) {
+					all = append(all, room+"."+fn.Name.Name)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// ofRooms are ways in that only effects and what keeps their state use: the second table of TestOneWayIn.
+var ofRooms = strings.Fields(`Begin Close Forget Go Limit NewRedactor OnClose OnLearn Publish Record
+	containment.DataMounts containment.Of containment.Overlap containment.PackagesOf containment.Recorder containment.RuntimeOf containment.SessionLanguage containment.Shows
+	session.AddProgram session.DropProgram session.Find session.Inside session.Nameless session.Prepare`)
+
+// TestOneWayIn calls every way in but those of rooms, and fails where one leaves a row in the log, starts a sandbox or
+// changes a session or a limit, other than through Do. One that it does not know fails it, too, and so does one of rooms that others use.
+func TestOneWayIn(t *testing.T) {
+	var mu sync.Mutex
+	var method string
+	var beside []string // effects outside of Do
+	saw := func(what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if stack := debug.Stack(); method != "" && !bytes.Contains(stack, []byte("pipeline.Do[...](")) &&
+			!bytes.Contains(stack, []byte("created by github.com/sandboxmcp/sandboxmcp/pipeline/run.(*execution).Start")) {
+			beside = append(beside, method+": "+what)
+		}
+	}
+	p, log, memory := pipelinetest.NewReal(t, func(c *pipeline.Config) {
+		c.Backends[0] = watched{c.Backends[0], func(spec backends.Spec) {
+			if !slices.Contains([]string{"run.Analyze", "install.List"}, method) { // which look, in a sandbox of their own
+				saw("a sandbox of " + spec.Language)
+			}
+		}}
+		pipeline.SettingsIn[host.Config](c).Enabled = true
+	})
+	log.Fail = func(entries []audit.Entry) error {
+		for _, e := range entries {
+			saw("a row of " + e.Kind)
+		}
+		return nil
+	}
+	memory.Set("default", "TOKEN", []byte("abc123def456ghi"))
+	info := pipelinetest.Open(t, p, session.New{Guest: true})
+	ctx := t.Context()
+	calls := map[string]func(){
+		"Follow":                     func() { p.Follow(ctx, "default", "none", pipeline.Follower{}) },
+		"Free":                       func() { p.Free(backends.Limits{CPU: 1}) },
+		"InForce":                    func() { p.InForce("default") },
+		"Load":                       func() { p.Load() },
+		"Past":                       func() { p.Past(ctx, "default", info.ID) },
+		"Recordable":                 func() { p.Recordable() },
+		"Running":                    func() { p.Running("") },
+		"RunningCode":                func() { p.RunningCode("default", "none") },
+		"SecretNames":                func() { p.SecretNames(ctx, "default") },
+		"containment.AskFor":         func() { containment.AskFor(p, "example.com") },
+		"containment.DataNames":      func() { containment.DataNames(p) },
+		"containment.OtherLanguage":  func() { containment.OtherLanguage(p, "perl", "") },
+		"containment.OtherLanguages": func() { containment.OtherLanguages(p) },
+		"containment.Probe":          func() { containment.Probe(ctx, p, "") },
+		"containment.Reachable":      func() { containment.Reachable(p) },
+		"host.AccessOf":              func() { host.AccessOf(p, "default", info.ID) },
+		"host.AskFor":                func() { host.AskFor(ctx, p, "default", "command", "sh -c *", "to see") }, // which nobody is asked for, and that is in the log
+		"host.Enabled":               func() { host.Enabled(p) },
+		"host.RedactQuestion":        func() { host.RedactQuestion(ctx, p, &approval.Question{Namespace: "default", What: "run true"}) },
+		"inside.ListFiles":           func() { inside.ListFiles(ctx, p, "default", info.ID, "", 1) },
+		"inside.OpenFiles":           func() { inside.OpenFiles(ctx, p, "default", info.ID, "none") },
+		"inside.Processes":           func() { inside.Processes(p, "default", info.ID) },
+		"inside.ReadDirectory":       func() { inside.ReadDirectory(ctx, p, "default", info.ID, "none") },
+		"inside.ReadFile":            func() { inside.ReadFile(ctx, p, "default", info.ID, "none") },
+		"inside.Start": func() {
+			inside.Start(ctx, p, inside.StartProcess{Process: inside.Process{Session: info.ID, Args: []string{"true"}}})
+		},
+		"inside.StatFile": func() { inside.StatFile(ctx, p, "default", info.ID, "none") },
+		"inside.WatchFiles": func() {
+			inside.WatchFiles(ctx, p, "default", info.ID, guest.Watch{Path: "none"}, func(func(context.Context) error) error { return nil }, func(guest.Event) error { return nil })
+		},
+		"install.List":     func() { install.List(ctx, p, "", "default", "python") },
+		"install.Question": func() { install.Question(ctx, p, install.Request{Language: "python", Packages: []string{"six"}}) },
+		"run.Analyze": func() {
+			run.Analyze(ctx, p, validate.Code{Language: "python", Source: []byte("x = 1\n")}, validate.Options{})
+		},
+		"run.Begin": func() {
+			_, done := run.Begin(ctx, p, run.Request{Language: "shell", Code: []byte("true")})
+			<-done
+		},
+		"run.CancelJob":       func() { run.CancelJob(p, "default", "none") },
+		"run.JobOf":           func() { run.JobOf(p, "default", "none") },
+		"run.Jobs":            func() { run.Jobs(p, "") },
+		"run.Resume":          func() { run.Resume(ctx, p, "default", "none", nil, nil) },
+		"run.WaitJob":         func() { run.WaitJob(ctx, p, "default", "none") },
+		"session.Ended":       func() { session.Ended(p, "default", info.ID) },
+		"session.HasSnapshot": func() { session.HasSnapshot(p, "default", info.ID) },
+		"session.InfoOf":      func() { session.InfoOf(p, "default", info.ID) },
+		"session.Inspect":     func() { session.Inspect(ctx, p, "default", info.ID) },
+		"session.List":        func() { session.List(p, "") },
+		"session.PausedInfo":  func() { session.PausedInfo(p, "default", info.ID) },
+		"session.Programs":    func() { session.Programs(p, "default", info.ID) },
+		"session.Stand":       func() { session.Stand(ctx, p, "default", "none") },
+		"session.UsageOf":     func() { session.UsageOf(p, "default", info.ID) },
+		"status.Now":          func() { status.Now(p) },
+		"status.NowOf":        func() { status.NowOf(p, func(string) bool { return true }) },
+		"web.On":              func() { web.On(p) },
+	}
+	state := func() (all []any) {
+		for _, i := range session.List(p, "") {
+			i.Used, i.State = session.Info{}.Used, "" // to look at a session is no use of it that anybody could tell; its end would show in Ended
+			all = append(all, i)
+		}
+		limits, caps := p.InForce("default")
+		return append(all, limits, caps)
+	}
+	before := state()
+	for _, name := range waysIn(t) {
+		call, known := calls[name]
+		if slices.Contains(ofRooms, name) {
+			continue
+		}
+		if !known {
+			t.Errorf("%s is new: have it do what it does through Do, and say here how it is called", name)
+			continue
+		}
+		mu.Lock()
+		method = name
+		mu.Unlock()
+		call()
+		if diff := cmp.Diff(before, state()); diff != "" {
+			t.Errorf("%s changes something: %s", name, diff)
+		}
+	}
+	for _, dir := range []string{"../../mcp", "../../cli", "../control", "../page"} {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, name := range ofRooms {
+				if strings.Contains(name, ".") && regexp.MustCompile(`\b`+name+`\(`).Match(text) {
+					t.Errorf("%s calls %s, which is for effects alone", path, name)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for _, effect := range beside {
+		t.Errorf("outside of Do, %s", effect)
+	}
+}

@@ -1,0 +1,159 @@
+// Package run runs programs, and code in sessions. A Request is the effect.
+//
+// Its plan, made in check, finds the language and parses the code, and decides what contains and limits it; the code of a session is planned in
+// cell. The action is an execution, whose stages are its methods: it waits for its session and for slots of the queue, leases secrets (run), gets
+// its way out (egress), and starts its sandbox while its start is recorded, and puts its files there (start, inputs). The program runs (exec, or
+// cell in a session's interpreter); what it left is hashed and saved (sign, tree, artifacts), hints are found, and the outcome is sealed (end).
+//
+// Code of a session can call tools of its client (tools), whose answers come by Resume; it gives its slots back meanwhile (seat). Begin has a
+// request run in the background (job). Analyze and the review of dangerous code ask a parser in a sandbox of its own (review).
+//
+// A file calls what stands in those behind it, in this order: run, check, end, exec, hint, hint_install, resume, review, runtimes, sign, artifacts,
+// start, inputs, egress, job, state, request, cell, tools, seat, tree.
+package run
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// complete fills in what the request leaves out. A command is its own code, as one would type it.
+func (q Request) complete() Request {
+	if len(q.Command) > 0 {
+		q.Code, q.Name = []byte(host.Words(q.Command).String()), path.Base(q.Command[0])
+	}
+	if q.Stop == nil && q.Session == "" {
+		q.Stop = &pipeline.Stop{Grace: pipeline.InterruptGrace}
+	}
+	return q
+}
+
+func (q Request) Subject() pipeline.Subject {
+	q = q.complete()
+	s := pipeline.Subject{ID: q.ID, Name: q.Name, Namespace: q.Namespace, Session: q.Session, Language: q.Language, Client: q.Client, Code: q.Code, Files: 1}
+	if s.Facts = q.facts(); len(q.Command) > 0 {
+		s.Language, s.Files = validate.Command, 0
+	}
+	return s
+}
+
+// Plan validates the request.
+func (q Request) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
+	e := &execution{Run: r}
+	r.Releases = append(r.Releases, func() { // nearly the last
+		if q.Display != nil {
+			keepTexts(r)
+		}
+		e.out.Deliver(ctx)
+	})
+	q = q.complete()
+	q.ID, q.Namespace = r.Outcome.ID, r.Outcome.Namespace
+	var err error
+	e.plan, err = planProgram(ctx, r, q)
+	return e, err
+}
+
+// execution is a plan that is being carried out, with what it holds, in the order in which the stages acquire it.
+type execution struct {
+	*pipeline.Run
+	plan
+	guard       *session.Guard    // the exclusive use of its session, nil without one
+	seat        *seat             // of code that can call tools, else nil
+	outbound    *outbound.Session // nil has no network
+	within      *egress.Policy    // what a cell has named
+	view        packages.View     // the namespace's packages, as they are shown
+	sandbox     backends.Sandbox
+	before      func() backends.Usage // of its session's sandbox, if it has one
+	command     backends.Command
+	inputs      map[string]string    // SHA-256 by name, of the files that we put into the workspace
+	displayFile string               // the file in which the driver leaves displays; "" without one
+	tree        *tree                // the host workspace before the program, if there is a writable one
+	staged      *signer.Staged       // its artifacts, which get their names when its end is in the log
+	out         *pipeline.ProgramEnd // nil until the program was begun
+	closed      chan error           // gets how it went that the sandbox was taken down
+}
+
+// Acquire takes the execution through the stages before its program.
+func (e *execution) Acquire(ctx context.Context) error {
+	for _, stage := range []func(context.Context) error{e.queue, e.vault, e.egress} {
+		if err := stage(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// queue acquires the run's session, if it has one, and then slots of the queue.
+func (e *execution) queue(ctx context.Context) (err error) {
+	defer e.Time(&e.Outcome.Timings.Queue)()
+	if e.session != nil {
+		if e.guard, err = e.session.AcquireContext(ctx, e.request.Context); err != nil {
+			return session.ErrorOf(pipeline.StageQueue, err)
+		}
+		e.Releases = append(e.Releases, e.guard.Release)
+	}
+	leave, err := e.EnterQueue(ctx, e.limits.Limits)
+	if err != nil {
+		return err
+	}
+	if e.request.calls != nil && len(e.tools) > 0 {
+		e.seat = &seat{run: e, lock: make(chan struct{}, 1), leave: leave}
+		e.Releases = append(e.Releases, e.seat.close)
+	} else {
+		e.Releases = append(e.Releases, leave)
+	}
+	return nil
+}
+
+// vault leases the secrets that were asked for. A session keeps its leases; those of any other run end with it.
+func (e *execution) vault(ctx context.Context) error {
+	defer e.Time(&e.Outcome.Timings.Vault)()
+	want := e.request.Secrets
+	if e.guard != nil {
+		e.Leases, e.Now = e.guard.Leases(), e.guard.Leases
+		want = slices.DeleteFunc(slices.Clone(want), e.Leases.Has) // what a session has leased stays as it was
+	}
+	lease, err := e.Pipeline.Config.Vault.Lease(ctx, e.Outcome.Namespace, want)
+	if err != nil && ctx.Err() == nil {
+		reason, do := remedy.Split(err)
+		if names := e.Pipeline.SecretNames(ctx, e.Outcome.Namespace); names != nil && errors.Is(err, vault.ErrNotFound) {
+			do = append(pipeline.Remedy{"name one that there is: ", strings.Join(names, ", "), "; or "}, do...)
+		}
+		no := pipeline.Refuse(pipeline.StageVault, reason, do...)
+		no.Because(err)
+		return no
+	}
+	if err != nil {
+		return pipeline.Broke(pipeline.StageVault, context.Cause(ctx))
+	}
+	for _, name := range lease.Unredacted() {
+		e.Warn("secret " + name + " is too short or too common to be taken out of the output")
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	e.Leases = append(e.Leases, lease)
+	e.Note(event.VaultAccessed, map[string]any{"secrets": lease.Names()})
+	if e.guard != nil {
+		e.guard.AddLease(lease)
+	} else {
+		e.Releases = append(e.Releases, lease.Close)
+	}
+	return nil
+}

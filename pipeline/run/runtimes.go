@@ -1,0 +1,53 @@
+package run
+
+import (
+	"cmp"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
+)
+
+// other is check for code in a language of the operator's, which is that of its session if nothing else says so. It returns false for any
+// other. A cell's syntax is its kernel's to judge: it may use what earlier cells have defined, which Check knows nothing of.
+func other(r *pipeline.Run, c *plan, session string) (is bool, err error) {
+	q := c.request
+	code, language := q.Code, cmp.Or(q.Language, session)
+	if q.Show {
+		inner, named := notebook.Unfence(string(q.Code))
+		_, unknown := validate.Language(named)
+		if code = []byte(inner); unknown == nil || containment.OtherLanguage(r.Pipeline, named, "") != "" {
+			language = named
+		}
+	}
+	t, is := containment.RuntimeOf(r.Pipeline, language, q.Name)
+	switch {
+	case q.CheckOnly && (!is || q.Session != ""):
+		return true, pipeline.Refuse(pipeline.StageValidate, "code of this language is checked without running it", "")
+	case !is:
+		return false, nil
+	case q.Session != "" && t.Name != session:
+		return true, containment.WrongLanguage(session, t.Name)
+	case q.CheckOnly && t.Check == nil:
+		return true, pipeline.Refuse(pipeline.StageValidate, "nothing checks the syntax of "+t.Name+" without running it", remedy.Setting.With("runtimes."+t.Name+".check"))
+	}
+	commands := [][]string{t.Command, t.Compile}
+	switch {
+	case q.CheckOnly:
+		commands = [][]string{t.Check}
+	case q.Session != "":
+		commands = nil
+	}
+	if err := containment.Here(t, c.Backend.Name(), commands...); err != nil {
+		return true, err
+	}
+	c.unfenced, c.shows = code, backends.AnyProgram
+	c.program, err = validate.Other(t.Name, t.Extensions, containment.Line(t, q.CheckOnly), validate.Code{Name: q.Name, Source: code})
+	if err != nil {
+		return true, invalid(err)
+	}
+	return true, nil
+}

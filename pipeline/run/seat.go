@@ -1,0 +1,109 @@
+package run
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// A seat holds the slots of a run whose code can call tools. While calls wait for their client it holds none, so that others run meanwhile,
+// and it takes some again before the code goes on.
+type seat struct {
+	run    *execution
+	lock   chan struct{} // has room for who takes slots again
+	mu     sync.Mutex
+	leave  func() // gives the slots back; nil while it holds none
+	waits  int    // calls
+	goes   int    // how often the code went on
+	closed bool
+}
+
+// restAgain is how long code that goes on while other calls of it wait has slots: whether it computes, or waits for those, nobody can tell.
+const restAgain = time.Second
+
+// WaitingOf returns how many executions of one caller may wait for their client at the same time: each keeps its output and its interpreter,
+// and no slot bounds them.
+func WaitingOf(slots int) int { return max(16, 8*slots) }
+
+// rest counts a call that waits for its client, and gives the slots back.
+func (s *seat) rest(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waits == 0 {
+		owner := pipeline.OwnerOf(ctx, s.run.Outcome.Namespace)
+		if err := s.run.Pipeline.Under.Wait(s.run.Live, owner, WaitingOf(s.run.Pipeline.Config.Queue.Slots)); err != nil {
+			return err
+		}
+	}
+	s.waits++
+	s.give("waiting")
+	return nil
+}
+
+// give gives the slots back. The caller holds the mutex.
+func (s *seat) give(state string) {
+	if s.leave != nil {
+		s.leave()
+		s.leave = nil
+		s.run.Live.State(state)
+	}
+}
+
+// goOn takes slots before code goes on with what came of a call. The error is the cause of ctx.
+func (s *seat) goOn(ctx context.Context) error {
+	defer s.answered()
+	select {
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	held := s.leave != nil
+	s.goes++
+	s.mu.Unlock()
+	if held || ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	began := time.Now()
+	leave, err := s.run.Pipeline.Config.Queue.Return(ctx, s.run.Outcome.Namespace, pipeline.Weight(s.run.limits.Limits), s.run.Waits)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leave = leave
+	s.run.Outcome.Timings.Queue += time.Since(began).Microseconds()
+	s.run.Live.State("running")
+	if s.closed {
+		s.give("ending")
+	}
+	return nil
+}
+
+// answered counts a call that waits no more.
+func (s *seat) answered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waits--; s.waits == 0 {
+		s.run.Pipeline.Under.GoOn(s.run.Live)
+		return
+	}
+	goes := s.goes
+	time.AfterFunc(restAgain, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.waits > 0 && s.goes == goes {
+			s.give("waiting")
+		}
+	})
+}
+
+// close gives back what the seat has.
+func (s *seat) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.give("ending")
+}

@@ -1,0 +1,81 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// sign is the stage of artifacts: it lists and hashes what the program left, and copies it to where it is to be saved. Artifacts that can't be read
+// or saved do not undo the run: the result says so. The receipt, which has the hashes, is signed with the row of the run's end, see signOutcome;
+// the files get their names when that is in the log.
+func (e *execution) sign(ctx context.Context) {
+	defer e.Time(&e.Outcome.Timings.Sign)()
+	ctx, cancel := pipeline.Outlast(ctx)
+	defer cancel()
+	src := e.left()
+	if e.guard != nil {
+		src = e.fresh()
+	}
+	if e.saves != nil {
+		e.Pipeline.Journal.BeginArtifacts(e.Outcome.ID, e.Outcome.Namespace, e.saves.Path)
+	}
+	m, staged, err := signer.Stage(ctx, src, signer.Options{
+		Dir:       e.artifactDir(),
+		Fresh:     e.saves == nil,
+		ID:        e.Outcome.ID,
+		MaxCount:  e.Pipeline.Config.Artifacts.MaxCount,
+		MaxBytes:  e.Pipeline.Config.Artifacts.MaxBytes,
+		Secret:    e.Scan(),
+		Unchanged: e.inputs,
+		Redact:    e.Clean,
+	})
+	e.staged = staged
+	e.Outcome.Manifest = m
+	if err != nil {
+		e.Outcome.ArtifactsFailed = err.Error()
+	}
+	if e.tree != nil {
+		for _, name := range e.tree.sprung() {
+			e.Warn(fmt.Sprintf("the program changed %s, which tools on the host will execute or obey", name))
+		}
+	}
+}
+
+// takeDisplays adds the displays of the program to the result. A file that can't be read has none.
+func takeDisplays(r *pipeline.Run, file backends.File) error {
+	f, err := file.Open()
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	r.Outcome.Value = kernel.ReadDisplays(f, 2*MaxDisplays, display(r, func(kernel.Bundle) {}))
+	return nil
+}
+
+// left lists the files that may be artifacts: all of a workspace of our own, what changed in a
+// host's, nothing of one that was read-only.
+func (e *execution) left() signer.Source {
+	switch {
+	case e.tree != nil:
+		return e.tree.changed
+	case e.request.Workspace.Host != "":
+		return func(context.Context, func(signer.File) error) (int, error) { return 0, nil }
+	}
+	return func(ctx context.Context, f func(signer.File) error) (int, error) {
+		return e.sandbox.Files().Each(ctx, func(file backends.File) error {
+			switch {
+			case e.displayFile == "":
+			case file.Name == e.displayFile:
+				return takeDisplays(e.Run, file)
+			case file.Name == e.program.Name && file.Size == int64(len(kernel.Script(e.displayFile))):
+				return nil // it ended before its driver had moved the program there
+			}
+			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})
+		})
+	}
+}

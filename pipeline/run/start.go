@@ -1,0 +1,189 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// closeSandbox ends the sandbox, if there is one and it is not a session's, and what stands beside it. It may
+// be called more than once.
+func (e *execution) closeSandbox() error {
+	if e.tree != nil {
+		e.tree.Close()
+	}
+	if e.view.Release != nil {
+		defer e.view.Release()
+	}
+	if e.guard != nil || e.sandbox == nil {
+		return nil
+	}
+	return e.sandbox.Close()
+}
+
+// Start builds the sandbox while the run's start is being written to the log: both take about as
+// long, and nothing of the program runs yet. It returns when both are done. Where a program is shown a directory
+// above our own files, the row comes first: those that writing it makes have to be there to be covered. So it does
+// where a session has it all: to hand the row to another goroutine would take longer than to write it.
+func (e *execution) Start(ctx context.Context) error {
+	if code := e.request.Code; e.Pipeline.Config.Capture.Code {
+		e.Note(pipeline.ExecutionCaptured, pipeline.Facts{"code": pipeline.Captured(code), "code_bytes": len(code)})
+	}
+	if e.guard != nil {
+		e.before = e.guard.Sandbox().Sample(false)
+	}
+	e.Releases = append(e.Releases, func() { e.closeSandbox() })
+	if containment.Shows(e.Pipeline, e.request.HostDirs()) || e.guard != nil && len(e.request.Inputs) == 0 {
+		if err := e.RecordStart(ctx); err != nil {
+			return err
+		}
+		return e.build(ctx)
+	}
+	built := make(chan error, 1)
+	go func() { built <- e.build(ctx) }() // and not the row, which takes more stack than a new goroutine has
+	recorded := e.RecordStart(ctx)
+	if err := <-built; recorded == nil {
+		return err
+	}
+	return recorded
+}
+
+// build starts the sandbox, or enters the session's, and puts the files of the run into it.
+func (e *execution) build(ctx context.Context) (err error) {
+	defer e.Time(&e.Outcome.Timings.Start)()
+	if e.guard != nil {
+		e.sandbox = e.guard.Sandbox()
+		e.inputs, err = e.place(ctx)
+		return err
+	}
+	q := e.request
+	if q.Show && e.program.Language == validate.Python && q.Workspace.Host == "" && kernel.Shows(e.program.Source) {
+		e.displayFile = "." + q.ID
+	}
+	if e.view, err = containment.PackagesOf(ctx, e.Pipeline, e.Containment, q.Namespace, e.shows, ""); err != nil {
+		return err
+	}
+	spec := backends.Spec{
+		ID:        q.ID,
+		Language:  e.shows,
+		Profile:   e.Base,
+		Require:   e.Requires,
+		Limits:    e.limits.Limits,
+		Mounts:    slices.Concat(q.Mounts, e.view.Mounts),
+		Workspace: q.Workspace,
+		GPUs:      q.GPUs,
+	}
+	reach := e.outbound.Shape(&spec)
+	file, remove, err := e.bring(&spec, e.Pipeline.Config.Temp)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	env := e.env(file, e.Leases.Env(q.Secrets), slices.Concat(containment.Env(e.Pipeline.Config.Git), e.view.Env, reach))
+	e.command = backends.Command{Args: e.argv(file), Env: slices.Concat(env, e.outbound.Git(q.Env))}
+	if q.Terminal == nil { // or an interpreter that stood ready would have pipes
+		spec.Program = &e.command // nothing else will run in it
+	}
+	if e.sandbox, err = e.Backend.Start(ctx, spec); err != nil {
+		return err
+	}
+	if e.sandbox, err = e.outbound.Attach(e.sandbox, e.scope()); err != nil {
+		return err
+	}
+	if e.inputs, err = e.place(ctx); err != nil {
+		return err
+	}
+	if q.Workspace.Write {
+		e.tree, err = snapshotTree(ctx, q.Workspace.Host)
+	}
+	return err
+}
+
+// Outside is the directory, in the sandbox, of a program that is not part of a host workspace.
+const Outside = "/script/"
+
+// bring returns the program's path inside. An empty workspace will get the file. A host's has it already, or must not
+// be left with it: then it comes by a mount, whose source is on the host only until the sandbox has started.
+func (c plan) bring(spec *backends.Spec, temp string) (file string, remove func(), err error) {
+	q, name, source := c.request, c.program.Name, c.program.Source
+	transformed := !bytes.Equal(source, c.unfenced)
+	switch {
+	case q.Command != nil:
+		return "", func() {}, nil
+	case q.Workspace.Host == "":
+		return name, func() {}, nil
+	case q.Within != "" && !transformed:
+		return q.Within, func() {}, nil
+	}
+	dir, err := containment.TempDir(temp)
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	host := filepath.Join(dir, name)
+	err = errors.Join(os.WriteFile(host, source, 0o644), os.Chmod(host, 0o644)) // whatever the umask
+	if err != nil {
+		remove()
+		return "", nil, err
+	}
+	inside := Outside + name
+	spec.Mounts = append(slices.Clone(spec.Mounts), backends.Mount{Host: host, Inside: inside})
+	return inside, remove, nil
+}
+
+// argv is the command line of the program: its interpreter, its file, and its arguments.
+func (c plan) argv(file string) []string {
+	if c.request.Command != nil {
+		return c.request.Command
+	}
+	if strings.HasPrefix(file, "-") {
+		file = "./" + file // or else the interpreter takes it for an option
+	}
+	interpreter := []string{c.program.Language}
+	switch {
+	case c.program.Interpreter != nil:
+		interpreter = c.program.Interpreter
+	case c.program.Language == "shell":
+		interpreter = []string{"bash"}
+	case c.program.Language == "node" && !bytes.Equal(c.program.Source, c.unfenced):
+		interpreter = []string{"node", "--enable-source-maps"} // errors name the lines as written
+	}
+	return slices.Concat(interpreter, []string{file}, c.request.Args)
+}
+
+// env returns the program's environment, the later the stronger.
+func (c plan) env(file string, secrets, packages []string) []string {
+	var env []string
+	if strings.HasPrefix(file, Outside) {
+		env = []string{"PYTHONPATH=/workspace"} // python looks beside the file, which is elsewhere
+	}
+	if c.request.Show && c.program.Language == validate.R {
+		env = append(env, "R_DEFAULT_DEVICE=png") // or plots are a PDF, which models can't see
+	}
+	return slices.Concat(joinPaths(env, packages), c.request.Env, secrets)
+}
+
+// joinPaths adds variables to env. Where both have one, as only search paths may, the values follow
+// one another.
+func joinPaths(env, more []string) []string {
+	for _, kv := range more {
+		name, value, _ := strings.Cut(kv, "=")
+		i := slices.IndexFunc(env, func(has string) bool { return strings.HasPrefix(has, name+"=") })
+		if i < 0 {
+			env = append(env, kv)
+			continue
+		}
+		env[i] += ":" + value
+	}
+	return env
+}

@@ -1,0 +1,91 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
+)
+
+// ResolvePath returns the absolute path that a name means in a session: a relative one, and ~, is in its home directory.
+func ResolvePath(i Info, name string) (string, error) {
+	home := cmp.Or(i.Home, backends.Workspace)
+	switch {
+	case strings.ContainsRune(name, 0):
+		return "", pipeline.Refuse(pipeline.StageValidate, "the path has a NUL byte in it", "")
+	case name == "~" || strings.HasPrefix(name, "~/"):
+		name = home + name[1:]
+	case strings.HasPrefix(name, "~"):
+		return "", pipeline.Refuse(pipeline.StageValidate, "cannot expand user-specific home dir", "write the whole path")
+	case !path.IsAbs(name):
+		name = home + "/" + name
+	}
+	return path.Clean(name), nil
+}
+
+// FileFault returns an error of the agent free of the session's secrets, and any other as it is.
+func FileFault(s *Session, err error) error {
+	own, is := errors.AsType[*guest.Error](err)
+	if !is {
+		return err
+	}
+	e := pipeline.Refuse(pipeline.StageBackend, s.Redact(own.Message), "list the directory to see what there is")
+	e.Denied = false
+	return e.Because(&guest.Error{Reason: own.Reason, Message: s.Redact(own.Message)})
+}
+
+// CleanEntry is an entry free of the session's secrets.
+func CleanEntry(s *Session, e guest.Entry) guest.Entry {
+	for _, t := range []*string{&e.Name, &e.Path, &e.Owner, &e.Group, &e.Target} {
+		*t = s.Redact(*t)
+	}
+	for k, v := range e.Metadata {
+		delete(e.Metadata, k)
+		e.Metadata[s.Redact(k)] = s.Redact(v)
+	}
+	return e
+}
+
+// Inside has do use the agent of a session, and the path that a name means there.
+func Inside(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string, do func(s *Session, c *guest.Client, file string) error) error {
+	s, err := Find(p, namespace, id)
+	if err != nil {
+		return err
+	}
+	file, err := ResolvePath(s.Info(), name)
+	if err != nil {
+		return err
+	}
+	done, err := s.Use()
+	if err != nil {
+		return ErrorOf(pipeline.StageBackend, err)
+	}
+	defer done()
+	c, err := s.Guest(ctx)
+	if err != nil {
+		return ErrorOf(pipeline.StageBackend, err)
+	}
+	return FileFault(s, do(s, c, file))
+}
+
+// Checked returns content that must have a hash, in hex; nil and "" are any. What has another ends with an error, which wrong gets, too.
+func Checked(content io.Reader, hash func() string, wrong *error) io.Reader {
+	if hash == nil {
+		return content
+	}
+	return &operation.Hashed{Reader: content, End: func(sum []byte) error {
+		if got, want := hex.EncodeToString(sum), hash(); want != "" && got != strings.ToLower(want) {
+			*wrong = fmt.Errorf("what came has the SHA-256 %s, and not %.64s", got, want)
+		}
+		return *wrong
+	}}
+}

@@ -1,0 +1,132 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/validate"
+)
+
+// NewContext starts another interpreter in a session, with variables of its own. It comes to its [session.Context]; code runs in
+// it by Request.Context.
+type NewContext struct {
+	Namespace, Session string
+	ID                 string // "" makes one
+	Language           string // "" is Python
+	Dir                string // in which it begins; "" is the home directory
+	Env                []string
+}
+
+func (q NewContext) Subject() pipeline.Subject {
+	return pipeline.Subject{Name: "context", Namespace: q.Namespace, Session: q.Session, Language: q.Language, Facts: pipeline.EnvFacts(q.Env)}
+}
+
+func (q NewContext) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Context], error) {
+	language, _, err := containment.SessionLanguage(r.Pipeline, cmp.Or(q.Language, validate.Python), "")
+	if err != nil {
+		return nil, err
+	}
+	if err := containment.CheckEnv(q.Env, nil); err != nil {
+		return nil, err
+	}
+	c := Context{ID: cmp.Or(q.ID, pipeline.NewID()), Language: language, Dir: q.Dir}
+	row := pipeline.Facts{"action": "create", "context": c.ID, "language": language}
+	return PlanInside(r, q.Session, "session.context", row, func(ctx context.Context, s *Session) (Context, error) {
+		made, err := s.NewContext(ctx, c, q.Env)
+		if err != nil && q.Dir != "" && strings.Contains(err.Error(), "chdir ") {
+			err = pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the directory %.200q does not exist in the session", q.Dir), "create it before")
+		}
+		return made, err
+	})
+}
+
+// EndContext ends an interpreter that NewContext has started, whatever it is doing.
+type EndContext struct {
+	Namespace, Session, Context string
+	Restart                     bool // it starts again, without its variables
+}
+
+func (q EndContext) Subject() pipeline.Subject {
+	about := pipeline.About("context", q.Namespace, q.Session)
+	about.Facts = pipeline.Facts{}
+	about.Facts.Add("context", q.Context, len(q.Context))
+	return about
+}
+
+func (q EndContext) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
+	action, do := "end", func(_ context.Context, s *Session) error { return s.EndContext(q.Context) }
+	if q.Restart {
+		action, do = "restart", func(ctx context.Context, s *Session) error { return s.RestartContext(ctx, q.Context) }
+	}
+	return PlanInside(r, q.Session, "session.context", pipeline.Facts{"action": action, "context": q.Context}, func(ctx context.Context, s *Session) (pipeline.None, error) {
+		return pipeline.None{}, do(ctx, s)
+	})
+}
+
+// PlanInside plans a change of what is in a session. Its row says more.
+func PlanInside[T any](r *pipeline.Run, id, row string, more pipeline.Facts, do func(context.Context, *Session) (T, error)) (pipeline.Action[T], error) {
+	s, err := Find(r.Pipeline, r.Outcome.Namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	info := s.Info()
+	r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile = info.Language, info.Backend, info.Profile
+	r.Leases = s.Leases()
+	c := &pipeline.Change[T]{Task: pipeline.Task[T]{Run: r, Stage: pipeline.StageBackend}, Row: row, Facts: pipeline.Facts{"session": id}}
+	maps.Copy(c.Facts, more)
+	c.Do = func(ctx context.Context) (answer T, err error) {
+		done, err := s.Use()
+		if err != nil {
+			return answer, ErrorOf(pipeline.StageBackend, err)
+		}
+		defer done()
+		if answer, err = do(ctx, s); err != nil {
+			return answer, ErrorOf(pipeline.StageBackend, err)
+		}
+		return answer, nil
+	}
+	return c, nil
+}
+
+// ChangeSession changes a session that stands. It comes to its [session.Info].
+type Change struct {
+	Namespace, Session string
+	// Ends is when it ends in any case; zero keeps that. It is bounded as the lifetime of a new session is.
+	Ends time.Time
+	// Extend keeps a later end than Ends.
+	Extend bool
+	// Metadata replaces what its client calls it; nil keeps that.
+	Metadata map[string]string
+}
+
+func (q Change) Subject() pipeline.Subject { return pipeline.About("session", q.Namespace, q.Session) }
+
+func (q Change) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], error) {
+	if err := checkMetadata(q.Metadata); err != nil {
+		return nil, err
+	}
+	f := pipeline.Facts{}
+	if !q.Ends.IsZero() {
+		f["ends"] = q.Ends.UTC().Format(time.RFC3339)
+	}
+	f.Add("metadata", len(q.Metadata), len(q.Metadata))
+	return PlanInside(r, q.Session, "session.changed", f, func(_ context.Context, s *Session) (Info, error) {
+		if !q.Ends.IsZero() {
+			if err := stateOf(r.Pipeline).manager.Reschedule(s, q.Ends, q.Extend); err != nil {
+				return Info{}, pipeline.Refuse(pipeline.StageValidate, err.Error(), "ask for less")
+			}
+		}
+		s.Change(func(i *Info) {
+			if q.Metadata != nil {
+				i.Metadata = q.Metadata
+			}
+		})
+		return s.Info(), nil
+	})
+}

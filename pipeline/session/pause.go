@@ -1,0 +1,312 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/guest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// PauseSession ends a session, and keeps the files of its home directory for NewSession.Files: its programs and interpreters end, and no memory is
+// kept. It comes to its last [session.Info].
+type Pause struct {
+	Namespace, Session string
+	// Memory says that the caller wants what runs back as it was: then it is refused while something runs.
+	Memory bool
+}
+
+func (q Pause) Subject() pipeline.Subject { return pipeline.About("session", q.Namespace, q.Session) }
+
+func (q Pause) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], error) {
+	s, err := planKeeping(r, q.Namespace, q.Session, q.Memory)
+	if err != nil {
+		return nil, err
+	}
+	running := Programs(r.Pipeline, q.Namespace, q.Session)
+	return &pipeline.Change[Info]{Task: pipeline.Task[Info]{Run: r, Stage: pipeline.StageBackend, Do: func(ctx context.Context) (last Info, _ error) {
+		for _, program := range running {
+			_ = program.Signal(syscall.SIGKILL)
+			<-program.Done()
+		}
+		for _, c := range s.Contexts() {
+			if err := s.EndContext(c.ID); err != nil {
+				return last, err
+			}
+		}
+		if err := keepFiles(ctx, r.Pipeline, s, &savedFiles{id: q.Session}); err != nil {
+			return last, err
+		}
+		last, err := endSession(ctx, r, s, "paused")
+		if err != nil {
+			stateOf(r.Pipeline).paused.drop(q.Session)
+		}
+		return last, err
+	}}, Row: "session.paused", Facts: pipeline.Facts{"session": q.Session}}, nil
+}
+
+// planKeeping finds a session whose files are to be kept. With memory it is refused while something runs.
+func planKeeping(r *pipeline.Run, namespace, id string, memory bool) (*Session, error) {
+	s, err := Find(r.Pipeline, namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	info := s.Info()
+	r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile, r.Leases = info.Language, info.Backend, info.Profile, s.Leases()
+	if memory && (len(Programs(r.Pipeline, namespace, id)) > 0 || len(s.Contexts()) > 0 || !info.Bare || s.Sandbox().Usage().Processes > idleProcesses) {
+		return nil, pipeline.Refuse(pipeline.StageValidate, "programs run in the session, and no memory is kept of them", "end them before, or have its files alone kept")
+	}
+	return s, nil
+}
+
+// SnapshotSession copies the files of the home directory of a session in which nothing runs. NewSession.Files can have the copy any number of
+// times, by the result's ID, until EndSession of that ID, or until sessions' longest lifetime or the server's is over.
+type Snapshot struct{ Namespace, Session string }
+
+func (q Snapshot) Subject() pipeline.Subject {
+	return pipeline.About("session", q.Namespace, q.Session)
+}
+
+func (q Snapshot) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipeline.None], error) {
+	s, err := planKeeping(r, q.Namespace, q.Session, true)
+	if err != nil {
+		return nil, err
+	}
+	return &pipeline.Change[pipeline.None]{Task: pipeline.Task[pipeline.None]{Run: r, Stage: pipeline.StageBackend, Do: func(ctx context.Context) (pipeline.None, error) {
+		return pipeline.None{}, keepFiles(ctx, r.Pipeline, s, &savedFiles{id: r.Outcome.ID, snapshot: true})
+	}}, Row: "session.snapshot", Facts: pipeline.Facts{"session": q.Session, "snapshot": r.Outcome.ID}}, nil
+}
+
+// idleProcesses are those of a session in which nothing runs: our init and our agent.
+const idleProcesses = 2
+
+// paused holds the files of paused sessions and snapshots, which have no names: they are gone with the server, however that ends.
+type paused struct {
+	mu    sync.Mutex
+	all   map[string]*savedFiles // by id
+	bytes atomic.Int64
+}
+
+// savedFiles are those of one session, as a tar.
+type savedFiles struct {
+	id       string // of the session that was paused, or of the snapshot
+	snapshot bool
+	info     Info
+	file     *os.File
+	size     int64
+	sum      string // SHA-256 in hex
+	timer    *time.Timer
+	users    int  // sessions that are being started with them
+	dropped  bool // the last user closes the file
+}
+
+// keepFiles copies the home directory of a session to k. A secret of the session in it is an error: the session that gets it would not know it.
+func keepFiles(ctx context.Context, p *pipeline.Pipeline, s *Session, k *savedFiles) error {
+	k.info = s.Info()
+	return Inside(ctx, p, k.info.Namespace, k.info.ID, "~", func(s *Session, c *guest.Client, home string) error {
+		content, err := c.Pack(ctx, home, guest.AllLinks)
+		if err != nil {
+			return err
+		}
+		defer content.Close()
+		in := &filling{Reader: content, all: &stateOf(p).paused.bytes, most: stateOf(p).manager.Bounds().PausedBytes}
+		if k.file, k.size, k.sum, err = Nameless(p, in, Archived(pipeline.BoundsOf(k.info.Limits).Disk), s.Leases()); err == nil {
+			err = stateOf(p).paused.add(k, stateOf(p).manager.Bounds(), func() { forgetFiles(p, k.id, "lifetime") })
+		}
+		if err != nil {
+			in.undo()
+		}
+		return err
+	})
+}
+
+// filling counts content among what is kept as it comes: many copies at once have no more room than one.
+type filling struct {
+	io.Reader
+	all  *atomic.Int64 // bytes that are kept
+	most int64         // of them
+	size int64         // of the content so far
+}
+
+func (f *filling) Read(b []byte) (int, error) {
+	n, err := f.Reader.Read(b)
+	f.size += int64(n)
+	if all := f.all.Add(int64(n)); all > f.most {
+		return 0, tooMany(f.most - (all - f.size))
+	}
+	return n, err
+}
+
+// undo takes back what was counted.
+func (f *filling) undo() { f.all.Add(-f.size) }
+
+func tooMany(most int64) error {
+	return pipeline.Refuse(pipeline.StageBackend, fmt.Sprintf("the files take more than the %d MB that are left for them", max(0, most)>>20), "remove some of them")
+}
+
+// Archived is the most bytes of a tar of files of so many bytes.
+func Archived(disk int64) int64 { return 2*disk + 16<<20 }
+
+// Nameless copies content to a file of the server's that has no name. More than most bytes are an error, as are secrets.
+func Nameless(p *pipeline.Pipeline, content io.Reader, most int64, leases vault.Leases) (f *os.File, size int64, sum string, err error) {
+	dir, err := containment.TempDir(p.Config.Temp)
+	if err != nil {
+		return nil, 0, "", err
+	}
+	defer os.RemoveAll(dir)
+	if f, err = os.Create(path.Join(dir, "file")); err != nil {
+		return nil, 0, "", err
+	}
+	hashed, found := sha256.New(), false
+	in := io.TeeReader(io.LimitReader(content, most+1), io.MultiWriter(f, hashed))
+	if !p.Config.Artifacts.ShowSecrets && len(leases) > 0 {
+		found, err = leases.Find(in)
+	}
+	if err == nil && !found {
+		_, err = io.Copy(io.Discard, in)
+	}
+	if err == nil && !found {
+		size, err = f.Seek(0, io.SeekCurrent)
+	}
+	switch {
+	case err != nil:
+	case found:
+		err = pipeline.Refuse(pipeline.StageVault, "a secret is in the files", "remove it from them: programs are lent secrets by their names")
+	case size > most:
+		err = tooMany(most)
+	default:
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, "", err
+	}
+	return f, size, hex.EncodeToString(hashed.Sum(nil)), nil
+}
+
+// add keeps files that are counted until they are taken or dropped, or their time is up.
+func (s *paused) add(k *savedFiles, most Config, expired func()) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, other := range s.all {
+		if other.info.Namespace == k.info.Namespace {
+			n++
+		}
+	}
+	if n >= most.PerNamespace {
+		k.file.Close()
+		return pipeline.Refuse(pipeline.StageBackend, "as many files of paused sessions and snapshots are kept as may be", "end a paused session, or remove a snapshot")
+	}
+	s.all[k.id] = k
+	k.timer = time.AfterFunc(most.Lifetime, expired)
+	return nil
+}
+
+// take keeps files from being closed until they are given back, and has nobody else use those of a paused session.
+func (s *paused) take(namespace, id string) *savedFiles {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.all[id]
+	if k == nil || k.info.Namespace != namespace || k.users > 0 && !k.snapshot {
+		return nil
+	}
+	k.users++
+	return k
+}
+
+func (s *paused) giveBack(k *savedFiles) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k.users--
+	k.release()
+}
+
+// release closes the file when nobody needs it any more.
+func (k *savedFiles) release() {
+	if k.dropped && k.users == 0 {
+		k.file.Close()
+	}
+}
+
+// drop forgets files, and reports whether there were any.
+func (s *paused) drop(id string) (*savedFiles, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.all[id]
+	if k == nil {
+		return nil, false
+	}
+	delete(s.all, id)
+	s.bytes.Add(-k.size)
+	k.timer.Stop()
+	k.dropped = true
+	k.release()
+	return k, true
+}
+
+// forgetFiles drops files, and records why.
+func forgetFiles(p *pipeline.Pipeline, id, why string) {
+	k, known := stateOf(p).paused.drop(id)
+	if !known || p.Config.Audit == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), pipeline.FinishTimeout)
+	defer cancel()
+	_ = p.Record(ctx, sessionForgotten, id, k.info.Namespace, pipeline.Facts{"why": why, "bytes": k.size, "sha256": k.sum}) // nobody waits for an answer
+}
+
+// sessionForgotten is a kind of row: the files of a paused session are gone.
+const sessionForgotten = "session.forgotten"
+
+// Paused returns what a paused session of a namespace was, whose files are kept.
+func PausedInfo(p *pipeline.Pipeline, namespace, id string) (Info, bool) {
+	k := stateOf(p).paused.find(namespace, id)
+	if k == nil || k.snapshot {
+		return Info{}, false
+	}
+	return k.info, true
+}
+
+// HasSnapshot reports whether a namespace has a snapshot.
+func HasSnapshot(p *pipeline.Pipeline, namespace, id string) bool {
+	k := stateOf(p).paused.find(namespace, id)
+	return k != nil && k.snapshot
+}
+
+func (s *paused) find(namespace, id string) *savedFiles {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.all[id]; k != nil && k.info.Namespace == pipeline.OrDefault(namespace) {
+		return k
+	}
+	return nil
+}
+
+// restore writes kept files into a new one. The new one ends if it does not get them.
+func restore(ctx context.Context, r *pipeline.Run, info Info, k *savedFiles) error {
+	err := Inside(ctx, r.Pipeline, info.Namespace, info.ID, "~", func(_ *Session, c *guest.Client, home string) error {
+		content := Checked(io.NewSectionReader(k.file, 0, k.size), func() string { return k.sum }, new(error))
+		_, err := c.Unpack(ctx, home, guest.AllLinks, content)
+		return err
+	})
+	if err != nil {
+		_, _ = stateOf(r.Pipeline).manager.End(info.ID, "failed")
+		return ErrorOf(pipeline.StageBackend, err)
+	}
+	if !k.snapshot {
+		stateOf(r.Pipeline).paused.drop(k.id)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package session
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// sessionRoom is what is kept of all sessions of a pipeline.
+type sessionRoom struct {
+	manager *Manager
+	paused  paused
+	ends    sync.Map           // of sessions that somebody ends: whether its row is late, an *atomic.Bool by the session's id
+	closed  lazy.Answers[bool] // backends that could give a session no gateway
+
+	mu       sync.Mutex
+	programs []Program // that run in sessions, the oldest first
+}
+
+// Program is a program that runs in a session.
+type Program interface {
+	Of() (namespace, session string)
+	Signal(syscall.Signal) error
+	Done() <-chan struct{} // closed when it has ended, and its end is in the log
+}
+
+// Prepare makes what is kept of sessions, which Close ends after all that is made later.
+func Prepare(p *pipeline.Pipeline) { stateOf(p) }
+
+func stateOf(p *pipeline.Pipeline) *sessionRoom { return pipeline.Part(p, openSessions) }
+
+func openSessions(p *pipeline.Pipeline) *sessionRoom {
+	s := &sessionRoom{}
+	s.paused.all = map[string]*savedFiles{}
+	cfg := *pipeline.Settings[Config](p)
+	cfg.Kernels = containment.Kernels(p.Config.Runtimes)
+	cfg.Pause = func(ctx context.Context, info Info) {
+		_, _, _ = pipeline.Do(ctx, p, Pause{Namespace: info.Namespace, Session: info.ID}) // else it ends, which its row says
+	}
+	s.manager = NewManager(cfg, func(info Info) { sessionEnded(p, info) })
+	p.OnLearn(func(namespace, id string) vault.Leases {
+		own, err := s.manager.Get(id)
+		if err != nil || own.Info().Namespace != pipeline.OrDefault(namespace) {
+			return nil
+		}
+		return own.Leases()
+	})
+	p.OnClose(func() {
+		s.manager.Close()
+		s.paused.mu.Lock()
+		all := slices.Collect(maps.Keys(s.paused.all))
+		s.paused.mu.Unlock()
+		for _, id := range all {
+			forgetFiles(p, id, "server")
+		}
+	})
+	return s
+}
+
+// maxPrograms bounds the programs of one session that others can find. Each holds some goroutines and the beginning of its output.
+const maxPrograms = 256
+
+// AddProgram registers a program that is about to run, until DropProgram. It reports false where its session has as many as it may have.
+func AddProgram(p *pipeline.Pipeline, program Program) bool {
+	s := stateOf(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, id := program.Of()
+	n := 0
+	for _, other := range s.programs {
+		if _, its := other.Of(); its == id {
+			n++
+		}
+	}
+	if n >= maxPrograms {
+		return false
+	}
+	s.programs = append(s.programs, program)
+	return true
+}
+
+// DropProgram takes a program off that has ended.
+func DropProgram(p *pipeline.Pipeline, program Program) {
+	s := stateOf(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.programs = slices.DeleteFunc(s.programs, func(other Program) bool { return other == program })
+}
+
+// Programs lists the programs that run in a session, the oldest first.
+func Programs(p *pipeline.Pipeline, namespace, id string) (list []Program) {
+	s := stateOf(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, program := range s.programs {
+		if in, its := program.Of(); in == pipeline.OrDefault(namespace) && its == id {
+			list = append(list, program)
+		}
+	}
+	return list
+}

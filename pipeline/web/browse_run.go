@@ -1,0 +1,251 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/egress/web"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/outbound"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/output"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+)
+
+// profileAt is where the browser's profile is: in the sandbox's own file system, which ends with it.
+const profileAt = backends.Workspace + "/profile"
+
+// do shows the page to a browser of its own.
+func (b *browsing) do(ctx context.Context) (none Browsed, _ error) {
+	sandbox, err := b.open(ctx)
+	if err != nil {
+		return none, err
+	}
+	defer sandbox.Close()
+	got, out, err := b.read(ctx, sandbox)
+	sandbox.Close() // with it the last connection, so that all is counted
+	containment.Decided(b.Run, b.outbound.Records())
+	b.Outcome.AddOutcome(out)
+	if gone := b.Holds(out.Contained.InForce()); gone != nil && out.Ended != "" {
+		return none, gone
+	}
+	if err != nil {
+		return none, b.explain(err, out)
+	}
+	if err := b.unreached(got); err != nil {
+		return none, err
+	}
+	b.Outcome.Ended, b.Outcome.ExitCode, b.Outcome.Signal, b.Outcome.Limit = backends.EndedOK, 0, "", "" // we ended it, when the page had been read
+	if got.Late != "" {
+		b.Outcome.Ended, b.Outcome.Limit = backends.EndedTimeout, "wall"
+	}
+	return b.take(ctx, got)
+}
+
+// open builds the sandbox, and its way out.
+func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
+	defer b.Time(&b.Outcome.Timings.Start)()
+	e, w := b.Pipeline.Config.Egress, pipeline.Settings[Config](b.Pipeline)
+	var err error
+	b.outbound, err = outbound.New(outbound.Config{
+		Policy: w.Policy, Ports: slices.DeleteFunc(w.Policy.Ports(), func(p int) bool { return p == backends.DNSPort }),
+		Dialer: e.Dialer, Idle: e.Idle, Connections: e.Connections, Budget: b.Pipeline.Budget,
+		Namespace: b.Outcome.Namespace,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var trusted [][]byte
+	if w.Authorities != nil {
+		trusted = w.Authorities()
+	}
+	spec := backends.Spec{ID: b.Outcome.ID, Language: "shell", Profile: b.Base, Require: b.Requires, Limits: b.limits.Limits, Etc: browser.Trust(trusted)}
+	for _, dir := range b.program.Dirs {
+		spec.Mounts = append(spec.Mounts, backends.Mount{Host: dir, Inside: dir})
+	}
+	b.outbound.Shape(&spec)
+	sandbox, err := b.Backend.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	for name, content := range browser.Settings() {
+		err = errors.Join(err, sandbox.Files().Put(path.Join("profile", name), 0o600, strings.NewReader(content)))
+	}
+	if err == nil {
+		sandbox, err = b.outbound.Attach(sandbox, outbound.Scope{Run: b.Outcome.ID, Code: b.Code, Record: containment.Recorder(b.Pipeline, b.Outcome.ID, b.Outcome.Namespace, b.Clean)})
+	}
+	if err != nil {
+		sandbox.Close()
+		return nil, err
+	}
+	return sandbox, nil
+}
+
+// read has the browser run until the page is read. The browser finds the channel at descriptor 3, and wants it at 4, too.
+func (b *browsing) read(ctx context.Context, sandbox backends.Sandbox) (got browser.Page, out backends.Result, err error) {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	channel := make(chan io.ReadWriteCloser, 1)
+	ended := make(chan struct{})
+	output := &output.Tail{}
+	var broken error
+	go func() {
+		defer close(ended)
+		args := append([]string{"/bin/sh", "-c", `exec "$0" "$@" 4>&3`, b.program.Path}, browser.Arguments(profileAt)...)
+		out, broken = sandbox.Exec(running, backends.Command{Args: args, Dir: "/tmp", Env: browserEnv},
+			backends.Streams{Stdout: output, Stderr: output, Channel: func(c io.ReadWriteCloser) { channel <- c }})
+	}()
+	select {
+	case c := <-channel:
+		got, err = browser.Read(ctx, c, browser.Visit{URL: b.at, WaitFor: b.WaitFor, Picture: b.Screenshot, Time: b.Timeout, MaxHTML: maxDOM})
+	case <-ended:
+		err = browser.ErrLost
+	}
+	stop()
+	<-ended
+	if broken != nil {
+		return got, out, broken
+	}
+	last := output.String()
+	if words := page.Line(last[max(0, len(last)-maxWords):], maxWords); errors.Is(err, browser.ErrLost) && words != "" {
+		err = fmt.Errorf("%w; it said: %s", err, words)
+	}
+	return got, out, err
+}
+
+// maxWords is how much of what a browser says an error has, in bytes.
+const maxWords = 2 << 10
+
+// browserEnv: there is no message bus, and what looks for one should not wait.
+var browserEnv = []string{"DBUS_SESSION_BUS_ADDRESS=disabled:", "DBUS_SYSTEM_BUS_ADDRESS=disabled:", "HOME=/tmp"}
+
+// noPage is the remedy for a page of a host that may be reached, and is not.
+const noPage = "check the address, or try again later"
+
+// explain returns the error for a page that could not be read: the gateway's, where that denied it, else the browser's.
+func (b *browsing) explain(err error, out backends.Result) error {
+	var load *browser.LoadError
+	switch {
+	case errors.Is(err, browser.ErrSelector):
+		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%q, which was to be waited for, is no CSS selector", b.WaitFor), `such as "#content" or ".price"`)
+	case out.Ended == backends.EndedOOM || slices.Contains(out.Hit, "ram") && !errors.As(err, &load):
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("the page takes more than the %d MB of memory that a browser has here", b.limits.RAM>>20)}).Because(err)
+	case errors.Is(err, browser.ErrNoAnswer):
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: fmt.Sprintf("timed out after %s s: the server had not begun to answer", pipeline.FormatNumber(b.Timeout.Seconds())),
+			Remedy: pipeline.Remedy{"give it more with ", remedy.Timeout.With("SECONDS"), ", or try again later"}}).Because(err)
+	case errors.Is(err, browser.ErrDownload):
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error(), Remedy: pipeline.Remedy{remedy.FetchPage, " reads documents"}}).Because(err)
+	case errors.As(err, &load) && strings.Contains(load.Code, "CERT_AUTHORITY_INVALID"):
+		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error() + ", by an authority that the browser does not know",
+			Remedy: pipeline.Remedy{"if it is one of your own, add its certificate to those of this machine (as to /usr/local/share/ca-certificates) or name it in SSL_CERT_FILE"}}).Because(err)
+	case !errors.As(err, &load) || !load.Network():
+		return fmt.Errorf("the page could not be read: %w", err)
+	}
+	for _, d := range slices.Backward(b.Outcome.Egress) {
+		switch {
+		case !d.Allowed:
+			return (&pipeline.Error{Stage: pipeline.StageEgress, Denied: true, Reason: fmt.Sprintf("the page can't be loaded: %s: %s", d.Name, d.Reason), Remedy: pipeline.Remedy{remedy.OtherPage}}).Because(err)
+		case d.Failed:
+			return (&pipeline.Error{Stage: pipeline.StageEgress, Reason: fmt.Sprintf("the page can't be loaded: %s", d.Reason), Remedy: pipeline.Remedy{noPage}}).Because(err)
+		}
+	}
+	return err
+}
+
+// unreached is the error for a page that no server has sent, but the gateway in its place.
+func (b *browsing) unreached(got browser.Page) error {
+	host := b.host(got.URL)
+	var why *egress.Record
+	for i, d := range b.Outcome.Egress {
+		switch {
+		case d.Name != host:
+		case d.Allowed && !d.Failed:
+			return nil
+		default:
+			why = &b.Outcome.Egress[i]
+		}
+	}
+	if why == nil || got.Status != 403 && got.Status != 502 {
+		return nil
+	}
+	var do any = noPage
+	if !why.Allowed {
+		do = remedy.OtherPage
+	}
+	return &pipeline.Error{Stage: pipeline.StageEgress, Denied: !why.Allowed, Reason: "the page can't be loaded: " + why.Reason, Remedy: pipeline.Remedy{do}}
+}
+
+// take keeps of the page what may be told.
+func (b *browsing) take(ctx context.Context, got browser.Page) (answer Browsed, err error) {
+	title, text, err := b.words(ctx, &got)
+	if err != nil {
+		return answer, err
+	}
+	text = b.Clean(text) // before it is cut
+	answer = Browsed{URL: b.Clean(got.URL), Status: got.Status, Title: b.Clean(title), Total: len(text), Late: b.Clean(got.Late)}
+	answer.Host = b.Clean(b.host(got.URL))
+	limit := cmp.Or(max(b.MaxBytes, 0), len(text))
+	b.Outcome.Stdout, _ = page.Cut(text, 0, limit)
+	notes := got.Notes
+	if got.Cut {
+		notes = append(notes, fmt.Sprintf("the page is larger than %d MB: this is its beginning", maxDOM>>20))
+	}
+	switch all := got.HTML + got.Text; {
+	case got.Picture != nil && b.Leases.Redact(all) != all:
+		notes = append(notes, "the picture is withheld: a secret is on the page, and in a picture it can't be covered")
+	default:
+		answer.Picture = got.Picture
+	}
+	for _, n := range notes {
+		answer.Notes = append(answer.Notes, page.Line(b.Clean(n), pipeline.MaxText))
+	}
+	b.Facts["url"], b.Facts["status"], b.Facts["text_bytes"], b.Facts["picture_bytes"] = pipeline.Long(got.URL), got.Status, len(b.Outcome.Stdout), len(answer.Picture)
+	return answer, nil
+}
+
+// host returns the host of a page, or else of the address that was asked for, in the spelling that policies decide
+// about.
+func (b *browsing) host(address string) string {
+	at, err := web.Parse(address)
+	if err != nil {
+		if at, err = web.Parse(b.at); err != nil {
+			return ""
+		}
+	}
+	return pipeline.Settings[Config](b.Pipeline).Policy.Decide(at.Hostname(), 443).Name
+}
+
+// words are a page's title and text in the format that was asked for. What a person sees of it is the browser's to say;
+// the rest is read like any page.
+func (b *browsing) words(ctx context.Context, got *browser.Page) (title, text string, err error) {
+	end := func(s string) string { return s }
+	if got.Cut {
+		end = b.CleanEnd
+	}
+	title = page.Line(got.Title, 300)
+	secret := b.Leases.Redact(got.Text) != got.Text
+	if secret && b.Format != page.Text { // in which markup may stand, such as <b> or **
+		got.Notes = append(got.Notes, "a secret is on the page: it is returned as plain text, where all of it can be covered")
+	}
+	if secret || b.Format == page.Text {
+		return title, page.Clean(end(got.Text)), nil
+	}
+	layers := b.Outcome.Layers // the browser's, and not the reader's
+	defer func() { b.Outcome.Layers = layers }()
+	a, err := readPage(ctx, b.Run, reader.Question{URL: got.URL, Type: "text/html; charset=utf-8", Format: b.Format, Body: []byte(end(got.HTML))})
+	if a.Page.Note != "" {
+		got.Notes = append(got.Notes, a.Page.Note)
+	}
+	return cmp.Or(title, a.Page.Title), a.Page.Text, err
+}

@@ -1,0 +1,64 @@
+package web
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+)
+
+// Bounds of the page cache. A page that is read in pieces has to stay the same page.
+const (
+	pageAge    = 10 * time.Minute
+	maxPages   = 64
+	pagesBytes = 32 << 20
+)
+
+// pageKey is a page as somebody asked for it. Namespaces share none.
+type pageKey struct{ namespace, url, format string }
+
+// pages is a cache of pages, the newest last. The zero value is empty.
+type pages struct {
+	mu  sync.Mutex
+	all []cachedPage
+}
+
+func openPages(*pipeline.Pipeline) *pages { return &pages{} }
+
+type cachedPage struct {
+	key pageKey
+	fetchedPage
+	at time.Time
+}
+
+func (s *pages) get(key pageKey) (fetchedPage, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tidy(time.Now())
+	if i := slices.IndexFunc(s.all, func(one cachedPage) bool { return one.key == key }); i >= 0 {
+		return s.all[i].fetchedPage, true
+	}
+	return fetchedPage{}, false
+}
+
+func (s *pages) put(key pageKey, k fetchedPage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = slices.DeleteFunc(s.all, func(one cachedPage) bool { return one.key == key })
+	s.all = append(s.all, cachedPage{key, k, time.Now()})
+	s.tidy(time.Now())
+}
+
+// tidy drops what is too old, and the oldest of what is too much.
+func (s *pages) tidy(now time.Time) {
+	size, from := 0, len(s.all)
+	for from > 0 && len(s.all)-from < maxPages && now.Sub(s.all[from-1].at) < pageAge {
+		if size += len(s.all[from-1].page.Text) + 1<<10; size > pagesBytes {
+			break
+		}
+		from--
+	}
+	clear(s.all[:from]) // or the array keeps them
+	s.all = s.all[from:]
+}

@@ -1,0 +1,255 @@
+// Package web has the effects that read the web: Fetch and Search (web), whose pages are parsed in a sandbox (reader), and Browse, which has a
+// browser in a sandbox render one (browse decides, browse_run does). Package egress/web has how pages are fetched and read.
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/egress/web"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/engine"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/page"
+	"github.com/sandboxmcp/sandboxmcp/egress/web/reader"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+)
+
+// Web is the policy for pages of the web. The zero value allows none.
+type Config struct {
+	Client  *web.Client   // nil: web tools are off
+	Policy  egress.Policy // what may be reached
+	Engines *web.Engines  // nil: there are none to ask
+	Timeout time.Duration // of one call; a caller can ask for less
+	// Reader is a program of this host that is a reader of pages when its one argument is role.PageReader. It runs in a
+	// sandbox of the backend "process", as the default profile has it. "" is where there is no such backend: pages
+	// are then parsed in this process, smaller ones only.
+	Reader string
+	// Browser is the path of a Chromium for Browse; "" looks for one.
+	Browser string
+	// Authorities are certificates, in DER, that the browser trusts beside its own: browsers don't look at what the rest
+	// of the machine trusts. Nil is none; it is called for each page.
+	Authorities func() [][]byte
+}
+
+// DefaultWebTimeout bounds a call where the operator does not.
+const DefaultWebTimeout = 60 * time.Second
+
+// Fetch reads a page. It comes to a [Fetched]. What it returns was written by strangers: web.Fence marks it.
+type Fetch struct {
+	Namespace string
+	URL       string
+	Format    string        // of package page; "" is Markdown
+	Offset    int           // bytes of the text to leave out
+	MaxBytes  int           // of the text to return; 0 is all
+	Timeout   time.Duration // 0 is the operator's
+}
+
+// Fetched is a page that was read. The text is in the result's Stdout, as far as it was asked for.
+type Fetched struct {
+	URL       string // after redirects
+	Host      string
+	Status    int
+	Type      string
+	Title     string
+	Canonical string
+	Note      string // what could not be read
+	Total     int    // of the whole text
+	Next      int
+}
+
+// WebOn reports whether any page of the web may be read.
+func On(p *pipeline.Pipeline) bool { return pipeline.Settings[Config](p).Client != nil }
+
+func (q Fetch) Subject() pipeline.Subject { return pipeline.About("fetch_webpage", q.Namespace, "") }
+
+func (q Fetch) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Fetched], error) {
+	check := func(context.Context) error { return mayRead(r, q.URL) }
+	return pipeline.PlanAction(ctx, r, q.URL, nil, check,
+		pipeline.Task[Fetched]{Stage: pipeline.StageEgress, Wall: webTime(r.Pipeline, q.Timeout), Do: func(ctx context.Context) (Fetched, error) { return fetch(ctx, r, q) }})
+}
+
+func webTime(p *pipeline.Pipeline, asked time.Duration) time.Duration {
+	limit := cmp.Or(max(pipeline.Settings[Config](p).Timeout, 0), DefaultWebTimeout)
+	if asked > 0 && asked < limit {
+		return asked
+	}
+	return limit
+}
+
+// webOn refuses where the operator has not turned web tools on.
+func webOn(r *pipeline.Run) error {
+	if On(r.Pipeline) {
+		return nil
+	}
+	return pipeline.Refuse(pipeline.StageValidate, "web tools are off", "set ", remedy.Setting.With("web.enabled: true"))
+}
+
+// mayRead refuses an address that is none, or that would take a secret along.
+func mayRead(r *pipeline.Run, address string) error {
+	if err := webOn(r); err != nil {
+		return err
+	}
+	if err := carries(r, address); err != nil {
+		return err
+	}
+	if _, err := web.Parse(address); err != nil {
+		return webError(err)
+	}
+	return nil
+}
+
+// carries refuses text that is to be sent out and has a secret of the namespace in it: nobody has lent it to this.
+func carries(r *pipeline.Run, text string) error {
+	if r.Leases.Redact(text) == text {
+		return nil
+	}
+	return pipeline.Refuse(pipeline.StageEgress, "what would be sent has a secret of the namespace in it", "leave it out: a program can be lent secrets with ", remedy.Run)
+}
+
+// trip is the outside of one call. Each decision is in the log before it has an effect.
+func trip(r *pipeline.Run) *web.Trip {
+	return &web.Trip{Check: func(text string) error { return carries(r, text) }, Record: containment.Recorder(r.Pipeline, r.Outcome.ID, r.Outcome.Namespace, r.Clean)}
+}
+
+// visited lists what was decided.
+func visited(r *pipeline.Run, t *web.Trip) { containment.Decided(r, t.Contacts()) }
+
+// fetch reads a page, or goes on in one that was read a while ago.
+func fetch(ctx context.Context, r *pipeline.Run, q Fetch) (f Fetched, err error) {
+	at, err := web.Parse(q.URL)
+	if err != nil {
+		return f, webError(err)
+	}
+	key := pageKey{r.Outcome.Namespace, at.String(), q.Format}
+	got, cached := pipeline.Part(r.Pipeline, openPages).get(key)
+	if !cached || q.Offset == 0 {
+		if got, err = read(ctx, r, q); err != nil {
+			return f, err
+		}
+		pipeline.Part(r.Pipeline, openPages).put(key, got)
+	}
+	text := r.Clean(got.page.Text) // before it is cut
+	f = Fetched{URL: r.Clean(got.url.String()), Host: r.Clean(got.url.Hostname()), Status: got.status, Total: len(text),
+		Type: got.page.Type, Title: r.Clean(got.page.Title), Note: r.Clean(got.page.Note), Canonical: r.Clean(got.page.Canonical)}
+	limit := cmp.Or(max(q.MaxBytes, 0), len(text))
+	r.Outcome.Stdout, f.Next = page.Cut(text, q.Offset, limit)
+	r.Facts["url"], r.Facts["status"], r.Facts["text_bytes"] = pipeline.Long(got.url.String()), got.status, len(r.Outcome.Stdout)
+	return f, nil
+}
+
+// fetchedPage is a page with its final address and status.
+type fetchedPage struct {
+	page   page.Page
+	url    *url.URL
+	status int
+}
+
+// read gets a page and makes text of it.
+func read(ctx context.Context, r *pipeline.Run, q Fetch) (k fetchedPage, err error) {
+	t := trip(r)
+	defer visited(r, t)
+	got, err := pipeline.Settings[Config](r.Pipeline).Client.Get(ctx, t, pipeline.Settings[Config](r.Pipeline).Policy, q.URL)
+	if err != nil {
+		return k, webError(err)
+	}
+	body := []byte(r.Leases.Redact(string(got.Body))) // what becomes of it may hide a secret from who looks for one
+	a, err := readPage(ctx, r, reader.Question{URL: got.URL.String(), Type: got.Header.Get("Content-Type"), Format: q.Format, Body: body, Cut: got.Cut})
+	return fetchedPage{a.Page, got.URL, got.Status}, err
+}
+
+// pageRemedy returns the remedy for a page of this host that policy forbids. Neither an address nor a name of this
+// machine can be allowed.
+func pageRemedy(host string) pipeline.Remedy {
+	if host == "" {
+		return pipeline.Remedy{"correct the address, or read another page"}
+	}
+	if _, err := egress.NewPolicy([]string{host}, nil); err == nil {
+		return pipeline.Remedy{remedy.OtherPage}
+	}
+	return pipeline.Remedy{"web tools read public sites by their names: no list lets them reach addresses, this machine or private networks. " +
+		"A server that a program starts is reached by that program, in the same ", remedy.Run, " or session, at 127.0.0.1; files come in with ", remedy.Input, ", and out with ", remedy.Stored}
+}
+
+// webError is a refusal of package web as one of ours.
+func webError(err error) error {
+	if no, is := errors.AsType[*web.Refused](err); is {
+		e := pipeline.Refuse(pipeline.StageEgress, no.Reason, no.Remedy...)
+		if no.Remedy == nil {
+			e.Remedy = pageRemedy(no.Host)
+		}
+		e.Because(err)
+		return e
+	}
+	return err
+}
+
+// Search asks a search engine. It comes to [Hits]. What it returns was written by strangers: web.Fence marks it.
+type Search struct {
+	Namespace string
+	Query     string
+	Limit     int      // of results; 0 is 10
+	Domains   []string // whose pages are results; none are all
+	Timeout   time.Duration
+}
+
+// Hits are the answer to a Search.
+type Hits struct {
+	Engine  string   // that answered
+	Passed  []string // why others did not, a sentence for each
+	Results []engine.Result
+}
+
+func (q Search) Subject() pipeline.Subject { return pipeline.About("web_search", q.Namespace, "") }
+
+func (q Search) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[Hits], error) {
+	check := func(context.Context) error { return maySearch(r, q) }
+	return pipeline.PlanAction(ctx, r, q.Query, pipeline.Facts{"domains": q.Domains}, check,
+		pipeline.Task[Hits]{Stage: pipeline.StageEgress, Wall: webTime(r.Pipeline, q.Timeout), Do: func(ctx context.Context) (Hits, error) { return search(ctx, r, q) }})
+}
+
+func maySearch(r *pipeline.Run, q Search) error {
+	if err := webOn(r); err != nil {
+		return err
+	}
+	if pipeline.Settings[Config](r.Pipeline).Engines == nil {
+		return pipeline.Refuse(pipeline.StageValidate, "there is no search engine to ask", "set ", remedy.Setting.With("web.searxng or web.brave_key"))
+	}
+	for _, text := range append([]string{q.Query}, q.Domains...) {
+		if err := carries(r, text); err != nil {
+			return err
+		}
+	}
+	for _, d := range q.Domains {
+		if _, err := egress.NewPolicy([]string{d}, nil); err != nil {
+			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("%.300q is no domain to search in", d), "name hosts like example.com")
+		}
+	}
+	return nil
+}
+
+// search asks the search engines, and cleans what they answer.
+func search(ctx context.Context, r *pipeline.Run, q Search) (Hits, error) {
+	h := Hits{Results: []engine.Result{}}
+	t := trip(r)
+	defer visited(r, t)
+	found, err := pipeline.Settings[Config](r.Pipeline).Engines.Search(ctx, pipeline.Settings[Config](r.Pipeline).Client, t, web.Query{Text: q.Query, Limit: cmp.Or(max(0, q.Limit), 10), Domains: q.Domains}, func(ctx context.Context, q reader.Question) (reader.Answer, error) { return readPage(ctx, r, q) })
+	for _, why := range found.Passed {
+		h.Passed = append(h.Passed, r.Clean(why))
+	}
+	if err != nil {
+		return h, webError(err)
+	}
+	h.Engine = found.Engine
+	for _, one := range found.Results {
+		h.Results = append(h.Results, engine.Result{Title: r.Clean(one.Title), URL: r.Clean(one.URL), Summary: r.Clean(one.Summary)})
+	}
+	r.Facts["engine"], r.Facts["results"] = found.Engine, len(found.Results)
+	r.Facts.Add("passed", found.Passed, len(found.Passed))
+	return h, nil
+}
