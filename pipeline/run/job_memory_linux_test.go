@@ -15,7 +15,7 @@ import (
 // TestJobsHoldMemory: what a request has brought counts as long as its run in the background has it.
 func TestJobsHoldMemory(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
-	jobs := make(chan string, 1)
+	jobs := make(chan string, 3)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := door.Prove(r.Context(), "somebody")
 		if err == nil {
