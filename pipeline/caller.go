@@ -22,7 +22,7 @@ func ByCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// Caller returns who asks, and nobody where it was not said.
+// CallerOf returns who asks, and nobody where it was not said.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	if i, ok := identity.From(ctx); ok && c.Identity == "" {

@@ -108,6 +108,7 @@ func (r *Run) WarnLate() {
 	r.Warn(audit.OwedText)
 }
 
+// Warn adds a warning to the outcome.
 func (r *Run) Warn(text ...any) { r.Outcome.Warnings = append(r.Outcome.Warnings, text) }
 
 // Outlast returns a context that ends finishTimeout after ctx.

@@ -24,7 +24,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// A journal lists what a process has under way, runs, sessions and directories of artifacts, in a file of its own,
+// A Journal lists what a process has under way, runs, sessions and directories of artifacts, in a file of its own,
 // which it keeps locked. A process that is killed leaves it: the next one that starts records the end of what it lists.
 // The disk is not waited for: the two lines of a run cost 3 microseconds, and after a loss of power some of the last
 // seconds may be missing.
@@ -67,6 +67,7 @@ const (
 	JournalArtifacts = "artifacts"
 )
 
+// ArtifactsID returns the id under which the directory of a run's artifacts is listed.
 func ArtifactsID(run string) string { return run + ".artifacts" }
 
 // create makes the journal's file, or one that takes its place, with all that it lists. It needs no error: without a
@@ -102,6 +103,7 @@ func (j *Journal) BeginArtifacts(run, namespace, dir string) {
 	j.list(ArtifactsID(run), "+ "+JournalArtifacts+" "+ArtifactsID(run)+" "+namespace+" "+url.PathEscape(dir)+"\n")
 }
 
+// EndArtifacts takes the directory of a run's artifacts off.
 func (j *Journal) EndArtifacts(run string) { j.end(ArtifactsID(run), false) }
 
 func (j *Journal) list(id, line string) {

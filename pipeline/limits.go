@@ -23,6 +23,7 @@ func (s *namespaceLimits) bounds(namespace string) Bounds {
 	return s.each[namespace]
 }
 
+// Set changes the limits of a namespace; zero fields keep theirs.
 func (s *namespaceLimits) Set(namespace string, b Bounds) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,6 +67,7 @@ var DefaultCaps = Bounds{
 	Output: 64 << 20, // a run's output is in our memory as a whole
 }
 
+// Or returns b with the fields of d where it has none.
 func (b Bounds) Or(d Bounds) Bounds {
 	if b.Output > 0 {
 		d.Output = b.Output
@@ -73,6 +75,7 @@ func (b Bounds) Or(d Bounds) Bounds {
 	return Bounds{b.Limits.Or(d.Limits), d.Output}
 }
 
+// AtMost returns b with no field above that of caps.
 func (b Bounds) AtMost(caps Bounds) Bounds {
 	return Bounds{b.Limits.AtMost(caps.Limits), min(b.Output, caps.Output)}
 }
@@ -114,6 +117,7 @@ func (p *Pipeline) Limit(namespace string, asked Bounds) (Bounds, error) {
 	return limits.AtMost(p.Config.Caps), nil
 }
 
+// FormatNumber returns f as people write it, without an exponent.
 func FormatNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // Limits bound a session, in the units that people set them in. The about tags are descriptions in the schemas of

@@ -110,6 +110,7 @@ func (r Outcome) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
+// AddOutcome adds how a program ended and what it took.
 func (r *Outcome) AddOutcome(out backends.Result) {
 	r.End, r.Hit = out.End, out.Hit
 	r.Usage = Usage{Milliseconds(out.Wall), Milliseconds(out.CPU), out.PeakMemory, out.Warm, out.Cold}
@@ -121,6 +122,7 @@ func (r Outcome) LayersInForce() []string {
 	return backends.Containment{Layers: r.Layers}.InForce()
 }
 
+// Milliseconds returns d in milliseconds, exact to a microsecond.
 func Milliseconds(d time.Duration) float64 {
 	return float64(d.Microseconds()) / 1000
 }

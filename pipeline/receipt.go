@@ -91,6 +91,7 @@ func (r *Run) receipt(out *ProgramEnd, inputs map[string]string) signer.Receipt 
 	return x
 }
 
+// TooLarge returns the error for a file of more than limit bytes.
 func TooLarge(name string, limit int64) error {
 	return Refuse(StageValidate, fmt.Sprintf("%q has more than %d bytes, which is the most that can be copied here", name, limit), "copy less")
 }

@@ -263,6 +263,7 @@ func (r *Run) times() Facts {
 	}}
 }
 
+// Missing returns the names of the layers that did not hold.
 func (r Outcome) Missing() []string {
 	var names []string
 	for _, l := range r.Layers {
@@ -303,6 +304,7 @@ func hashNames(sums map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// Hash returns the SHA-256 of b in hex.
 func Hash(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])

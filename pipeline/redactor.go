@@ -27,6 +27,7 @@ func (v Redactor) held() vault.Leases {
 	return v.Leases
 }
 
+// Clean returns text without secrets.
 func (v Redactor) Clean(text string) string { return v.Unknown.clean(v.held().Redact(text)) }
 
 // CleanEnd is clean for a text whose end was cut off.

@@ -87,6 +87,7 @@ func (r *Run) Waits(waiting int) {
 	r.publish(event.QueueBackpressure, map[string]any{"waiting": waiting})
 }
 
+// OrDefault returns a namespace, "default" for "".
 func OrDefault(namespace string) string {
 	return cmp.Or(namespace, "default")
 }

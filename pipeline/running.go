@@ -17,6 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/output"
 )
 
+// UsageOf returns u as clients see it.
 func UsageOf(u backends.Usage) CurrentUsage {
 	return CurrentUsage{MemoryBytes: u.Memory, DiskBytes: u.Disk, CPUSeconds: u.CPU.Seconds(), Processes: u.Processes}
 }

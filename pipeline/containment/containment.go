@@ -35,7 +35,7 @@ func (c Containment) Describe(r *pipeline.Run, program validate.Checked, limits 
 	}
 }
 
-// containmentOf returns the backend, the profile ("" for the defaults), and the layers that must hold: those of the
+// Of returns the backend, the profile ("" for the defaults), and the layers that must hold: those of the
 // profile, and more.
 func Of(p *pipeline.Pipeline, backend, profile string, more []string) (c Containment, err error) {
 	if c.Backend, err = findBackend(p, backend); err != nil {
@@ -80,6 +80,7 @@ func findBackend(p *pipeline.Pipeline, name string) (backends.Backend, error) {
 		"choose one of: "+strings.Join(names, ", "))
 }
 
+// AllLayers are the names of layers that can be required.
 var AllLayers = slices.Concat(backends.ContainmentLayers, []string{backends.LayerCgroup, backends.LayerRlimit})
 
 // Probe returns what a backend offers to sandboxes of the default profile; "" is the default backend.

@@ -25,7 +25,7 @@ type Route struct {
 	Open            bool          // it may become wider later
 }
 
-// Route returns what the operator allows and people have granted, and if the request names names, no more than
+// FindRoute returns what the operator allows and people have granted, and if the request names names, no more than
 // these. What it names must be among that, unless a person has typed it, or is asked about it later.
 func FindRoute(r *pipeline.Run, allow []string, typed bool) (Route, error) {
 	e := r.Pipeline.Config.Egress

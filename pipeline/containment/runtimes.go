@@ -51,6 +51,7 @@ func Here(t pipeline.Runtime, backend string, commands ...[]string) error {
 		"install it, or change ", remedy.Setting.With("runtimes."+t.Name))
 }
 
+// WrongLanguage returns the error for code of a language that is not its session's.
 func WrongLanguage(session, code string) error {
 	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs %s, and this is %s", session, code), remedy.OtherLanguage)
 }

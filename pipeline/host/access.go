@@ -19,7 +19,7 @@ import (
 // hostFileTime bounds one access: a network file system may hang.
 const hostFileTime = time.Minute
 
-// HostCaller identifies the caller that wants to reach a file of the host.
+// Caller identifies the caller that wants to reach a file of the host.
 type Caller struct {
 	Namespace, Session string
 	// Ask shows a person the question whether a directory may be reached that is not allowed: see Request. nil

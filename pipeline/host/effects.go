@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Host is the policy for commands and files of the host. The zero value allows none.
+// Config is the policy for commands and files of the host. The zero value allows none.
 type Config struct {
 	Enabled     bool
 	Policy      *Policy       // nil allows nothing but what people approve
@@ -46,7 +46,7 @@ var DefaultHostBounds = launch.Bounds{RAM: 2 << 30, Processes: 256, CPU: float64
 // verbRun begins the What of questions about commands; the pattern stands behind it.
 const verbRun = "run "
 
-// HostAccess is a command pattern or a directory that is allowed.
+// Access is a command pattern or a directory that is allowed.
 type Access struct {
 	Kind    string    `json:"kind"` // "command", "read" or "write"
 	Pattern string    `json:"pattern"`
@@ -77,10 +77,10 @@ func (h Config) policy() *Policy {
 	return cmp.Or(h.Policy, &Policy{})
 }
 
-// HostEnabled reports whether the operator lets anybody reach the host at all.
+// Enabled reports whether the operator lets anybody reach the host at all.
 func Enabled(p *pipeline.Pipeline) bool { return pipeline.Settings[Config](p).Enabled }
 
-// HostAccess lists what a namespace, or a session of it, may do on the host now.
+// AccessOf lists what a namespace, or a session of it, may do on the host now.
 func AccessOf(p *pipeline.Pipeline, namespace, session string) []Access {
 	all := pipeline.Settings[Config](p).Access()
 	for _, g := range hostGrants(p, namespace, session, "") {
@@ -115,7 +115,7 @@ func approvedHost(p *pipeline.Pipeline, namespace, session, run string) (pattern
 	return patterns, roots
 }
 
-// AskForHost returns the question by which a person is asked for access to the host, or why nobody need be asked.
+// AskFor returns the question by which a person is asked for access to the host, or why nobody need be asked.
 // kind is "command", "read" or "write". What would show a secret to whoever sees questions is refused.
 func AskFor(ctx context.Context, p *pipeline.Pipeline, namespace, kind, pattern, reason string) (approval.Question, error) {
 	q := approval.Question{Kind: approval.Host, Namespace: pipeline.OrDefault(namespace), Reason: reason}

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
 
-// HostCommand runs one command on the host, outside of any sandbox, if the operator or a person has allowed it. It comes to
-// its [HostEnd].
+// Exec runs one command on the host, outside of any sandbox, if the operator or a person has allowed it. It comes to
+// its [ExecEnd].
 type Exec struct {
 	Namespace, Session string
 
@@ -29,7 +29,7 @@ type Exec struct {
 	Ask func(context.Context, *approval.Pending)
 }
 
-// HostEnd is what a command on the host ended with, beside what all results have.
+// ExecEnd is what a command on the host ended with, beside what all results have.
 type ExecEnd struct {
 	Pattern string `json:"pattern,omitempty"` // that allowed it
 	Left    int    `json:"left"`              // processes that it had left, and that were killed

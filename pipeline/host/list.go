@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
-// HostList lists a directory of the host: see files.Access.List. It comes to a [HostListing].
+// ListDirectory lists a directory of the host: see files.Access.List. It comes to a [Listing].
 type ListDirectory struct {
 	Caller
 	Path      string
@@ -16,7 +16,7 @@ type ListDirectory struct {
 	Limit     int // entries; 0 is 1000
 }
 
-// HostListing lists a directory by name. The names are free of secrets.
+// Listing lists a directory by name. The names are free of secrets.
 type Listing struct {
 	Entries []files.Entry
 	More    bool // there are more than were asked for

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
-// HostRead reads a part of a file of the host. It comes to a [HostContent].
+// ReadFile reads a part of a file of the host. It comes to a [FileContent].
 type ReadFile struct {
 	Caller
 	Path   string
@@ -20,7 +20,7 @@ type ReadFile struct {
 	Encoding string
 }
 
-// HostContent is a part of a file. Text is free of the namespace's secrets, and then offsets count what is told.
+// FileContent is a part of a file. Text is free of the namespace's secrets, and then offsets count what is told.
 // Other content has none: a file in which one is found is withheld.
 type FileContent struct {
 	Path    string

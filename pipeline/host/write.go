@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// HostWrite writes a file of the host: see files.Access.Write. It comes to a [HostWritten].
+// WriteFile writes a file of the host: see files.Access.Write. It comes to a [Written].
 type WriteFile struct {
 	Caller
 	Path    string
@@ -20,7 +20,7 @@ type WriteFile struct {
 	Mode    string // files.Create, which "" is, files.Overwrite or files.Append
 }
 
-// HostWritten is a file that was written.
+// Written is a file that was written.
 type Written struct {
 	Path   string
 	Size   int64    // of all of it

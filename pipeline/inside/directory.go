@@ -50,7 +50,7 @@ func OpenFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name st
 }
 
 // ReadDirectory opens what is in a directory of a session's sandbox as a tar, which the caller closes. Links that lead out of it are not in it. One in
-// which a secret of the session is found is withheld, as [Pipeline.ReadFile] does.
+// which a secret of the session is found is withheld, as [ReadFile] does.
 func ReadDirectory(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (content io.ReadCloser, err error) {
 	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, dir string) (err error) {
 		if content, err = c.Pack(ctx, dir, guest.OwnLinks); err == nil {

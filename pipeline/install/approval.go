@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
-// InstallQuestion returns the question that a person is asked before q is done, and whether it has to be asked. A
+// Question returns the question that a person is asked before q is done, and whether it has to be asked. A
 // caller with dialogs of its own can ask it first; Install asks what is not approved by then. The error is that of
 // Install.
 func Question(ctx context.Context, p *pipeline.Pipeline, q Request) (approval.Question, bool, error) {

@@ -22,7 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Install asks for packages. With a session they are that session's; else the namespace's. Outcome.Packages lists what was installed; a
+// Request asks for packages. With a session they are that session's; else the namespace's. Outcome.Packages lists what was installed; a
 // package manager that fails is an Outcome whose Ended is "exit", with its output.
 type Request struct {
 	Namespace, Session, Language string

@@ -34,6 +34,7 @@ type Shows struct {
 	Delivered chan struct{} // closed when the caller has it all
 }
 
+// NewShows returns what hands displays to a caller; nil is nobody.
 func NewShows(to func(kernel.Bundle)) *Shows {
 	s := &Shows{to: to, more: make(chan struct{}, 1), Delivered: make(chan struct{})}
 	if to == nil {
@@ -66,6 +67,7 @@ func (s *Shows) take() (b kernel.Bundle, ok bool) {
 	return b, b != nil
 }
 
+// Add hands on one display.
 func (s *Shows) Add(b kernel.Bundle) {
 	if s.to == nil {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// A stream keeps the first bytes of what a program wrote, and counts the rest. It stands behind
+// A Stream keeps the first bytes of what a program wrote, and counts the rest. It stands behind
 // the redactor, so that a secret is gone before it can be cut in half and so pass unseen.
 //
 // The caller's live writer follows at its own pace in a goroutine of its own: a writer that blocks
@@ -43,6 +43,7 @@ type window struct {
 // MaxWindow is how much waits for a reader, in bytes, before the program does: four times a pipe.
 const MaxWindow = 256 << 10
 
+// NewStream returns a stream that keeps max bytes, and hands what comes to live, which may be nil: all of it if whole says so.
 func NewStream(max int64, live io.Writer, whole bool) *Stream {
 	s := &Stream{max: max, Delivered: make(chan struct{})}
 	if whole && live != nil {

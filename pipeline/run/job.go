@@ -115,7 +115,7 @@ func (s *jobs) of(namespace, id string) *job {
 	return nil
 }
 
-// Job returns a background run of a namespace, also for a while after it is done.
+// JobOf returns a background run of a namespace, also for a while after it is done.
 func JobOf(p *pipeline.Pipeline, namespace, id string) (Job, bool) {
 	j := stateOf(p).jobs.of(namespace, id)
 	if j == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// NewContext starts another interpreter in a session, with variables of its own. It comes to its [session.Context]; code runs in
+// NewContext starts another interpreter in a session, with variables of its own. It comes to its [Context]; code runs in
 // it by Request.Context.
 type NewContext struct {
 	Namespace, Session string
@@ -94,7 +94,7 @@ func PlanInside[T any](r *pipeline.Run, id, row string, more pipeline.Facts, do 
 	return c, nil
 }
 
-// ChangeSession changes a session that stands. It comes to its [session.Info].
+// Change changes a session that stands. It comes to its [Info].
 type Change struct {
 	Namespace, Session string
 	// Ends is when it ends in any case; zero keeps that. It is bounded as the lifetime of a new session is.

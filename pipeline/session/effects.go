@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// NewSession asks for a session. Zero fields are the operator's defaults. It is in the audit log before anybody can use it. It comes to its
-// [session.Info].
+// New asks for a session. Zero fields are the operator's defaults. It is in the audit log before anybody can use it. It comes to its
+// [Info].
 type New struct {
 	Namespace, Language, Backend, Profile string
 	Allow                                 []string // names that its cells may reach; nil and empty as in Request
@@ -261,7 +261,7 @@ func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
 	return c, nil
 }
 
-// EndSession ends a session of a namespace, and all that runs in it, or removes the files of a paused one or a snapshot. It comes to its last [session.Info].
+// End ends a session of a namespace, and all that runs in it, or removes the files of a paused one or a snapshot. It comes to its last [Info].
 type End struct{ Namespace, Session string }
 
 func (q End) Subject() pipeline.Subject { return pipeline.About("session", q.Namespace, q.Session) }
@@ -301,7 +301,7 @@ func endSession(ctx context.Context, r *pipeline.Run, s *Session, why string) (I
 	return info, nil
 }
 
-// own returns a living session of a namespace.
+// Find returns a living session of a namespace.
 func Find(p *pipeline.Pipeline, namespace, id string) (*Session, error) {
 	s, err := stateOf(p).manager.Get(id)
 	if err == nil && s.Info().Namespace != pipeline.OrDefault(namespace) {
@@ -348,12 +348,12 @@ func sessionEnded(p *pipeline.Pipeline, info Info) {
 	}
 }
 
-// Sessions lists those of a namespace, or of all for "": the living, and the last that have ended.
+// List lists those of a namespace, or of all for "": the living, and the last that have ended.
 func List(p *pipeline.Pipeline, namespace string) []Info {
 	return stateOf(p).manager.List(namespace)
 }
 
-// SessionEnd returns what is closed when a session of a namespace begins to end, nil if there is none.
+// Ended returns what is closed when a session of a namespace begins to end, nil if there is none.
 func Ended(p *pipeline.Pipeline, namespace, id string) <-chan struct{} {
 	s, err := Find(p, namespace, id)
 	if err != nil {
@@ -362,7 +362,7 @@ func Ended(p *pipeline.Pipeline, namespace, id string) <-chan struct{} {
 	return s.Dead()
 }
 
-// Session tells about one session of a namespace, also for a while after its end.
+// InfoOf tells about one session of a namespace, also for a while after its end.
 func InfoOf(p *pipeline.Pipeline, namespace, id string) (Info, error) {
 	info, err := stateOf(p).manager.Info(id)
 	if err == nil && info.Namespace != pipeline.OrDefault(namespace) {

@@ -67,7 +67,7 @@ func variables(ctx context.Context, p *pipeline.Pipeline, s *Session, state *Sta
 	}
 }
 
-// Usage returns what a living session of a namespace uses now. It waits for no cell.
+// UsageOf returns what a living session of a namespace uses now. It waits for no cell.
 func UsageOf(p *pipeline.Pipeline, namespace, id string) (pipeline.CurrentUsage, error) {
 	s, err := Find(p, namespace, id)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// PauseSession ends a session, and keeps the files of its home directory for NewSession.Files: its programs and interpreters end, and no memory is
-// kept. It comes to its last [session.Info].
+// Pause ends a session, and keeps the files of its home directory for New.Files: its programs and interpreters end, and no memory is
+// kept. It comes to its last [Info].
 type Pause struct {
 	Namespace, Session string
 	// Memory says that the caller wants what runs back as it was: then it is refused while something runs.
@@ -70,8 +70,8 @@ func planKeeping(r *pipeline.Run, namespace, id string, memory bool) (*Session, 
 	return s, nil
 }
 
-// SnapshotSession copies the files of the home directory of a session in which nothing runs. NewSession.Files can have the copy any number of
-// times, by the result's ID, until EndSession of that ID, or until sessions' longest lifetime or the server's is over.
+// Snapshot copies the files of the home directory of a session in which nothing runs. New.Files can have the copy any number of
+// times, by the result's ID, until End of that ID, or until sessions' longest lifetime or the server's is over.
 type Snapshot struct{ Namespace, Session string }
 
 func (q Snapshot) Subject() pipeline.Subject {
@@ -270,7 +270,7 @@ func forgetFiles(p *pipeline.Pipeline, id, why string) {
 // sessionForgotten is a kind of row: the files of a paused session are gone.
 const sessionForgotten = "session.forgotten"
 
-// Paused returns what a paused session of a namespace was, whose files are kept.
+// PausedInfo returns what a paused session of a namespace was, whose files are kept.
 func PausedInfo(p *pipeline.Pipeline, namespace, id string) (Info, bool) {
 	k := stateOf(p).paused.find(namespace, id)
 	if k == nil || k.snapshot {

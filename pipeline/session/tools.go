@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Tool is a function of a session's client, which the session's code can import from the module tools. See [Pipeline.Resume] for how its
+// Tool is a function of a session's client, which the session's code can import from the module tools. See [run.Resume] for how its
 // calls are answered.
 type Tool struct {
 	Name        string          `json:"name"` // as Python and JavaScript can have one

@@ -27,10 +27,10 @@ type Stats struct {
 	Pools []Pool `json:"pools,omitempty"`
 }
 
-// Stats returns the figures of the server so far.
+// Now returns the figures of the server so far.
 func Now(p *pipeline.Pipeline) Stats { return NowOf(p, func(string) bool { return true }) }
 
-// StatsOf returns the figures of some namespaces so far. Slots and Pools are those of the whole server.
+// NowOf returns the figures of some namespaces so far. Slots and Pools are those of the whole server.
 func NowOf(p *pipeline.Pipeline, counts func(namespace string) bool) Stats {
 	s := Stats{Began: p.Counters.Began, Runs: map[string]int64{}, Sessions: map[string]int{}}
 	l := p.Load().Of(counts)

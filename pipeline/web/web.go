@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Web is the policy for pages of the web. The zero value allows none.
+// Config is the policy for pages of the web. The zero value allows none.
 type Config struct {
 	Client  *web.Client   // nil: web tools are off
 	Policy  egress.Policy // what may be reached
@@ -63,7 +63,7 @@ type Fetched struct {
 	Next      int
 }
 
-// WebOn reports whether any page of the web may be read.
+// On reports whether any page of the web may be read.
 func On(p *pipeline.Pipeline) bool { return pipeline.Settings[Config](p).Client != nil }
 
 func (q Fetch) Subject() pipeline.Subject { return pipeline.About("fetch_webpage", q.Namespace, "") }
