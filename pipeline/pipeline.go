@@ -45,6 +45,7 @@ type Pipeline struct {
 	parts           sync.Map       // what packages with effects of their own keep, by its type: see Part
 	mu              sync.Mutex
 	closers         []func()
+	closed          bool
 	leasesOf        atomic.Pointer[func(namespace, session string) vault.Leases] // of a session; nil while there is none
 	Journal         *Journal
 	Counters        *counters
@@ -154,6 +155,7 @@ func New(cfg Config) *Pipeline {
 func (p *Pipeline) Close() {
 	p.mu.Lock()
 	closers := p.closers
+	p.closed = true
 	p.mu.Unlock()
 	for _, closePart := range slices.Backward(closers) {
 		closePart()
@@ -165,11 +167,15 @@ func (p *Pipeline) Close() {
 // Go calls f in a goroutine that Close waits for.
 func (p *Pipeline) Go(f func()) { p.going.Go(f) }
 
-// OnClose has Close call f, before what was registered earlier.
+// OnClose has Close call f, before what was registered earlier. It calls f at once where Close was called before.
 func (p *Pipeline) OnClose(f func()) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	closed := p.closed
 	p.closers = append(p.closers, f)
+	p.mu.Unlock()
+	if closed {
+		f()
+	}
 }
 
 // OnLearn has refusals be cleaned of the secrets of sessions, whose leases leasesOf returns.

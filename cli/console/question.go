@@ -17,7 +17,7 @@ import (
 )
 
 // AskOnTerminal returns a function that asks a person at the terminal, and gives the answer to the
-// broker, for pipeline.Request.Ask. It is nil without a terminal, since then nobody can be asked.
+// broker, for run.Reach.Ask. It is nil without a terminal, since then nobody can be asked.
 func (t *Console) AskOnTerminal(b *approval.Broker) func(context.Context, *approval.Pending) {
 	if t == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
 
-// Copy asks for a copy between the host and a session: see pipeline.HostCopy.
+// Copy asks for a copy between the host and a session: see host.CopyFile.
 type Copy struct {
 	OfSession
 	Source      string `json:"source" about:"A path: absolute on the host, or relative in the session." range:"1..4096" required:"true"`

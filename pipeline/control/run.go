@@ -46,7 +46,7 @@ type runMessage struct {
 	NoProgram *backends.NoProgram `json:"no_program,omitempty"` // why it has none, if it is that
 }
 
-// beside holds the results of pipeline.Request.Beside.
+// beside holds the results of run.Request.Beside.
 type beside struct {
 	Path string `json:"path"`
 	OK   bool   `json:"ok"`
