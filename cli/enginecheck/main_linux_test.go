@@ -13,6 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
+	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // the test binary is a container's PID 1, too
 	"github.com/sandboxmcp/sandboxmcp/backends/docker"
 	"github.com/sandboxmcp/sandboxmcp/backends/podman"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
