@@ -57,7 +57,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	c.runs++
 	runs := c.runs
 	c.mu.Unlock()
-	out := door.BeginStream(w, "application/x-ndjson", `{"type":"keepalive"}`+"\n", door.Heartbeat)
+	out := door.BeginStream(w, "application/x-ndjson", `{"type":"keepalive"}`+"\n", door.Heartbeat, func() {})
 	defer out.Close()
 	out.SendLine(map[string]any{"type": "number_of_executions", "execution_count": runs})
 	cell := s.cell(b, c, q, out)

@@ -16,7 +16,7 @@ import (
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		out := door.BeginStream(w, "application/x-ndjson", "", 0)
+		out := door.BeginStream(w, "application/x-ndjson", "", 0, nil)
 		defer out.Close()
 		s := &stream{to: out, kind: "stdout"}
 		for _, step := range []struct {

@@ -33,8 +33,9 @@ type Stream struct {
 }
 
 // BeginStream begins an answer of a media type, until Close; its headers go with the first piece. Whenever nothing was
-// sent for so long, it sends alive; "" is nothing.
-func BeginStream(w http.ResponseWriter, kind, alive string, every time.Duration) *Stream {
+// sent for so long, it sends alive; "" is nothing. It calls lost when that can't be sent: over HTTP/1 the context of a
+// request whose body has not come as a whole does not end with its client.
+func BeginStream(w http.ResponseWriter, kind, alive string, every time.Duration, lost func()) *Stream {
 	s := &Stream{w: w, kind: kind, every: every, hush: func() {}}
 	if alive == "" {
 		return s
@@ -47,7 +48,10 @@ func BeginStream(w http.ResponseWriter, kind, alive string, every time.Duration)
 		for {
 			select {
 			case <-s.quiet.C:
-				_ = s.Send([]byte(alive))
+				if s.Send([]byte(alive)) != nil {
+					lost()
+					return
+				}
 			case <-end:
 				return
 			}
@@ -58,7 +62,7 @@ func BeginStream(w http.ResponseWriter, kind, alive string, every time.Duration)
 
 // BeginEvents begins an answer of server-sent events.
 func BeginEvents(w http.ResponseWriter) *Stream {
-	s := BeginStream(w, "text/event-stream", ": alive\n\n", Heartbeat)
+	s := BeginStream(w, "text/event-stream", ": alive\n\n", Heartbeat, func() {})
 	s.sse = true
 	return s
 }
@@ -70,7 +74,7 @@ func BeginLines(w http.ResponseWriter, r *http.Request) *Stream {
 	if WantsEvents(r) {
 		return BeginEvents(w)
 	}
-	return BeginStream(w, "application/x-ndjson", "", 0)
+	return BeginStream(w, "application/x-ndjson", "", 0, nil)
 }
 
 // WantsEvents reports whether the client asks for server-sent events.

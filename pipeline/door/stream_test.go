@@ -11,7 +11,7 @@ import (
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
-		s := BeginStream(w, "text/plain", "alive\n", Heartbeat)
+		s := BeginStream(w, "text/plain", "alive\n", Heartbeat, func() {})
 		if err := s.Add([]byte("a")); err != nil || w.Flushed {
 			t.Errorf("flushed %v, %v", w.Flushed, err)
 		}

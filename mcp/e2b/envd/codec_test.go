@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
@@ -145,6 +146,43 @@ func TestGone(t *testing.T) {
 	if len(w.status) > 0 {
 		t.Errorf("it was answered with %d as well", w.status)
 	}
+}
+
+// TestLost: a stream ends when its client does not take what shows that it stands. Over HTTP/1 nothing else tells that a client is gone
+// which has not sent all of its body, and the program that it follows may be silent for hours.
+func TestLost(t *testing.T) {
+	for _, every := range []string{"1", "9223372036854775807", ""} { // the second is more than a Duration holds
+		synctest.Test(t, func(t *testing.T) {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+			r.Header.Set("Content-Type", "application/connect+json")
+			r.Header.Set("Keepalive-Ping-Interval", every)
+			w := &leaving{ResponseRecorder: httptest.NewRecorder()}
+			c := new(Server).open(w, r, Target{})
+			defer c.close()
+			c.alive = &processResponse{&processEvent{Keepalive: &empty{}}}
+			if err := c.send(&processResponse{&processEvent{Start: &startEvent{1}}}); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-c.ctx.Done():
+			case <-time.After(2 * time.Hour):
+				t.Errorf("%q: it goes on without a client", every)
+			}
+		})
+	}
+}
+
+// leaving is an answer whose client takes one message.
+type leaving struct {
+	*httptest.ResponseRecorder
+	n int
+}
+
+func (l *leaving) Write(b []byte) (int, error) {
+	if l.n++; l.n > 1 {
+		return 0, io.ErrClosedPipe
+	}
+	return l.ResponseRecorder.Write(b)
 }
 
 // A message that there is no memory for is refused with the time to try again, wherever its memory ran out.

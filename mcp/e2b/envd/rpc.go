@@ -77,7 +77,7 @@ type call struct {
 
 // open reads the headers of a call. It answers what is not one of the protocol, and returns nil.
 func (s *Server) open(w http.ResponseWriter, r *http.Request, t Target) *call {
-	c := &call{Server: s, Target: t, w: w, r: r, ctx: r.Context(), cancel: func() {}}
+	c := &call{Server: s, Target: t, w: w, r: r, ctx: r.Context()}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
@@ -104,7 +104,10 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, t Target) *call {
 			c.ctx, c.cancel = context.WithTimeout(c.ctx, c.limit)
 		}
 	}
-	if seconds, err := strconv.Atoi(r.Header.Get("Keepalive-Ping-Interval")); err == nil && seconds > 0 {
+	if c.cancel == nil {
+		c.ctx, c.cancel = context.WithCancel(c.ctx)
+	}
+	if seconds, err := strconv.Atoi(r.Header.Get("Keepalive-Ping-Interval")); err == nil && seconds > 0 && seconds <= maxKeepalive {
 		c.keepSent = time.Duration(seconds) * time.Second
 	} else {
 		c.keepSent = defaultKeepalive
@@ -112,8 +115,10 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, t Target) *call {
 	return c
 }
 
-// defaultKeepalive is how often a silent stream shows that it stands.
-const defaultKeepalive = 90 * time.Second
+const (
+	defaultKeepalive = 90 * time.Second // how often a silent stream shows that it stands
+	maxKeepalive     = 3600             // seconds that a client can ask for instead
+)
 
 func (c *call) unmarshal(b []byte, message any) error {
 	values := int64(0)
@@ -222,7 +227,7 @@ func (c *call) sendEnvelope(flags byte, b []byte) error {
 		if c.alive != nil {
 			alive = string(envelope(0, c.marshal(c.alive)))
 		}
-		c.out = door.BeginStream(c.w, "application/connect+"+map[bool]string{true: "proto", false: "json"}[c.binary], alive, c.keepSent)
+		c.out = door.BeginStream(c.w, "application/connect+"+map[bool]string{true: "proto", false: "json"}[c.binary], alive, c.keepSent, c.cancel)
 	}
 	return c.out.Send(envelope(flags, b))
 }
