@@ -144,11 +144,11 @@ func (s *Sandbox) Environ(extra []string) []string {
 	return merge(env, extra)
 }
 
-// merge adds extra to env; later entries override, and a name appears once.
+// merge adds extra to env, and uses its memory; later entries override, and a name appears once.
 func merge(env, extra []string) []string {
-	at := map[string]int{}
-	var out []string
-	for _, kv := range append(slices.Clone(env), extra...) {
+	all := append(env, extra...)
+	at, out := make(map[string]int, len(all)), all[:0]
+	for _, kv := range all {
 		name, _, _ := strings.Cut(kv, "=")
 		if i, ok := at[name]; ok {
 			out[i] = kv
