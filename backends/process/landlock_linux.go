@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/notify"
 )
 
@@ -162,7 +163,7 @@ func (b *Backend) landlockSetup(s *Sandbox) *plan {
 	join(s.cgroup, p)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
 	if b.root {
-		dropBounding(p.try) // which it may lack the right to
+		dropBounding(p, launch.AnyErrno) // which it may lack the right to
 		becomeUser(p, s.uid)
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	}

@@ -85,8 +85,8 @@ func TestPlanStopsAtFirstFailure(t *testing.T) {
 				t.Fatalf("got message %+v, want Failed", m)
 			}
 			err = p.explain(m)
-			if !strings.HasPrefix(err.Error(), p.names[0]+":") || c.want != nil && !errors.Is(err, c.want) {
-				t.Errorf("got %v, want %s: %v", err, p.names[0], c.want)
+			if !strings.HasPrefix(err.Error(), p.name(0)+":") || c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %s: %v", err, p.name(0), c.want)
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func (p *plan) report(status arg, fds ...arg) {
 	copy(p.data[buf.v:], unsafe.Slice((*byte)(unsafe.Pointer(&m)), messageSize))
 	at := buf.v + uint64(messageSize)
 	for _, name := range namespaceLinks {
-		p.try("readlink ns/"+name, unix.SYS_READLINKAT, cwd, p.str("/proc/self/ns/"+name), arg{launch.Address, at}, val(linkSize-1))
+		p.try("readlink ns/"+name, unix.SYS_READLINKAT, cwd, p.str("/proc/self/ns/", name), arg{launch.Address, at}, val(linkSize-1))
 		at += linkSize
 	}
 	p.want(launch.Some, "read status", unix.SYS_READ, status, arg{launch.Address, at}, val(statusSize))

@@ -16,7 +16,8 @@ import (
 // plan is a list of system calls under construction, with the memory that their arguments point to.
 type plan struct {
 	steps  []launch.Step
-	names  []string // of the steps, for errors
+	names  []byte // of the steps, for errors
+	ends   []int  // of the steps' names in names
 	data   []byte
 	fixups []launch.Fixup
 	files  []*os.File // sent along; they fill the slots from launch.SlotFiles on
@@ -26,7 +27,8 @@ type plan struct {
 
 // newPlan returns a plan with room for about that many steps.
 func newPlan(steps int) *plan {
-	return &plan{free: launch.SlotFree, steps: make([]launch.Step, 0, steps), names: make([]string, 0, steps), data: make([]byte, 0, 72*steps)}
+	return &plan{free: launch.SlotFree, steps: make([]launch.Step, 0, steps), names: make([]byte, 0, 32*steps), ends: make([]int, 0, steps),
+		data: make([]byte, 0, 72*steps)}
 }
 
 // arg is one argument of a step.
@@ -60,10 +62,13 @@ func (p *plan) room(n int) arg {
 	return arg{launch.Address, uint64(at)}
 }
 
-// str puts s into the plan's memory, with a terminating zero.
-func (p *plan) str(s string) arg {
-	at := p.room(len(s) + 1)
-	copy(p.data[at.v:], s)
+// str puts the parts of a string into the plan's memory, with a terminating zero.
+func (p *plan) str(parts ...string) arg {
+	at := p.room(0)
+	for _, s := range parts {
+		p.data = append(p.data, s...)
+	}
+	p.data = append(p.data, 0)
 	return at
 }
 
@@ -104,7 +109,17 @@ func (p *plan) add(name string, s launch.Step, nr uintptr, args []arg) {
 		s.Args[i] = a.v
 	}
 	p.steps = append(p.steps, s)
-	p.names = append(p.names, name)
+	p.names = append(p.names, name...)
+	p.ends = append(p.ends, len(p.names))
+}
+
+// name returns the name of step i.
+func (p *plan) name(i int) string {
+	begin := 0
+	if i > 0 {
+		begin = p.ends[i-1]
+	}
+	return string(p.names[begin:p.ends[i]])
 }
 
 // do adds a call that must succeed.
@@ -160,7 +175,7 @@ func (p *plan) write(path, content string, flags int, mode uint32) {
 	fd := slot(p.free)
 	p.set(fd, "open "+path, unix.SYS_OPENAT, cwd, p.str(path), val(flags|unix.O_WRONLY|unix.O_CLOEXEC), val(mode))
 	if content != "" {
-		p.want(int64(len(content)), "write "+path, unix.SYS_WRITE, fd, p.bytes([]byte(content)), val(len(content)))
+		p.want(int64(len(content)), "write "+path, unix.SYS_WRITE, fd, p.str(content), val(len(content)))
 	}
 	p.do("close "+path, unix.SYS_CLOSE, fd)
 }
@@ -219,8 +234,8 @@ func raw[T any](s []T) []byte {
 // explain converts the report of a failed step into an error.
 func (p *plan) explain(m launch.Message) error {
 	name := "fork"
-	if i := int(m.Index); i >= 0 && i < len(p.names) {
-		name = p.names[i]
+	if i := int(m.Index); i >= 0 && i < len(p.steps) {
+		name = p.name(i)
 	}
 	if m.Errno == 0 {
 		return fmt.Errorf("%s: answered otherwise than it must", name)
@@ -252,7 +267,7 @@ func (p *plan) whereabouts(pid int) string {
 	}
 	for i, s := range p.steps {
 		if uint64(s.NR) == nr {
-			return p.names[i]
+			return p.name(i)
 		}
 	}
 	return "system call " + number

@@ -39,7 +39,7 @@ func setUpRoot(p *plan, hide []string) *root {
 
 // proc mounts the /proc of the PID namespace below the directory at.
 func (p *plan) proc(at, options string) {
-	p.do("mount /proc", unix.SYS_MOUNT, p.str("proc"), p.str(at+"/proc"), p.str("proc"),
+	p.do("mount /proc", unix.SYS_MOUNT, p.str("proc"), p.str(at, "/proc"), p.str("proc"),
 		val(unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC), p.str(options))
 }
 
@@ -47,7 +47,7 @@ func (p *plan) proc(at, options string) {
 func (p *plan) maskProc(at string) {
 	for _, name := range []string{"/proc/keys", "/proc/key-users"} {
 		if _, err := os.Stat(name); err == nil { // or else the kernel has none
-			p.do("mask "+name, unix.SYS_MOUNT, p.str(at+"/dev/null"), p.str(at+name), val(0), val(unix.MS_BIND), val(0))
+			p.do("mask "+name, unix.SYS_MOUNT, p.str(at, "/dev/null"), p.str(at, name), val(0), val(unix.MS_BIND), val(0))
 		}
 	}
 }
@@ -81,13 +81,13 @@ func (r *root) mkdir(dir string) {
 	}
 	r.mkdir(path.Dir(dir))
 	r.made[dir] = true
-	r.try("mkdir "+dir, unix.SYS_MKDIRAT, cwd, r.str(newRoot+dir), val(0o755))
+	r.try("mkdir "+dir, unix.SYS_MKDIRAT, cwd, r.str(newRoot, dir), val(0o755))
 }
 
 // link makes a symbolic link to target at a path of the new root.
 func (r *root) link(target, at string) {
 	r.mkdir(path.Dir(at))
-	r.do("symlink "+at, unix.SYS_SYMLINKAT, r.str(target), cwd, r.str(newRoot+at))
+	r.do("symlink "+at, unix.SYS_SYMLINKAT, r.str(target), cwd, r.str(newRoot, at))
 }
 
 // bind mounts a path of the host, with the mounts below it, which a user namespace does not permit to leave out, and which
@@ -107,7 +107,7 @@ func (r *root) bind(host, at string, readOnly bool) {
 			return
 		}
 	}
-	r.do("mount "+host+" at "+at, unix.SYS_MOUNT, r.str(host), r.str(newRoot+at), val(0), val(unix.MS_BIND|unix.MS_REC), val(0))
+	r.do("mount "+host+" at "+at, unix.SYS_MOUNT, r.str(host), r.str(newRoot, at), val(0), val(unix.MS_BIND|unix.MS_REC), val(0))
 	set := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 	if readOnly {
 		set |= unix.MOUNT_ATTR_RDONLY
@@ -180,7 +180,7 @@ func (r *root) device(name string) {
 	at := "/dev/" + name
 	r.mkdir("/dev")
 	r.write(newRoot+at, "", unix.O_CREAT, 0o666)
-	r.do("mount "+at, unix.SYS_MOUNT, r.str(at), r.str(newRoot+at), val(0), val(unix.MS_BIND), val(0))
+	r.do("mount "+at, unix.SYS_MOUNT, r.str(at), r.str(newRoot, at), val(0), val(unix.MS_BIND), val(0))
 	// A device can be written to all the same; its owner, rights and times are the host's.
 	r.attr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
@@ -242,7 +242,7 @@ func (r *root) bindOwned(o owned, at string) {
 	userns := uint64(unsafe.Offsetof(unix.MountAttr{}.Userns_fd))
 	r.poke(arg{launch.Address, attr.v + userns}, r.file(o.ids))
 	r.do(mapOwner+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attr, val(unsafe.Sizeof(unix.MountAttr{})))
-	r.do("move_mount "+at, unix.SYS_MOVE_MOUNT, tree, r.str(""), cwd, r.str(newRoot+at), val(unix.MOVE_MOUNT_F_EMPTY_PATH))
+	r.do("move_mount "+at, unix.SYS_MOVE_MOUNT, tree, r.str(""), cwd, r.str(newRoot, at), val(unix.MOVE_MOUNT_F_EMPTY_PATH))
 	r.do("close "+o.host, unix.SYS_CLOSE, tree)
 }
 
@@ -257,7 +257,7 @@ func (r *root) cover(host, at string) {
 			r.tmpfs(newRoot+c.Inside, "mode=555,size=4k,nr_inodes=1", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
 			continue
 		}
-		r.do("cover "+c.Inside, unix.SYS_MOUNT, r.str("/dev/null"), r.str(newRoot+c.Inside), val(0), val(unix.MS_BIND), val(0))
+		r.do("cover "+c.Inside, unix.SYS_MOUNT, r.str("/dev/null"), r.str(newRoot, c.Inside), val(0), val(unix.MS_BIND), val(0))
 		r.attr(newRoot+c.Inside, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	}
 }
@@ -297,7 +297,7 @@ func (r *root) trust(more []byte) {
 	r.mkdir(path.Dir(backends.TrustFile))
 	r.write(newRoot+backends.TrustFile, string(backends.Trusted(more)), unix.O_CREAT, 0o644)
 	for _, at := range visibleBundles() {
-		r.do("mount "+at, unix.SYS_MOUNT, r.str(newRoot+backends.TrustFile), r.str(newRoot+at), val(0), val(unix.MS_BIND), val(0))
+		r.do("mount "+at, unix.SYS_MOUNT, r.str(newRoot+backends.TrustFile), r.str(newRoot, at), val(0), val(unix.MS_BIND), val(0))
 		r.attr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
 // namespaces are the namespaces in which a hardened sandbox's PID 1 begins. The cgroup namespace is made later, after PID 1
@@ -51,7 +52,7 @@ func setUpNamespaces(p *plan, at string) {
 	p.maskProc(at)
 	spareSockets(p, at)
 	// With a small part of the host's terminals (kernel.pty.max).
-	p.do("mount /dev/pts", unix.SYS_MOUNT, p.str("devpts"), p.str(at+"/dev/pts"), p.str("devpts"),
+	p.do("mount /dev/pts", unix.SYS_MOUNT, p.str("devpts"), p.str(at, "/dev/pts"), p.str("devpts"),
 		val(unix.MS_NOSUID|unix.MS_NOEXEC), p.str("newinstance,ptmxmode=0666,mode=620,max=64"))
 }
 
@@ -79,7 +80,7 @@ func (b *Backend) setup(s *Sandbox) *plan {
 	p.do("unshare(user)", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
 	mapUser(p, insideID, outer, outer)
 	spareWatches(p)
-	dropBounding(p.do)
+	dropBounding(p, 0)
 	p.prctl("PR_CAP_AMBIENT_CLEAR_ALL", unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
 	const locked = 0xff // SECBIT_*: root is nobody special, no ambient capabilities; and their locks
 	p.prctl("PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, locked)
@@ -142,10 +143,11 @@ func (b *Backend) settle(p *plan, s *Sandbox, workspace, segments, tmp string, s
 	}
 }
 
-// dropBounding empties the bounding set, so that programs' file capabilities have no effect. add is plan.do or plan.try.
-func dropBounding(add func(name string, nr uintptr, args ...arg)) {
+// dropBounding empties the bounding set, so that programs' file capabilities have no effect. errno is that of a permitted failure.
+func dropBounding(p *plan, errno int32) {
+	drop := launch.Step{Store: -1, Want: launch.AnyResult, Errno: errno}
 	for c := range capabilities() {
-		add("prctl(PR_CAPBSET_DROP)", unix.SYS_PRCTL, val(unix.PR_CAPBSET_DROP), val(c), val(0), val(0), val(0))
+		p.add("prctl(PR_CAPBSET_DROP)", drop, unix.SYS_PRCTL, []arg{val(unix.PR_CAPBSET_DROP), val(c), val(0), val(0), val(0)})
 	}
 }
 
@@ -208,17 +210,17 @@ func (r *root) disk(s *Sandbox, base string) {
 		if base != "" {
 			r.mkdir(d.at)
 		}
-		dir := base + diskAt + "/" + d.name
-		r.do("mkdir "+d.at, unix.SYS_MKDIRAT, cwd, r.str(dir), val(0o755))
-		r.do("chmod "+d.at, unix.SYS_FCHMODAT, cwd, r.str(dir), val(d.mode))
+		dir := r.str(base, diskAt, "/", d.name)
+		r.do("mkdir "+d.at, unix.SYS_MKDIRAT, cwd, dir, val(0o755))
+		r.do("chmod "+d.at, unix.SYS_FCHMODAT, cwd, dir, val(d.mode))
 		if s.uid != 0 {
-			r.do("chown "+d.at, unix.SYS_FCHOWNAT, cwd, r.str(dir), val(s.uid), val(s.uid), val(0))
+			r.do("chown "+d.at, unix.SYS_FCHOWNAT, cwd, dir, val(s.uid), val(s.uid), val(0))
 		}
-		r.do("mount "+d.at, unix.SYS_MOUNT, r.str(dir), r.str(base+d.at), val(0), val(unix.MS_BIND), val(0))
+		r.do("mount "+d.at, unix.SYS_MOUNT, dir, r.str(base, d.at), val(0), val(unix.MS_BIND), val(0))
 	}
 	if s.home != "" { // only where the root is new
 		r.mkdir(s.home)
-		r.do("mount "+s.home, unix.SYS_MOUNT, r.str(base+workspace), r.str(base+s.home), val(0), val(unix.MS_BIND), val(0))
+		r.do("mount "+s.home, unix.SYS_MOUNT, r.str(base, workspace), r.str(base, s.home), val(0), val(unix.MS_BIND), val(0))
 	}
 }
 

@@ -181,7 +181,7 @@ func readyWithLimits(p *plan, child *Init, base string) {
 		dir := path.Join(visibleCgroup, h.Name)
 		// Where the kernel forbids it, there are the files that would cover it. A JVM looks for what is mounted, and reads what
 		// lies there: it finds the kernel's file system in the list, whatever covers it.
-		p.try("mount /"+dir, unix.SYS_MOUNT, p.str(h.Type), p.str(base+"/"+dir), p.str(h.Type), val(unix.MS_RDONLY|flags), p.str(h.Name))
+		p.try("mount /"+dir, unix.SYS_MOUNT, p.str(h.Type), p.str(base, "/", dir), p.str(h.Type), val(unix.MS_RDONLY|flags), p.str(h.Name))
 		if h.Shared {
 			bind(dir)
 		}
@@ -206,18 +206,18 @@ func makeVisible(p *plan, own string, names []string, hierarchies []cgroup.Hiera
 		if !made[dir] {
 			mkdir(path.Dir(dir))
 			made[dir] = true
-			p.do("mkdir "+dir, unix.SYS_MKDIRAT, cwd, p.str(own+"/"+dir), val(0o755))
+			p.do("mkdir "+dir, unix.SYS_MKDIRAT, cwd, p.str(own, "/", dir), val(0o755))
 		}
 	}
 	for _, name := range names {
 		mkdir(path.Dir(name))
-		p.do("mknod "+name, unix.SYS_MKNODAT, cwd, p.str(own+"/"+name), val(unix.S_IFREG|0o644), val(0))
+		p.do("mknod "+name, unix.SYS_MKNODAT, cwd, p.str(own, "/", name), val(unix.S_IFREG|0o644), val(0))
 	}
 	for _, h := range hierarchies {
 		mkdir(path.Join(visibleCgroup, h.Name))
 		for _, name := range h.Controllers {
 			if name != h.Name {
-				p.do("symlink "+name, unix.SYS_SYMLINKAT, p.str(h.Name), cwd, p.str(path.Join(own, visibleCgroup, name)))
+				p.do("symlink "+name, unix.SYS_SYMLINKAT, p.str(h.Name), cwd, p.str(own, "/"+visibleCgroup+"/", name))
 			}
 		}
 	}
