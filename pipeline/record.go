@@ -58,9 +58,11 @@ func (r *Run) Asker(client string) {
 func (f Facts) MarshalJSON() ([]byte, error) {
 	out := bytes.NewBuffer(make([]byte, 0, 1<<10))
 	e := json.NewEncoder(out)
-	for i, key := range slices.Sorted(maps.Keys(f)) {
+	keys := slices.AppendSeq(make([]string, 0, len(f)), maps.Keys(f))
+	slices.Sort(keys)
+	for i, key := range keys {
 		out.WriteByte("{,"[min(i, 1)])
-		if err := e.Encode(key); err != nil {
+		if err := e.Encode(&keys[i]); err != nil {
 			return nil, err
 		}
 		out.Truncate(out.Len() - 1) // the line's end
@@ -119,7 +121,7 @@ func (r *Run) NoteRun(kind string, data Facts) { r.enter(kind, r.Facts, data) }
 // enter notes an entry of facts and more, free of secrets, and bounded. The text must not have been cut before: half a secret is not
 // recognized.
 func (r *Run) enter(kind string, f, more Facts) {
-	all := Facts{}
+	all := make(Facts, len(f)+len(more))
 	for _, part := range []Facts{f, more} {
 		for k, v := range part {
 			all[k] = r.cleaned(v)
@@ -258,9 +260,15 @@ func (r *Run) endFacts(inputs map[string]string) Facts {
 // not among them.
 func (r *Run) times() Facts {
 	t := r.Outcome.Timings
-	return Facts{"began": r.Began.UTC().Format(time.RFC3339Nano), "timings_us": map[string]int64{
-		"validate": t.Validate, "queue": t.Queue, "vault": t.Vault, "egress": t.Egress, "start": t.Start, "exec": t.Exec, "sign": t.Sign,
-	}}
+	return Facts{"began": r.Began.UTC().Format(time.RFC3339Nano), "timings_us": struct {
+		Egress   int64 `json:"egress"`
+		Exec     int64 `json:"exec"`
+		Queue    int64 `json:"queue"`
+		Sign     int64 `json:"sign"`
+		Start    int64 `json:"start"`
+		Validate int64 `json:"validate"`
+		Vault    int64 `json:"vault"`
+	}{t.Egress, t.Exec, t.Queue, t.Sign, t.Start, t.Validate, t.Vault}}
 }
 
 // Missing returns the names of the layers that did not hold.
