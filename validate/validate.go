@@ -119,17 +119,18 @@ func byLanguage(language string) (kind, bool) {
 	return kindOf(func(k kind) bool { return hasWord(k.names, strings.ToLower(language)) })
 }
 
+// kinds are those that no operator has named.
+var kinds = []kind{
+	{language: Python, names: "python python3 py", extensions: []string{".py"}},
+	{language: Node, names: "node nodejs javascript js", extensions: []string{".js", ".mjs", ".cjs"}},
+	{language: Node, names: "typescript ts", extensions: []string{".ts", ".mts", ".cts"}, typescript: true},
+	{language: Shell, names: "shell bash sh", extensions: []string{".sh", ".bash"}},
+	{language: R, names: "r rscript", extensions: []string{".R", ".r"}},
+}
+
 func kindOf(is func(kind) bool) (kind, bool) {
-	for _, k := range []kind{
-		{language: Python, names: "python python3 py", extensions: []string{".py"}},
-		{language: Node, names: "node nodejs javascript js", extensions: []string{".js", ".mjs", ".cjs"}},
-		{language: Node, names: "typescript ts", extensions: []string{".ts", ".mts", ".cts"}, typescript: true},
-		{language: Shell, names: "shell bash sh", extensions: []string{".sh", ".bash"}},
-		{language: R, names: "r rscript", extensions: []string{".R", ".r"}},
-	} {
-		if is(k) {
-			return k, true
-		}
+	if i := slices.IndexFunc(kinds, is); i >= 0 {
+		return kinds[i], true
 	}
 	return kind{}, false
 }
