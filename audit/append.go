@@ -118,7 +118,7 @@ func object(data any) (json.RawMessage, error) {
 	case len(b) > pack.MaxData:
 		return nil, fmt.Errorf("its data has %d bytes, and %d is the limit", len(b), pack.MaxData)
 	}
-	return json.RawMessage(utf8(string(b))), nil
+	return bytes.ToValidUTF8(b, []byte("\uFFFD")), nil
 }
 
 func (l *logFile) do(ctx context.Context, to chan<- *request, r *request) error {
