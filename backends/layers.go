@@ -25,9 +25,9 @@ type Layer struct {
 // InForce returns the names of the layers in force.
 func (c Containment) InForce() []string {
 	var names []string
-	for _, l := range c.Layers {
+	for i, l := range c.Layers {
 		if l.InForce {
-			names = append(names, l.Name)
+			names = append(slices.Grow(names, len(c.Layers)-i), l.Name)
 		}
 	}
 	return names

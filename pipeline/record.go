@@ -92,18 +92,20 @@ type Long string
 // cleaned takes secrets out of the text in v, and then returns its beginning, and that of each
 // list. Applied twice it would cut twice.
 func (r *Run) cleaned(v any) any {
-	switch v := v.(type) {
+	switch t := v.(type) {
 	case string:
-		return safetext.Clip(r.Clean(v), MaxText)
+		if s := safetext.Clip(r.Clean(t), MaxText); s != t {
+			return s
+		}
 	case Long:
-		return safetext.Clip(r.Clean(string(v)), MaxReason)
+		return safetext.Clip(r.Clean(string(t)), MaxReason)
 	case Captured:
-		return safetext.Clip(strings.ToValidUTF8(r.Clean(string(v)), "\uFFFD"), maxCaptured)
+		return safetext.Clip(strings.ToValidUTF8(r.Clean(string(t)), "\uFFFD"), maxCaptured)
 	case []string:
-		short := make([]string, 0, min(len(v), maxItems+1))
-		for i, s := range v {
+		short := make([]string, 0, min(len(t), maxItems+1))
+		for i, s := range t {
 			if i == maxItems {
-				return append(short, fmt.Sprintf("and %d more", len(v)-maxItems))
+				return append(short, fmt.Sprintf("and %d more", len(t)-maxItems))
 			}
 			short = append(short, safetext.Clip(r.Clean(s), MaxText))
 		}
@@ -315,7 +317,7 @@ func hashNames(sums map[string]string) string {
 // Hash returns the SHA-256 of b in hex.
 func Hash(b []byte) string {
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return string(hex.AppendEncode(make([]byte, 0, 2*sha256.Size), sum[:]))
 }
 
 // Capture selects what the log holds of a run beside hashes, free of secrets, and cut.

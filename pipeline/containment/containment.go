@@ -29,10 +29,14 @@ type Containment struct {
 func (c Containment) Describe(r *pipeline.Run, program validate.Checked, limits pipeline.Bounds) {
 	r.Facts["language"], r.Facts["name"] = program.Language, program.Name
 	r.Facts["backend"], r.Facts["profile"], r.Facts["require"] = c.Backend.Name(), c.Profile, c.Requires
-	r.Facts["limits"] = map[string]any{
-		"ram_bytes": limits.RAM, "wall_seconds": limits.Wall.Seconds(), "cpu_cores": limits.CPU,
-		"processes": limits.Processes, "disk_bytes": limits.Disk, "output_bytes": limits.Output,
-	}
+	r.Facts["limits"] = struct {
+		CPU       float64 `json:"cpu_cores"`
+		Disk      int64   `json:"disk_bytes"`
+		Output    int64   `json:"output_bytes"`
+		Processes int     `json:"processes"`
+		RAM       int64   `json:"ram_bytes"`
+		Wall      float64 `json:"wall_seconds"`
+	}{limits.CPU, limits.Disk, limits.Output, limits.Processes, limits.RAM, limits.Wall.Seconds()}
 }
 
 // Of returns the backend, the profile ("" for the defaults), and the layers that must hold: those of the
@@ -56,9 +60,9 @@ func Of(p *pipeline.Pipeline, backend, profile string, more []string) (c Contain
 			return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("there is no layer called %q", l), "choose from: "+strings.Join(AllLayers, ", "))
 		}
 	}
-	for _, l := range AllLayers {
+	for i, l := range AllLayers {
 		if slices.Contains(layers, l) {
-			c.Requires = append(c.Requires, l)
+			c.Requires = append(slices.Grow(c.Requires, len(AllLayers)-i), l)
 		}
 	}
 	return c, nil
