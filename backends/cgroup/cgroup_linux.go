@@ -188,7 +188,7 @@ func pathsOf(file string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := map[string]string{}
+	in := make(map[string]string, 16)
 	for line := range strings.Lines(text) {
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
 		controllers, path, _ := strings.Cut(rest, ":")

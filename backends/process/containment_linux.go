@@ -18,13 +18,13 @@ func (s *Sandbox) contained(text []byte) backends.Containment {
 	if s.landlockOnly {
 		profile = "landlock"
 	}
-	c := backends.Containment{Backend: "process", Profile: profile}
+	c := backends.Containment{Backend: "process", Profile: profile, Layers: make([]backends.Layer, 0, len(backends.ContainmentLayers)+2)}
 	add := func(name string, held bool, detail string) {
 		c.Layers = append(c.Layers, backends.Layer{Name: name, InForce: held, Detail: detail})
 	}
 	differs := namespacesDiffer(text)
-	text = text[min(len(text), linkSize*len(namespaceLinks)):]
-	status := func(key string) string { return procfs.StatusField(text, key) }
+	lines := string(text[min(len(text), linkSize*len(namespaceLinks)):])
+	status := func(key string) string { return procfs.StatusField(lines, key) }
 	for i, name := range namespaceLayers {
 		add(name, differs[i], s.detail(name, differs[i]))
 	}
@@ -54,14 +54,14 @@ func (s *Sandbox) contained(text []byte) backends.Containment {
 
 // promised returns the expected result of contained; Start refuses by it.
 func (s *Sandbox) promised() backends.Containment {
-	var c backends.Containment
+	layers := make([]backends.Layer, 0, len(backends.ContainmentLayers)+2)
 	for _, name := range backends.ContainmentLayers {
 		missing := !s.HasNamespaces() && slices.Contains(namespaceLayers, name) ||
 			name == backends.LayerLandlock && s.backend.landlockABI == 0
-		c.Layers = append(c.Layers, backends.Layer{Name: name, InForce: !missing, Detail: s.detail(name, !missing)})
+		layers = append(layers, backends.Layer{Name: name, InForce: !missing, Detail: s.detail(name, !missing)})
 	}
 	cgroup := backends.Layer{Name: backends.LayerCgroup, InForce: s.cgroup != nil, Detail: s.backend.cgroups.Why}
-	return backends.Containment{Layers: append(c.Layers, cgroup, backends.Layer{Name: backends.LayerRlimit, InForce: true})}
+	return backends.Containment{Layers: append(layers, cgroup, backends.Layer{Name: backends.LayerRlimit, InForce: true})}
 }
 
 // namespaceLayers are the layers of namespaceLinks.

@@ -84,6 +84,7 @@ func (p *plan) strs(list []string) arg {
 		at[i] = p.str(s).v
 	}
 	array := p.room(8 * (len(list) + 1))
+	p.fixups = slices.Grow(p.fixups, len(list))
 	for i, to := range at {
 		p.point(array.v+8*uint64(i), to)
 	}

@@ -63,9 +63,11 @@ type sockstat struct {
 // parseSockets reads /proc/net/sockstat.
 func parseSockets(text []byte) (n sockstat) {
 	for line := range strings.Lines(string(text)) {
-		fmt.Sscanf(line, "sockets: used %d", &n.used)
-		if fields := strings.Fields(line); len(fields) > 0 && fields[0] == "TCP:" {
-			fmt.Sscanf(line, "TCP: inuse %d", &n.tcp)
+		switch fields := strings.Fields(line); {
+		case strings.HasPrefix(line, "sockets: used ") && len(fields) > 2:
+			n.used, _ = strconv.Atoi(fields[2])
+		case strings.HasPrefix(line, "TCP: inuse ") && len(fields) > 2:
+			n.tcp, _ = strconv.Atoi(fields[2])
 			n.pool, _ = strconv.Atoi(fields[len(fields)-1])
 		}
 	}

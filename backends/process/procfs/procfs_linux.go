@@ -54,10 +54,10 @@ func CPUTime(stat []byte) time.Duration {
 }
 
 // StatusField returns the value of a key in /proc/PID/status, or in a file of the same format; "" if it is missing.
-func StatusField(text []byte, key string) string {
-	for line := range bytes.Lines(text) {
-		if value, ok := bytes.CutPrefix(line, []byte(key)); ok && len(value) > 0 && value[0] == ':' {
-			return string(bytes.TrimSpace(value[1:]))
+func StatusField[T string | []byte](text T, key string) string {
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, key); ok && len(value) > 0 && value[0] == ':' {
+			return strings.TrimSpace(value[1:])
 		}
 	}
 	return ""
