@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"strconv"
 	"strings"
@@ -75,7 +74,7 @@ func (r *Run) stop(ctx context.Context, err error) (Outcome, error) {
 // noteStop notes the end of a run that was refused, or broke.
 func (r *Run) noteStop(e *Error) {
 	f := Facts{"stage": e.Stage, "reason": Long(cmp.Or(e.public, e.Reason))}
-	maps.Copy(f, r.times())
+	r.addTimes(f)
 	do := e.Remedy.String()
 	f.Add("remedy", Long(do), len(do))
 	f.Add("layer", e.Layer, len(e.Layer))

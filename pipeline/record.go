@@ -249,20 +249,21 @@ func (r *Run) endFacts(inputs map[string]string) Facts {
 	f.Add("egress_decisions", len(res.Egress), len(res.Egress))
 	f.Add("missing_layers", res.Missing(), len(res.Missing()))
 	f.Add("unknown_tokens", r.Unknown.all(), len(r.Unknown.all()))
-	f.Add("artifact_list", r.listArtifacts(), len(res.Artifacts))
-	f.Add("artifacts_sha256", res.SumsSHA256(), len(res.Artifacts))
-	// A script is among them, and named elsewhere.
-	f.Add("inputs", len(inputs)-r.own, len(inputs)-r.own)
-	f.Add("inputs_sha256", hashNames(inputs), len(inputs)-r.own)
-	maps.Copy(f, r.times())
+	if len(res.Artifacts) > 0 {
+		f["artifact_list"], f["artifacts_sha256"] = r.listArtifacts(), res.SumsSHA256()
+	}
+	if n := len(inputs) - r.own; n > 0 { // a script is among them, and named elsewhere
+		f["inputs"], f["inputs_sha256"] = n, hashNames(inputs)
+	}
+	r.addTimes(f)
 	return f
 }
 
-// times returns the begin of the run and the durations of its stages so far, in microseconds. The record of its end is
+// addTimes adds the begin of the run and the durations of its stages so far, in microseconds. The record of its end is
 // not among them.
-func (r *Run) times() Facts {
+func (r *Run) addTimes(f Facts) {
 	t := r.Outcome.Timings
-	return Facts{"began": r.Began.UTC().Format(time.RFC3339Nano), "timings_us": struct {
+	f["began"], f["timings_us"] = r.Began.UTC().Format(time.RFC3339Nano), struct {
 		Egress   int64 `json:"egress"`
 		Exec     int64 `json:"exec"`
 		Queue    int64 `json:"queue"`
@@ -270,7 +271,7 @@ func (r *Run) times() Facts {
 		Start    int64 `json:"start"`
 		Validate int64 `json:"validate"`
 		Vault    int64 `json:"vault"`
-	}{t.Egress, t.Exec, t.Queue, t.Sign, t.Start, t.Validate, t.Vault}}
+	}{t.Egress, t.Exec, t.Queue, t.Sign, t.Start, t.Validate, t.Vault}
 }
 
 // Missing returns the names of the layers that did not hold.
