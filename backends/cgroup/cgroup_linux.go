@@ -34,7 +34,7 @@ type Group struct {
 	inForce   Bounds  // as set by Limit
 	spares    *spares // receives it at the end
 	mu        sync.Mutex
-	openFDs   map[string]int // open files of it, by path
+	openFDs   map[string]int // open files of it, by name
 	readOnly  bool           // the container's, which is never changed
 	limits    []string       // of readOnly: the controllers with a limit
 }

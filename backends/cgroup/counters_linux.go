@@ -32,11 +32,11 @@ func fieldOf(text, key string) int64 {
 
 // read reads a file of the cgroup by its name in v1 and in v2; "" on failure. A reusable cgroup keeps the file open.
 func (g *Group) read(controller, v1, v2 string) string {
-	name := filepath.Join(g.paths[controller], v1)
+	name := v1
 	if g.V2() {
-		name = filepath.Join(g.paths[""], v2)
+		controller, name = "", v2
 	}
-	fd, cached, err := g.open(name)
+	fd, cached, err := g.open(controller, name)
 	if err != nil {
 		return ""
 	}
@@ -69,13 +69,13 @@ func readAll(fd int) (string, error) {
 }
 
 // open opens a file for reading, or returns the cached descriptor.
-func (g *Group) open(name string) (fd int, cached bool, err error) {
+func (g *Group) open(controller, name string) (fd int, cached bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if fd, cached = g.openFDs[name]; cached {
 		return fd, true, nil
 	}
-	if fd, err = unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+	if fd, err = unix.Open(filepath.Join(g.paths[controller], name), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		return -1, false, err
 	}
 	if g.spares == nil || g.V2() {

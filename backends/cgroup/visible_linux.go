@@ -13,6 +13,7 @@ import (
 // Hierarchy is a file system of the kernel in which a process that has a cgroup namespace sees its own cgroup.
 type Hierarchy struct {
 	Name        string   // its place below /sys/fs/cgroup: version 1's controllers, with commas between; "" is version 2's
+	Dir         string   // that place, below /
 	Type        string   // for mount(2)
 	Controllers []string // of version 1
 	Shared      bool     // it shows cgroups of others, and is to be covered as a whole
@@ -24,34 +25,40 @@ func (g *Group) Hierarchies() []Hierarchy {
 	v1 := hierarchiesV1()
 	switch {
 	case g.V2():
-		return []Hierarchy{{Type: "cgroup2", Covers: []string{"memory.max"}}}
+		return []Hierarchy{{Dir: below, Type: "cgroup2", Covers: []string{"memory.max"}}}
 	case g == nil && len(v1) == 0:
 		return []Hierarchy{withoutOwnV2()}
 	}
-	var list []Hierarchy
-	for _, name := range v1 {
-		h := Hierarchy{Name: name, Type: "cgroup", Controllers: strings.Split(name, ",")}
+	list := slices.Clone(v1)
+	for i := range list {
+		h := &list[i]
 		h.Shared = g == nil || g.paths[h.Controllers[0]] == ""
 		for _, name := range []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"} {
 			if !h.Shared && slices.Contains(h.Controllers, "memory") && cg.PathExists(filepath.Join(g.paths["memory"], name)) {
 				h.Covers = append(h.Covers, name)
 			}
 		}
-		list = append(list, h)
 	}
 	return list
 }
 
+// below is the place of all hierarchies, below /.
+const below = "sys/fs/cgroup"
+
 // hierarchiesV1 returns the kernel's hierarchies of version 1 that runtimes read. A JVM takes none where one of memory,
 // cpu, cpuacct and cpuset is missing.
-var hierarchiesV1 = sync.OnceValue(func() (list []string) {
+var hierarchiesV1 = sync.OnceValue(func() (list []Hierarchy) {
 	text, _ := readOnce("/proc/self/cgroup")
 	for line := range strings.Lines(text) {
 		fields := strings.SplitN(line, ":", 3)
-		if len(fields) == 3 && slices.ContainsFunc(strings.Split(fields[1], ","), func(name string) bool {
+		if len(fields) < 3 {
+			continue
+		}
+		h := Hierarchy{Name: fields[1], Dir: filepath.Join(below, fields[1]), Type: "cgroup", Controllers: strings.Split(fields[1], ",")}
+		if slices.ContainsFunc(h.Controllers, func(name string) bool {
 			return name == "cpuset" || name == "cpuacct" || slices.Contains(controllers, name)
 		}) {
-			list = append(list, fields[1])
+			list = append(list, h)
 		}
 	}
 	return list
@@ -67,7 +74,7 @@ var FilesV2 = []string{
 // kernel's own file system, so that each is covered by itself, where that can be: the cgroup has a limit of memory to be
 // covered, and no others below it. Its other numbers are those of all processes in it.
 func withoutOwnV2() Hierarchy {
-	h := Hierarchy{Type: "cgroup2", Shared: true}
+	h := Hierarchy{Dir: below, Type: "cgroup2", Shared: true}
 	own, err := pathsOf("/proc/self/cgroup")
 	if err != nil {
 		return h

@@ -24,10 +24,7 @@ import (
 // read-only, to where the program finds them: before the limits are known, since that takes longer than all else of a start
 // that is left then. The server keeps a descriptor of the first mount, which no process of the sandbox can reach, and writes
 // to it.
-const (
-	limitsAt      = hiddenDisk + "/limits"
-	visibleCgroup = "sys/fs/cgroup"
-)
+const limitsAt = hiddenDisk + "/limits"
 
 // visible is what the server knows of those files.
 type visible struct {
@@ -107,7 +104,7 @@ func (l visibleLimits) files(hierarchies []cgroup.Hierarchy) map[string]string {
 	for _, h := range hierarchies {
 		for name, text := range l.madeUp(h.Controllers) {
 			if h.Shared || slices.Contains(h.Covers, name) {
-				files[path.Join(visibleCgroup, h.Name, name)] = text
+				files[h.Dir+"/"+name] = text
 			}
 		}
 	}
@@ -166,27 +163,26 @@ func cpuStat(used time.Duration) string {
 func readyWithLimits(p *plan, child *Init, base string) {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	own, hierarchies := base+limitsAt, child.cgroup.Hierarchies()
-	names := slices.Sorted(maps.Keys(child.visible.texts))
+	names := slices.AppendSeq(make([]string, 0, len(child.visible.texts)), maps.Keys(child.visible.texts))
+	slices.Sort(names)
 	p.tmpfs(own, "mode=755,size=1m,nr_inodes=256", flags)
 	fd := p.get("open the limits to be seen", unix.SYS_OPENAT, cwd, p.str(own), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	makeVisible(p, own, names, hierarchies)
-	mount := func(from, at string) {
-		p.do("show "+at, unix.SYS_MOUNT, p.str(from), p.str(at), val(0), val(unix.MS_BIND), val(0))
+	bind := func(name string) {
+		p.do("show /"+name, unix.SYS_MOUNT, p.str(own, "/", name), p.str(base, "/", name), val(0), val(unix.MS_BIND), val(0))
 	}
-	mount(own, own)
+	p.do("show "+own, unix.SYS_MOUNT, p.str(own), p.str(own), val(0), val(unix.MS_BIND), val(0))
 	p.attr(own, 0, unix.MOUNT_ATTR_RDONLY) // and so are the mounts that are made of this one
-	bind := func(name string) { mount(own+"/"+name, base+"/"+name) }
 	bind("sys")
 	for _, h := range hierarchies {
-		dir := path.Join(visibleCgroup, h.Name)
 		// Where the kernel forbids it, there are the files that would cover it. A JVM looks for what is mounted, and reads what
 		// lies there: it finds the kernel's file system in the list, whatever covers it.
-		p.try("mount /"+dir, unix.SYS_MOUNT, p.str(h.Type), p.str(base, "/", dir), p.str(h.Type), val(unix.MS_RDONLY|flags), p.str(h.Name))
+		p.try("mount /"+h.Dir, unix.SYS_MOUNT, p.str(h.Type), p.str(base, "/", h.Dir), p.str(h.Type), val(unix.MS_RDONLY|flags), p.str(h.Name))
 		if h.Shared {
-			bind(dir)
+			bind(h.Dir)
 		}
 		for _, name := range h.Covers {
-			bind(dir + "/" + name)
+			bind(h.Dir + "/" + name)
 		}
 	}
 	for _, name := range names {
@@ -214,10 +210,10 @@ func makeVisible(p *plan, own string, names []string, hierarchies []cgroup.Hiera
 		p.do("mknod "+name, unix.SYS_MKNODAT, cwd, p.str(own, "/", name), val(unix.S_IFREG|0o644), val(0))
 	}
 	for _, h := range hierarchies {
-		mkdir(path.Join(visibleCgroup, h.Name))
+		mkdir(h.Dir)
 		for _, name := range h.Controllers {
 			if name != h.Name {
-				p.do("symlink "+name, unix.SYS_SYMLINKAT, p.str(h.Name), cwd, p.str(own, "/"+visibleCgroup+"/", name))
+				p.do("symlink "+name, unix.SYS_SYMLINKAT, p.str(h.Name), cwd, p.str(own, "/", path.Dir(h.Dir), "/", name))
 			}
 		}
 	}
@@ -229,7 +225,7 @@ func (b *Init) setUp(ctx context.Context, p *plan) error {
 		return err
 	}
 	files := b.visible.texts
-	b.visible.texts = map[string]string{}
+	b.visible.texts = make(map[string]string, len(files))
 	return b.visible.write(files)
 }
 
