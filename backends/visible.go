@@ -26,7 +26,8 @@ func MemInfo(ram, used int64) string {
 		{"Active", used}, {"Inactive", 0}, {"SwapTotal", 0}, {"SwapFree", 0}, {"AnonPages", used}, {"Mapped", 0}, {"Shmem", 0},
 		{"KReclaimable", 0}, {"Slab", 0}, {"SReclaimable", 0}, {"SUnreclaim", 0}, {"CommitLimit", ram}, {"Committed_AS", used},
 	} {
-		fmt.Fprintf(&b, "%-16s%12d kB\n", l.name+":", l.bytes>>10)
+		number := strconv.FormatInt(l.bytes>>10, 10)
+		b.WriteString(l.name + ":" + strings.Repeat(" ", max(1, 27-len(l.name)-len(number))) + number + " kB\n")
 	}
 	return b.String()
 }
@@ -85,10 +86,8 @@ func CPUInfo(host string, processors int) string {
 func RuntimeVariables(l Limits, there int) []string {
 	share := func(eighths int64) int64 { return l.RAM / 8 * eighths }
 	processors := strconv.Itoa(Cores(l.CPU, there))
-	return []string{
-		"GOMAXPROCS=" + processors, "DOTNET_PROCESSOR_COUNT=" + processors,
-		"GOMEMLIMIT=" + strconv.FormatInt(share(7), 10),               // a soft limit: the collector works harder
-		"DOTNET_GCHeapHardLimit=0x" + strconv.FormatInt(share(6), 16), // .NET's own part of a container's limit
-		"R_MAX_VSIZE=" + strconv.FormatInt(share(7), 10),              // an error instead of the end
-	}
+	return strings.Fields("GOMAXPROCS=" + processors + " DOTNET_PROCESSOR_COUNT=" + processors +
+		" GOMEMLIMIT=" + strconv.FormatInt(share(7), 10) + // a soft limit: the collector works harder
+		" DOTNET_GCHeapHardLimit=0x" + strconv.FormatInt(share(6), 16) + // .NET's own part of a container's limit
+		" R_MAX_VSIZE=" + strconv.FormatInt(share(7), 10)) // an error instead of the end
 }

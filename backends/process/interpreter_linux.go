@@ -129,15 +129,14 @@ func (s *Sandbox) Environ(extra []string) []string {
 	}
 	// Numeric libraries start a thread for each CPU of the machine, which the limits may not allow.
 	threads := strconv.Itoa(max(1, int(s.limits.CPU)))
-	env := append(backends.RuntimeVariables(s.limits, runtime.NumCPU()),
-		"OMP_NUM_THREADS="+threads, "OPENBLAS_NUM_THREADS="+threads,
-		// The search for leaks begins with ptrace, and fails the program when that is refused.
-		"ASAN_OPTIONS=detect_leaks=0", "LSAN_OPTIONS=detect_leaks=0",
-		"PATH="+s.path(), "HOME="+home, "USER="+user, "LOGNAME="+user, "SHELL=/bin/sh",
-		"LANG=C.UTF-8", "TMPDIR="+tmp, "XDG_CACHE_HOME="+tmp+"/.cache", "XDG_CONFIG_HOME="+tmp+"/.config",
-		"npm_config_cache="+tmp+"/.npm",
-		"PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1",
-	)
+	env := append(backends.RuntimeVariables(s.limits, runtime.NumCPU()), strings.Split( // one text takes less than one for each
+		"OMP_NUM_THREADS="+threads+"\x00OPENBLAS_NUM_THREADS="+threads+
+			// The search for leaks begins with ptrace, and fails the program when that is refused.
+			"\x00ASAN_OPTIONS=detect_leaks=0\x00LSAN_OPTIONS=detect_leaks=0"+
+			"\x00PATH="+s.path()+"\x00HOME="+home+"\x00USER="+user+"\x00LOGNAME="+user+"\x00SHELL=/bin/sh"+
+			"\x00LANG=C.UTF-8\x00TMPDIR="+tmp+"\x00XDG_CACHE_HOME="+tmp+"/.cache\x00XDG_CONFIG_HOME="+tmp+"/.config"+
+			"\x00npm_config_cache="+tmp+"/.npm"+
+			"\x00PYTHONUNBUFFERED=1\x00PYTHONDONTWRITEBYTECODE=1", "\x00")...)
 	if s.landlockOnly { // or git sees the host's settings, may not read them, and gives up
 		env = append(env, "GIT_CONFIG_NOSYSTEM=1")
 	}

@@ -28,7 +28,7 @@ type plan struct {
 // newPlan returns a plan with room for about that many steps.
 func newPlan(steps int) *plan {
 	return &plan{free: launch.SlotFree, steps: make([]launch.Step, 0, steps), names: make([]byte, 0, 32*steps), ends: make([]int, 0, steps),
-		data: make([]byte, 0, 72*steps)}
+		data: make([]byte, 0, 72*steps), files: make([]*os.File, 0, 8)}
 }
 
 // arg is one argument of a step.
