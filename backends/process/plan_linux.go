@@ -16,8 +16,7 @@ import (
 // plan is a list of system calls under construction, with the memory that their arguments point to.
 type plan struct {
 	steps  []launch.Step
-	names  []byte // of the steps, for errors
-	ends   []int  // of the steps' names in names
+	names  []byte // of the steps, each with a zero behind it, for errors
 	data   []byte
 	fixups []launch.Fixup
 	files  []*os.File // sent along; they fill the slots from launch.SlotFiles on
@@ -27,7 +26,7 @@ type plan struct {
 
 // newPlan returns a plan with room for about that many steps.
 func newPlan(steps int) *plan {
-	return &plan{free: launch.SlotFree, steps: make([]launch.Step, 0, steps), names: make([]byte, 0, 32*steps), ends: make([]int, 0, steps),
+	return &plan{free: launch.SlotFree, steps: make([]launch.Step, 0, steps), names: make([]byte, 0, 32*steps),
 		data: make([]byte, 0, 72*steps), files: make([]*os.File, 0, 8)}
 }
 
@@ -110,18 +109,11 @@ func (p *plan) add(name string, s launch.Step, nr uintptr, args []arg) {
 		s.Args[i] = a.v
 	}
 	p.steps = append(p.steps, s)
-	p.names = append(p.names, name...)
-	p.ends = append(p.ends, len(p.names))
+	p.names = append(append(p.names, name...), 0)
 }
 
 // name returns the name of step i.
-func (p *plan) name(i int) string {
-	begin := 0
-	if i > 0 {
-		begin = p.ends[i-1]
-	}
-	return string(p.names[begin:p.ends[i]])
-}
+func (p *plan) name(i int) string { return strings.Split(string(p.names), "\x00")[i] }
 
 // do adds a call that must succeed.
 func (p *plan) do(name string, nr uintptr, args ...arg) {

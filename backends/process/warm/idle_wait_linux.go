@@ -68,7 +68,7 @@ func hello(ctx context.Context, channel io.ReadWriteCloser) error {
 // waits reports whether the interpreter's main thread is in the expected system call, by proc_pid_syscall(5): Python reads
 // descriptor 3, bash reads the descriptor that it opened by that name, Node opens the fifo.
 func (k *idleProcess) waits() (bool, error) {
-	text, err := procfs.Read(fmt.Sprintf("/proc/%d/syscall", k.host))
+	text, err := procfs.Read("/proc/" + strconv.Itoa(k.host) + "/syscall")
 	if err != nil {
 		return false, err
 	}

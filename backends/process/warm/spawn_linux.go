@@ -5,9 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
@@ -80,12 +77,5 @@ func (b *Backend) spawnForRuntime(ctx context.Context, r runtimes.Runtime) (*pro
 
 // rootKey returns a key for the root directory that a runtime's sandboxes share.
 func rootKey(r runtimes.Runtime) string {
-	var b strings.Builder
-	for _, prefix := range r.Prefixes {
-		fmt.Fprintf(&b, "%q ", prefix)
-	}
-	for _, at := range slices.Sorted(maps.Keys(r.Links)) {
-		fmt.Fprintf(&b, "%q>%q ", at, r.Links[at])
-	}
-	return b.String()
+	return fmt.Sprintf("%q %q", r.Prefixes, r.Links) // a map's keys come in order
 }
