@@ -9,6 +9,7 @@ package tokens
 import (
 	"io"
 	"slices"
+	"strings"
 )
 
 // Mark replaces a token in text.
@@ -25,8 +26,14 @@ func NewWriter(w io.Writer, mask bool, found func(kind string)) io.WriteCloser {
 
 // May reports whether a whole text may hold a token. Nearly none does, and that costs nothing to find.
 func May(text string) bool {
-	_, heads := skip(known(), text, 0)
-	return heads != nil
+	for at := 0; ; at++ {
+		var heads []head
+		if at, heads = skip(known(), text, at); heads == nil {
+			return false
+		} else if slices.ContainsFunc(heads, func(h head) bool { return strings.HasPrefix(text[at:], h.text) }) {
+			return true
+		}
+	}
 }
 
 // writer is the writer of NewWriter.
