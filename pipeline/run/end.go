@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +33,7 @@ func (e *execution) Seal(ctx context.Context) error {
 	} else {
 		go func() { e.closed <- e.closeSandbox() }()
 	}
-	if limits := slices.Concat(e.Outcome.Hit, []string{e.Outcome.Limit}); strings.Join(limits, "") != "" {
+	if e.Outcome.Limit+strings.Join(e.Outcome.Hit, "") != "" {
 		e.Note(event.ResourceExceeded, pipeline.Facts{"limit": e.Outcome.Limit, "hit": e.Outcome.Hit})
 	}
 	if n := len(e.Outcome.Artifacts); n > 0 {

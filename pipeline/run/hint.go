@@ -19,18 +19,20 @@ import (
 // hints say what to type after a run that did not go as its caller wanted, where the reason is
 // that the sandbox shows and allows less than the host.
 func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
-	p, res, q := e.Pipeline, e.Outcome, e.request
+	p, res, q := e.Pipeline, &e.Outcome, e.request
 	var list []pipeline.Remedy
 	add := func(text ...any) { list = append(list, text) }
-	reached := func(limit string, text ...any) {
-		if res.Limit == limit || slices.Contains(res.Hit, limit) {
-			add(text...)
+	if res.Limit != "" || len(res.Hit) > 0 {
+		reached := func(limit string, text ...any) {
+			if res.Limit == limit || slices.Contains(res.Hit, limit) {
+				add(text...)
+			}
 		}
+		reached("wall", "the time limit was ", pipeline.FormatNumber(e.limits.Wall.Seconds()), " s: give it more with ", remedy.Timeout.With("SECONDS"))
+		reached("ram", "the program had ", e.limits.RAM>>20, " MB of memory for all of its processes: give it more with ", remedy.RAM.With("MB"))
+		reached("processes", "the program may have ", e.limits.Processes, " processes and threads: allow more with ", remedy.Processes.With("N"))
+		reached("disk", "/workspace, /tmp and /dev/shm hold ", e.limits.Disk>>20, " MB together: allow more with ", remedy.Disk.With("MB"))
 	}
-	reached("wall", "the time limit was ", pipeline.FormatNumber(e.limits.Wall.Seconds()), " s: give it more with ", remedy.Timeout.With("SECONDS"))
-	reached("ram", "the program had ", e.limits.RAM>>20, " MB of memory for all of its processes: give it more with ", remedy.RAM.With("MB"))
-	reached("processes", "the program may have ", e.limits.Processes, " processes and threads: allow more with ", remedy.Processes.With("N"))
-	reached("disk", "/workspace, /tmp and /dev/shm hold ", e.limits.Disk>>20, " MB together: allow more with ", remedy.Disk.With("MB"))
 	for _, s := range []struct {
 		name        string
 		cached, cut int64
@@ -50,7 +52,7 @@ func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 	for _, w := range e.program.Warnings {
 		add(fmt.Sprintf("%s, line %d: %s", e.program.Name, w.Line, w.Text))
 	}
-	output := complaints(res)
+	output := complaints(*res)
 	if module, ok := validate.MissingModule(output); ok {
 		add(append(e.missing(module), remedy.InstallMissing)...)
 	} else if file := missingFile(output); file != "" && q.Beside != nil {
@@ -75,8 +77,8 @@ func complaints(res pipeline.Outcome) string {
 // networkHints say how a program gets network access that it lacked. That it has tried the sandbox has counted, so this is said of one
 // that went well, too; from words alone it is believed where the program failed.
 func (e *execution) networkHints(tried bool) (list []pipeline.Remedy) {
-	res := e.Outcome
-	output, failed := complaints(res), res.Ended != backends.EndedOK
+	res := &e.Outcome
+	output, failed := complaints(*res), res.Ended != backends.EndedOK
 	refused := slices.ContainsFunc(res.Egress, func(d egress.Record) bool { return !d.Allowed }) // whose reasons say it
 	if tried {
 		output = res.Stdout + "\n" + output // a program may print its errors itself
