@@ -27,7 +27,7 @@ type plan struct {
 // newPlan returns a plan with room for about that many steps.
 func newPlan(steps int) *plan {
 	return &plan{free: launch.SlotFree, steps: make([]launch.Step, 0, steps), names: make([]byte, 0, 32*steps),
-		data: make([]byte, 0, 72*steps), files: make([]*os.File, 0, 8)}
+		data: make([]byte, 0, 72*steps), fixups: make([]launch.Fixup, 0, steps/2), files: make([]*os.File, 0, 8)}
 }
 
 // arg is one argument of a step.
@@ -83,7 +83,6 @@ func (p *plan) strs(list []string) arg {
 		at[i] = p.str(s).v
 	}
 	array := p.room(8 * (len(list) + 1))
-	p.fixups = slices.Grow(p.fixups, len(list))
 	for i, to := range at {
 		p.point(array.v+8*uint64(i), to)
 	}

@@ -207,7 +207,7 @@ func makeVisible(p *plan, own string, names []string, hierarchies []cgroup.Hiera
 	}
 	for _, name := range names {
 		mkdir(path.Dir(name))
-		p.do("mknod "+name, unix.SYS_MKNODAT, cwd, p.str(own, "/", name), val(unix.S_IFREG|0o644), val(0))
+		p.do("mknod "+path.Base(name), unix.SYS_MKNODAT, cwd, p.str(own, "/", name), val(unix.S_IFREG|0o644), val(0))
 	}
 	for _, h := range hierarchies {
 		mkdir(h.Dir)
