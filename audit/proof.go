@@ -255,8 +255,7 @@ func exact(line []byte, v any) error {
 	if err := json.Unmarshal(line, v); err != nil {
 		return ErrNoProof
 	}
-	again, err := json.Marshal(v)
-	if err != nil || !bytes.Equal(again, line) {
+	if again, err := json.Marshal(v); err != nil || !bytes.Equal(again, line) {
 		return ErrNoProof
 	}
 	return nil

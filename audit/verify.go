@@ -133,8 +133,7 @@ func (v *verification) run(ctx context.Context, o VerifyOptions) (Report, error)
 	}
 	for i, f := range files {
 		v.l, v.last = f, i == len(files)-1
-		bad, err := v.file(ctx, i == 0, latest, o)
-		if bad != nil || err != nil {
+		if bad, err := v.file(ctx, i == 0, latest, o); bad != nil || err != nil {
 			return v.report(ctx, bad), err
 		}
 		v.files = append(v.files, File{f.path, f.first, v.head})
@@ -190,8 +189,7 @@ func (v *verification) all(ctx context.Context) (*Bad, error) {
 	if bad != nil || err != nil {
 		cancel()
 	}
-	a := <-file
-	if bad == nil && err == nil && a.damage != "" {
+	if a := <-file; bad == nil && err == nil && a.damage != "" {
 		return &Bad{0, a.damage}, nil
 	} else if bad == nil && err == nil {
 		return nil, a.err

@@ -39,8 +39,7 @@ func (w *writer) begin(l *logFile) error {
 		return err
 	}
 	for end := time.Now().Add(l.wait); ; time.Sleep(rand.N(maxPause)) {
-		_, err := w.lock.Exec()
-		if !busy(err) || time.Now().After(end) {
+		if _, err := w.lock.Exec(); !busy(err) || time.Now().After(end) {
 			return err
 		}
 	}

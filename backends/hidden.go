@@ -131,8 +131,7 @@ func (h Hidden) Covers(m Mount) (list []Cover) {
 	source, _ := os.Stat(m.Host)
 	for _, p := range h.places {
 		rest := h.in(p, m.Host, source)
-		info, err := os.Lstat(p.path)
-		if rest != "" && !errors.Is(err, fs.ErrNotExist) {
+		if info, err := os.Lstat(p.path); rest != "" && !errors.Is(err, fs.ErrNotExist) {
 			list = append(list, Cover{path.Join(m.Inside, filepath.ToSlash(rest)), err != nil || info.IsDir()})
 		}
 	}

@@ -15,8 +15,7 @@ import (
 // them who has all.
 func metricsHandler(p *pipeline.Pipeline) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		i, _ := identity.From(r.Context())
-		if i.Kind != identity.Person || !i.Namespaces.All() {
+		if i, _ := identity.From(r.Context()); i.Kind != identity.Person || !i.Namespaces.All() {
 			http.Error(w, "figures are for a person who has all namespaces", http.StatusForbidden)
 			return
 		}

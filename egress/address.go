@@ -84,8 +84,7 @@ func special(a netip.Addr) *kind {
 	a = a.Unmap().WithZone("")
 	var found *kind
 	for i := range kinds {
-		k := &kinds[i]
-		if k.prefix.Contains(a) && (found == nil || k.prefix.Bits() > found.prefix.Bits()) {
+		if k := &kinds[i]; k.prefix.Contains(a) && (found == nil || k.prefix.Bits() > found.prefix.Bits()) {
 			found = k
 		}
 	}

@@ -50,8 +50,7 @@ func (t *counters) note(ctx context.Context, d Decision) (*entry, error) {
 	if e == nil {
 		return nil, errTooMany
 	}
-	err := e.record(context.WithoutCancel(ctx), t)
-	if err == nil || !d.Allowed {
+	if err := e.record(context.WithoutCancel(ctx), t); err == nil || !d.Allowed {
 		return e, nil
 	}
 	t.discount(e)

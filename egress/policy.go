@@ -110,8 +110,7 @@ func (p Policy) Covers(pattern string) bool {
 	}
 	for _, port := range pat.ports() {
 		allowed, _ := p.allow.find(pat.name, port)
-		denied, _ := p.deny.find(pat.name, port)
-		if allowed == "" || denied != "" {
+		if denied, _ := p.deny.find(pat.name, port); allowed == "" || denied != "" {
 			return false
 		}
 	}

@@ -212,8 +212,7 @@ func oldRequest(method string, rest []byte) bool {
 // or the SETTINGS with which some HTTP/2 servers begin before they were sent anything.
 func isServerHTTP(b []byte) bool {
 	const answer = "HTTP/"
-	n := min(len(b), len(answer))
-	if string(b[:n]) == answer[:n] {
+	if n := min(len(b), len(answer)); string(b[:n]) == answer[:n] {
 		return true
 	}
 	settings := [...]byte{0: 0, 1: 0, 3: 4} // a frame's length is three bytes, then comes its type

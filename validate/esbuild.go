@@ -19,8 +19,7 @@ func syntaxErrors(source string) []Problem {
 	r := api.Transform(source+afterAll, api.TransformOptions{Loader: api.LoaderJS, Target: api.ESNext})
 	var all []api.Message
 	for _, m := range r.Errors {
-		at := m.Location
-		if at == nil || at.LineText != afterAll[1:] {
+		if at := m.Location; at == nil || at.LineText != afterAll[1:] {
 			all = append(all, m)
 			continue
 		}

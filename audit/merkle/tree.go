@@ -102,8 +102,7 @@ const SelectNode = "SELECT hash FROM tree WHERE level = ? AND position = ?"
 func (n Reader) get(level int, position int64) (tlog.Hash, error) {
 	all := append(slices.Clip(n.Older), n.Newest)
 	for _, q := range slices.Backward(all) {
-		stored, err := sqlrows.One[[]byte](n.Ctx, q, SelectNode, level, position)
-		if err == nil {
+		if stored, err := sqlrows.One[[]byte](n.Ctx, q, SelectNode, level, position); err == nil {
 			return asHash(stored)
 		} else if !errors.Is(err, sql.ErrNoRows) {
 			return tlog.Hash{}, err

@@ -11,8 +11,7 @@ import (
 // file.
 func SyncData(f *os.File) error {
 	for {
-		err := unix.Fdatasync(int(f.Fd()))
-		if !errors.Is(err, unix.EINTR) {
+		if err := unix.Fdatasync(int(f.Fd())); !errors.Is(err, unix.EINTR) {
 			return os.NewSyscallError("fdatasync", err)
 		}
 	}

@@ -134,8 +134,7 @@ func newCosigner(text string) (c cosigner, err error) {
 	if err != nil || keyErr != nil || len(hash) != 4 || len(key) != 1+ed25519.PublicKeySize || key[0] != cosignature {
 		return c, errors.New("it is no key for cosignatures of version 1")
 	}
-	sum := sha256.Sum256([]byte(parts[0] + "\n" + string(key)))
-	if !bytes.Equal(sum[:4], hash) {
+	if sum := sha256.Sum256([]byte(parts[0] + "\n" + string(key))); !bytes.Equal(sum[:4], hash) {
 		return c, errors.New("its hash is another one")
 	}
 	return cosigner{parts[0], binary.BigEndian.Uint32(hash), key[1:]}, nil

@@ -134,8 +134,7 @@ func testCommands(t *testing.T, b *bench) {
 		if !b.promises(backends.LayerMount) {
 			break // the workspace has another name there
 		}
-		o, err := try(t, s, c.cmd, nil)
-		if err != nil || o.Stdout != c.want {
+		if o, err := try(t, s, c.cmd, nil); err != nil || o.Stdout != c.want {
 			t.Errorf("%s: %q, want %q, stderr %q, %v", c.name, o.Stdout, c.want, o.Stderr, err)
 		}
 	}

@@ -83,8 +83,7 @@ func testLimits(t *testing.T, b *bench) {
 		if !b.promises(backends.LayerMount) { // no file system of its own bounds what it writes
 			want = "-1\n"
 		}
-		o := b.python(t, code)
-		if !strings.HasPrefix(o.Stdout, want) {
+		if o := b.python(t, code); !strings.HasPrefix(o.Stdout, want) {
 			t.Errorf("got %q, want %q; %s %s", o.Stdout, want, o.Ended, o.Stderr)
 		}
 	})
@@ -94,8 +93,7 @@ func testLimits(t *testing.T, b *bench) {
 		}
 		limits := b.spec("").Limits
 		limits.CPU = 0.5
-		o, _ := b.drop(t, limits, "cpu", 2)
-		if o.CPU > o.Wall*8/10 {
+		if o, _ := b.drop(t, limits, "cpu", 2); o.CPU > o.Wall*8/10 {
 			t.Errorf("used %v of processor time in %v, want half", o.CPU, o.Wall)
 		}
 	})
@@ -160,8 +158,7 @@ func testMemory(t *testing.T, b *bench) {
 	b.beside(t, "below the limit", func(t *testing.T) {
 		limits := limits
 		limits.RAM = 256 << 20
-		o := b.makes(t, limits, "anonymous", 150<<20)
-		if o.PeakMemory < 140<<20 || o.PeakMemory > 260<<20 {
+		if o := b.makes(t, limits, "anonymous", 150<<20); o.PeakMemory < 140<<20 || o.PeakMemory > 260<<20 {
 			t.Errorf("peak memory %d MB, want about 160", o.PeakMemory>>20)
 		}
 	})
@@ -238,8 +235,7 @@ func testProcesses(t *testing.T, b *bench) {
 	}
 	b.beside(t, "storm", func(t *testing.T) {
 		// Each process makes two, eight times over: 512, were nothing to stop it.
-		o, made := b.drop(t, limits, "storm", 8)
-		if o.Ended != backends.EndedOK || made.Made > 100 {
+		if o, made := b.drop(t, limits, "storm", 8); o.Ended != backends.EndedOK || made.Made > 100 {
 			t.Errorf("ended %s %s, %d at once", o.Ended, o.Limit, made.Made)
 		}
 	})
@@ -288,8 +284,7 @@ func testDisk(t *testing.T, b *bench) {
 			overDisk(t, o, made, limit)
 			return
 		}
-		o, made := b.drop(t, limits, "disk_anywhere", 100<<20)
-		if made.Made > limit+8<<20 {
+		if o, made := b.drop(t, limits, "disk_anywhere", 100<<20); made.Made > limit+8<<20 {
 			t.Errorf("ended %s %s, wrote %d MB in all", o.Ended, o.Limit, made.Made>>20)
 		}
 	})
@@ -297,8 +292,7 @@ func testDisk(t *testing.T, b *bench) {
 		// An empty file takes no block, and a kilobyte of the kernel's memory all the same.
 		limits := limits
 		limits.Disk = 4 << 20
-		o, made := b.drop(t, limits, "inodes", 1_000_000)
-		if made.Made >= 1_000_000 {
+		if o, made := b.drop(t, limits, "inodes", 1_000_000); made.Made >= 1_000_000 {
 			t.Errorf("made %d files, ended %s", made.Made, o.Ended)
 		}
 	})

@@ -262,8 +262,7 @@ func testWorkspace(t *testing.T, b *bench) {
 // sees checks a file from the host's side.
 func sees(t *testing.T, dir, name, want string) {
 	t.Helper()
-	got, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil || string(got) != want {
+	if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
 		t.Errorf("%s on the host: %q, want %q, %v", name, got, want, err)
 	}
 }

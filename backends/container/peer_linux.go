@@ -108,8 +108,7 @@ func (p *peer) waitDead(within time.Duration) bool {
 	until := time.Now().Add(within)
 	for {
 		fds := []unix.PollFd{{Fd: int32(p.fd.Fd()), Events: unix.POLLIN}}
-		n, err := unix.Poll(fds, int(max(0, time.Until(until)).Milliseconds()))
-		if err != unix.EINTR {
+		if n, err := unix.Poll(fds, int(max(0, time.Until(until)).Milliseconds())); err != unix.EINTR {
 			return err == nil && n > 0
 		}
 	}

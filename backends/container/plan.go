@@ -260,8 +260,7 @@ func (c *Container) Overlaps(at string) bool {
 func initEnviron(image []string) []string {
 	var env []string
 	for _, kv := range image {
-		name, _, _ := strings.Cut(kv, "=")
-		if name == "PATH" {
+		if name, _, _ := strings.Cut(kv, "="); name == "PATH" {
 			env = append(env, kv)
 		} else if name != "" {
 			env = append(env, name+"=")

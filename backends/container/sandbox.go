@@ -76,8 +76,7 @@ func (s *sandbox) cutOff(ctx context.Context, r backends.Result) (backends.Resul
 	case s.closing.Load():
 		r.Ended = backends.EndedSignal
 	default:
-		why := s.lostReason()
-		if !errors.Is(why, errMemory) {
+		if why := s.lostReason(); !errors.Is(why, errMemory) {
 			return backends.Result{}, fmt.Errorf("the program's container ended while it ran: %w", why)
 		}
 		r.Ended, r.Limit = backends.EndedOOM, "ram"

@@ -134,8 +134,7 @@ func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 		if err != nil {
 			return me, backends.RefuseMount(b.Host, "can't be shown: "+err.Error())
 		}
-		uid, gid := ownerOf(info)
-		if b.Write && !allows(info.Mode(), uid == us.uid, gid == us.gid) {
+		if uid, gid := ownerOf(info); b.Write && !allows(info.Mode(), uid == us.uid, gid == us.gid) {
 			return me, backends.Refuse(fmt.Sprintf("mount: %q can't be written by user %d", b.Host, us.uid), remedy.Command.With("chmod u+rwX "+b.Host))
 		}
 	}

@@ -75,8 +75,7 @@ func (l *link) explain(doing string, err error) error {
 
 // unreachable explains why an engine that was reached before, or one behind a network, can't be reached.
 func (l *link) unreachable(doing string, err error) error {
-	path, ok := strings.CutPrefix(l.endpoint.Host, "unix://")
-	if ok {
+	if path, ok := strings.CutPrefix(l.endpoint.Host, "unix://"); ok {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()
 		if now := probeSocket(ctx, path); now != nil {

@@ -39,8 +39,7 @@ func config(c container.Container) *api.Config {
 func environment(env []string) []string {
 	list := []string{"HOSTNAME"}
 	for _, kv := range env {
-		name, value, _ := strings.Cut(kv, "=")
-		if value == "" {
+		if name, value, _ := strings.Cut(kv, "="); value == "" {
 			kv = name
 		}
 		list = append(list, kv)

@@ -96,8 +96,7 @@ func (c *client) open(ctx context.Context, method, path string, params url.Value
 	}
 	defer r.Body.Close()
 	failed := &statusError{}
-	text, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10))
-	if json.Unmarshal(text, failed) != nil {
+	if text, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10)); json.Unmarshal(text, failed) != nil {
 		failed.Message = string(text)
 	}
 	failed.Code = r.StatusCode

@@ -25,8 +25,7 @@ func (h hostInfo) isLocal() bool {
 	if err != nil {
 		return false
 	}
-	ours, ok := uptime()
-	if !ok || !sameUptime(ours, theirs) {
+	if ours, ok := uptime(); !ok || !sameUptime(ours, theirs) {
 		return false
 	}
 	_, err = os.Lstat(h.Store.GraphRoot)

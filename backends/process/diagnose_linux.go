@@ -129,8 +129,7 @@ const outside = "in a unit of systemd, leave out SystemCallFilter=; in Docker, s
 
 // around returns the likely reason why a call that the kernel has is denied.
 func around() string {
-	text, _ := os.ReadFile("/proc/self/status")
-	if procfs.StatusField(text, "Seccomp") == "2" {
+	if text, _ := os.ReadFile("/proc/self/status"); procfs.StatusField(text, "Seccomp") == "2" {
 		return "a filter of system calls that sandboxmcp was started under refuses it"
 	}
 	return "a security module of this host refuses it"

@@ -155,8 +155,7 @@ func (c channel) Write(b []byte) (int, error) {
 // TryWrite writes as many bytes as there is room for now, and returns their number.
 func (c channel) TryWrite(b []byte) (n int) {
 	c.poke()
-	raw, err := c.Conn.(syscall.Conn).SyscallConn()
-	if err == nil {
+	if raw, err := c.Conn.(syscall.Conn).SyscallConn(); err == nil {
 		raw.Write(func(fd uintptr) bool { n, _ = unix.Write(int(fd), b); return true })
 	}
 	return max(n, 0)

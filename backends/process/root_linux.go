@@ -93,8 +93,7 @@ func (r *root) link(target, at string) {
 // bind mounts a path of the host, with the mounts below it, which a user namespace does not permit to leave out, and which
 // would show what they hide on the host if they were.
 func (r *root) bind(host, at string, readOnly bool) {
-	info, err := os.Stat(host)
-	if err == nil && !info.IsDir() {
+	if info, err := os.Stat(host); err == nil && !info.IsDir() {
 		r.mkdir(path.Dir(at))
 		r.write(newRoot+at, "", unix.O_CREAT, 0o444)
 	} else {

@@ -216,8 +216,7 @@ func (d *document) unknown(full string, k *yaml.Node) {
 	byLeaf := map[string]string{}
 	for _, s := range d.settings {
 		known = append(known, s.key)
-		leaf := s.key[strings.LastIndexByte(s.key, '.')+1:]
-		if byLeaf[leaf] == "" {
+		if leaf := s.key[strings.LastIndexByte(s.key, '.')+1:]; byLeaf[leaf] == "" {
 			byLeaf[leaf] = s.key
 		}
 	}

@@ -280,8 +280,7 @@ func portList(of *[]int) kind {
 func resolver(of *string) kind {
 	k := checked(System+", ADDRESS, ADDRESS:PORT", "", of, func(text string) error {
 		_, plain := netip.ParseAddr(text)
-		_, port := netip.ParseAddrPort(text)
-		if text != System && plain != nil && port != nil {
+		if _, port := netip.ParseAddrPort(text); text != System && plain != nil && port != nil {
 			return fmt.Errorf("%q is no address: write one like 10.0.0.2, 10.0.0.2:5353 or [fd00::2]:53, or %s", text, System)
 		}
 		return nil

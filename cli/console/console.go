@@ -152,8 +152,7 @@ func (h holding) Write(b []byte) (int, error) {
 
 // lends returns the script's input: if that is the terminal, what is typed while no question stands.
 func (t *Console) lends(in io.Reader) io.Reader {
-	f, ok := in.(*os.File)
-	if t == nil || !ok || !controlling(f) {
+	if f, ok := in.(*os.File); t == nil || !ok || !controlling(f) {
 		return in
 	}
 	t.shared = true
@@ -166,8 +165,7 @@ type lending struct{ t *Console }
 // Read implements io.Reader. A deadline of take is not passed on: the read goes on after the question.
 func (l lending) Read(b []byte) (int, error) {
 	for {
-		n, err := l.t.read(b)
-		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if n, err := l.t.read(b); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
 	}

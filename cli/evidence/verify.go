@@ -139,8 +139,7 @@ func (p commands) tellVerified(c *cli.Context, v verification) error {
 	if v.Receipt != nil {
 		v.Receipt.show(&b)
 	}
-	err := p.Printf(c, v, "%s", b.String())
-	if err != nil || v.OK || c.Bool("json") {
+	if err := p.Printf(c, v, "%s", b.String()); err != nil || v.OK || c.Bool("json") {
 		return exit.Unless(v.OK, err)
 	}
 	return exit.Fail(v.hint, "%s", v.verdict())

@@ -155,8 +155,7 @@ func (c Client) edit(data []byte, s Server, remove bool) ([]byte, error) {
 
 // others removes the value at path, and the objects around it that are empty then.
 func others(all map[string]any, path []string) map[string]any {
-	inner, ok := all[path[0]].(map[string]any)
-	if len(path) == 1 || ok && len(others(inner, path[1:])) == 0 {
+	if inner, ok := all[path[0]].(map[string]any); len(path) == 1 || ok && len(others(inner, path[1:])) == 0 {
 		delete(all, path[0])
 	}
 	return all

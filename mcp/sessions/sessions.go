@@ -123,8 +123,7 @@ func (s *Server) visible(r *http.Request) *state {
 	if st == nil || !known || !i.May(st.namespace) {
 		return nil
 	}
-	info, err := session.InfoOf(s.cfg.Pipeline, st.namespace, id)
-	if err != nil || info.State == "dead" {
+	if info, err := session.InfoOf(s.cfg.Pipeline, st.namespace, id); err != nil || info.State == "dead" {
 		s.forget(id)
 		return nil
 	}

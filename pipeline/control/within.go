@@ -58,8 +58,7 @@ func (t within) RoundTrip(r *http.Request) (*http.Response, error) {
 	go func() {
 		defer cancel()
 		defer func() {
-			p := recover()
-			if p != nil {
+			if p := recover(); p != nil {
 				t.api.c.Log.Error("control: a handler panicked: this is a bug of sandboxmcp")
 				out.CloseWithError(io.ErrUnexpectedEOF)
 			}

@@ -184,8 +184,7 @@ func (c Config) open(ctx context.Context) (l net.Listener, remove func(), err er
 
 // exposed returns an error for an address that other machines reach, without TLS: tokens would be read on the way.
 func (c Config) exposed(a net.Addr) error {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok || tcp.IP.IsLoopback() || c.Cert != "" {
+	if tcp, ok := a.(*net.TCPAddr); !ok || tcp.IP.IsLoopback() || c.Cert != "" {
 		return nil
 	}
 	return errors.New("other machines reach this address, and tokens need TLS on their way: set http.tls_cert and http.tls_key, or listen at 127.0.0.1 or at unix:PATH behind a proxy that has TLS")

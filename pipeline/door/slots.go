@@ -77,8 +77,7 @@ func (s *Slots) Await(ctx context.Context, client string) (context.Context, func
 		s.mu.Lock()
 		freed := s.freed
 		s.mu.Unlock()
-		under, release, err := s.Take(ctx, client)
-		if err == nil || s.life.Err() != nil {
+		if under, release, err := s.Take(ctx, client); err == nil || s.life.Err() != nil {
 			return under, release, err
 		}
 		select {

@@ -92,8 +92,7 @@ func preservesSecrets(ctx context.Context, r *pipeline.Run, a files.Access, q Wr
 	if q.Mode != files.Overwrite || !strings.Contains(string(q.Content), vault.Mark) {
 		return nil
 	}
-	old, err := a.Read(ctx, q.Path)
-	if err != nil || r.Clean(string(old)) == string(old) {
+	if old, err := a.Read(ctx, q.Path); err != nil || r.Clean(string(old)) == string(old) {
 		return nil // what is wrong with it is said when it is written
 	}
 	return pipeline.Refuse(pipeline.StageVault, "the content has "+vault.Mark+" where the file has a secret, which would be lost",

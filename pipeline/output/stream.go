@@ -83,8 +83,7 @@ func (s *Stream) Write(b []byte) (int, error) {
 		s.cut += int64(n)
 		return n, nil
 	}
-	room := s.max - int64(len(s.text))
-	if int64(n) <= room {
+	if room := s.max - int64(len(s.text)); int64(n) <= room {
 		s.text = append(s.text, b...)
 	} else {
 		s.text = append(s.text, b[:room]...)

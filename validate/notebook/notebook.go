@@ -33,8 +33,7 @@ func Unfence(code string) (inner, language string) {
 	}
 	lines := strings.Split(strings.TrimRight(body, " \t\r\n"), "\n")
 	for i, line := range lines {
-		end := strings.TrimSpace(line)
-		if len(end) < marks || strings.Trim(end, "`") != "" {
+		if end := strings.TrimSpace(line); len(end) < marks || strings.Trim(end, "`") != "" {
 			continue
 		}
 		if i < len(lines)-1 {

@@ -61,8 +61,7 @@ func (s *scan) step(last bool) bool {
 	var heads []head
 	s.at, heads = skip(s.known, s.text, s.at)
 	for _, h := range heads {
-		found, waits := s.match(h, last)
-		if waits {
+		if found, waits := s.match(h, last); waits {
 			return false
 		} else if found != nil && h.format.check(found) {
 			s.mask(h.format, found)

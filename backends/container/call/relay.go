@@ -66,8 +66,7 @@ func acceptConn(ctx context.Context, l net.Listener) (net.Conn, error) {
 	}
 	defer context.AfterFunc(ctx, func() { d.SetDeadline(expired) })()
 	for {
-		c, err := l.Accept()
-		if err == nil || ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+		if c, err := l.Accept(); err == nil || ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 			return c, err
 		}
 		time.Sleep(10 * time.Millisecond) // such as that there is no descriptor left

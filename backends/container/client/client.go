@@ -58,8 +58,7 @@ func (c *Client) Retry(ctx context.Context, send func(Link) error) error {
 
 // RetryIf sends a request, and once more if the error of the first attempt is one that may be answered so.
 func (c *Client) RetryIf(ctx context.Context, may func(error) bool, send func(Link) error) error {
-	err := c.Once(ctx, send)
-	if !may(err) || !engine.Pause(ctx, retryPause) {
+	if err := c.Once(ctx, send); !may(err) || !engine.Pause(ctx, retryPause) {
 		return err
 	}
 	return c.Once(ctx, send)

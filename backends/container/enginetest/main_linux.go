@@ -151,8 +151,7 @@ func (e *engine) start() (err error) {
 
 // answer waits for the supervisor's report: "ready", or an error.
 func (e *engine) answer() error {
-	line, err := e.out.ReadString('\n')
-	if line != "ready\n" {
+	if line, err := e.out.ReadString('\n'); line != "ready\n" {
 		return fmt.Errorf("start %s: %s %v", e.kind, strings.ReplaceAll(strings.TrimSpace(line), "\t", "\n"), err)
 	}
 	return nil

@@ -82,8 +82,7 @@ func OverWithin(pidfd *os.File, timeout time.Duration) bool {
 	poll := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
 	for end := time.Now().Add(timeout); ; {
 		left := time.Until(end)
-		n, err := unix.Poll(poll, max(0, int(left.Milliseconds())))
-		if err != unix.EINTR || left <= 0 {
+		if n, err := unix.Poll(poll, max(0, int(left.Milliseconds()))); err != unix.EINTR || left <= 0 {
 			return err == nil && n > 0
 		}
 	}

@@ -126,8 +126,7 @@ func (f *finder) pathDirs(r Runtime) []string {
 func unreadable(r Runtime) (string, bool) {
 	for _, p := range []string{r.Path, r.Argv0} {
 		for filepath.IsAbs(p) {
-			fi, err := os.Stat(p)
-			if err == nil && fi.Mode().Perm()&0o005 != 0o005 {
+			if fi, err := os.Stat(p); err == nil && fi.Mode().Perm()&0o005 != 0o005 {
 				return top(r, p), true
 			}
 			if top(r, p) == p { // the prefix itself, or nothing that a prefix holds

@@ -142,8 +142,7 @@ type finder struct {
 
 // note adds a note, unless there is an equal one.
 func (f *finder) note(format string, args ...any) {
-	s := fmt.Sprintf(format, args...)
-	if !slices.Contains(f.notes, s) {
+	if s := fmt.Sprintf(format, args...); !slices.Contains(f.notes, s) {
 		f.notes = append(f.notes, s)
 	}
 }

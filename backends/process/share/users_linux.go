@@ -58,8 +58,7 @@ func (u *Users) Return(uid int) {
 func (u *Users) open() {
 	u.used, u.next = map[int]bool{}, rand.IntN(blockUIDs)
 	at := rand.IntN(uidBlocks)
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err == nil {
+	if fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0); err == nil {
 		u.mark = fd
 		for range uidBlocks {
 			if unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("@sandboxmcp/uids/%d", at)}) != unix.EADDRINUSE {

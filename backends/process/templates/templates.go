@@ -189,8 +189,7 @@ func (t *Set[T]) add(ctx context.Context, key string, one T, err error) (none T,
 		t.removing.Go(one.Remove)
 		return none, ErrClosed
 	}
-	all := t.all()
-	if t.All > 0 && len(all) >= t.All {
+	if all := t.all(); t.All > 0 && len(all) >= t.All {
 		t.forget(slices.MinFunc(all, func(a, b T) int { return a.use().used.Compare(b.use().used) }), nil)
 	}
 	u := one.use()

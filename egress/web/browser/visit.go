@@ -169,8 +169,7 @@ func (t *visit) wait(ctx context.Context) (late string, err error) {
 			if since.IsZero() {
 				since = time.Now()
 			}
-			still := len(t.loading) == 0 && time.Since(t.busy) > quiet
-			if still || time.Since(since) > settle {
+			if still := len(t.loading) == 0 && time.Since(t.busy) > quiet; still || time.Since(since) > settle {
 				return "", nil
 			}
 		}

@@ -45,8 +45,7 @@ func (k *key) fetch() ([]byte, error) {
 	}
 	defer clear(secret)
 	b := bytes.TrimSpace(secret)
-	text, coded := bytes.CutPrefix(b, []byte("whsec_"))
-	if !coded {
+	if text, coded := bytes.CutPrefix(b, []byte("whsec_")); !coded {
 		b = bytes.Clone(b)
 	} else if b, err = base64.StdEncoding.AppendDecode(nil, text); err != nil {
 		return nil, errors.New("the secret that the webhook is signed with is not base64 after whsec_") // the error would quote it

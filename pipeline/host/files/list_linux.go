@@ -92,8 +92,7 @@ func (l *lister) entry(ctx context.Context, d *rootedPath, dir *os.File, name, r
 	if e.Kind != "directory" || !l.deep {
 		return nil
 	}
-	err := l.directory(ctx, d, rel, to)
-	if errors.Is(err, errEnough) || ctx.Err() != nil {
+	if err := l.directory(ctx, d, rel, to); errors.Is(err, errEnough) || ctx.Err() != nil {
 		return err
 	}
 	return nil // what is refused or can't be read below is not listed, and its name is

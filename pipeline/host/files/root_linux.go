@@ -151,8 +151,7 @@ func (d *rootedPath) open(rel string, flags int) (*os.File, error) {
 // linked returns an error that says which link a path goes through: it has the shortest name that can't be opened.
 func (d *rootedPath) linked(rel string) error {
 	for up := path.Dir(rel); up != "."; up = path.Dir(up) {
-		fd, err := openat2(int(d.dir.Fd()), up, unix.O_PATH, beneath)
-		if err == nil {
+		if fd, err := openat2(int(d.dir.Fd()), up, unix.O_PATH, beneath); err == nil {
 			unix.Close(fd)
 			break
 		}
