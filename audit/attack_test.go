@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 	"github.com/sandboxmcp/sandboxmcp/audit/schema"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
@@ -401,7 +401,7 @@ func facts(t testing.TB, path string) (all []string) {
 		rows.Close()
 	}
 	var seq int64
-	for err := range sqlrows.Each(t.Context(), l.active.Load().db, []any{&seq}, "SELECT seq FROM audit WHERE receipt IS NOT NULL") {
+	for err := range statefile.Each(t.Context(), l.active.Load().db, []any{&seq}, "SELECT seq FROM audit WHERE receipt IS NOT NULL") {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // chain is the end of the verified rows, and describes what is wrong with the next row.
@@ -52,7 +52,7 @@ func (v *verification) trace(ctx context.Context, r Row, before chain, bad *Bad)
 		return nil
 	}
 	part, _ := hex.DecodeString(r.Prev) // hex because scan made it
-	seq, err := sqlrows.One[int64](ctx, v.l.db, fmt.Sprintf("SELECT seq FROM audit WHERE substr(hash, 1, %d) = ? LIMIT 1", linkSize), part)
+	seq, err := statefile.One[int64](ctx, v.l.db, fmt.Sprintf("SELECT seq FROM audit WHERE substr(hash, 1, %d) = ? LIMIT 1", linkSize), part)
 	switch {
 	case err == nil:
 		*bad = Bad{r.Seq, fmt.Sprintf("was moved here: it follows on what is now row %d", seq)}

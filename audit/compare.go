@@ -8,7 +8,7 @@ import (
 	"fmt"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // compareExternal compares the tree with the checkpoints from outside of the database that cover no more rows, of which
@@ -54,7 +54,7 @@ func (v *verification) compareNode(ctx context.Context, n merkle.Node) (*Bad, er
 	if (n.Position+1)<<n.Level > v.newest {
 		return nil, nil // no checkpoint has covered it
 	}
-	stored, err := sqlrows.One[[]byte](ctx, v.l.db, merkle.SelectNode, n.Level, n.Position)
+	stored, err := statefile.One[[]byte](ctx, v.l.db, merkle.SelectNode, n.Level, n.Position)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return &Bad{0, fmt.Sprintf("the stored tree has lost its hash over rows %d to %d", n.Position<<n.Level+1, (n.Position+1)<<n.Level)}, nil

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // How long rows stay unsigned.
@@ -56,7 +56,7 @@ func (s *signer) adopt(l *logFile) {
 	if err := s.connect(ctx, l); err != nil {
 		return
 	}
-	left, err := sqlrows.One[bool](ctx, s.conn, `SELECT coalesce((SELECT max(size) FROM checkpoints), 0) < (SELECT coalesce(max(seq), 0) FROM audit)
+	left, err := statefile.One[bool](ctx, s.conn, `SELECT coalesce((SELECT max(size) FROM checkpoints), 0) < (SELECT coalesce(max(seq), 0) FROM audit)
 		AND (EXISTS (SELECT 1 FROM checkpoints) OR NOT EXISTS (SELECT 1 FROM audit WHERE kind <> 'key.created'))`)
 	if err == nil && left {
 		s.none = true

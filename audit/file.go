@@ -12,7 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 	"github.com/sandboxmcp/sandboxmcp/audit/schema"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // logFile is an open file of a log.
@@ -91,7 +91,7 @@ func (l *logFile) connect(ctx context.Context) (err error) {
 	}
 	err = l.check(ctx)
 	if l.first = 1; err == nil && l.number > 1 {
-		l.first, err = sqlrows.One[int64](ctx, l.db, "SELECT coalesce(min(seq), 1) FROM audit")
+		l.first, err = statefile.One[int64](ctx, l.db, "SELECT coalesce(min(seq), 1) FROM audit")
 		if l.damaged && unreadable(err) {
 			l.first, err = 1, nil
 		}
@@ -104,14 +104,14 @@ func (l *logFile) connect(ctx context.Context) (err error) {
 
 // check refuses a database that this program cannot continue.
 func (l *logFile) check(ctx context.Context) error {
-	id, err := sqlrows.One[int64](ctx, l.db, "PRAGMA application_id")
+	id, err := statefile.One[int64](ctx, l.db, "PRAGMA application_id")
 	if err != nil {
 		return err
 	}
 	if id != schema.ID {
 		return errForeign
 	}
-	version, err := sqlrows.One[int64](ctx, l.db, "PRAGMA user_version")
+	version, err := statefile.One[int64](ctx, l.db, "PRAGMA user_version")
 	if err == nil && version != schema.Version {
 		err = otherVersion(version)
 	}

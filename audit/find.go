@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 var errNothing = errors.New("the log has nothing about it")
@@ -36,7 +36,7 @@ func (l *Log) rowOf(ctx context.Context, run string) (stored, error) {
 		return stored{}, err
 	}
 	for _, f := range slices.Backward(files) {
-		seq, err := sqlrows.One[int64](ctx, f.db, "SELECT seq FROM audit WHERE run = ? AND run <> '' ORDER BY receipt IS NULL, seq DESC LIMIT 1", run)
+		seq, err := statefile.One[int64](ctx, f.db, "SELECT seq FROM audit WHERE run = ? AND run <> '' ORDER BY receipt IS NULL, seq DESC LIMIT 1", run)
 		if err == nil {
 			return f.row(ctx, seq)
 		} else if !errors.Is(err, sql.ErrNoRows) {

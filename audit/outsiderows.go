@@ -9,7 +9,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // outsideRows checks the tables beside the rows.
@@ -81,7 +81,7 @@ func (v *verification) late(ctx context.Context) error {
 
 // orphanRows finds checkpoints of rows that do not exist.
 func (v *verification) orphanRows(ctx context.Context) (*Bad, error) {
-	orphan, err := sqlrows.One[int64](ctx, v.l.db, "SELECT size FROM checkpoints WHERE size < 1 LIMIT 1")
+	orphan, err := statefile.One[int64](ctx, v.l.db, "SELECT size FROM checkpoints WHERE size < 1 LIMIT 1")
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	} else if err != nil {
@@ -108,7 +108,7 @@ func (v *verification) orphanNodes(ctx context.Context) (*Bad, error) {
 		return &Bad{0, fmt.Sprintf("the stored tree has %d hashes instead of %d", stored+beyond, want)}, nil
 	}
 	var n merkle.Node
-	for err := range sqlrows.Each(ctx, v.l.db, []any{&n.Level, &n.Position}, "SELECT level, position FROM tree WHERE level < ? AND (position + 1) << level > ?", merkle.StoredLevel, before) {
+	for err := range statefile.Each(ctx, v.l.db, []any{&n.Level, &n.Position}, "SELECT level, position FROM tree WHERE level < ? AND (position + 1) << level > ?", merkle.StoredLevel, before) {
 		if err != nil {
 			return nil, err
 		}

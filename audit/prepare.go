@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/schema"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // NoteError says that one of VerifyOptions.Checkpoints cannot be compared with the log: it is no checkpoint
@@ -126,7 +126,7 @@ func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
 	if v.head, err = lastSeq(ctx, tx); err != nil {
 		return err
 	}
-	v.newest, err = sqlrows.One[int64](ctx, tx, "SELECT coalesce(max(size), 0) FROM checkpoints")
+	v.newest, err = statefile.One[int64](ctx, tx, "SELECT coalesce(max(size), 0) FROM checkpoints")
 	return err
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // chunkRows is the number of rows that are verified on a connection at once.
@@ -29,7 +29,7 @@ type chunk struct {
 // quickly verifies the rows from the first on as far as they are good, in chunks. They are put in order here: the chain between chunks, the
 // tree, and checkpoints.
 func (v *verification) quickly(ctx context.Context) (*Bad, error) {
-	if odd, err := sqlrows.One[bool](ctx, v.l.db, "SELECT EXISTS (SELECT 1 FROM audit WHERE seq < ?)", v.chain.next); err != nil || odd {
+	if odd, err := statefile.One[bool](ctx, v.l.db, "SELECT EXISTS (SELECT 1 FROM audit WHERE seq < ?)", v.chain.next); err != nil || odd {
 		return nil, nil
 	}
 	p, err := v.l.codec(ctx)
@@ -108,7 +108,7 @@ const selectChunk = "SELECT seq, time, kind, run, namespace, prev, hash, receipt
 func (w *chunkReader) read(ctx context.Context, c *chunk) {
 	var err error
 	if c.before == nil {
-		if c.before, err = sqlrows.One[[]byte](ctx, w.log.db, "SELECT hash FROM audit WHERE seq = ?", c.first-1); err != nil {
+		if c.before, err = statefile.One[[]byte](ctx, w.log.db, "SELECT hash FROM audit WHERE seq = ?", c.first-1); err != nil {
 			return
 		}
 	}
@@ -119,7 +119,7 @@ func (w *chunkReader) read(ctx context.Context, c *chunk) {
 	head := c.before
 	var seq, nanos int64
 	var kind, run, namespace, prev, hash, signature, packed sql.RawBytes
-	for err := range sqlrows.Each(ctx, w.log.db, []any{&seq, &nanos, &kind, &run, &namespace, &prev, &hash, &signature, &packed}, selectChunk, c.first, c.last) {
+	for err := range statefile.Each(ctx, w.log.db, []any{&seq, &nanos, &kind, &run, &namespace, &prev, &hash, &signature, &packed}, selectChunk, c.first, c.last) {
 		if err != nil || seq != c.first+int64(len(c.places)) || !bytes.Equal(prevOf(prev, head), head) {
 			return
 		}

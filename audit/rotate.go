@@ -20,7 +20,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 	"github.com/sandboxmcp/sandboxmcp/audit/schema"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
@@ -167,7 +166,7 @@ func (l *Log) Oldest(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, l.readError(err)
 	}
-	nanos, err := sqlrows.One[int64](ctx, f.db, "SELECT time FROM audit ORDER BY seq LIMIT 1")
+	nanos, err := statefile.One[int64](ctx, f.db, "SELECT time FROM audit ORDER BY seq LIMIT 1")
 	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, nil
 	}

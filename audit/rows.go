@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Filter chooses rows. The zero value chooses all.
@@ -137,7 +137,7 @@ func (l *logFile) oldestOf(ctx context.Context, f Filter) (from int64, n int, er
 	var packed sql.RawBytes
 	var buf []byte
 	from = f.After + 1
-	for err := range sqlrows.Each(ctx, l.db, []any{&seq, &packed}, query+" ORDER BY seq DESC", args...) {
+	for err := range statefile.Each(ctx, l.db, []any{&seq, &packed}, query+" ORDER BY seq DESC", args...) {
 		if err != nil {
 			return 0, 0, err
 		}

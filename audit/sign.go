@@ -10,7 +10,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // signer makes the checkpoints of a Log. Only the log's writer goroutine uses it.
@@ -187,7 +187,7 @@ func (s *signer) inTime(ctx context.Context, c checkpoint.Head) bool {
 	if c.Until.IsZero() {
 		return true
 	}
-	nanos, err := sqlrows.One[int64](ctx, s.conn, "SELECT time FROM audit WHERE seq = ?", c.Size)
+	nanos, err := statefile.One[int64](ctx, s.conn, "SELECT time FROM audit WHERE seq = ?", c.Size)
 	return err == nil && c.Covers(time.Unix(0, nanos)) == nil
 }
 
@@ -210,7 +210,7 @@ func (s *signer) store(ctx context.Context, l *logFile, c checkpoint.Head, note 
 	if err := s.begin(l); err != nil {
 		return err
 	}
-	signed, err := sqlrows.One[int64](ctx, s.conn, "SELECT coalesce(max(size), 0) FROM checkpoints")
+	signed, err := statefile.One[int64](ctx, s.conn, "SELECT coalesce(max(size), 0) FROM checkpoints")
 	if err == nil {
 		err = putNodes(ctx, s.conn, s.nodes)
 	}
@@ -244,20 +244,20 @@ func putCheckpoint(ctx context.Context, conn *sql.Conn, size int64, note []byte)
 	return err
 }
 
-func lastSeq(ctx context.Context, q sqlrows.Querier) (seq int64, err error) {
-	return sqlrows.One[int64](ctx, q, "SELECT coalesce(max(seq), 0) FROM audit")
+func lastSeq(ctx context.Context, q statefile.Querier) (seq int64, err error) {
+	return statefile.One[int64](ctx, q, "SELECT coalesce(max(seq), 0) FROM audit")
 }
 
 // readOrigin names the log by its first row or, where that is gone, as its checkpoints do.
-func readOrigin(ctx context.Context, q sqlrows.Querier) (string, error) {
-	first, err := sqlrows.One[[]byte](ctx, q, "SELECT hash FROM audit WHERE seq = 1")
+func readOrigin(ctx context.Context, q statefile.Querier) (string, error) {
+	first, err := statefile.One[[]byte](ctx, q, "SELECT hash FROM audit WHERE seq = 1")
 	switch {
 	case err == nil && len(first) == hashSize:
 		return checkpoint.OriginOf(first), nil
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return "", err
 	}
-	note, err := sqlrows.One[[]byte](ctx, q, "SELECT note FROM checkpoints WHERE size > 0 ORDER BY size LIMIT 1")
+	note, err := statefile.One[[]byte](ctx, q, "SELECT note FROM checkpoints WHERE size > 0 ORDER BY size LIMIT 1")
 	if errors.Is(err, sql.ErrNoRows) {
 		err = errors.New("row 1 is missing: see sandboxmcp audit verify")
 	}
@@ -269,7 +269,7 @@ func readOrigin(ctx context.Context, q sqlrows.Querier) (string, error) {
 }
 
 // newestCheckpoint reads the newest checkpoint without checking who signed it; note is nil if there is none.
-func newestCheckpoint(ctx context.Context, q sqlrows.Querier) (c checkpoint.Head, note []byte, err error) {
+func newestCheckpoint(ctx context.Context, q statefile.Querier) (c checkpoint.Head, note []byte, err error) {
 	var size int64
 	err = q.QueryRowContext(ctx, "SELECT size, note FROM checkpoints ORDER BY size DESC LIMIT 1").Scan(&size, &note)
 	if errors.Is(err, sql.ErrNoRows) {

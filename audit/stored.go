@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // stored is a row as the table has it.
@@ -100,7 +100,7 @@ func (l *logFile) codec(ctx context.Context) (*pack.Codec, error) {
 	if p := l.packed.Load(); p != nil {
 		return p, nil
 	}
-	text, err := sqlrows.One[[]byte](ctx, l.db, fmt.Sprintf("SELECT substr(text, 1, %d) FROM dictionary", pack.MaxDictionary+1))
+	text, err := statefile.One[[]byte](ctx, l.db, fmt.Sprintf("SELECT substr(text, 1, %d) FROM dictionary", pack.MaxDictionary+1))
 	if errors.Is(err, sql.ErrNoRows) || err == nil && (len(text) == 0 || len(text) > pack.MaxDictionary) {
 		err = errDictionary
 	}

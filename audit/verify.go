@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
 	"github.com/sandboxmcp/sandboxmcp/audit/schema"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // VerifyOptions are the external references of a verification.
@@ -211,7 +211,7 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 	}
 	if v.proven.size > 0 {
 		r.Checkpoint = &CheckedPoint{Size: v.proven.size, Root: v.proven.root.String(), Signed: len(v.keys) > 0}
-		if nanos, err := sqlrows.One[int64](ctx, v.l.db, "SELECT time FROM audit WHERE seq = ?", v.proven.size); err == nil {
+		if nanos, err := statefile.One[int64](ctx, v.l.db, "SELECT time FROM audit WHERE seq = ?", v.proven.size); err == nil {
 			r.Checkpoint.Time = time.Unix(0, nanos).UTC()
 		}
 	}
@@ -223,7 +223,7 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 		r.Remarks = append(r.Remarks, "no row is signed: whoever can write the file could have written all of it anew")
 	}
 	if r.Unsigned = v.chain.next - 1 - v.proven.size; r.Unsigned > 0 {
-		if nanos, err := sqlrows.One[int64](ctx, v.l.db, "SELECT time FROM audit WHERE seq = ?", v.proven.size+1); err == nil {
+		if nanos, err := statefile.One[int64](ctx, v.l.db, "SELECT time FROM audit WHERE seq = ?", v.proven.size+1); err == nil {
 			r.UnsignedSince = time.Unix(0, nanos).UTC()
 		}
 	}

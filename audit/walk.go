@@ -11,7 +11,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit/checkpoint"
 	"github.com/sandboxmcp/sandboxmcp/audit/merkle"
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // rows verifies all rows: several chunks at once, as long as nothing is wrong with them, and then one by one.
@@ -147,7 +147,7 @@ func (l *logFile) blobs(ctx context.Context, query string, first, last int64) (m
 	m := map[int64][]byte{}
 	var number int64
 	var blob []byte
-	for err := range sqlrows.Each(ctx, l.db, []any{&number, &blob}, query, first, last) {
+	for err := range statefile.Each(ctx, l.db, []any{&number, &blob}, query, first, last) {
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // row is a secret in the database.
@@ -13,6 +15,9 @@ type row struct {
 	sealed         []byte
 }
 
+// fields are where a row of columns is scanned to.
+func (r *row) fields() []any { return []any{&r.namespace, &r.key, &r.identity, &r.sealed} }
+
 // store returns the store that has the value.
 func (r row) store() string {
 	if r.identity == inKeyring {
@@ -21,17 +26,12 @@ func (r row) store() string {
 	return InSealed
 }
 
-// querier is a database or a transaction.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 const columns = "SELECT namespace, key, identity, sealed FROM secret"
 
 // find returns a secret's row, or ErrNotFound.
-func find(ctx context.Context, q querier, namespace, key string) (row, error) {
-	r, err := scanRow(q.QueryRowContext(ctx, columns+" WHERE namespace = ? AND key = ?", namespace, key))
+func find(ctx context.Context, q statefile.Querier, namespace, key string) (row, error) {
+	var r row
+	err := q.QueryRowContext(ctx, columns+" WHERE namespace = ? AND key = ?", namespace, key).Scan(r.fields()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row{}, ErrNotFound
 	}
@@ -39,28 +39,19 @@ func find(ctx context.Context, q querier, namespace, key string) (row, error) {
 }
 
 // list returns the rows of a namespace, of all if it is "".
-func list(ctx context.Context, q querier, namespace string) (found []row, err error) {
-	rows, err := q.QueryContext(ctx, columns+" WHERE ?1 IN ('', namespace) ORDER BY namespace, key", namespace)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		r, err := scanRow(rows)
+func list(ctx context.Context, q statefile.Querier, namespace string) (found []row, err error) {
+	var r row
+	for err := range statefile.Each(ctx, q, r.fields(), columns+" WHERE ?1 IN ('', namespace) ORDER BY namespace, key", namespace) {
 		if err != nil {
 			return nil, err
 		}
 		found = append(found, r)
 	}
-	return found, rows.Err()
-}
-
-func scanRow(from interface{ Scan(...any) error }) (r row, err error) {
-	return r, from.Scan(&r.namespace, &r.key, &r.identity, &r.sealed)
+	return found, nil
 }
 
 // count returns the number of sealed secrets, and of those that are sealed for another key than identity.
-func count(ctx context.Context, q querier, identity string) (total, others int, err error) {
+func count(ctx context.Context, q statefile.Querier, identity string) (total, others int, err error) {
 	err = q.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE identity <> ?1) FROM secret WHERE identity <> ?2", identity, inKeyring).Scan(&total, &others)
 	return total, others, err
 }

@@ -28,16 +28,11 @@ func (s *Sealed) Snapshot(ctx context.Context) (database *statefile.Snapshot, ke
 
 // snapshotKey returns the key that the secrets are sealed for.
 func (s *Sealed) snapshotKey(ctx context.Context, database *statefile.Snapshot) (text []byte, elsewhere int, err error) {
-	rows, err := database.Query(ctx, "SELECT identity, count(*) FROM secret GROUP BY identity")
-	if err != nil {
-		return nil, 0, err
-	}
-	defer rows.Close()
 	var names []string
-	for rows.Next() {
-		var name string
-		var n int
-		if err := rows.Scan(&name, &n); err != nil {
+	var name string
+	var n int
+	for err := range database.Each(ctx, []any{&name, &n}, "SELECT identity, count(*) FROM secret GROUP BY identity") {
+		if err != nil {
 			return nil, 0, err
 		}
 		if name == inKeyring {
@@ -45,9 +40,6 @@ func (s *Sealed) snapshotKey(ctx context.Context, database *statefile.Snapshot) 
 			continue
 		}
 		names = append(names, name)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, 0, err
 	}
 	switch len(names) {
 	case 0:

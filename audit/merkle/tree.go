@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Tree is the Merkle tree of RFC 6962 over the hashes of the first rows, as far as needed to add rows: the hashes of
@@ -87,9 +87,9 @@ func StoredNodes(size int64) (n int64) {
 
 // Reader reads the tree of a log from its stored nodes, and from the rows below those.
 type Reader struct {
-	Ctx    context.Context   // of one call: Reader lives no longer
-	Newest sqlrows.Querier   // of the newest file
-	Older  []sqlrows.Querier // of those before it that are here, in order
+	Ctx    context.Context     // of one call: Reader lives no longer
+	Newest statefile.Querier   // of the newest file
+	Older  []statefile.Querier // of those before it that are here, in order
 }
 
 // ErrAbsent is the error of a row that the database does not have.
@@ -102,7 +102,7 @@ const SelectNode = "SELECT hash FROM tree WHERE level = ? AND position = ?"
 func (n Reader) get(level int, position int64) (tlog.Hash, error) {
 	all := append(slices.Clip(n.Older), n.Newest)
 	for _, q := range slices.Backward(all) {
-		if stored, err := sqlrows.One[[]byte](n.Ctx, q, SelectNode, level, position); err == nil {
+		if stored, err := statefile.One[[]byte](n.Ctx, q, SelectNode, level, position); err == nil {
 			return asHash(stored)
 		} else if !errors.Is(err, sql.ErrNoRows) {
 			return tlog.Hash{}, err
@@ -167,11 +167,11 @@ func asHash(b []byte) (h tlog.Hash, err error) {
 }
 
 // EachHash calls do for the hashes of rows first to last, as far as they are there without a gap.
-func EachHash(ctx context.Context, q sqlrows.Querier, first, last int64, do func([]byte) error) error {
+func EachHash(ctx context.Context, q statefile.Querier, first, last int64, do func([]byte) error) error {
 	var seq int64
 	var hash sql.RawBytes
 	next := first
-	for err := range sqlrows.Each(ctx, q, []any{&seq, &hash}, "SELECT seq, hash FROM audit WHERE seq BETWEEN ? AND ? ORDER BY seq", first, last) {
+	for err := range statefile.Each(ctx, q, []any{&seq, &hash}, "SELECT seq, hash FROM audit WHERE seq BETWEEN ? AND ? ORDER BY seq", first, last) {
 		if err != nil || seq != next {
 			return err
 		}

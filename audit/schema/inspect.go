@@ -6,11 +6,11 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/sandboxmcp/sandboxmcp/audit/sqlrows"
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
 // Compare compares the tables, indexes and triggers with those of a new log, and returns the first difference, or "".
-func Compare(ctx context.Context, q sqlrows.Querier) (bad string, _ error) {
+func Compare(ctx context.Context, q statefile.Querier) (bad string, _ error) {
 	want, err := Objects(ctx)
 	if err != nil {
 		return "", err
@@ -34,8 +34,8 @@ func Compare(ctx context.Context, q sqlrows.Querier) (bad string, _ error) {
 }
 
 // CheckIntegrity lets SQLite check the file: that no index hides rows, among much else. It returns what is wrong, or "".
-func CheckIntegrity(ctx context.Context, q sqlrows.Querier) (bad string, _ error) {
-	found, err := sqlrows.One[string](ctx, q, "PRAGMA integrity_check(1)")
+func CheckIntegrity(ctx context.Context, q statefile.Querier) (bad string, _ error) {
+	found, err := statefile.One[string](ctx, q, "PRAGMA integrity_check(1)")
 	if err != nil || found == "ok" {
 		return "", err
 	}
@@ -63,10 +63,10 @@ var analysed = map[string]string{
 }
 
 // objects returns the definitions of all that the database consists of, but for what ANALYZE leaves.
-func objects(ctx context.Context, q sqlrows.Querier) (map[string]string, error) {
+func objects(ctx context.Context, q statefile.Querier) (map[string]string, error) {
 	m := map[string]string{}
 	var name, sql string
-	for err := range sqlrows.Each(ctx, q, []any{&name, &sql}, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema") {
+	for err := range statefile.Each(ctx, q, []any{&name, &sql}, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema") {
 		if err != nil {
 			return nil, err
 		}

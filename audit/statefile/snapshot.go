@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 )
 
@@ -48,28 +49,23 @@ func (s *Snapshot) begin(ctx context.Context) (err error) {
 // Size returns the number of bytes that Copy writes.
 func (s *Snapshot) Size() int64 { return s.pages * s.size }
 
-// Query reads from the database as it was.
-func (s *Snapshot) Query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return s.conn.QueryContext(ctx, query, args...)
+// Each is the function Each for the database as it was.
+func (s *Snapshot) Each(ctx context.Context, dest []any, query string, args ...any) iter.Seq[error] {
+	return Each(ctx, s.conn, dest, query, args...)
 }
 
 // Copy writes the file of the database, without another beside it, page by page: no more than one is in memory.
 func (s *Snapshot) Copy(ctx context.Context, w io.Writer) error {
-	rows, err := s.conn.QueryContext(ctx, "SELECT data FROM sqlite_dbpage")
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
 	var page sql.RawBytes
-	for rows.Next() {
-		if err := rows.Scan(&page); err != nil {
-			return err
+	for err := range s.Each(ctx, []any{&page}, "SELECT data FROM sqlite_dbpage") {
+		if err == nil {
+			_, err = w.Write(page)
 		}
-		if _, err := w.Write(page); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	return rows.Err()
+	return nil
 }
 
 // Close ends the snapshot.

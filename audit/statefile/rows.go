@@ -1,5 +1,4 @@
-// Package sqlrows reads the results of queries.
-package sqlrows
+package statefile
 
 import (
 	"context"
