@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
@@ -113,11 +114,11 @@ func stopped(pid int32) bool {
 // sendPipes makes the pipes, and sends the server its ends. The program may begin before this returns, and signals are its own from then on.
 func (t *Taken) sendPipes(stop *pipeline.Stop) error {
 	var theirs []*os.File
-	defer func() { closeAll(theirs) }()
+	defer func() { backends.CloseAll(theirs) }()
 	for i := range t.files {
 		r, w, err := os.Pipe()
 		if err != nil {
-			closeAll(t.files[:i])
+			backends.CloseAll(t.files[:i])
 			return err
 		}
 		if i == 0 {
@@ -133,7 +134,7 @@ func (t *Taken) sendPipes(stop *pipeline.Stop) error {
 	_, _, err := t.conn.WriteMsgUnix([]byte{'\n'}, unix.UnixRights(fds...), nil)
 	if err != nil {
 		stop.Elsewhere(nil)
-		closeAll(t.files[:])
+		backends.CloseAll(t.files[:])
 	}
 	return err
 }
@@ -178,7 +179,7 @@ func (t *Taken) Do(ctx context.Context, q run.Request) (pipeline.Outcome, error)
 	}
 	res := *last.Result
 	if q.Stdout == nil {
-		closeAll(t.files[1:])
+		backends.CloseAll(t.files[1:])
 		<-copied
 		res.Stdout, res.Stderr = buffered[0].String(), buffered[1].String()
 	}

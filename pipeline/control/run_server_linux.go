@@ -92,16 +92,10 @@ func pipes(conn net.Conn) (files []*os.File, err error) {
 		err = errors.New("a client did not send three pipes")
 	}
 	if err != nil {
-		closeAll(files)
+		backends.CloseAll(files)
 		return nil, err
 	}
 	return files, nil
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }
 
 // handed is a run of a client.
@@ -143,7 +137,7 @@ func (h *handed) do(ctx context.Context, p *pipeline.Pipeline, q Handed) runMess
 	}
 	h.obeying.Go(func() { h.obey(stop, cancel) }) // until the connection ends, which the caller closes
 	_, res, err := pipeline.Do(ctx, p, q.Request)
-	closeAll(h.files)
+	backends.CloseAll(h.files)
 	res.Stdout, res.Stderr = "", ""
 	last := runMessage{Result: &res, Failed: err != nil}
 	if no, ok := errors.AsType[*backends.NoProgram](err); ok {

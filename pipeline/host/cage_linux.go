@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
 )
@@ -41,7 +42,7 @@ func (c *Cage) group(b launch.Bounds) (g *cgroup.Group, home []*os.File, enforce
 		}
 	}
 	if err != nil || g == nil {
-		closeAll(home)
+		backends.CloseAll(home)
 		g.Remove()
 		return nil, nil, watched
 	}
@@ -87,10 +88,4 @@ func (e *End) emptied(g *cgroup.Group) {
 	}
 	e.Memory, e.CPU = max(e.Memory, g.Peak()), max(e.CPU, g.CPU().Round(time.Microsecond))
 	g.Release()
-}
-
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/cgroup"
 	"github.com/sandboxmcp/sandboxmcp/cli/role"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/launch"
@@ -53,7 +54,7 @@ func (r Run) Do(ctx context.Context) (End, error) {
 	err = cmd.Start()
 	orders.Close()
 	answer.Close()
-	closeAll(home)
+	backends.CloseAll(home)
 	e := End{}
 	if err != nil {
 		err = fmt.Errorf("start the process that commands are run by: %w", err)
