@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -44,23 +43,6 @@ func Descendants(t *testing.T) map[string]bool {
 	return all
 }
 
-// Stranger is a token that is in no vault, made from pieces.
-var Stranger = "gh" + "p_" + "Zk3vQ9xL1mW7" + "rT5yB2nC8dF4" + "hJ6gP0sA1uE3"
-
-// FilepathWalkContains returns an error if text is in a file or in the name of one below dir.
-func FilepathWalkContains(dir, text string) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		content, _ := os.ReadFile(path)
-		if strings.Contains(d.Name(), text) || strings.Contains(string(content), text) {
-			return fmt.Errorf("%s holds %q", path, text)
-		}
-		return nil
-	})
-}
-
 // Serve has name lead to a web server, whose port it returns. The server says which Host it was asked for.
 func (w *Town) Serve(t testing.TB, name string, h http.Handler) int {
 	t.Helper()
@@ -92,8 +74,6 @@ type LockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
 }
-
-const Secret = "correct-horse-battery-staple"
 
 // WheelIndex serves a package "greet". What it returns has pip go there, as an operator would.
 func WheelIndex(t *testing.T) func(*testing.T) {

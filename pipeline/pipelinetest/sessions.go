@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
@@ -12,7 +11,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -41,6 +39,16 @@ func NewReal(t testing.TB, change func(*pipeline.Config)) (*pipeline.Pipeline, *
 	return p, log, memory
 }
 
+func OpenSession(ctx context.Context, p *pipeline.Pipeline, q session.New) (session.Info, error) {
+	info, _, err := pipeline.Do(ctx, p, q)
+	return info, err
+}
+
+func CloseSession(ctx context.Context, p *pipeline.Pipeline, namespace, id string) (session.Info, error) {
+	info, _, err := pipeline.Do(ctx, p, session.End{Namespace: namespace, Session: id})
+	return info, err
+}
+
 func Open(t testing.TB, p *pipeline.Pipeline, q session.New) session.Info {
 	t.Helper()
 	if q.Language == "" {
@@ -67,17 +75,6 @@ func Cell(t testing.TB, p *pipeline.Pipeline, id, code string, change func(*run.
 	return res
 }
 
-func Let(t testing.TB, p *pipeline.Pipeline, id string) {
-	t.Helper()
-	s, err := session.Find(p, "", id)
-	if err == nil {
-		err = s.Sandbox().Files().Put("go", 0o644, strings.NewReader(""))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func Kinds(t testing.TB, log *FlakyLog) []string {
 	t.Helper()
 	var all []string
@@ -90,15 +87,6 @@ func Kinds(t testing.TB, log *FlakyLog) []string {
 	return all
 }
 
-func TestResults(t testing.TB) *results.Store {
-	s, err := results.Open(results.Config{Dir: filepath.Join(t.TempDir(), "runs")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
 // RowCounters counts the rows of the log by kind.
 func RowCounters(t *testing.T, log *FlakyLog) map[string]int {
 	t.Helper()
@@ -107,4 +95,18 @@ func RowCounters(t *testing.T, log *FlakyLog) map[string]int {
 		n[kind]++
 	}
 	return n
+}
+
+// Rows returns the rows of a kind as text.
+func Rows(t testing.TB, log *FlakyLog, kind string) (all []string) {
+	t.Helper()
+	for row, err := range log.Rows(t.Context(), audit.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.Kind == kind {
+			all = append(all, fmt.Sprintf("%s %s", row.Run, row.Data))
+		}
+	}
+	return all
 }

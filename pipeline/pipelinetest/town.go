@@ -4,18 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
-	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
@@ -63,16 +57,6 @@ func Python(code []byte, change func(*run.Request)) run.Request {
 	return q
 }
 
-func NewAsking(t *testing.T, ask bool) (*pipeline.Pipeline, *FlakyLog, *Town, *approval.Broker) {
-	var broker *approval.Broker
-	p, log, _, w := NewTown(t, nil, func(c *pipeline.Config) {
-		broker = approval.New(approval.Config{Audit: c.Audit})
-		c.Approvals, c.Egress.Ask = broker, ask
-	})
-	t.Cleanup(func() { broker.Close() })
-	return p, log, w, broker
-}
-
 func (w *Town) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
 	host = strings.TrimSuffix(host, ".")
 	w.Mu.Lock()
@@ -82,25 +66,4 @@ func (w *Town) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, err
 		return []netip.Addr{a}, nil
 	}
 	return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
-}
-
-func (w *Town) Lookups(host string) bool {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	return slices.Contains(w.Asked, host)
-}
-
-// The doors of a sandbox in which a person is asked are on port 80, so the server must be there: on an address that
-// no other process of the same tests uses.
-func (w *Town) Serve80(t *testing.T, name string, h http.Handler) {
-	t.Helper()
-	at := netip.AddrFrom4([4]byte{127, 9, byte(os.Getpid() >> 8), byte(os.Getpid())})
-	l, err := net.Listen("tcp", netip.AddrPortFrom(at, 80).String())
-	if err != nil {
-		hosttest.Missing(t, "port 80", err.Error())
-	}
-	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h}}
-	s.Start()
-	t.Cleanup(s.Close)
-	w.Names[name] = at
 }

@@ -22,7 +22,7 @@ import (
 // attacked makes a directory that programs write to, and one of a person's with a file that no artifact may touch.
 func attacked(t *testing.T) (source, home string) {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(pipelinetest.Project(t, map[string]string{"home/key": "keep", "shown/out/dir/x": "old"}))
+	dir, err := filepath.EvalSymlinks(project(t, map[string]string{"home/key": "keep", "shown/out/dir/x": "old"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestOverlapByMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.Missing(t, "root", "only root can mount")
 	}
-	dir, err := filepath.EvalSymlinks(pipelinetest.Project(t, map[string]string{"shown/out/x": "", "home/state/keys/key": "", "at/x": "", "keys/x": ""}))
+	dir, err := filepath.EvalSymlinks(project(t, map[string]string{"shown/out/x": "", "home/state/keys/key": "", "at/x": "", "keys/x": ""}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,11 +40,11 @@ func TestData(t *testing.T) {
 	if created := strings.Join(pipelinetest.Rows(t, log, "session.created"), "\n"); !strings.Contains(created, `"data":["sets"]`) {
 		t.Errorf("the log has %s", created)
 	}
-	for name, q := range map[string]pipelinetest.Doing{
-		"choose from: gone, own, sets": pipelinetest.DoingOf(run.Request{Language: "shell", Code: []byte("true"), HostFiles: run.HostFiles{Data: []string{"../sets"}}}),
-		"is not there":                 pipelinetest.DoingOf(session.New{Language: "shell", Data: []string{"gone"}}),
-		"sandboxmcp's own":             pipelinetest.DoingOf(session.New{Language: "shell", Data: []string{"own"}}),
-		"can't have mounts":            pipelinetest.DoingOf(run.Request{Where: run.Where{Session: s.ID}, Code: []byte("true"), HostFiles: run.HostFiles{Data: []string{"sets"}}}),
+	for name, q := range map[string]doing{
+		"choose from: gone, own, sets": doingOf(run.Request{Language: "shell", Code: []byte("true"), HostFiles: run.HostFiles{Data: []string{"../sets"}}}),
+		"is not there":                 doingOf(session.New{Language: "shell", Data: []string{"gone"}}),
+		"sandboxmcp's own":             doingOf(session.New{Language: "shell", Data: []string{"own"}}),
+		"can't have mounts":            doingOf(run.Request{Where: run.Where{Session: s.ID}, Code: []byte("true"), HostFiles: run.HostFiles{Data: []string{"sets"}}}),
 	} {
 		_, err := q(t.Context(), p)
 		if e, _ := errors.AsType[*pipeline.Error](err); e == nil || !e.Denied || !strings.Contains(e.Error()+e.Remedy.String(), name) {

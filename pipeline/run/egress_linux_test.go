@@ -40,7 +40,7 @@ func TestEgressByName(t *testing.T) {
 	if len(lines) != 4 || lines[0] != "hello from "+web || lines[1] != lines[0] || !strings.Contains(lines[2], "Name or service not known") || strings.Contains(lines[3], "hello") {
 		t.Errorf("got %q", res.Stdout)
 	}
-	if w.Lookups("other.test") {
+	if wasAsked(w, "other.test") {
 		t.Error("a name that is not allowed was looked up outside")
 	}
 	var allowed, denied egress.Record
@@ -96,7 +96,7 @@ func TestLookupsWithoutNetwork(t *testing.T) {
 			rows++
 		}
 	}
-	if output := fmt.Sprint(res.Egress); rows != 2 || strings.Contains(output, value) || w.Lookups("wanted.test") {
+	if output := fmt.Sprint(res.Egress); rows != 2 || strings.Contains(output, value) || wasAsked(w, "wanted.test") {
 		t.Errorf("%d rows, %s, looked up outside %q", rows, output, w.Asked)
 	}
 }
@@ -201,8 +201,8 @@ func TestLocal(t *testing.T) {
 }
 
 func TestAPersonIsAsked(t *testing.T) {
-	p, _, w, broker := pipelinetest.NewAsking(t, true)
-	w.Serve80(t, "web.test", hello)
+	p, _, w, broker := newAsking(t, true)
+	serve80(t, w, "web.test", hello)
 	var questions []string
 	answer := func(a approval.Answer) func(context.Context, *approval.Pending) {
 		return func(ctx context.Context, q *approval.Pending) {
@@ -225,14 +225,14 @@ func TestAPersonIsAsked(t *testing.T) {
 		return res
 	}
 	res := run(approval.Answer{Reason: "not today"})
-	if strings.Contains(res.Stdout, "hello") || len(questions) != 1 || !strings.Contains(fmt.Sprint(res.Egress), "not today") || w.Lookups("web.test") {
+	if strings.Contains(res.Stdout, "hello") || len(questions) != 1 || !strings.Contains(fmt.Sprint(res.Egress), "not today") || wasAsked(w, "web.test") {
 		t.Errorf("denied: %q, %v, %+v", res.Stdout, questions, res.Egress)
 	}
 }
 
 func TestApprovalOfARunIsThatRuns(t *testing.T) {
-	p, _, w, broker := pipelinetest.NewAsking(t, true)
-	w.Serve80(t, "web.test", hello)
+	p, _, w, broker := newAsking(t, true)
+	serve80(t, w, "web.test", hello)
 	asked := 0
 	run := func(scope string) pipeline.Outcome {
 		t.Helper()
@@ -261,8 +261,8 @@ func TestApprovalOfARunIsThatRuns(t *testing.T) {
 }
 
 func TestApprovalReachesASession(t *testing.T) {
-	p, _, w, broker := pipelinetest.NewAsking(t, false)
-	w.Serve80(t, "web.test", hello)
+	p, _, w, broker := newAsking(t, false)
+	serve80(t, w, "web.test", hello)
 	s := pipelinetest.Open(t, p, session.New{})
 	if res := pipelinetest.Cell(t, p, s.ID, string(pipelinetest.Fetch("http://web.test")), nil); strings.Contains(res.Stdout, "hello") || len(res.Egress) == 0 {
 		t.Fatalf("before: %q %+v", res.Stdout, res.Egress)
@@ -354,8 +354,8 @@ func TestCellEndsWhatItMayNotHave(t *testing.T) {
 }
 
 func TestApprovalOfACode(t *testing.T) {
-	p, _, w, broker := pipelinetest.NewAsking(t, false)
-	w.Serve80(t, "web.test", hello)
+	p, _, w, broker := newAsking(t, false)
+	serve80(t, w, "web.test", hello)
 	code := pipelinetest.Fetch("http://web.test")
 	pending, err := broker.Open(t.Context(), approval.Question{Kind: approval.Egress, What: "web.test", Namespace: "default", CodeSHA256: pipeline.Hash(code)})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // TestInputsAreNotOurs tries to have our own files copied into the workspace: by their names, by a link, and with a directory that
 // holds them.
 func TestInputsAreNotOurs(t *testing.T) {
-	dir := pipelinetest.Project(t, map[string]string{"data.csv": "1", "state/keys/signing.key": "key", "config.yaml": "network: deny"})
+	dir := project(t, map[string]string{"data.csv": "1", "state/keys/signing.key": "key", "config.yaml": "network: deny"})
 	if err := os.Symlink("state/keys/signing.key", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestInputsAreNotOurs(t *testing.T) {
 
 // A cell's inputs are not ours either.
 func TestCellInputsAreNotOurs(t *testing.T) {
-	dir := pipelinetest.Project(t, map[string]string{"state/keys/signing.key": "key"})
+	dir := project(t, map[string]string{"state/keys/signing.key": "key"})
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Protected = []string{filepath.Join(dir, "state")} })
 	s := pipelinetest.Open(t, p, session.New{})
 	_, _, err := pipeline.Do(t.Context(), p, run.Request{

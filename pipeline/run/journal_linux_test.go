@@ -122,7 +122,7 @@ func TestCrashOnAFullDisk(t *testing.T) {
 func TestCrashWhileSaving(t *testing.T) {
 	dir, id := t.TempDir(), pipeline.NewID()
 	_, log, _ := pipelinetest.NewReal(t, nil)
-	out := pipelinetest.Project(t, map[string]string{".sandboxmcp-" + id + "-0": "x", "sub/.sandboxmcp-" + id + "-1": "x", "mine": "x", ".sandboxmcp-" + pipeline.NewID() + "-0": "another's"})
+	out := project(t, map[string]string{".sandboxmcp-" + id + "-0": "x", "sub/.sandboxmcp-" + id + "-1": "x", "mine": "x", ".sandboxmcp-" + pipeline.NewID() + "-0": "another's"})
 	text := "+ run " + id + " default\n+ artifacts " + pipeline.ArtifactsID(id) + " default " + url.PathEscape(out) + "\n- " + id + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "killed"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -147,8 +147,8 @@ func TestCrashWhileSaving(t *testing.T) {
 // earlier run are as they were; then all have, with the receipt.
 func TestArtifactsAfterTheirRow(t *testing.T) {
 	dir := t.TempDir()
-	r, _ := pipelinetest.Signing(t, func(c *pipeline.Config) { c.Journal = dir })
-	out := pipelinetest.Project(t, map[string]string{"a": "earlier", "SHA256SUMS": "earlier", "receipt.intoto.json": "earlier"})
+	r, _ := signing(t, func(c *pipeline.Config) { c.Journal = dir })
+	out := project(t, map[string]string{"a": "earlier", "SHA256SUMS": "earlier", "receipt.intoto.json": "earlier"})
 	r.Log.Fail = func(entries []audit.Entry) error {
 		if !slices.ContainsFunc(entries, func(e audit.Entry) bool { return pipeline.IsEnd(e.Kind) }) {
 			return nil

@@ -64,7 +64,7 @@ func TestOwnKernel(t *testing.T) {
 				q.Secrets = []string{"TOKEN"}
 			}
 		})
-		if got := pipelinetest.TextOf(res); !strings.HasPrefix(got, c.want) || res.Language != "perl" || res.Session != s.ID {
+		if got := textOf(res); !strings.HasPrefix(got, c.want) || res.Language != "perl" || res.Session != s.ID {
 			t.Errorf("%s\ngot  %s\nwant %s", c.code, got, c.want)
 		}
 	}
@@ -76,23 +76,23 @@ func TestOwnKernel(t *testing.T) {
 		Where: run.Where{Session: s.ID}, Code: []byte("print \"begun\\n\"; sleep 1 while 1"), Streams: run.Streams{Stdout: pipelinetest.Writes(func([]byte) { close(came) })},
 	})
 	if err != nil || res.Ended != backends.EndedCancelled || res.StateLost != "" || res.Error == nil || res.Error.Message != "interrupted\n" {
-		t.Errorf("interrupted: %v %s", err, pipelinetest.TextOf(res))
+		t.Errorf("interrupted: %v %s", err, textOf(res))
 	}
-	if got := pipelinetest.TextOf(pipelinetest.Cell(t, p, s.ID, "1 while 1", func(q *run.Request) { q.Limits.Wall = 300 * time.Millisecond })); !strings.HasPrefix(got, `timeout 124 "" "" die: "interrupted`) || strings.Contains(got, "lost") {
+	if got := textOf(pipelinetest.Cell(t, p, s.ID, "1 while 1", func(q *run.Request) { q.Limits.Wall = 300 * time.Millisecond })); !strings.HasPrefix(got, `timeout 124 "" "" die: "interrupted`) || strings.Contains(got, "lost") {
 		t.Errorf("endless: %s", got)
 	}
 	// What it has can be carried out and in, and is listed.
 	if _, _, err := pipeline.Do(t.Context(), p, session.Bridge{Session: s.ID, Key: "rows", Value: []byte(`[1, {"a": "é"}]`)}); err != nil {
 		t.Error(err)
 	}
-	if got := pipelinetest.TextOf(pipelinetest.Cell(t, p, s.ID, "print $rows->[1]{a}", nil)); got != `ok 0 "é" ""` {
+	if got := textOf(pipelinetest.Cell(t, p, s.ID, "print $rows->[1]{a}", nil)); got != `ok 0 "é" ""` {
 		t.Errorf("bridged: %s", got)
 	}
 	python := pipelinetest.Open(t, p, session.New{})
 	if _, _, err := pipeline.Do(t.Context(), p, session.Bridge{From: s.ID, Session: python.ID, Key: "rows"}); err != nil {
 		t.Error(err)
 	}
-	if got := pipelinetest.TextOf(pipelinetest.Cell(t, p, python.ID, "rows", nil)); !strings.Contains(got, "value [1, {'a': 'é'}]") {
+	if got := textOf(pipelinetest.Cell(t, p, python.ID, "rows", nil)); !strings.Contains(got, "value [1, {'a': 'é'}]") {
 		t.Errorf("bridged to Python: %s", got)
 	}
 	state, err := session.Inspect(t.Context(), p, "default", s.ID)
@@ -106,16 +106,16 @@ func TestOwnKernel(t *testing.T) {
 	}
 	in := func(q *run.Request) { q.Context = "beside" }
 	pipelinetest.Cell(t, p, python.ID, "my $x = 'its own'", in)
-	if got := pipelinetest.TextOf(pipelinetest.Cell(t, p, python.ID, "$x . getppid", in)); !strings.HasPrefix(got, `ok 0 "" "" value its own`) {
+	if got := textOf(pipelinetest.Cell(t, p, python.ID, "$x . getppid", in)); !strings.HasPrefix(got, `ok 0 "" "" value its own`) {
 		t.Errorf("beside: %s", got)
 	}
 	if res := pipelinetest.Cell(t, p, python.ID, "$ENV{ONCE}", func(q *run.Request) { in(q); q.Env, q.EnvOnce = []string{"ONCE=1"}, true }); len(res.Warnings) != 1 || res.Value["text/plain"] != "1" {
-		t.Errorf("a variable for once: %v %s", res.Warnings, pipelinetest.TextOf(res))
+		t.Errorf("a variable for once: %v %s", res.Warnings, textOf(res))
 	}
 	if _, _, err := pipeline.Do(t.Context(), p, session.EndContext{Session: python.ID, Context: "beside", Restart: true}); err != nil {
 		t.Error(err)
 	}
-	if got := pipelinetest.TextOf(pipelinetest.Cell(t, p, python.ID, "$x", in)); got != `ok 0 "" "" value undef` {
+	if got := textOf(pipelinetest.Cell(t, p, python.ID, "$x", in)); got != `ok 0 "" "" value undef` {
 		t.Errorf("restarted: %s", got)
 	}
 	if _, err := pipelinetest.CloseSession(t.Context(), p, "", s.ID); err != nil {
@@ -135,19 +135,19 @@ func TestOwnKernelRefused(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Runtimes = []pipeline.Runtime{perlKernel(t, ""), cee, none} })
 	s := pipelinetest.Open(t, p, session.New{Language: "perl"})
 	python := pipelinetest.Open(t, p, session.New{})
-	for want, q := range map[string]pipelinetest.Doing{
-		"its language has no kernel (run it without one, or name a kernel as runtimes.c.kernel in the configuration)": pipelinetest.DoingOf(session.New{Language: "C"}),
-		"has no kernel":                 pipelinetest.DoingOf(session.NewContext{Session: python.ID, Language: "c"}),
-		"none needs no-such-program":    pipelinetest.DoingOf(session.New{Language: "none"}),
-		"the session runs perl":         pipelinetest.DoingOf(run.Request{Where: run.Where{Session: s.ID}, Language: "python", Code: []byte("1")}),
-		"runs perl, and this is python": pipelinetest.DoingOf(run.Request{Where: run.Where{Session: s.ID}, Show: true, Code: []byte("```python\n1\n```")}),
-		"runs python, and this is perl": pipelinetest.DoingOf(run.Request{Where: run.Where{Session: python.ID}, Language: "perl", Code: []byte("1")}),
-		"runs perl, and this is c":      pipelinetest.DoingOf(run.Request{Where: run.Where{Session: s.ID}, Show: true, Code: []byte("```c\n1\n```")}),
-		"is checked without running":    pipelinetest.DoingOf(run.Request{Where: run.Where{Session: s.ID}, Language: "perl", CheckOnly: true, Code: []byte("1")}),
-		"is empty":                      pipelinetest.DoingOf(run.Request{Where: run.Where{Session: s.ID}}),
-		"not perl":                      pipelinetest.DoingOf(session.New{Language: "perl", Tools: []session.Tool{{Name: "f"}}}),
-		`has no variable "nope"`:        pipelinetest.DoingOf(session.Bridge{From: s.ID, Session: python.ID, Key: "nope"}),
-		"use python, node, shell or r (or one of the operator's own: none, perl)": pipelinetest.DoingOf(session.New{Language: "cobol"}),
+	for want, q := range map[string]doing{
+		"its language has no kernel (run it without one, or name a kernel as runtimes.c.kernel in the configuration)": doingOf(session.New{Language: "C"}),
+		"has no kernel":                 doingOf(session.NewContext{Session: python.ID, Language: "c"}),
+		"none needs no-such-program":    doingOf(session.New{Language: "none"}),
+		"the session runs perl":         doingOf(run.Request{Where: run.Where{Session: s.ID}, Language: "python", Code: []byte("1")}),
+		"runs perl, and this is python": doingOf(run.Request{Where: run.Where{Session: s.ID}, Show: true, Code: []byte("```python\n1\n```")}),
+		"runs python, and this is perl": doingOf(run.Request{Where: run.Where{Session: python.ID}, Language: "perl", Code: []byte("1")}),
+		"runs perl, and this is c":      doingOf(run.Request{Where: run.Where{Session: s.ID}, Show: true, Code: []byte("```c\n1\n```")}),
+		"is checked without running":    doingOf(run.Request{Where: run.Where{Session: s.ID}, Language: "perl", CheckOnly: true, Code: []byte("1")}),
+		"is empty":                      doingOf(run.Request{Where: run.Where{Session: s.ID}}),
+		"not perl":                      doingOf(session.New{Language: "perl", Tools: []session.Tool{{Name: "f"}}}),
+		`has no variable "nope"`:        doingOf(session.Bridge{From: s.ID, Session: python.ID, Key: "nope"}),
+		"use python, node, shell or r (or one of the operator's own: none, perl)": doingOf(session.New{Language: "cobol"}),
 	} {
 		_, err := q(t.Context(), p)
 		if e, _ := errors.AsType[*pipeline.Error](err); e == nil || !e.Denied || !strings.Contains(e.Error(), want) {
@@ -233,10 +233,10 @@ func TestOwnKernelThatIsLost(t *testing.T) {
 				limit = 300 * time.Millisecond
 			}
 			res := pipelinetest.Cell(t, p, s.ID, c.code, func(q *run.Request) { q.Limits.Wall = limit })
-			if !strings.Contains(res.StateLost, c.want) && !strings.Contains(pipelinetest.TextOf(res), c.want) || res.Ended == "ok" {
-				t.Errorf("got %s, want %s", pipelinetest.TextOf(res), c.want)
+			if !strings.Contains(res.StateLost, c.want) && !strings.Contains(textOf(res), c.want) || res.Ended == "ok" {
+				t.Errorf("got %s, want %s", textOf(res), c.want)
 			}
-			if got := pipelinetest.TextOf(pipelinetest.Cell(t, p, s.ID, "$before . 2", nil)); !strings.Contains(got, "value 2") {
+			if got := textOf(pipelinetest.Cell(t, p, s.ID, "$before . 2", nil)); !strings.Contains(got, "value 2") {
 				t.Errorf("afterwards: %s", got)
 			}
 		})
@@ -253,7 +253,7 @@ func TestOwnKernelThatIsOdd(t *testing.T) {
 		{"a child that lives on with the channel", `if (!fork) { $SIG{INT} = "IGNORE"; sleep 1 while 1 } "parent"`, "value parent"},
 		{"a large line", `"x" x (1 << 20)`, "value xxxx"},
 	} {
-		if got := pipelinetest.TextOf(pipelinetest.Cell(t, p, s.ID, c.code, nil)); !strings.Contains(got, c.want) || strings.Contains(got, "lost") || strings.Contains(got, "display") {
+		if got := textOf(pipelinetest.Cell(t, p, s.ID, c.code, nil)); !strings.Contains(got, c.want) || strings.Contains(got, "lost") || strings.Contains(got, "display") {
 			t.Errorf("%s: got %.200s, want %s", c.name, got, c.want)
 		}
 	}
@@ -265,7 +265,7 @@ func TestOwnKernelThatIsOdd(t *testing.T) {
 	if state, err := session.Inspect(t.Context(), p, "default", s.ID); err != nil || !strings.Contains(state.Note, "can't list variables") {
 		t.Errorf("it lists variables: %v %q", err, state.Note)
 	}
-	if got := pipelinetest.TextOf(pipelinetest.Cell(t, p, s.ID, "1", nil)); !strings.Contains(got, "value 1") {
+	if got := textOf(pipelinetest.Cell(t, p, s.ID, "1", nil)); !strings.Contains(got, "value 1") {
 		t.Errorf("at last: %s", got)
 	}
 }

@@ -24,7 +24,7 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 	var late []string
 	_, full := audit.Open(t.Context(), "/proc/of-the-host/audit.db")
 	full = audit.NotWritten(full)
-	r, wait := pipelinetest.Begun(t, p, run.Request{Language: "shell", Code: []byte("sleep 1000")})
+	r, wait := begun(t, p, run.Request{Language: "shell", Code: []byte("sleep 1000")})
 	info := pipelinetest.Open(t, p, session.New{Language: "shell"})
 	log.Fail = func(entries []audit.Entry) error {
 		for _, e := range entries {
@@ -51,7 +51,7 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 	if got := strings.Join(late, " "); !strings.Contains(got, "execution.interrupted") || !strings.Contains(got, event.SessionKilled) {
 		t.Errorf("rows that are late: %s", got)
 	}
-	for name, e := range map[string]pipelinetest.Doing{"a run": pipelinetest.DoingOf(run.Request{Language: "shell", Code: []byte("echo x")}), "a session": pipelinetest.DoingOf(session.New{Language: "shell"})} {
+	for name, e := range map[string]doing{"a run": doingOf(run.Request{Language: "shell", Code: []byte("echo x")}), "a session": doingOf(session.New{Language: "shell"})} {
 		_, err := e(t.Context(), p)
 		if !errors.As(err, new(*pipeline.Unrecorded)) || strings.Contains(err.Error()+pipeline.PublicText(err), "of-the-host") || pipeline.PublicText(err) == pipeline.Internal {
 			t.Errorf("%s: %v, for clients %q", name, err, pipeline.PublicText(err))

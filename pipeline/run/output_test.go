@@ -25,7 +25,7 @@ import (
 
 func TestSecretInChunksIsRedactedBeforeItIsCut(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
-	r.Memory.Set("default", "TOKEN", []byte(pipelinetest.Secret))
+	r.Memory.Set("default", "TOKEN", []byte(password))
 	// Cut in the middle of the secret: what is left of it must not show either.
 	for _, output := range []int64{5, 12, 100} {
 		var live pipelinetest.LockedBuffer
@@ -37,8 +37,8 @@ func TestSecretInChunksIsRedactedBeforeItIsCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, text := range []string{res.Stdout, res.Stderr, live.String()} {
-			for i := 0; i+4 <= len(pipelinetest.Secret); i++ {
-				if strings.Contains(text, pipelinetest.Secret[i:i+4]) {
+			for i := 0; i+4 <= len(password); i++ {
+				if strings.Contains(text, password[i:i+4]) {
 					t.Errorf("output %d: %q holds a part of the secret", output, text)
 					break
 				}
@@ -55,12 +55,12 @@ func TestSecretInChunksIsRedactedBeforeItIsCut(t *testing.T) {
 
 func TestSecretLeavesByNoOtherPath(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
-	r.Memory.Set("default", "TOKEN", []byte(pipelinetest.Secret))
+	r.Memory.Set("default", "TOKEN", []byte(password))
 	dir := t.TempDir()
 	res, err := r.Shell(`echo "$TOKEN" > plain; echo fine > "name-$TOKEN"; echo "ModuleNotFoundError: No module named '$TOKEN'" >&2; exit 1`,
 		func(q *run.Request) {
 			q.Secrets, q.Artifacts = []string{"TOKEN"}, dir
-			q.Beside = func(module string) (string, bool) { return "/somewhere/" + pipelinetest.Secret, true }
+			q.Beside = func(module string) (string, bool) { return "/somewhere/" + password, true }
 		})
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestSecretLeavesByNoOtherPath(t *testing.T) {
 	}
 	_, rows := r.Rows()
 	for where, text := range map[string]string{"result": string(visible), "log": rows} {
-		if strings.Contains(text, pipelinetest.Secret) {
+		if strings.Contains(text, password) {
 			t.Errorf("the secret is in the %s: %s", where, text)
 		}
 	}
@@ -83,14 +83,14 @@ func TestSecretLeavesByNoOtherPath(t *testing.T) {
 			t.Errorf("%s is not hashed", a.Name)
 		}
 	}
-	if err := pipelinetest.FilepathWalkContains(dir, pipelinetest.Secret); err != nil {
+	if err := checkAbsent(dir, password); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestPolicyMayHandOutSecrets(t *testing.T) {
 	r := pipelinetest.NewRig(t, func(c *pipeline.Config) { c.Artifacts.ShowSecrets = true })
-	r.Memory.Set("default", "TOKEN", []byte(pipelinetest.Secret))
+	r.Memory.Set("default", "TOKEN", []byte(password))
 	res, err := r.Shell(`echo "$TOKEN" > plain`, func(q *run.Request) { q.Secrets = []string{"TOKEN"} })
 	if err != nil || len(res.Artifacts) != 1 || res.Artifacts[0].Withheld != "" {
 		t.Errorf("%v, artifacts %+v", err, res.Artifacts)

@@ -79,7 +79,7 @@ func TestOverlap(t *testing.T) {
 // TestOwnFilesAreThereToBeCovered has the log make its files before a sandbox shows a directory above them.
 func TestOwnFilesAreThereToBeCovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := pipelinetest.Project(t, map[string]string{"log.db": ""})
+		dir := project(t, map[string]string{"log.db": ""})
 		r := pipelinetest.NewRig(t, func(c *pipeline.Config) { c.Protected = []string{filepath.Join(dir, "log.db")} })
 		r.Log.Delay = make(chan struct{})
 		go func() {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestReceipt(t *testing.T) {
-	r, keys := pipelinetest.Signing(t, nil)
+	r, keys := signing(t, nil)
 	r.Memory.Set("default", "TOKEN", []byte("hunter2-hunter2"))
 	dir := t.TempDir()
 	res, err := r.Shell("echo made > made; echo out $TOKEN; exit 3", func(q *run.Request) {
@@ -27,7 +27,7 @@ func TestReceipt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := pipelinetest.Predicate(t, res.Receipt)
+	got := predicateOf(t, res.Receipt)
 	for key, want := range map[string]any{
 		"run": res.ID, "namespace": "default", "language": "shell", "ended": "exit", "exit_code": 3.0, "version": "v1.2.3",
 		"policy_sha256": pipeline.Hash([]byte("policy")), "code_sha256": pipeline.Hash([]byte("echo made > made; echo out $TOKEN; exit 3")),
@@ -70,7 +70,7 @@ func TestReceipt(t *testing.T) {
 
 // TestNoKeyNoStart: a run whose receipt could not be signed does not begin.
 func TestNoKeyNoStart(t *testing.T) {
-	r, keys := pipelinetest.Signing(t, nil)
+	r, keys := signing(t, nil)
 	if err := os.MkdirAll(filepath.Join(keys.Dir(), "signing.key"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestNoKeyNoStart(t *testing.T) {
 
 // TestNoReceiptNoResult: nor is a result handed out that could not be signed.
 func TestNoReceiptNoResult(t *testing.T) {
-	r, keys := pipelinetest.Signing(t, nil)
+	r, keys := signing(t, nil)
 	dir := t.TempDir()
 	r.Backend.OnStart = func(*pipelinetest.FakeSandbox) {
 		hosttest.Until(t, "the run's start is written", func() bool { kinds, _ := r.Rows(); return len(kinds) > 0 })

@@ -117,7 +117,7 @@ func TestEveryEndHasItsRow(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := pipelinetest.NewRig(t, nil)
-			r.Memory.Set("default", "TOKEN", []byte(pipelinetest.Secret))
+			r.Memory.Set("default", "TOKEN", []byte(password))
 			res, err := r.Shell(test.code, test.change)
 			kinds, text := r.Rows()
 			if len(kinds) == 0 || kinds[len(kinds)-1] != test.last {
@@ -176,7 +176,7 @@ func TestRowsHoldNoCodeNoValuesNoOutput(t *testing.T) {
 
 // A program must not get rid of its record by making it too large to be written.
 func TestLongNamesDoNotBreakTheRecord(t *testing.T) {
-	r, keys := pipelinetest.Signing(t, nil)
+	r, keys := signing(t, nil)
 	dir := t.TempDir()
 	res, err := r.Shell(`n=$(printf '\001%.0s' {1..200}); for i in $(seq 1200); do : > "$i-$n"; done`, func(q *run.Request) { q.Artifacts = dir })
 	if err != nil {
@@ -307,7 +307,7 @@ func TestRowsHoldTheBeginningOfLongLists(t *testing.T) {
 func TestWithheldResultLeavesOwnFilesAlone(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
 	r.Memory.Set("default", "TOKEN", []byte("hunter2-hunter2"))
-	dir := pipelinetest.Project(t, map[string]string{"leak": "mine", "SHA256SUMS": "mine"})
+	dir := project(t, map[string]string{"leak": "mine", "SHA256SUMS": "mine"})
 	r.Log.FailAt(event.ExecutionCompleted)
 	_, err := r.Shell("echo $TOKEN > leak", func(q *run.Request) { q.Secrets, q.Artifacts = []string{"TOKEN"}, dir })
 	pipelinetest.Stopped(t, err)

@@ -52,7 +52,7 @@ func (f *follower) text(n int) string {
 func TestFollow(t *testing.T) {
 	p, _, memory := pipelinetest.NewReal(t, nil)
 	memory.Set("team", "TOKEN", []byte("abc123def456ghi"))
-	r, wait := pipelinetest.Begun(t, p, run.Request{Namespace: "team", Language: "shell", Client: "agent", Reach: run.Reach{Secrets: []string{"TOKEN"}},
+	r, wait := begun(t, p, run.Request{Namespace: "team", Language: "shell", Client: "agent", Reach: run.Reach{Secrets: []string{"TOKEN"}},
 		Code: []byte("echo begins; echo $TOKEN abc123def456ghi; echo two >&2; while ! [ -e go ]; do sleep 0.05; done; echo ends")})
 	if r.Namespace != "team" || r.Client != "agent" || r.State != "running" || r.Limits.RAM == 0 || r.Usage == nil || r.Usage.Processes == 0 {
 		t.Errorf("got %+v", r)
@@ -106,7 +106,7 @@ func TestFollow(t *testing.T) {
 // TestInterrupt: a program gets a signal that it can handle, a cell its language's exception, and the log says who sent it.
 func TestInterrupt(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
-	r, wait := pipelinetest.Begun(t, p, run.Request{Language: "shell", Code: []byte("trap 'echo handled; exit 3' INT; echo ready; while :; do sleep 0.05; done")})
+	r, wait := begun(t, p, run.Request{Language: "shell", Code: []byte("trap 'echo handled; exit 3' INT; echo ready; while :; do sleep 0.05; done")})
 	var f follower
 	go func() { _ = p.Follow(context.Background(), r.Namespace, r.Run, f.all()) }()
 	hosttest.Until(t, "it has set its trap", func() bool { return f.text(0) == "ready\n" })
@@ -119,7 +119,7 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("got %+v", res)
 	}
 	info := pipelinetest.Open(t, p, session.New{})
-	r, wait = pipelinetest.Begun(t, p, run.Request{Where: run.Where{Session: info.ID}, Code: []byte("x = 5\nwhile True: pass")})
+	r, wait = begun(t, p, run.Request{Where: run.Where{Session: info.ID}, Code: []byte("x = 5\nwhile True: pass")})
 	_, _, _ = pipeline.Do(t.Context(), p, pipeline.Interrupt{Namespace: r.Namespace, Run: r.Run})
 	if res := wait(); res.Ended == backends.EndedOK || res.Session != info.ID {
 		t.Errorf("got %+v", res)

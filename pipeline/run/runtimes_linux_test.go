@@ -60,13 +60,13 @@ func TestRuntimes(t *testing.T) {
 	if started := strings.Join(pipelinetest.Rows(t, log, "execution.started"), "\n"); !strings.Contains(started, `"language":"perl"`) || !strings.Contains(started, `"language":"c"`) {
 		t.Errorf("the log has %s", started)
 	}
-	for name, q := range map[string]pipelinetest.Doing{
-		"needs no-such-program": pipelinetest.DoingOf(run.Request{Language: "none", Code: []byte("x")}),
-		"is empty":              pipelinetest.DoingOf(run.Request{Language: "perl"}),
-		"nothing checks":        pipelinetest.DoingOf(run.Request{Language: "none", CheckOnly: true, Code: []byte("x")}),
-		"is checked without":    pipelinetest.DoingOf(run.Request{Language: "python", CheckOnly: true, Code: []byte("x")}),
-		"without a session":     pipelinetest.DoingOf(session.New{Language: "perl"}),
-		"unknown language":      pipelinetest.DoingOf(run.Request{Language: "cobol", Code: []byte("x")}),
+	for name, q := range map[string]doing{
+		"needs no-such-program": doingOf(run.Request{Language: "none", Code: []byte("x")}),
+		"is empty":              doingOf(run.Request{Language: "perl"}),
+		"nothing checks":        doingOf(run.Request{Language: "none", CheckOnly: true, Code: []byte("x")}),
+		"is checked without":    doingOf(run.Request{Language: "python", CheckOnly: true, Code: []byte("x")}),
+		"without a session":     doingOf(session.New{Language: "perl"}),
+		"unknown language":      doingOf(run.Request{Language: "cobol", Code: []byte("x")}),
 	} {
 		_, err := q(t.Context(), p)
 		if e, _ := errors.AsType[*pipeline.Error](err); e == nil || !e.Denied || !strings.Contains(e.Reason, name) {

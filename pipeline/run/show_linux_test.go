@@ -73,8 +73,8 @@ func TestRunShows(t *testing.T) {
 						q.Limits.Wall = map[string]time.Duration{"timeout": 5 * time.Second, "no time": time.Millisecond}[test.name]
 					}
 					res := do(t, q)
-					if res.Value["text/plain"] != test.value || len(res.Displays) != test.displays || res.Ended != test.ended || pipelinetest.Names(res) != test.artifacts {
-						t.Errorf("got %v, %d displays, %s, artifacts %q, %q", res.Value, len(res.Displays), res.Ended, pipelinetest.Names(res), res.Stderr)
+					if res.Value["text/plain"] != test.value || len(res.Displays) != test.displays || res.Ended != test.ended || fileNames(res) != test.artifacts {
+						t.Errorf("got %v, %d displays, %s, artifacts %q, %q", res.Value, len(res.Displays), res.Ended, fileNames(res), res.Stderr)
 					}
 					for _, b := range res.Displays {
 						if strings.Contains(fmt.Sprint(b), "correct-horse") {

@@ -61,7 +61,7 @@ func TestSparedIsTheSame(t *testing.T) {
 	}
 	run := func(backend func(backends.Backend) backends.Backend, output int64, whole io.Writer) streams {
 		p, _, memory := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Backends[0] = backend(c.Backends[0]) })
-		memory.Set("default", "TOKEN", []byte(pipelinetest.Secret))
+		memory.Set("default", "TOKEN", []byte(password))
 		q := run.Request{Language: "shell", Reach: run.Reach{Secrets: []string{"TOKEN"}}, Bounds: pipeline.Bounds{Output: output}, Streams: run.Streams{Stdout: whole, Whole: whole != nil}, Code: []byte(
 			`for i in {1..9}; do printf "$i ${TOKEN:0:9}"; sleep 0.01; printf "${TOKEN:9} "; printf "$TOKEN$TOKEN" >&2; done; printf "%200000d" 1; printf "%100000d" 1 >&2`)}
 		_, res, err := pipeline.Do(t.Context(), p, q)
@@ -72,15 +72,15 @@ func TestSparedIsTheSame(t *testing.T) {
 	}
 	same := func(b backends.Backend) backends.Backend { return b }
 	spared := func(b backends.Backend) backends.Backend { return sparer{b} }
-	const longer = 27 * int64(len(pipelinetest.Secret)-len(vault.Mark)) // if all secrets are cut
+	const longer = 27 * int64(len(password)-len(vault.Mark)) // if all secrets are cut
 	within := func(got, want int64) bool { return got >= want && got <= want+longer }
 	for _, output := range []int64{1, 3, 10, 20, 33, 1000, 100_050, 1 << 20} {
 		want, got := run(same, output, nil), run(spared, output, nil)
 		if got.stdout != want.stdout || got.stderr != want.stderr || !within(got.cut1, want.cut1) || !within(got.cut2, want.cut2) {
 			t.Errorf("output %d: got %.100q, %d, %d; want %.100q, %d, %d", output, got.stdout, got.cut1, got.cut2, want.stdout, want.cut1, want.cut2)
 		}
-		for i := 0; i+4 <= len(pipelinetest.Secret); i++ {
-			if strings.Contains(got.stdout+got.stderr, pipelinetest.Secret[i:i+4]) {
+		for i := 0; i+4 <= len(password); i++ {
+			if strings.Contains(got.stdout+got.stderr, password[i:i+4]) {
 				t.Errorf("output %d: a part of the secret is in %.100q, %.100q", output, got.stdout, got.stderr)
 				break
 			}

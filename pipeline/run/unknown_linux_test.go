@@ -16,11 +16,11 @@ import (
 func TestUnknownTokensInSessions(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Unknown = pipeline.UnknownMask })
 	s := pipelinetest.Open(t, p, session.New{})
-	token := "'" + pipelinetest.Stranger[:9] + "' + '" + pipelinetest.Stranger[9:] + "'"
+	token := "'" + stranger[:9] + "' + '" + stranger[9:] + "'"
 	for _, code := range []string{"t = " + token, "t", "display({'text/html': t}, raw=True)", "raise ValueError(t)", "type(t, (), {})()", "print(t)"} {
 		res := pipelinetest.Cell(t, p, s.ID, code, nil)
 		reported, _ := json.Marshal(res)
-		if strings.Contains(string(reported), pipelinetest.Stranger) {
+		if strings.Contains(string(reported), stranger) {
 			t.Errorf("%s: %s", code, reported)
 		}
 		if code != "t = "+token && !strings.Contains(fmt.Sprint(res.Warnings), "GitHub") {
@@ -28,7 +28,7 @@ func TestUnknownTokensInSessions(t *testing.T) {
 		}
 	}
 	state, err := session.Inspect(t.Context(), p, "", s.ID)
-	if reported, _ := json.Marshal(state); err != nil || strings.Contains(string(reported), pipelinetest.Stranger) || len(state.Variables) == 0 {
+	if reported, _ := json.Marshal(state); err != nil || strings.Contains(string(reported), stranger) || len(state.Variables) == 0 {
 		t.Errorf("%v: %s", err, reported)
 	}
 }

@@ -22,13 +22,13 @@ func TestUnknownTokens(t *testing.T) {
 			r := pipelinetest.NewRig(t, func(c *pipeline.Config) { c.Unknown = tt.policy })
 			dir := t.TempDir()
 			// Not in one piece in the code, which may be captured.
-			code := "A=" + pipelinetest.Stranger[:9] + "; B=" + pipelinetest.Stranger[9:] + "; printf %s $A; sleep 0.05; echo $B; echo $A$B >&2; echo $A$B > left"
+			code := "A=" + stranger[:9] + "; B=" + stranger[9:] + "; printf %s $A; sleep 0.05; echo $B; echo $A$B >&2; echo $A$B > left"
 			res, err := r.Shell(code, func(q *run.Request) { q.Artifacts = dir })
 			if err != nil {
 				t.Fatal(err)
 			}
 			for name, text := range map[string]string{"stdout": res.Stdout, "stderr": res.Stderr} {
-				if got := strings.Contains(text, pipelinetest.Stranger); got != tt.visible {
+				if got := strings.Contains(text, stranger); got != tt.visible {
 					t.Errorf("%s is %q", name, text)
 				}
 			}
@@ -37,7 +37,7 @@ func TestUnknownTokens(t *testing.T) {
 			if reported != tt.notified || strings.Contains(rows, `"unknown_tokens":["a GitHub token`) != tt.notified {
 				t.Errorf("warnings %v, rows:\n%s", res.Warnings, rows)
 			}
-			if all, _ := json.Marshal(res); strings.Contains(string(all), pipelinetest.Stranger) && !tt.visible {
+			if all, _ := json.Marshal(res); strings.Contains(string(all), stranger) && !tt.visible {
 				t.Errorf("the result has it: %s", all)
 			}
 			_, err = os.Stat(filepath.Join(dir, "left"))

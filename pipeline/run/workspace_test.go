@@ -16,7 +16,7 @@ import (
 )
 
 func TestOnlyWhatChangedInAHostWorkspaceIsAnArtifact(t *testing.T) {
-	dir := pipelinetest.Project(t, map[string]string{
+	dir := project(t, map[string]string{
 		"old": "old", "same-size": "aaaa", "backdated": "aaaa", "sub/old": "x", ".git/config": "[core]", "node_modules/m/i.js": "1",
 	})
 	old := time.Now().Add(-time.Hour)
@@ -34,7 +34,7 @@ func TestOnlyWhatChangedInAHostWorkspaceIsAnArtifact(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		want = "backdated new same-size"
 	}
-	if got := pipelinetest.Names(res); got != want {
+	if got := fileNames(res); got != want {
 		t.Errorf("artifacts %q, want %q", got, want)
 	}
 	warned := fmt.Sprint(res.Warnings)
@@ -50,7 +50,7 @@ func TestOnlyWhatChangedInAHostWorkspaceIsAnArtifact(t *testing.T) {
 }
 
 func TestReadOnlyWorkspaceHasNoArtifacts(t *testing.T) {
-	dir := pipelinetest.Project(t, map[string]string{"a": "a"})
+	dir := project(t, map[string]string{"a": "a"})
 	r := pipelinetest.NewRig(t, nil)
 	res, err := r.Shell("cat a", func(q *run.Request) { q.Workspace = backends.Mount{Host: dir} })
 	if err != nil || len(res.Artifacts) != 0 || res.Stdout != "a" {
@@ -62,7 +62,7 @@ func TestReadOnlyWorkspaceHasNoArtifacts(t *testing.T) {
 }
 
 func TestScriptOfTheProjectRunsInItsPlace(t *testing.T) {
-	dir := pipelinetest.Project(t, map[string]string{"src/main.sh": "echo $0"})
+	dir := project(t, map[string]string{"src/main.sh": "echo $0"})
 	r := pipelinetest.NewRig(t, nil)
 	res, err := r.Shell("echo $0", func(q *run.Request) {
 		q.Workspace, q.Within, q.Name = backends.Mount{Host: dir}, "src/main.sh", "main.sh"
@@ -73,7 +73,7 @@ func TestScriptOfTheProjectRunsInItsPlace(t *testing.T) {
 }
 
 func TestScriptFromElsewhereComesByMountAndGoes(t *testing.T) {
-	dir := pipelinetest.Project(t, nil)
+	dir := project(t, nil)
 	r := pipelinetest.NewRig(t, nil)
 	res, err := r.Shell("echo here; echo $PYTHONPATH", func(q *run.Request) { q.Workspace = backends.Mount{Host: dir} })
 	if err != nil || res.Stdout != "here\n/workspace\n" {
@@ -89,7 +89,7 @@ func TestScriptFromElsewhereComesByMountAndGoes(t *testing.T) {
 }
 
 func TestInputs(t *testing.T) {
-	dir := pipelinetest.Project(t, map[string]string{"data/a": "a", "data/sub/b": "b", "outside": "secret of the host"})
+	dir := project(t, map[string]string{"data/a": "a", "data/sub/b": "b", "outside": "secret of the host"})
 	for link, to := range map[string]string{"data/in": "a", "data/up": "../outside", "data/abs": "/etc/passwd", "data/loop": "."} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func TestInputs(t *testing.T) {
 			t.Errorf("a link led outside:\n%s", res.Stdout)
 		}
 	}
-	if got, want := pipelinetest.Names(res), "data/a new"; got != want {
+	if got, want := fileNames(res), "data/a new"; got != want {
 		t.Errorf("artifacts %q, want %q: the input that was changed, and the new file", got, want)
 	}
 	if len(res.Warnings) != 1 || !strings.Contains(res.Warnings[0].String(), "4 things") {
@@ -124,7 +124,7 @@ func TestInputs(t *testing.T) {
 }
 
 func TestDirectoryWithoutItsName(t *testing.T) {
-	dir := pipelinetest.Project(t, map[string]string{"script.sh": "cat a", "a": "content"})
+	dir := project(t, map[string]string{"script.sh": "cat a", "a": "content"})
 	r := pipelinetest.NewRig(t, nil)
 	res, err := r.Shell("cat a", func(q *run.Request) { q.Inputs = []run.Input{{Host: dir, Name: "."}} })
 	if err != nil || res.Stdout != "content" || len(res.Artifacts) != 0 {
@@ -133,7 +133,7 @@ func TestDirectoryWithoutItsName(t *testing.T) {
 }
 
 func TestBadInputs(t *testing.T) {
-	dir := pipelinetest.Project(t, map[string]string{"script.sh": "another one", "big": strings.Repeat("x", 2<<20)})
+	dir := project(t, map[string]string{"script.sh": "another one", "big": strings.Repeat("x", 2<<20)})
 	for name, test := range map[string]struct {
 		input run.Input
 		want  string

@@ -1,10 +1,12 @@
 package session_test
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/pipelinetest"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 	"github.com/sandboxmcp/sandboxmcp/vault"
@@ -110,7 +113,7 @@ func TestSessionTellsHowItsInterpreterDied(t *testing.T) {
 		}
 		dead := guard.Kernel().Done()
 		guard.Release()
-		pipelinetest.Let(t, p, s.ID)
+		letGo(t, p, s.ID)
 		<-dead
 		if res := pipelinetest.Cell(t, p, s.ID, "1", nil); !strings.Contains(res.StateLost, "code 9") {
 			t.Errorf("nobody was told: %q", res.StateLost)
@@ -151,7 +154,7 @@ func TestSessionIsWalled(t *testing.T) {
 
 // What a session leased in one cell is still taken out of what a later one says.
 func TestSessionSecretsAreRedactedForItsWholeLife(t *testing.T) {
-	p, log, memory := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Results = pipelinetest.TestResults(t) })
+	p, log, memory := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Results = newResults(t) })
 	value := "k3y-" + "of-a-session-0001"
 	memory.Set("default", "API_KEY", []byte(value))
 	s := pipelinetest.Open(t, p, session.New{})
@@ -192,7 +195,7 @@ raise ValueError(key)`, nil)
 }
 
 func TestResultStoreHasTheResult(t *testing.T) {
-	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Results = pipelinetest.TestResults(t) })
+	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Results = newResults(t) })
 	_, res, err := pipeline.Do(t.Context(), p, run.Request{Language: "python", Code: []byte("print('out'); open('file.txt', 'w').write('content')")})
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +294,7 @@ func TestSessionsExpire(t *testing.T) {
 	}
 	later.Store(int64(4 * time.Hour))
 	hosttest.Until(t, "the third has ended", func() bool { return ended(last) == "idle" })
-	pipelinetest.Let(t, p, busy.ID) // at which the rounds in between have looked
+	letGo(t, p, busy.ID) // at which the rounds in between have looked
 	if res := <-done; res.Value["text/plain"] != "'done'" {
 		t.Errorf("a busy session was ended: %+v", res)
 	}
@@ -378,7 +381,7 @@ func TestJobs(t *testing.T) {
 
 func TestSetLimits(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Caps = pipeline.Bounds{Limits: backends.Limits{RAM: 1 << 30}} })
-	got, err := pipelinetest.SetLimits(t.Context(), p, "team", "", pipeline.Bounds{Limits: backends.Limits{RAM: 100 << 20}})
+	got, err := setLimits(t.Context(), p, "team", "", pipeline.Bounds{Limits: backends.Limits{RAM: 100 << 20}})
 	if err != nil || got.RAM != 100<<20 || got.Wall != pipeline.DefaultBounds.Wall {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -391,11 +394,11 @@ func TestSetLimits(t *testing.T) {
 	if _, res, err := pipeline.Do(t.Context(), p, run.Request{Language: "python", Code: code}); err != nil || res.Ended != backends.EndedOK {
 		t.Errorf("in another: %s, %v", res.Ended, err)
 	}
-	if _, err := pipelinetest.SetLimits(t.Context(), p, "team", "", pipeline.Bounds{Limits: backends.Limits{RAM: 2 << 30}}); !pipelinetest.Stopped(t, err).Denied {
+	if _, err := setLimits(t.Context(), p, "team", "", pipeline.Bounds{Limits: backends.Limits{RAM: 2 << 30}}); !pipelinetest.Stopped(t, err).Denied {
 		t.Errorf("above the cap: %v", err)
 	}
 	s := pipelinetest.Open(t, p, session.New{})
-	if got, err := pipelinetest.SetLimits(t.Context(), p, "", s.ID, pipeline.Bounds{Limits: backends.Limits{RAM: 100 << 20, Wall: time.Second}}); err != nil || got.RAM != 100<<20 || got.Wall != time.Second {
+	if got, err := setLimits(t.Context(), p, "", s.ID, pipeline.Bounds{Limits: backends.Limits{RAM: 100 << 20, Wall: time.Second}}); err != nil || got.RAM != 100<<20 || got.Wall != time.Second {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	if res := pipelinetest.Cell(t, p, s.ID, string(code), func(q *run.Request) { q.Limits.Wall = time.Minute }); res.Ended != backends.EndedOOM {
@@ -404,4 +407,28 @@ func TestSetLimits(t *testing.T) {
 	if res := pipelinetest.Cell(t, p, s.ID, "import time; time.sleep(1000)", nil); res.Ended != backends.EndedTimeout {
 		t.Errorf("in the session: %s", res.Ended)
 	}
+}
+func letGo(t testing.TB, p *pipeline.Pipeline, id string) {
+	t.Helper()
+	s, err := session.Find(p, "", id)
+	if err == nil {
+		err = s.Sandbox().Files().Put("go", 0o644, strings.NewReader(""))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newResults(t testing.TB) *results.Store {
+	s, err := results.Open(results.Config{Dir: filepath.Join(t.TempDir(), "runs")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func setLimits(ctx context.Context, p *pipeline.Pipeline, namespace, id string, b pipeline.Bounds) (pipeline.Bounds, error) {
+	now, _, err := pipeline.Do(ctx, p, session.NewLimits{Namespace: namespace, Session: id, Bounds: b})
+	return now, err
 }
