@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/cli/ptytest"
 )
 
@@ -62,13 +63,13 @@ func onTerminal(t *testing.T, args []string) string {
 	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
 		t.Fatal(err)
 	}
-	var seen ptytest.Buffer
+	var seen hosttest.Buffer
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
 		io.Copy(&seen, screen)
 	}()
-	var stderr ptytest.Buffer
+	var stderr hosttest.Buffer
 	if code := Main(args, os.Stdin, tty, &stderr); code != 0 {
 		t.Errorf("%v: exit code %d: %s", args, code, stderr.String())
 	}

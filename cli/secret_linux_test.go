@@ -44,7 +44,7 @@ func TestAskValue(t *testing.T) {
 			t.Setenv("XDG_STATE_HOME", home)
 			t.Setenv("XDG_CONFIG_HOME", home)
 			keyboard, tty := ptytest.Open(t)
-			var stderr ptytest.Buffer
+			var stderr hosttest.Buffer
 			code := make(chan int, 1)
 			go func() { code <- Main([]string{"sandboxmcp", "vault", "add", "KEY"}, tty, &stderr, &stderr) }()
 			hosttest.Until(t, "it asks, and does not show what is typed", func() bool { return !echoes(t, tty) })

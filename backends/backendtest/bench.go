@@ -3,7 +3,6 @@
 package backendtest
 
 import (
-	"bytes"
 	"context"
 	"embed"
 	"errors"
@@ -184,23 +183,8 @@ func (o outcome) ok(t testing.TB) outcome {
 	return o
 }
 
-// lockedBuffer collects one stream, and can be read during writes.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
+// lockedBuffer collects one stream.
+type lockedBuffer struct{ hosttest.Buffer }
 
 // says waits until a program has written a text.
 func (l *lockedBuffer) says(t testing.TB, text string) {

@@ -4,13 +4,33 @@
 package hosttest
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
+
+// Buffer is a writer that is read while it is written to.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *Buffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *Buffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
 
 // Missing skips a test that needs thing, or fails it if SANDBOXMCP_TEST_REQUIRE (names with commas between) has the thing
 // or "all". why describes the attempt and its result.

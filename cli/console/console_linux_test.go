@@ -24,7 +24,7 @@ type seat struct {
 	c        *Console
 	b        *approval.Broker
 	keyboard *os.File
-	seen     *ptytest.Buffer
+	seen     *hosttest.Buffer
 }
 
 func newSeat(t *testing.T) *seat {
@@ -34,7 +34,7 @@ func newSeat(t *testing.T) *seat {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &seat{t: t, c: newConsole(tty, func() bool { return true }), b: approval.New(approval.Config{Audit: log}), keyboard: keyboard, seen: &ptytest.Buffer{}}
+	s := &seat{t: t, c: newConsole(tty, func() bool { return true }), b: approval.New(approval.Config{Audit: log}), keyboard: keyboard, seen: &hosttest.Buffer{}}
 	s.c.glance = -1 // what is typed is an answer
 	if err := tty.SetReadDeadline(time.Time{}); err != nil {
 		hosttest.Missing(t, "terminal", "its reads can't be ended: "+err.Error())
@@ -214,7 +214,7 @@ func TestQuestionsOneByOne(t *testing.T) {
 func TestNoTerminal(t *testing.T) {
 	var none *Console
 	defer none.Close()
-	in, out := strings.NewReader(""), &ptytest.Buffer{}
+	in, out := strings.NewReader(""), &hosttest.Buffer{}
 	if none.AskOnTerminal(nil) != nil || none.lends(in) != io.Reader(in) || none.holds(out) != io.Writer(out) {
 		t.Error("it asks, or changes what the script reads and writes")
 	}

@@ -4,8 +4,6 @@ package ptytest
 import (
 	"fmt"
 	"os"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -34,22 +32,4 @@ func Open(t *testing.T) (keyboard, tty *os.File) {
 	}
 	t.Cleanup(func() { tty.Close() })
 	return keyboard, tty
-}
-
-// Buffer is a writer that is read while it is written to.
-type Buffer struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *Buffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *Buffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

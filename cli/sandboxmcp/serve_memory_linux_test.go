@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -50,21 +49,9 @@ func TestServerMemory(t *testing.T) {
 type httpServer struct {
 	home, address string
 	serve         *exec.Cmd
-	log           lockedBuffer
+	log           hosttest.Buffer
 	tokens        map[string]string
 }
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-func (l *lockedBuffer) String() string { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }
 
 func startHTTPServer(t *testing.T) *httpServer {
 	s := &httpServer{home: t.TempDir(), tokens: map[string]string{}}

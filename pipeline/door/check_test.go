@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
 func TestHost(t *testing.T) {
@@ -208,7 +210,7 @@ func TestCheck(t *testing.T) {
 
 // Requests that a proxy and this server could take for different ones are refused, or the last ones of their connection.
 func TestSmuggled(t *testing.T) {
-	var paths text
+	var paths hosttest.Buffer
 	d, _ := start(t, Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(&paths, r.URL.Path)
 		_, _ = io.Copy(io.Discard, r.Body)

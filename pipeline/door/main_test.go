@@ -1,16 +1,15 @@
 package door
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -24,19 +23,10 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// text is a buffer for several goroutines.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *text) Write(p []byte) (int, error) { s.mu.Lock(); defer s.mu.Unlock(); return s.b.Write(p) }
-func (s *text) String() string              { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
-
 // start listens until the test ends, on loopback unless c says more, and returns the log, too.
-func start(t *testing.T, c Config, b bounds) (*Door, *text) {
+func start(t *testing.T, c Config, b bounds) (*Door, *hosttest.Buffer) {
 	t.Helper()
-	log := new(text)
+	log := new(hosttest.Buffer)
 	c.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if c.Address == "" {
 		c.Address = "127.0.0.1:0"

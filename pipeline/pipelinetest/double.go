@@ -275,15 +275,3 @@ func Stopped(t *testing.T, err error) *pipeline.Error {
 	}
 	return e
 }
-
-func (l *LockedBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *LockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}

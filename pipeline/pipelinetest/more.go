@@ -11,9 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -23,25 +21,6 @@ import (
 
 // Writes is a writer that calls itself once.
 type Writes func([]byte)
-
-// Descendants are the processes below this one.
-func Descendants(t *testing.T) map[string]bool {
-	t.Helper()
-	descendants := map[string][]string{}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, file := range stats {
-		text, _ := os.ReadFile(file)
-		if fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:])); len(fields) > 1 && fields[0] != "Z" {
-			descendants[fields[1]] = append(descendants[fields[1]], filepath.Base(filepath.Dir(file)))
-		}
-	}
-	all := map[string]bool{}
-	for queue := descendants[strconv.Itoa(os.Getpid())]; len(queue) > 0; queue = queue[1:] {
-		all[queue[0]] = true
-		queue = append(queue, descendants[queue[0]]...)
-	}
-	return all
-}
 
 // Serve has name lead to a web server, whose port it returns. The server says which Host it was asked for.
 func (w *Town) Serve(t testing.TB, name string, h http.Handler) int {
@@ -67,12 +46,6 @@ func (w *Town) Egress(tb testing.TB, allow []string) pipeline.Egress {
 		tb.Fatal(err)
 	}
 	return pipeline.Egress{Policy: policy, Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}}
-}
-
-// LockedBuffer is a buffer that a run may write to while the test reads.
-type LockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
 }
 
 // WheelIndex serves a package "greet". What it returns has pip go there, as an operator would.

@@ -141,7 +141,7 @@ func TestCancelledWhileTheRowIsWritten(t *testing.T) {
 func TestCancelledRunIsRecorded(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	var live pipelinetest.LockedBuffer
+	var live hosttest.Buffer
 	go func() {
 		hosttest.Until(t, "it has written", func() bool { return live.String() == "partial\n" })
 		cancel()

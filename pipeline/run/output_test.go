@@ -28,7 +28,7 @@ func TestSecretInChunksIsRedactedBeforeItIsCut(t *testing.T) {
 	r.Memory.Set("default", "TOKEN", []byte(password))
 	// Cut in the middle of the secret: what is left of it must not show either.
 	for _, output := range []int64{5, 12, 100} {
-		var live pipelinetest.LockedBuffer
+		var live hosttest.Buffer
 		res, err := r.Shell(`printf "a ${TOKEN:0:9}"; sleep 0.05; printf "${TOKEN:9} b"; printf "$TOKEN" >&2`, func(q *run.Request) {
 			q.Secrets, q.Output = []string{"TOKEN"}, output
 			q.Stdout, q.Stderr = &live, &live
@@ -156,18 +156,18 @@ func TestSlowWriterGetsEverything(t *testing.T) {
 
 // slowWriter takes nothing before the program has ended.
 type slowWriter struct {
-	pipelinetest.LockedBuffer
+	hosttest.Buffer
 	after chan struct{}
 }
 
 func (w *slowWriter) Write(b []byte) (int, error) {
 	<-w.after
-	return w.LockedBuffer.Write(b)
+	return w.Buffer.Write(b)
 }
 
 func TestLiveOutputComesWhileTheProgramRuns(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
-	var live pipelinetest.LockedBuffer
+	var live hosttest.Buffer
 	done := make(chan struct{})
 	release, hold := io.Pipe()
 	go func() {
@@ -299,7 +299,7 @@ func FuzzStream(f *testing.F) {
 	f.Add([]byte("\xff\xfe\x80\x80\x80\xf0\x9f"), int64(5), uint8(1))
 	f.Fuzz(func(t *testing.T, text []byte, limit int64, step uint8) {
 		limit = max(limit%64, 1)
-		var live pipelinetest.LockedBuffer
+		var live hosttest.Buffer
 		s := output.NewStream(limit, &live, false)
 		for rest := text; len(rest) > 0; {
 			n := min(len(rest), int(step)+1)

@@ -334,7 +334,7 @@ func TestClosingWhileACellRuns(t *testing.T) {
 	memory.Set("default", "K", []byte(value))
 	s := pipelinetest.Open(t, p, session.New{})
 	done := make(chan pipeline.Outcome, 1)
-	var live pipelinetest.LockedBuffer
+	var live hosttest.Buffer
 	go func() {
 		_, res, _ := pipeline.Do(t.Context(), p, run.Request{Where: run.Where{Session: s.ID}, Reach: run.Reach{Secrets: []string{"K"}}, Streams: run.Streams{Stdout: &live}, Code: []byte("import os, time\nprint(os.environ['K'] + '\\nbegun', flush=True); time.sleep(1000)")})
 		done <- res

@@ -20,7 +20,7 @@ func TestManyIdleSessions(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
 		*pipeline.SettingsIn[session.Config](c) = session.Config{PerNamespace: n, Total: n}
 	})
-	before := pipelinetest.Descendants(t)
+	before := hosttest.Descendants(os.Getpid())
 	ids := make(chan string, n)
 	var all sync.WaitGroup
 	for range 8 {
@@ -40,8 +40,8 @@ func TestManyIdleSessions(t *testing.T) {
 		t.Fatalf("%d sessions, want %d", len(ids), n)
 	}
 	var sum int64
-	for pid := range pipelinetest.Descendants(t) {
-		if !before[pid] {
+	for pid := range hosttest.Descendants(os.Getpid()) {
+		if before[pid] == "" {
 			sum += pss(pid)
 		}
 	}
@@ -55,21 +55,21 @@ func TestManyIdleSessions(t *testing.T) {
 		}
 	}
 	p.Close()
-	for pid := range pipelinetest.Descendants(t) {
-		if !before[pid] && !strings.Contains(name(pid), "launch") {
-			t.Errorf("left: %s %s", pid, name(pid))
+	for pid := range hosttest.Descendants(os.Getpid()) {
+		if before[pid] == "" && !strings.Contains(name(pid), "launch") {
+			t.Errorf("left: %d %s", pid, name(pid))
 		}
 	}
 }
 
-func name(pid string) string {
-	text, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+func name(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return strings.ReplaceAll(string(text), "\x00", " ")
 }
 
 // pss is a process's share of memory, in bytes: pages that several have count by parts.
-func pss(pid string) int64 {
-	text, _ := os.ReadFile("/proc/" + pid + "/smaps_rollup")
+func pss(pid int) int64 {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
 			var kb int64

@@ -5,26 +5,24 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/pipelinetest"
 )
 
 // running are the processes below this one whose command lines have all of these words.
 func running(t *testing.T, words ...string) (pids []int) {
-	for pid := range pipelinetest.Descendants(t) {
-		line, err := os.ReadFile("/proc/" + pid + "/cmdline")
+	for pid := range hosttest.Descendants(os.Getpid()) {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		has := err == nil && len(line) > 0
 		for _, w := range words {
 			has = has && strings.Contains(string(line), w)
 		}
-		if n, err := strconv.Atoi(pid); has && err == nil {
-			pids = append(pids, n)
+		if has {
+			pids = append(pids, pid)
 		}
 	}
 	return pids

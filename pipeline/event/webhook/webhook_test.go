@@ -56,27 +56,9 @@ func (r *receiver) count() int {
 	return len(r.posts)
 }
 
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func sender(t *testing.T, c Config, p pace) (*Sender, *event.Bus, *lines) {
+func sender(t *testing.T, c Config, p pace) (*Sender, *event.Bus, *hosttest.Buffer) {
 	t.Helper()
-	logged := &lines{}
+	logged := &hosttest.Buffer{}
 	if c.Kinds == nil {
 		c.Kinds = []string{event.All}
 	}
