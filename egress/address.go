@@ -6,7 +6,6 @@ import "net/netip"
 type kind struct {
 	prefix  netip.Prefix
 	is      string // "it is at 10.1.2.3, ...": in words
-	owned   bool   // networks of one owner use it
 	secrets bool   // a service there gives secrets to anyone who asks: only its own address opens it
 	within  int    // the byte at which an address of IPv4 begins that it stands for; 0 if none does
 }
@@ -31,14 +30,14 @@ const (
 // outside: where there is one, it has to keep private addresses from being reached through it.
 var kinds = []kind{
 	{prefix: cidr("0.0.0.0/8"), is: "this machine (0.0.0.0/8)"},
-	{prefix: cidr("10.0.0.0/8"), is: private, owned: true},
-	{prefix: cidr("100.64.0.0/10"), is: "a network of a provider's own (RFC 6598)", owned: true},
-	{prefix: cidr("127.0.0.0/8"), is: "this machine (loopback)", owned: true},
+	{prefix: cidr("10.0.0.0/8"), is: private},
+	{prefix: cidr("100.64.0.0/10"), is: "a network of a provider's own (RFC 6598)"},
+	{prefix: cidr("127.0.0.0/8"), is: "this machine (loopback)"},
 	{prefix: cidr("169.254.0.0/16"), is: linkLocal},
-	{prefix: cidr("172.16.0.0/12"), is: private, owned: true},
+	{prefix: cidr("172.16.0.0/12"), is: private},
 	{prefix: cidr("192.0.0.0/24"), is: "set aside for protocols (RFC 6890)"},
 	{prefix: cidr("192.88.99.0/24"), is: "a relay to IPv6 (RFC 7526)"},
-	{prefix: cidr("192.168.0.0/16"), is: private, owned: true},
+	{prefix: cidr("192.168.0.0/16"), is: private},
 	{prefix: cidr("198.18.0.0/15"), is: "a network for measurements (RFC 2544)"},
 	{prefix: cidr("224.0.0.0/4"), is: "a group of machines (multicast)"},
 	{prefix: cidr("240.0.0.0/4"), is: "reserved, or all machines (broadcast)"},
@@ -57,7 +56,7 @@ var kinds = []kind{
 	{prefix: cidr("8000::/1"), is: unused},
 	{prefix: cidr("::/96"), is: standIn + " (RFC 4291)", within: 12},
 	{prefix: cidr("::/127"), is: "this machine (loopback)"}, // ::1, and :: is taken for it
-	{prefix: cidr("::1/128"), is: "this machine (loopback)", owned: true},
+	{prefix: cidr("::1/128"), is: "this machine (loopback)"},
 	{prefix: cidr("64:ff9b::/96"), is: standIn + " (NAT64)", within: 12},
 	{prefix: cidr("64:ff9b:1::/48"), is: standIn + " (NAT64)", within: 12},
 	{prefix: cidr("100::/64"), is: "where nothing is (RFC 6666)"},
@@ -65,7 +64,7 @@ var kinds = []kind{
 	{prefix: cidr("2001::/32"), is: standIn + " (Teredo)"},
 	{prefix: cidr("2002::/16"), is: standIn + " (6to4)", within: 2},
 	{prefix: cidr("5f00::/16"), is: "inside a provider's network (RFC 9602)"},
-	{prefix: cidr("fc00::/7"), is: "a private network (RFC 4193)", owned: true},
+	{prefix: cidr("fc00::/7"), is: "a private network (RFC 4193)"},
 	{prefix: cidr("fe80::/10"), is: linkLocal},
 	{prefix: cidr("fec0::/10"), is: "a private network (RFC 3879)"},
 	{prefix: cidr("ff00::/8"), is: "a group of machines (multicast)"},
@@ -89,13 +88,6 @@ func special(a netip.Addr) *kind {
 		}
 	}
 	return found
-}
-
-// Owned reports whether an address is of a kind that the networks of a single owner use: private addresses, and the
-// machine itself. Addresses of cloud metadata are not.
-func Owned(a netip.Addr) bool {
-	k := special(a)
-	return k != nil && k.owned && a.Zone() == ""
 }
 
 // includes reports whether a network has an address in any of its spellings: an address of IPv4 is also reached as IPv6 that stands for it, and a

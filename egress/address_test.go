@@ -90,21 +90,6 @@ func TestEveryAddress(t *testing.T) {
 			if public(a) != want || public(mapped) != want {
 				t.Errorf("%s: got %v, and %v mapped; want %v", a, public(a), public(mapped), want)
 			}
-			if Owned(a) && want {
-				t.Errorf("%s is both", a)
-			}
-		}
-	}
-}
-
-func TestOwned(t *testing.T) {
-	for text, want := range map[string]bool{
-		"10.1.2.3": true, "127.0.0.1": true, "::1": true, "fd12::1": true, "100.64.0.1": true, "::ffff:192.168.1.1": true,
-		"8.8.8.8": false, "169.254.169.254": false, "100.100.100.200": false, "fd00:ec2::254": false, "0.0.0.0": false, "::": false,
-		"64:ff9b::a00:1": false, "fe80::1": false, "224.0.0.1": false,
-	} {
-		if got := Owned(netip.MustParseAddr(text)); got != want {
-			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
 	}
 }
@@ -126,7 +111,7 @@ func FuzzAddress(f *testing.F) {
 		if public(a) && u.Is6() && b[0]>>5 != 1 {
 			t.Errorf("%s is public, outside of 2000::/3", a)
 		}
-		if public(a) != public(u) || public(a) && Owned(a) {
+		if public(a) != public(u) {
 			t.Errorf("%s is two things", a)
 		}
 	})

@@ -38,7 +38,7 @@ func BenchmarkStart(b *testing.B) {
 	python(b)
 	sb := sandbox(b, "python", backends.Limits{})
 	for b.Loop() {
-		k, err := Start(b.Context(), sb, "python", nil)
+		k, err := Start(b.Context(), sb, "python", backends.Command{Main: true})
 		if err != nil {
 			b.Fatal(err)
 		}

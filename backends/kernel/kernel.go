@@ -44,14 +44,9 @@ type Kernel struct {
 // exitTimeout bounds the time in which an interpreter that has closed its channel may end before it is killed.
 const exitTimeout = 2 * time.Second
 
-// Start starts the driver for language ("python", "node", "shell", "r") as the sandbox's main program, with env added to the
-// sandbox's environment, and waits until it is ready.
-func Start(ctx context.Context, sb backends.Sandbox, name string, env []string) (*Kernel, error) {
-	return StartAs(ctx, sb, name, backends.Command{Env: env, Main: true})
-}
-
-// StartAs is Start with the directory and the lifetime of as: several interpreters can run in one sandbox if they are Endless.
-func StartAs(ctx context.Context, sb backends.Sandbox, name string, as backends.Command) (*Kernel, error) {
+// Start starts the driver for language ("python", "node", "shell", "r"), and waits until it is ready. as has what is added to the
+// sandbox's environment, the directory and the lifetime: several interpreters can run in one sandbox if they are Endless.
+func Start(ctx context.Context, sb backends.Sandbox, name string, as backends.Command) (*Kernel, error) {
 	lang, ok := languageNamed(name)
 	if !ok {
 		return nil, fmt.Errorf("no kernel for language %q", name)

@@ -85,7 +85,7 @@ func sandbox(t testing.TB, language string, limits backends.Limits) backends.San
 
 func begin(t testing.TB, sb backends.Sandbox, language string) session {
 	t.Helper()
-	k, err := Start(t.Context(), sb, language, nil)
+	k, err := Start(t.Context(), sb, language, backends.Command{Main: true})
 	if err != nil {
 		t.Fatal(err)
 	}

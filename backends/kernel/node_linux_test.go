@@ -302,7 +302,7 @@ func TestNodeDeath(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			k, err := Start(t.Context(), newBare(t, nodePath(t)), "node", []string{"NODE_OPTIONS=--max-old-space-size=60"})
+			k, err := Start(t.Context(), newBare(t, nodePath(t)), "node", backends.Command{Env: []string{"NODE_OPTIONS=--max-old-space-size=60"}, Main: true})
 			if err != nil {
 				t.Fatal(err)
 			}

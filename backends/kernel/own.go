@@ -19,7 +19,7 @@ type Own struct {
 	Source   string // the program finds it on descriptor 3 before the first request
 }
 
-// StartOwn is StartAs for a kernel of an operator's language.
+// StartOwn is Start for a kernel of an operator's language.
 func StartOwn(ctx context.Context, sb backends.Sandbox, own Own, as backends.Command) (*Kernel, error) {
 	return start(ctx, sb, language{name: own.Language, args: own.Args, driver: own.Source, codec: lineCodec{}}, as)
 }

@@ -29,7 +29,7 @@ func TestStartFails(t *testing.T) {
 				defer cancel()
 				program, _ = filepath.Abs("testdata/silent")
 			}
-			_, err := Start(ctx, newBare(t, map[string]string{"python": program}), c.language, nil)
+			_, err := Start(ctx, newBare(t, map[string]string{"python": program}), c.language, backends.Command{Main: true})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q in it", err, c.want)
 			}
@@ -72,7 +72,7 @@ func TestRogue(t *testing.T) {
 				c.Write(frame(`{"op":"ready"}`))
 				c.Write(output)
 				c.(io.Closer).Close()
-			}}, "python", nil)
+			}}, "python", backends.Command{Main: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestRogue(t *testing.T) {
 			for id := range 3 {
 				c.Write(frame(fmt.Sprintf(`{"op":"done","id":%d,"value":{"text/plain":"%d"}}`, id, id)))
 			}
-		}}, "python", nil)
+		}}, "python", backends.Command{Main: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func (s *Session) startMain(ctx context.Context, sandbox backends.Sandbox) (*ker
 func (s *Session) startKernel(ctx context.Context, sandbox backends.Sandbox, language string, as backends.Command) (*kernel.Kernel, error) {
 	own, is := s.manager.cfg.Kernels[language]
 	if !is {
-		return kernel.StartAs(ctx, sandbox, language, as)
+		return kernel.Start(ctx, sandbox, language, as)
 	}
 	wall := s.Info().Limits.Wall
 	within, cancel := context.WithTimeoutCause(ctx, time.Duration(wall*float64(time.Second)), fmt.Errorf("it was not ready after %g seconds, the time of a cell", wall))

@@ -114,7 +114,7 @@ func TestSpareFailed(t *testing.T) {
 func TestSpareCells(t *testing.T) {
 	hosttest.Program(t, "python3")
 	onBoth(t, backends.Spec{Keep: true}, func(t *testing.T, s backends.Sandbox) {
-		k, err := kernel.Start(t.Context(), renamed{s}, "python", nil)
+		k, err := kernel.Start(t.Context(), renamed{s}, "python", backends.Command{Main: true})
 		if err != nil {
 			t.Fatal(err)
 		}
