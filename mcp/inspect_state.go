@@ -129,8 +129,7 @@ func tailText(s string) string {
 	if !answer.LooksBinary(s) {
 		return safetext.Model(s)
 	}
-	part := answer.Excerpt(s, answer.MaxBinary, "")
-	return part
+	return answer.Excerpt(s, answer.MaxBinary, "")
 }
 
 // pastJob is a run of which only the log knows: one of another server, or of this one before it was started again.

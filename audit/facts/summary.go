@@ -33,7 +33,7 @@ func (f Facts) Summary(r audit.Row) string {
 	case stem == "egress" || stem == "approval":
 		words = f.answer(verb)
 	case stem == "vault":
-		words = []string{f.secrets(), behind("for", strings.Join(f.Hosts, ", "))}
+		words = []string{cmp.Or(f.Name, strings.Join(append(f.Secrets, f.Names...), ", ")), behind("for", strings.Join(f.Hosts, ", "))}
 	case stem == "token":
 		words = []string{f.Name, f.Kind, behind("by", who(f)), behind("until", f.Until)}
 	case stem == "key":
@@ -47,7 +47,7 @@ func (f Facts) Summary(r audit.Row) string {
 	case r.Kind == "artifact.signed":
 		words = []string{counted(f.Artifacts, "artifact")}
 	}
-	if text := sentence(words); text != "" {
+	if text := strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " "); text != "" {
 		return text
 	}
 	return otherFields(r.Data)
@@ -107,10 +107,6 @@ func who(f Facts) string {
 	return name + " (" + f.By + ")"
 }
 
-func (f Facts) secrets() string {
-	return cmp.Or(f.Name, strings.Join(append(f.Secrets, f.Names...), ", "))
-}
-
 // Installed names the packages that were installed, with their versions.
 func (f Facts) Installed() string {
 	names := make([]string, 0, len(f.Packages))
@@ -148,10 +144,6 @@ func otherFields(data json.RawMessage) string {
 		}
 	}
 	return strings.Join(words, ", ")
-}
-
-func sentence(words []string) string {
-	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " ")
 }
 
 func behind(before, text string) string {

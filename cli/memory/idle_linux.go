@@ -33,16 +33,12 @@ func dropProgram() {
 	}
 	defer f.Close()
 	for _, m := range unchanged(bufio.NewScanner(f), exe) {
-		drop(m)
+		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.begin, m.end-m.begin, unix.MADV_DONTNEED)
 	}
 }
 
 // A mapping is a range of addresses.
 type mapping struct{ begin, end uintptr }
-
-func drop(m mapping) {
-	_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.begin, m.end-m.begin, unix.MADV_DONTNEED)
-}
 
 // unchanged finds, in an smaps of proc(5), the mappings of a file that can't be written and of which
 // nothing was: where a linker has put addresses into constants, dropping them would lose those.

@@ -13,7 +13,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/audit/facts"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
-	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
 // Records is the audit log, as people look into it.
@@ -238,11 +237,7 @@ func (a *API) evidence(ctx context.Context, q *OfRun) (e Evidence, err error) {
 		return e, err
 	}
 	for _, k := range trust.Keys() {
-		e.Keys = append(e.Keys, keyInfo(k))
+		e.Keys = append(e.Keys, KeyInfo{ID: k.ID(), PEM: string(k.PEM()), Until: k.Until()})
 	}
 	return e, nil
-}
-
-func keyInfo(k signer.PublicKey) KeyInfo {
-	return KeyInfo{ID: k.ID(), PEM: string(k.PEM()), Until: k.Until()}
 }

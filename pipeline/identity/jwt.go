@@ -35,15 +35,11 @@ const skew = time.Minute
 // maxJWT is the longest header that carries a JWT, in bytes.
 const maxJWT = 16 << 10
 
-// algorithms are the signatures that are taken: none of those that a public key, taken for a secret, could make.
-func algorithms() []jose.SignatureAlgorithm {
-	return []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
-}
-
 // subject returns who a JWT is for. It is errInvalid for a token that the issuer has not signed, errLapsed for one that
 // it has signed for another time or server, and errScope for a sound one that lacks a scope or a namespace.
 func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identity, error) {
-	token, err := jwt.ParseSigned(text, algorithms())
+	// None of the signatures is one that a public key, taken for a secret, could make.
+	token, err := jwt.ParseSigned(text, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA})
 	if err != nil || len(token.Headers) != 1 || !accessToken(token.Headers[0]) {
 		return Identity{}, errInvalid
 	}

@@ -33,10 +33,6 @@ type Filter struct {
 	Limit              int // only the newest so many; 0 is no limit
 }
 
-func (f Filter) takes(r Record) bool {
-	return (f.Namespace == "" || f.Namespace == r.Namespace) && (f.Session == "" || f.Session == r.Session)
-}
-
 // smallOutput is how much stdout and stderr together a run in memory has less than, in bytes.
 const smallOutput = 64 << 10
 
@@ -137,7 +133,7 @@ func (s *Store) List(f Filter) []Record {
 			}
 			r = h.record()
 		}
-		if f.takes(r) {
+		if (f.Namespace == "" || f.Namespace == r.Namespace) && (f.Session == "" || f.Session == r.Session) {
 			list = append(list, r)
 		}
 	}

@@ -60,7 +60,7 @@ func Begin(ctx context.Context, p *pipeline.Pipeline, q Request) (id string, don
 	}
 	release := door.VisitOf(ctx).Keep() // its code and inputs are held until it is done
 	ctx, cancel := identity.Lasting(ctx)
-	j := &job{calls: newToolCalls(), cancel: cancel, done: make(chan struct{})}
+	j := &job{calls: &toolCalls{answer: map[string]chan ToolResult{}, fresh: make(chan struct{})}, cancel: cancel, done: make(chan struct{})}
 	j.Job = Job{ID: q.ID, Namespace: pipeline.OrDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
 	q.Stdout, q.Stderr, q.calls = also(&j.out, q.Stdout), also(&j.err, q.Stderr), j.calls
 	if !stateOf(p).jobs.add(j) {

@@ -54,10 +54,6 @@ type toolCalls struct {
 	fresh  chan struct{} // closed at the next call
 }
 
-func newToolCalls() *toolCalls {
-	return &toolCalls{answer: map[string]chan ToolResult{}, fresh: make(chan struct{})}
-}
-
 // call adds a call, and waits for its result.
 func (c *toolCalls) call(ctx context.Context, q ToolCall) (ToolResult, error) {
 	answer := make(chan ToolResult, 1)

@@ -29,10 +29,6 @@ type uploaded struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-func uploadedOf(e guest.Entry) uploaded {
-	return uploaded{e.Path, path.Base(e.Path), "file", e.Metadata}
-}
-
 // may refuses a request for /files that may not be.
 func (t Target) may(r *http.Request, operation string) error {
 	if why := t.signed(r, operation); why != "" {
@@ -204,7 +200,7 @@ func (u *upload) write(name string, content io.Reader) error {
 	if err != nil {
 		return err
 	}
-	u.done = append(u.done, uploadedOf(e))
+	u.done = append(u.done, uploaded{e.Path, path.Base(e.Path), "file", e.Metadata})
 	return nil
 }
 

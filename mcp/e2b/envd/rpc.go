@@ -233,8 +233,7 @@ func (c *call) sendEnvelope(flags byte, b []byte) error {
 }
 
 func envelope(flags byte, b []byte) []byte {
-	head := binary.BigEndian.AppendUint32([]byte{flags}, uint32(len(b)))
-	return append(head, b...)
+	return append(binary.BigEndian.AppendUint32([]byte{flags}, uint32(len(b))), b...)
 }
 
 // close ends what open began.
