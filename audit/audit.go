@@ -85,6 +85,7 @@ type Log struct {
 	sync    func(*os.File) error // puts a file on the disk
 
 	active atomic.Pointer[logFile]
+	next   chan struct{}    // has a value while somebody makes another the active one
 	mu     sync.Mutex       // guards files, and is held while another becomes the active one
 	files  map[int]*logFile // that are open, by number
 	named  []*logFile       // the only files, where OpenFiles named them
@@ -121,7 +122,7 @@ func open(ctx context.Context, path string, wait time.Duration, s *Signing) (*Lo
 }
 
 func openAs(ctx context.Context, path string, l *Log) (*Log, error) {
-	l.now, l.sync, l.files = time.Now, statefile.SyncData, map[int]*logFile{}
+	l.now, l.sync, l.files, l.next = time.Now, statefile.SyncData, map[int]*logFile{}, make(chan struct{}, 1)
 	s := l.signing
 	var err error
 	if l.path, err = filepath.Abs(path); err == nil {

@@ -201,6 +201,12 @@ func (l *logFile) closeRows(ctx context.Context) error {
 
 // advance makes the file after f, which is closed, the active one, and returns it. Unless another process has made that, it is made here.
 func (l *Log) advance(ctx context.Context, f *logFile) (*logFile, error) {
+	select {
+	case l.next <- struct{}{}: // others wait here, and not at the mutex: it takes a checkpoint
+		defer func() { <-l.next }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := l.active.Load(); now != f {
