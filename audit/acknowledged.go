@@ -16,11 +16,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// Rows after the newest checkpoint are in the -wal file alone. SQLite takes one that was cut or damaged as far as it is good, and no chain shows
-// that. So a file beside the log has the last row that was acknowledged as durable.
+// Rows after the newest checkpoint are in the -wal file alone. SQLite takes one that was cut or damaged as far as it is
+// good, and no chain shows that. So a file beside the log has the last row that was acknowledged as durable.
 //
-// A row has a slot by its number: where several processes write, none puts an older row in the place of the newest. The file is not waited
-// for. A process that is killed leaves it to the kernel, and after a power failure an older one is there, or none, which claims less.
+// A row has a slot by its number: where several processes write, none puts an older row in the place of the newest. The
+// file is not waited for. A process that is killed leaves it to the kernel, and after a power failure an older one is
+// there, or none, which claims less.
 const (
 	slots    = 64
 	slotSize = 64
@@ -76,7 +77,8 @@ type loss struct {
 	Until time.Time `json:"until"`          // when the last of them was
 }
 
-// findLoss returns which acknowledged rows are not in the log, or nil. Where others took their place, the last one alone is known.
+// findLoss returns which acknowledged rows are not in the log, or nil. Where others took their place, the last one
+// alone is known.
 func (l *Log) findLoss(ctx context.Context) (*loss, error) {
 	acked, err := lastAcknowledged(l.acknowledgedPath())
 	if err != nil || acked.seq == 0 {
@@ -102,7 +104,8 @@ func (l *Log) findLoss(ctx context.Context) (*loss, error) {
 	return nil, nil
 }
 
-// recordLoss appends a row about acknowledged rows that are missing, and goes on without them. What fails is done by who opens the log next.
+// recordLoss appends a row about acknowledged rows that are missing, and goes on without them. What fails is done by
+// who opens the log next.
 func (l *Log) recordLoss(ctx context.Context) error {
 	if lost, err := l.findLoss(ctx); lost == nil {
 		return err

@@ -18,7 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// killWriter has another process append to a log, kills it when that many of its rows were acknowledged, and returns what was acknowledged last.
+// killWriter has another process append to a log, kills it when that many of its rows were acknowledged, and returns
+// what was acknowledged last.
 func killWriter(t *testing.T, path string, rows int) place {
 	t.Helper()
 	cmd := command(t, "write", path, 1, 1_000_000)
@@ -44,8 +45,8 @@ func killWriter(t *testing.T, path string, rows int) place {
 	return last
 }
 
-// Rows of a writer that was killed are missed, where its -wal file is cut, damaged or deleted before the next process comes: that says so in a row,
-// once, and goes on.
+// Rows of a writer that was killed are missed, where its -wal file is cut, damaged or deleted before the next process
+// comes: that says so in a row, once, and goes on.
 func TestCutAfterKill(t *testing.T) {
 	for name, damage := range map[string]func(wal string, size int64) error{
 		"cut":     func(wal string, size int64) error { return os.Truncate(wal, size/2) },

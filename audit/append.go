@@ -36,7 +36,8 @@ const (
 //
 // An error means that nothing was written, also when ctx ended: a request whose rows are being
 // written by then is waited for. The exception is a disk that fails in the middle of a commit,
-// or as the rows are put on it: whether they are in the log shows later. The next call opens the log anew then, and checks it.
+// or as the rows are put on it: whether they are in the log shows later. The next call opens the log anew then, and
+// checks it.
 func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 	r, err := newRequest(entries)
 	if err == nil && len(entries) > 0 {

@@ -20,8 +20,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// attackable is a closed log as a server leaves it: receipts, checkpoints at 822, 1022 and so on, and the file beside it. It also
-// returns checkpoints that somebody kept: an old and the newest one.
+// attackable is a closed log as a server leaves it: receipts, checkpoints at 822, 1022 and so on, and the file beside
+// it. It also returns checkpoints that somebody kept: an old and the newest one.
 func attackable(t testing.TB) (path string, rows []Row, notes [][]byte) {
 	t.Helper()
 	path, _ = signedLog(t)

@@ -11,18 +11,21 @@
 //   - Seq orders the rows. Time is what the clock said when the row was written, so it follows Seq
 //     too, but only as long as nobody sets the clock back.
 //
-// A receipt that comes with a row is kept with it; the row says its hash. Both are compressed, and come out byte for byte.
+// A receipt that comes with a row is kept with it; the row says its hash. Both are compressed, and come out byte for
+// byte.
 //
-// A log is a series of files. [Log.Rotate] closes the last one and goes on in a new one, whose first row has the signed checkpoint over all
-// rows before: numbers, chain and tree go on, and older files can be moved away or deleted ([Log.Prune]).
+// A log is a series of files. [Log.Rotate] closes the last one and goes on in a new one, whose first row has the signed
+// checkpoint over all rows before: numbers, chain and tree go on, and older files can be moved away or deleted
+// ([Log.Prune]).
 //
 // Whoever cuts rows off the end, or rewrites all rows from one on, leaves a chain that is whole. A log that is signed
 // ([OpenSigned]) shows that, too: the hashes of its rows are the leaves of a Merkle tree (RFC 6962), and signed
 // checkpoints (C2SP tlog-checkpoint) say what the tree was at a size. They are in the log, the newest is also in a file
 // beside it, and anybody may keep some elsewhere. [Log.Proof] proves one row to somebody who has only the public key.
 //
-// The first row is signed as soon as it is written, so a log of which rows, receipts or keys say that it was signed, and which has
-// no checkpoint, is one from which they were taken ([Report.Bad]); rows that were signed late are remarks.
+// The first row is signed as soon as it is written, so a log of which rows, receipts or keys say that it was signed,
+// and which has no checkpoint, is one from which they were taken ([Report.Bad]); rows that were signed late are
+// remarks.
 //
 // What does not show: rows after the newest checkpoint (Report.Unsigned) that are cut off or rewritten; a log and the
 // file beside it that are both replaced by an older copy of both, and whatever somebody does who has the key, unless a
@@ -58,8 +61,8 @@ type Entry struct {
 	Data      any    // encodes to a JSON object of at most 1 MiB; nil is {}
 	Receipt   []byte // kept beside the row, which says its hash; nil is none
 	Soon      bool   // Append need not wait for the disk, if all entries of a call say so
-	// Late is for what has happened in any case, such as that a right was taken away: if all entries of a call say so and they can't be
-	// written, the error is an [*Owed], and they are written later.
+	// Late is for what has happened in any case, such as that a right was taken away: if all entries of a call say so and
+	// they can't be written, the error is an [*Owed], and they are written later.
 	Late bool
 }
 
@@ -75,7 +78,8 @@ type Row struct {
 	Hash      string          `json:"hash"` // hex SHA-256 of everything above
 }
 
-// Log is an open audit log: a series of files, of which rows are appended to the last, the active one. It is safe for concurrent use.
+// Log is an open audit log: a series of files, of which rows are appended to the last, the active one. It is safe for
+// concurrent use.
 type Log struct {
 	path    string        // of its first file, by which a log is named
 	wait    time.Duration // longest wait for a lock
@@ -107,8 +111,8 @@ func Open(ctx context.Context, path string) (*Log, error) {
 	return open(ctx, path, schema.LockWait, nil)
 }
 
-// OpenToRead is Open for what reads the log once. Where a full disk has no room for SQLite's -shm file, which is there as long as anybody has
-// the log open, the log is read without one, and nobody else can open it until Close.
+// OpenToRead is Open for what reads the log once. Where a full disk has no room for SQLite's -shm file, which is there
+// as long as anybody has the log open, the log is read without one, and nobody else can open it until Close.
 func OpenToRead(ctx context.Context, path string) (*Log, error) {
 	l, err := Open(ctx, path)
 	if IsFull(err) && statefile.AloneVFS != "" {

@@ -45,8 +45,8 @@ func (c *chain) add(r Row) *Bad {
 	return nil
 }
 
-// trace distinguishes a moved row from one that follows a replaced one: the row that a moved row was chained to is still in the log. The
-// chain was as in before.
+// trace distinguishes a moved row from one that follows a replaced one: the row that a moved row was chained to is
+// still in the log. The chain was as in before.
 func (v *verification) trace(ctx context.Context, r Row, before chain, bad *Bad) error {
 	if r.Seq != before.next || len(r.Prev) != 2*linkSize {
 		return nil
@@ -83,9 +83,9 @@ func sum(r Row) [hashSize]byte {
 	return sha256.Sum256(encode(r))
 }
 
-// encode returns the bytes of a row without its hash, which differ from those of every other row: the domain, the 32 bytes of
-// Prev, Seq and the nanoseconds of Time as eight bytes each, big-endian, then Kind, Run, Namespace
-// and Data, each behind its length, which is eight bytes too.
+// encode returns the bytes of a row without its hash, which differ from those of every other row: the domain, the 32
+// bytes of Prev, Seq and the nanoseconds of Time as eight bytes each, big-endian, then Kind, Run, Namespace and Data,
+// each behind its length, which is eight bytes too.
 func encode(r Row) []byte {
 	prev, _ := hex.DecodeString(r.Prev) // made from bytes, so it is hex
 	b := make([]byte, 0, 128+len(r.Kind)+len(r.Run)+len(r.Namespace)+len(r.Data))

@@ -72,7 +72,8 @@ func (g *gaps) add(seq int64) {
 	*g = append(*g, [2]int64{seq, seq})
 }
 
-// error says which rows can't be read; nil is that all can. Where nobody knows which row is the last, the last gap has no end.
+// error says which rows can't be read; nil is that all can. Where nobody knows which row is the last, the last gap has
+// no end.
 func (g gaps) error(open bool) error {
 	var all []string
 	for i, gap := range g {

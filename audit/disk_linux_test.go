@@ -77,7 +77,8 @@ func TestFullDiskSigned(t *testing.T) {
 	t.Logf("%d rows before the disk was full", acked)
 }
 
-// On a full disk old files are deleted, and the active one is closed, with the space of the reserve; rows go on after that.
+// On a full disk old files are deleted, and the active one is closed, with the space of the reserve; rows go on after
+// that.
 func TestRotateFullDisk(t *testing.T) {
 	if !hosttest.Apart(t) {
 		return
@@ -118,7 +119,8 @@ func TestRotateFullDisk(t *testing.T) {
 	}
 }
 
-// A log that nobody has open is opened on a full disk, too, to rotate it, again and again: its -shm file takes space of the reserve.
+// A log that nobody has open is opened on a full disk, too, to rotate it, again and again: its -shm file takes space of
+// the reserve.
 func TestOpenFullDisk(t *testing.T) {
 	if !hosttest.Apart(t) {
 		return
@@ -158,7 +160,8 @@ func TestOpenFullDisk(t *testing.T) {
 	}
 }
 
-// A log that nobody has open is read on a full disk, too, with the rows of a writer that was killed, in all of its files.
+// A log that nobody has open is read on a full disk, too, with the rows of a writer that was killed, in all of its
+// files.
 func TestReadFullDisk(t *testing.T) {
 	if !hosttest.Apart(t) {
 		return

@@ -45,8 +45,8 @@ func (s *signer) mark() {
 	}
 }
 
-// adopt marks rows as unsigned that another Log left: one that was killed, or that wrote about a new key before there was one to sign with.
-// A log with other rows and no checkpoint at all is left as the evidence that it is.
+// adopt marks rows as unsigned that another Log left: one that was killed, or that wrote about a new key before there
+// was one to sign with. A log with other rows and no checkpoint at all is left as the evidence that it is.
 func (s *signer) adopt(l *logFile) {
 	if s.due || l.unsigned.Load() > 0 {
 		return

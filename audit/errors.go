@@ -14,7 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/schema"
 )
 
-// Unwritten is the error of entries that are not in the log. Its text names files of this machine; UnwrittenText is for others.
+// Unwritten is the error of entries that are not in the log. Its text names files of this machine; UnwrittenText is for
+// others.
 type Unwritten struct{ err error }
 
 // UnwrittenText says no more than that the log can't be written.

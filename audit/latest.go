@@ -45,8 +45,8 @@ func writeLatest(path string, note []byte) (err error) {
 	return err
 }
 
-// ReadCheckpoint reads a file with a checkpoint; nil if there is no such file, or it is empty. What is no regular file is an
-// error, and not waited for.
+// ReadCheckpoint reads a file with a checkpoint; nil if there is no such file, or it is empty. What is no regular file
+// is an error, and not waited for.
 func ReadCheckpoint(path string) ([]byte, error) {
 	f, err := statefile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -42,9 +42,9 @@ func (v *verification) outsideRows(ctx context.Context) (*Bad, error) {
 	return v.orphanRows(ctx)
 }
 
-// neverSigned finds a log without a checkpoint whose rows were signed: the first rows are, as soon as they are written, so
-// checkpoints that are not there were taken away. That they were made follows from the caller's keys, from rows about keys,
-// and from receipts.
+// neverSigned finds a log without a checkpoint whose rows were signed: the first rows are, as soon as they are written,
+// so checkpoints that are not there were taken away. That they were made follows from the caller's keys, from rows
+// about keys, and from receipts.
 func (v *verification) neverSigned(ctx context.Context) (*Bad, error) {
 	if v.head == 0 || v.newest > 0 || v.proven.size > 0 {
 		return nil, nil

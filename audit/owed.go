@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// A right that is taken away must be gone also where the log can't be written, as on a full disk. The rows of such acts are late then: they are
-// owed, in a file beside the log whose space was taken before, until they can be written.
+// A right that is taken away must be gone also where the log can't be written, as on a full disk. The rows of such acts
+// are late then: they are owed, in a file beside the log whose space was taken before, until they can be written.
 
 // Owed is the error of [Log.Append] for late entries. They are kept, and written as soon as they can be.
 type Owed struct {
@@ -48,7 +48,8 @@ type debt struct {
 	At        time.Time       `json:"at"` // when it happened
 }
 
-// The size of the file, in bytes, how many rows are owed in memory where it can't be had, and how often it is tried to write them.
+// The size of the file, in bytes, how many rows are owed in memory where it can't be had, and how often it is tried to
+// write them.
 const (
 	owedSize    = 64 << 10
 	maxDebts    = 1000
@@ -97,7 +98,8 @@ func (l *Log) withOwed(ctx context.Context, f func(*os.File) error) error {
 	return errors.Join(f(file), file.Close())
 }
 
-// addLines puts lines behind those that a file has, in the place of zeros, where a file system that writes in place needs no space for them.
+// addLines puts lines behind those that a file has, in the place of zeros, where a file system that writes in place
+// needs no space for them.
 func addLines(f *os.File, lines []byte) error {
 	before, err := io.ReadAll(f)
 	if err != nil {
@@ -160,7 +162,8 @@ func (l *Log) owes() bool {
 	return n == 1 && first[0] != 0
 }
 
-// settle writes the rows that are owed, and clears the file. Rows of the file that the log has are left out: a process has died between the two steps.
+// settle writes the rows that are owed, and clears the file. Rows of the file that the log has are left out: a process
+// has died between the two steps.
 func (l *Log) settle(ctx context.Context) error {
 	l.debtMu.Lock()
 	defer l.debtMu.Unlock()
@@ -255,8 +258,8 @@ func (l *Log) closeDebts() error {
 	return fmt.Errorf("%d rows of audit log %q are lost, the first of them %s: %w", len(l.debts), l.path, l.debts[0].Kind, err)
 }
 
-// Owe keeps late entries for the log at path, which can't even be opened; why says why. The error is an *Owed, or says that they are lost. Of
-// entries that are not late it is why.
+// Owe keeps late entries for the log at path, which can't even be opened; why says why. The error is an *Owed, or says
+// that they are lost. Of entries that are not late it is why.
 func Owe(path string, why error, entries ...Entry) error {
 	if !late(entries) {
 		return why

@@ -33,8 +33,8 @@ func wantLate(t *testing.T, l *Log, run string) {
 	}
 }
 
-// A row of what has happened in any case is not lost on a full disk: not in this process, and not where another one opens the log later. That
-// rows can't be written shows, and that they can again.
+// A row of what has happened in any case is not lost on a full disk: not in this process, and not where another one
+// opens the log later. That rows can't be written shows, and that they can again.
 func TestOwed(t *testing.T) {
 	if !hosttest.Apart(t) {
 		return
@@ -143,7 +143,8 @@ func TestOwedTorn(t *testing.T) {
 	}
 }
 
-// A process that dies between writing what is owed and clearing the file has no row written twice, and numbers stay as they are.
+// A process that dies between writing what is owed and clearing the file has no row written twice, and numbers stay as
+// they are.
 func TestOwedOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	entries := []Entry{gone("one"), gone("two")}

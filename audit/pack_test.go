@@ -93,7 +93,8 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// Runs cost little: all of the file, its indexes and its tree too, is counted. Without the dictionary they cost twice as much.
+// Runs cost little: all of the file, its indexes and its tree too, is counted. Without the dictionary they cost twice
+// as much.
 func TestSizeOfRuns(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(1000))

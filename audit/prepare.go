@@ -55,7 +55,8 @@ func (v *verification) prepare(ctx context.Context) (*Bad, error) {
 	return nil, nil
 }
 
-// latest returns the checkpoint beside the log. Files that were named have none beside them that must cover what they have.
+// latest returns the checkpoint beside the log. Files that were named have none beside them that must cover what they
+// have.
 func (v *verification) latest() ([]byte, error) {
 	if v.log.named != nil {
 		return nil, nil
@@ -63,7 +64,8 @@ func (v *verification) latest() ([]byte, error) {
 	return ReadCheckpoint(v.log.active.Load().latestPath())
 }
 
-// resume begins with a file that continues another one. Where that is not here, the signed checkpoint at its end vouches for its rows.
+// resume begins with a file that continues another one. Where that is not here, the signed checkpoint at its end
+// vouches for its rows.
 func (v *verification) resume(ctx context.Context) (*Bad, error) {
 	size := v.l.first - 1
 	first, err := v.l.row(ctx, v.l.first)
@@ -186,7 +188,8 @@ func (v *verification) ringFor(note []byte) checkpoint.Keyring {
 	return checkpoint.NewKeyring(c.Origin, v.keys)
 }
 
-// remarksOfRows returns a remark for each file that the last one says was deleted on purpose, and for rows that it says were lost.
+// remarksOfRows returns a remark for each file that the last one says was deleted on purpose, and for rows that it says
+// were lost.
 func (v *verification) remarksOfRows(ctx context.Context) (remarks []string) {
 	for r, err := range v.l.rows(ctx, Filter{Kinds: []string{deletedKind, lostKind}}) {
 		var f File

@@ -13,7 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// A process that is killed while it makes the log leaves none or a whole one, and what else it leaves is nobody's after a minute.
+// A process that is killed while it makes the log leaves none or a whole one, and what else it leaves is nobody's after
+// a minute.
 func TestKillWhileMaking(t *testing.T) {
 	kills, made, abandoned := hosttest.Long(15, 40), 0, 0
 	within := lasts(t, "open", logPath(t))

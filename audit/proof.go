@@ -193,9 +193,9 @@ func parseProof(text []byte) (p proof, err error) {
 	return p, nil
 }
 
-// Continues checks that the log continues a checkpoint that was stored elsewhere, and returns the number of rows that the
-// checkpoint covers: one of keys has signed it (with none, anybody may have), it is of this log, and it matches the log's
-// first rows.
+// Continues checks that the log continues a checkpoint that was stored elsewhere, and returns the number of rows that
+// the checkpoint covers: one of keys has signed it (with none, anybody may have), it is of this log, and it matches the
+// log's first rows.
 func (l *Log) Continues(ctx context.Context, note []byte, keys []checkpoint.Key) (size int64, err error) {
 	f, err := l.current(ctx)
 	var origin string
@@ -249,8 +249,8 @@ func CheckpointSize(note []byte) (int64, error) {
 	return c.Size, err
 }
 
-// exact decodes JSON that was written by encoding v, and refuses any other spelling: two readers must not be able to see different
-// things in it.
+// exact decodes JSON that was written by encoding v, and refuses any other spelling: two readers must not be able to
+// see different things in it.
 func exact(line []byte, v any) error {
 	if err := json.Unmarshal(line, v); err != nil {
 		return ErrNoProof

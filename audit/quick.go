@@ -26,8 +26,8 @@ type chunk struct {
 	done        chan struct{}
 }
 
-// quickly verifies the rows from the first on as far as they are good, in chunks. They are put in order here: the chain between chunks, the
-// tree, and checkpoints.
+// quickly verifies the rows from the first on as far as they are good, in chunks. They are put in order here: the chain
+// between chunks, the tree, and checkpoints.
 func (v *verification) quickly(ctx context.Context) (*Bad, error) {
 	if odd, err := statefile.One[bool](ctx, v.l.db, "SELECT EXISTS (SELECT 1 FROM audit WHERE seq < ?)", v.chain.next); err != nil || odd {
 		return nil, nil
@@ -137,7 +137,8 @@ func (w *chunkReader) read(ctx context.Context, c *chunk) {
 	c.good = len(c.places) == cap(c.places)
 }
 
-// goodReceipt reports whether the receipt of the row that was unpacked last, whose data is given, is the one that it speaks of.
+// goodReceipt reports whether the receipt of the row that was unpacked last, whose data is given, is the one that it
+// speaks of.
 func (w *chunkReader) goodReceipt(data, signature []byte) bool {
 	want, c := receiptHash(data), pack.Content(w.content)
 	if has := signature != nil; has != (want != nil) || has != c.HasReceipt() {

@@ -58,7 +58,8 @@ func receiptHash(data []byte) []byte {
 // ErrNoReceipt is the error of Receipt and Ended for a run of which the log has no receipt.
 var ErrNoReceipt = errors.New("the log has no receipt of it")
 
-// Ended returns the row that a run's receipt came with, the newest if there are several, and that receipt, as Receipt does.
+// Ended returns the row that a run's receipt came with, the newest if there are several, and that receipt, as Receipt
+// does.
 func (l *Log) Ended(ctx context.Context, run string) (Row, []byte, error) {
 	about, err := l.receipted(ctx, run)
 	if hash := sum(about.Row); err == nil && hex.EncodeToString(hash[:]) != about.Hash {

@@ -23,9 +23,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// A log is a series of files: PATH, then PATH.2, PATH.3 and so on in the directory PATH-files. The last row of each but the last file is of
-// rotatedKind, and nothing follows it there. The next file begins with a row of continuedKind; numbers, chain and tree go on. No file is
-// renamed, so processes that have one open find its last row, and go on to the next file.
+// A log is a series of files: PATH, then PATH.2, PATH.3 and so on in the directory PATH-files. The last row of each but
+// the last file is of rotatedKind, and nothing follows it there. The next file begins with a row of continuedKind;
+// numbers, chain and tree go on. No file is renamed, so processes that have one open find its last row, and go on to
+// the next file.
 const (
 	rotatedKind   = "audit.rotated"
 	continuedKind = "audit.continued"
@@ -199,7 +200,8 @@ func (l *logFile) closeRows(ctx context.Context) error {
 	return err
 }
 
-// advance makes the file after f, which is closed, the active one, and returns it. Unless another process has made that, it is made here.
+// advance makes the file after f, which is closed, the active one, and returns it. Unless another process has made
+// that, it is made here.
 func (l *Log) advance(ctx context.Context, f *logFile) (*logFile, error) {
 	select {
 	case l.next <- struct{}{}: // others wait here, and not at the mutex: it takes a checkpoint
@@ -233,7 +235,8 @@ func (l *Log) advance(ctx context.Context, f *logFile) (*logFile, error) {
 	return next, nil
 }
 
-// fold puts the rows of a closed file's -wal file into it, so that it is one file, which can be moved; where the disk has room for that.
+// fold puts the rows of a closed file's -wal file into it, so that it is one file, which can be moved; where the disk
+// has room for that.
 func (l *logFile) fold(ctx context.Context) {
 	wal, err := os.Stat(l.path + "-wal")
 	if err == nil && statefile.Free(filepath.Dir(l.path)) > wal.Size()+2*reserveSize {
@@ -241,7 +244,8 @@ func (l *logFile) fold(ctx context.Context) {
 	}
 }
 
-// keepWAL has no commit put rows of the -wal file into the file: on a full disk that takes the space of what is to free some.
+// keepWAL has no commit put rows of the -wal file into the file: on a full disk that takes the space of what is to free
+// some.
 func (l *logFile) keepWAL(ctx context.Context) error {
 	if statefile.Free(filepath.Dir(l.path)) > 2*reserveSize+walSize {
 		return nil

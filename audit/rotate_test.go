@@ -402,8 +402,8 @@ func TestReopenedWithoutRow(t *testing.T) {
 	}
 }
 
-// TestRotateKilledBeforeFile: whoever is killed after the last checkpoint of a file, and before the file beside the log has it, leaves a log
-// that goes on.
+// TestRotateKilledBeforeFile: whoever is killed after the last checkpoint of a file, and before the file beside the log
+// has it, leaves a log that goes on.
 func TestRotateKilledBeforeFile(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(100))
@@ -433,8 +433,8 @@ func TestRotateKilledBeforeFile(t *testing.T) {
 	}
 }
 
-// A process that signs a closed file, when others have gone on and signed in the next one, takes that for no older copy, and what it signs
-// does not replace the newer checkpoint.
+// A process that signs a closed file, when others have gone on and signed in the next one, takes that for no older
+// copy, and what it signs does not replace the newer checkpoint.
 func TestSignsClosedFileLate(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		path := logPath(t)
@@ -485,7 +485,8 @@ func TestVerifySwappedFiles(t *testing.T) {
 	}
 }
 
-// A process that was idle, while others rotated the log and deleted its file and the next ones, goes on in the first file that is left.
+// A process that was idle, while others rotated the log and deleted its file and the next ones, goes on in the first
+// file that is left.
 func TestGoesOnAfterOthersPruned(t *testing.T) {
 	path := logPath(t)
 	idle := openSigned(t, path, signing(1000))

@@ -12,8 +12,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// madeRuns makes rows and receipts as those of a server's runs are: with other hashes, times and figures in each. Of one key and
-// one policy there is one each, as on a machine.
+// madeRuns makes rows and receipts as those of a server's runs are: with other hashes, times and figures in each. Of
+// one key and one policy there is one each, as on a machine.
 type madeRuns struct {
 	*rand.Rand
 	key, policy string

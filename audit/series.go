@@ -139,8 +139,8 @@ type recovery struct {
 // recoverEvery is how often a log whose disk has failed is opened anew.
 const recoverEvery = time.Second
 
-// usable returns the active file. Where its disk has failed, what is in memory may not be on the disk: the file is closed and read from
-// the disk again, and used if it has all rows that were acknowledged, in a chain that is whole.
+// usable returns the active file. Where its disk has failed, what is in memory may not be on the disk: the file is
+// closed and read from the disk again, and used if it has all rows that were acknowledged, in a chain that is whole.
 func (l *Log) usable(ctx context.Context) (*logFile, error) {
 	f := l.active.Load()
 	if f.disk.failure() == nil && l.recovery.err.Load() == nil {

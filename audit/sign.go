@@ -68,8 +68,8 @@ func (s *signer) checkpoint(l *logFile) ([]byte, error) {
 	return note, s.store(ctx, l, c, note)
 }
 
-// prime prepares the first checkpoint while nobody waits, which does not wait either where a process that was killed left rows before ours
-// unsigned. Errors are left to that checkpoint, which tries again.
+// prime prepares the first checkpoint while nobody waits, which does not wait either where a process that was killed
+// left rows before ours unsigned. Errors are left to that checkpoint, which tries again.
 func (s *signer) prime(l *logFile) {
 	if s.primed || !s.due || s.err != nil {
 		return
@@ -100,7 +100,8 @@ func (s *signer) connect(ctx context.Context, l *logFile) error {
 	return err
 }
 
-// catchUp brings the tree up to row head, and checks that it continues the last checkpoint. It returns the newest checkpoint if that covers all rows.
+// catchUp brings the tree up to row head, and checks that it continues the last checkpoint. It returns the newest
+// checkpoint if that covers all rows.
 func (s *signer) catchUp(ctx context.Context, l *logFile, head int64) (newest []byte, err error) {
 	signed, newest, err := newestCheckpoint(ctx, s.conn)
 	if err != nil {
@@ -217,8 +218,8 @@ func (s *signer) store(ctx context.Context, l *logFile, c checkpoint.Head, note 
 	if err == nil {
 		err = putCheckpoint(ctx, s.conn, c.Size, note)
 	}
-	// Under the lock, so that of two processes the older note never comes last. Where rows were signed meanwhile, the log may be in its next
-	// file by now, whose lock is another one.
+	// Under the lock, so that of two processes the older note never comes last. Where rows were signed meanwhile, the log
+	// may be in its next file by now, whose lock is another one.
 	if err == nil && c.Size > signed {
 		err = writeLatest(l.latestPath(), note)
 	}

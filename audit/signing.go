@@ -22,7 +22,8 @@ type Signing struct {
 	Known func() []checkpoint.Key
 	// Signed is called after each checkpoint that was made, if it is not nil. It must return at once.
 	Signed func()
-	// Frees says that the log is opened to free space: on a full disk that takes space of the reserve, as SQLite's -shm file needs some.
+	// Frees says that the log is opened to free space: on a full disk that takes space of the reserve, as SQLite's -shm
+	// file needs some.
 	Frees bool
 	Every int          // rows between two checkpoints; 0 is 1000
 	Log   *slog.Logger // gets one message when rows stay unsigned, with the reason; nil is none
@@ -41,8 +42,8 @@ func (s Signing) key(ctx context.Context) (crypto.Signer, error) {
 }
 
 // OpenSigned is Open for a log that is also signed: a checkpoint covers all rows after the
-// first one of the log, after each Signing.Every rows that were appended, after a second in which none was, after five seconds in any
-// case, and at Close. Several processes may append to one log and sign it, also with different keys.
+// first one of the log, after each Signing.Every rows that were appended, after a second in which none was, after five
+// seconds in any case, and at Close. Several processes may append to one log and sign it, also with different keys.
 //
 // Rows are never lost for want of a signature. If none can be made, Signing.Log gets a message, the log
 // is tried again every two seconds, and if it fails at Close, too, that is an error of Close.

@@ -20,7 +20,8 @@ type stored struct {
 	receipt []byte
 }
 
-// linkSize is how much of the hash of the row before is stored, in bytes: enough to see whether it is that of the row that is there.
+// linkSize is how much of the hash of the row before is stored, in bytes: enough to see whether it is that of the row
+// that is there.
 const linkSize = 4
 
 // link returns what is stored of the hash of the row before: all of it where that row is not in the file.
@@ -31,7 +32,8 @@ func link(prev []byte, first bool) []byte {
 	return prev[:linkSize]
 }
 
-// prevOf returns the whole hash of the row before, of which the table has a part and the row before it all, or else the part.
+// prevOf returns the whole hash of the row before, of which the table has a part and the row before it all, or else the
+// part.
 func prevOf(part, before []byte) []byte {
 	if len(part) == linkSize && bytes.HasPrefix(before, part) {
 		return before

@@ -12,7 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// probeEvery is the time for which a probe of the disk counts, and scarce the bytes below which the disk is not trusted to have room for a row.
+// probeEvery is the time for which a probe of the disk counts, and scarce the bytes below which the disk is not trusted
+// to have room for a row.
 const (
 	probeEvery = time.Second
 	scarce     = 64 << 10
@@ -34,8 +35,8 @@ func (c *condition) note(err error) {
 	}
 }
 
-// Writable returns why no row can be written now, or nil. It writes nothing as long as rows can be written and the disk has room. Where the
-// disk has failed, the log is opened anew.
+// Writable returns why no row can be written now, or nil. It writes nothing as long as rows can be written and the disk
+// has room. Where the disk has failed, the log is opened anew.
 func (l *Log) Writable() error {
 	f, err := l.usable(context.Background())
 	if err != nil {
@@ -61,8 +62,8 @@ func (l *logFile) writable() error {
 	return nil
 }
 
-// probe tries to write what a row would need, and changes nothing: the version of the format is written once more. Where others write
-// now, it is their rows that tell.
+// probe tries to write what a row would need, and changes nothing: the version of the format is written once more.
+// Where others write now, it is their rows that tell.
 func (l *logFile) probe() {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

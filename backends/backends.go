@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Backend contains programs by one means: hardened processes, or the containers of one engine. All methods may be called
-// concurrently.
+// Backend contains programs by one means: hardened processes, or the containers of one engine. All methods may be
+// called concurrently.
 type Backend interface {
 	// Name returns the value of --backend and SANDBOXMCP_BACKEND: "process", "podman" or "docker".
 	Name() string
@@ -44,8 +44,8 @@ type Backend interface {
 	Close() error
 }
 
-// Pool counts the sandboxes that a backend keeps ready for one kind of program: the programs of a language that have the same limits,
-// layers and mounts.
+// Pool counts the sandboxes that a backend keeps ready for one kind of program: the programs of a language that have
+// the same limits, layers and mounts.
 type Pool struct {
 	Language string           `json:"language"`
 	RAM      int64            `json:"-"`              // bytes, of the limits that distinguish the kind
@@ -116,8 +116,8 @@ type File struct {
 // FileID identifies a file of a workspace, and not what has replaced it: its device and inode.
 type FileID [2]uint64
 
-// Spec describes a sandbox. The zero value shows only the system directories of the host, allows no network, and has the
-// default limits.
+// Spec describes a sandbox. The zero value shows only the system directories of the host, allows no network, and has
+// the default limits.
 type Spec struct {
 	ID       string   // of the run or session, a ULID: part of each name on the host
 	Language string   // one of Languages, the runtime that must be visible inside; or AnyProgram
@@ -128,9 +128,9 @@ type Spec struct {
 	// Workspace is a host directory to show as /workspace; "" is an empty one that is removed with the sandbox.
 	Workspace Mount
 	Keep      bool // a session: other processes live on when a command ends
-	// Home, if not "", is the home directory of programs, directly below /home; its last part is the user's name, and it is the
-	// working directory of commands that name none. In the process backend it shows the same files as /workspace; in a container
-	// it is a file system of its own. The profile landlock has none.
+	// Home, if not "", is the home directory of programs, directly below /home; its last part is the user's name, and it
+	// is the working directory of commands that name none. In the process backend it shows the same files as /workspace;
+	// in a container it is a file system of its own. The profile landlock has none.
 	Home string
 	// Guest shows this program itself at GuestPath, for package guest. The profile landlock does not show it.
 	Guest bool
@@ -172,8 +172,8 @@ type Command struct {
 // Lasting reports whether the command may run as long as the sandbox exists.
 func (c Command) Lasting() bool { return c.Main || c.Endless }
 
-// Streams connects a command with its caller. Each writer is called from one goroutine. If a writer returns an error, the
-// rest of that stream is lost, and the program runs on.
+// Streams connects a command with its caller. Each writer is called from one goroutine. If a writer returns an error,
+// the rest of that stream is lost, and the program runs on.
 type Streams struct {
 	// Stdin is read until it or the program ends; nil is an empty input. A Read that blocks may return after Exec has.
 	Stdin          io.Reader
@@ -247,7 +247,8 @@ type Result struct {
 	Cold       string        // why not: "PYTHONPATH is set"; "" where there is no pool
 }
 
-// NoProgram is the error of Exec for a program that does not exist in the sandbox, or can't be executed there. Nothing ran.
+// NoProgram is the error of Exec for a program that does not exist in the sandbox, or can't be executed there. Nothing
+// ran.
 type NoProgram struct {
 	Name   string // Args[0] of the command
 	Path   string // the directories that were searched, with colons between; "" for a name with a slash

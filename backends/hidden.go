@@ -117,7 +117,8 @@ type Submount struct {
 	Closed bool // a file system of the kernel's own, such as proc, or one that this process can't enter
 }
 
-// Submounts returns what is mounted below a path of the host without links, the upper ones first, and nothing below what is closed.
+// Submounts returns what is mounted below a path of the host without links, the upper ones first, and nothing below
+// what is closed.
 func Submounts(host string) []Submount { return mounts().below(host) }
 
 // Covers returns the places to cover within a mount whose links were followed: of hidden files, and of the kernel's own

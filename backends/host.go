@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// ResolveMounts returns spec with the host's links in its mounts and workspace followed, so that the checked path is the
-// mounted path. It refuses paths that can't be shown, and paths that would give access to more than files: the whole host,
-// its devices and kernel, and the control sockets of container engines. engines are addresses of engines in addition to the
-// usual ones.
+// ResolveMounts returns spec with the host's links in its mounts and workspace followed, so that the checked path is
+// the mounted path. It refuses paths that can't be shown, and paths that would give access to more than files: the
+// whole host, its devices and kernel, and the control sockets of container engines. engines are addresses of engines in
+// addition to the usual ones.
 func ResolveMounts(spec Spec, engines ...string) (Spec, error) {
 	if len(spec.Mounts) == 0 && spec.Workspace.Host == "" {
 		return spec, nil
@@ -37,8 +37,8 @@ func ResolveMounts(spec Spec, engines ...string) (Spec, error) {
 	return spec, checkSystem(append(slices.Clone(spec.Mounts), spec.Workspace))
 }
 
-// checkSystem refuses that root shows a directory of the operating system for writing, by whatever name: links in it are
-// trusted, see [hostfs.SystemDirs].
+// checkSystem refuses that root shows a directory of the operating system for writing, by whatever name: links in it
+// are trusted, see [hostfs.SystemDirs].
 func checkSystem(mounts []Mount) error {
 	mounts = slices.DeleteFunc(mounts, func(m Mount) bool { return !m.Write })
 	if len(mounts) == 0 || os.Geteuid() != 0 {
@@ -88,8 +88,8 @@ func resolveMount(host string, sockets []string) (string, error) {
 	return real, nil
 }
 
-// readable returns the reason why a directory can't be listed or entered. Files are not checked: opening them is left to
-// the program.
+// readable returns the reason why a directory can't be listed or entered. Files are not checked: opening them is left
+// to the program.
 func readable(name string) error {
 	info, err := os.Stat(name)
 	if err != nil || !info.IsDir() {
@@ -104,8 +104,8 @@ func readable(name string) error {
 	return err
 }
 
-// engineSockets returns the paths of container engines' sockets, with links followed, whose directory exists. Addresses of
-// other kinds are left out.
+// engineSockets returns the paths of container engines' sockets, with links followed, whose directory exists. Addresses
+// of other kinds are left out.
 func engineSockets(more []string) []string {
 	list := append(EngineSockets(os.Getenv, os.Getuid()), os.Getenv("DOCKER_HOST"), os.Getenv("CONTAINER_HOST"))
 	var found []string

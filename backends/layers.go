@@ -65,8 +65,8 @@ var EngineLayers = []string{
 	LayerMount, LayerPID, LayerNet, LayerIPC, LayerUTS, LayerCgroupNS, LayerSeccomp, LayerCaps, LayerNNP,
 }
 
-// NotTried returns the layers of a probe whose sandbox could not be started because of err: the layer of a *Refusal with
-// its reason, and all others as not tried.
+// NotTried returns the layers of a probe whose sandbox could not be started because of err: the layer of a *Refusal
+// with its reason, and all others as not tried.
 func NotTried(err error) []LayerProbe {
 	refusal, is := errors.AsType[*Refusal](err)
 	if !is {

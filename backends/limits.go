@@ -42,9 +42,9 @@ func (l Limits) AtMost(caps Limits) Limits {
 	return Limits{min(l.RAM, caps.RAM), min(l.Wall, caps.Wall), min(l.CPU, caps.CPU), min(l.Processes, caps.Processes), min(l.Disk, caps.Disk)}
 }
 
-// Tasks returns how many threads may exist at once in a sandbox for a language: the processes that its limit grants, PID 1,
-// and the interpreter's own threads. Those are V8's and libuv's pools for node, and as many for a shell or a command, which
-// starts other interpreters.
+// Tasks returns how many threads may exist at once in a sandbox for a language: the processes that its limit grants,
+// PID 1, and the interpreter's own threads. Those are V8's and libuv's pools for node, and as many for a shell or a
+// command, which starts other interpreters.
 func Tasks(language string, processes int) int {
 	own := map[string]int{"node": 20, "shell": 20, AnyProgram: 20, "python": 1, "r": 8}[language]
 	return processes + own + 1

@@ -19,12 +19,12 @@ const (
 // SystemDirs are the operating system's own directories, besides /etc. Programs see them read-only.
 var SystemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// maxMounts bounds the mounts of a sandbox. A hardened process passes a descriptor for each writable mount, and a message
-// holds 32 descriptors.
+// maxMounts bounds the mounts of a sandbox. A hardened process passes a descriptor for each writable mount, and a
+// message holds 32 descriptors.
 const maxMounts = 24
 
-// CheckPlaces refuses mounts whose place inside is not available: in directories of the system or of the sandbox itself, to
-// which a backend may add its own, and within one another.
+// CheckPlaces refuses mounts whose place inside is not available: in directories of the system or of the sandbox
+// itself, to which a backend may add its own, and within one another.
 func CheckPlaces(spec Spec, own ...string) error {
 	if len(spec.Mounts) > maxMounts {
 		return Refuse(fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), maxMounts), "mount a directory above them")
@@ -85,8 +85,8 @@ func CheckHome(spec Spec) error {
 	return nil
 }
 
-// EtcFiles returns files that replace the host's or the image's in a sandbox's /etc, by name. The sandbox's user has these
-// numbers inside, and DNS queries go to the address that Spec.Gateway serves.
+// EtcFiles returns files that replace the host's or the image's in a sandbox's /etc, by name. The sandbox's user has
+// these numbers inside, and DNS queries go to the address that Spec.Gateway serves.
 func (s Spec) EtcFiles(uid, gid int) map[string]string {
 	name, home := s.User()
 	return map[string]string{

@@ -58,8 +58,8 @@ func (t *PoolCounters) Of(language string, ram int64) *Pool {
 	return t.pools[k]
 }
 
-// Pools returns all counters, ordered by language and RAM, with the idle sandboxes of the moment: of ready, only Language,
-// RAM, Ready and Memory count.
+// Pools returns all counters, ordered by language and RAM, with the idle sandboxes of the moment: of ready, only
+// Language, RAM, Ready and Memory count.
 func (t *PoolCounters) Pools(ready []Pool) (list []Pool) {
 	all := PoolCounters{pools: map[kind]*Pool{}}
 	for k, p := range t.pools {

@@ -61,8 +61,8 @@ func (s Sockets) Close() error {
 	return nil
 }
 
-// Files returns duplicates of the sockets' descriptors, in the order in which [OpenSockets] takes them. The caller closes them, also
-// after an error.
+// Files returns duplicates of the sockets' descriptors, in the order in which [OpenSockets] takes them. The caller
+// closes them, also after an error.
 func (s Sockets) Files() (all []*os.File, err error) {
 	add := func(socket any) {
 		from, ok := socket.(interface{ File() (*os.File, error) })
@@ -84,8 +84,8 @@ func (s Sockets) Files() (all []*os.File, err error) {
 	return all, err
 }
 
-// OpenSockets takes sockets over from their descriptors: DNS, DNSStream, and then the ports. It closes the files. Sockets of another kind are
-// an error: a program may have taken over the process that sent them.
+// OpenSockets takes sockets over from their descriptors: DNS, DNSStream, and then the ports. It closes the files.
+// Sockets of another kind are an error: a program may have taken over the process that sent them.
 func OpenSockets(files []*os.File) (s Sockets, err error) {
 	defer CloseAll(files)
 	for i, f := range files {

@@ -14,12 +14,13 @@ import (
 )
 
 // CheckRights refuses a mount for writing that holds a file with rights of its own (set-user-ID, set-group-ID, file
-// capabilities) that programs could write to: they have the rights of user uid of the host there, -1 for one without files.
-// The kernel takes these rights from a file that write(2) changes, and not from one that is changed through a mapping.
-// Only root's mounts are looked at, which takes 4 us for each file: of another user, programs can change what he can.
+// capabilities) that programs could write to: they have the rights of user uid of the host there, -1 for one without
+// files. The kernel takes these rights from a file that write(2) changes, and not from one that is changed through a
+// mapping. Only root's mounts are looked at, which takes 4 us for each file: of another user, programs can change what
+// he can.
 //
-// A program that can move such a file out of the way of the search could write to it itself, for it was not there when that
-// program began.
+// A program that can move such a file out of the way of the search could write to it itself, for it was not there when
+// that program began.
 func CheckRights(ctx context.Context, m Mount, uid int) error {
 	if !m.Write || m.Host == "" || os.Geteuid() != 0 {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// DockerSockets returns the default socket paths of Docker for a user: rootless Docker's, the system's, Docker Desktop's.
-// env looks up an environment variable.
+// DockerSockets returns the default socket paths of Docker for a user: rootless Docker's, the system's, Docker
+// Desktop's. env looks up an environment variable.
 func DockerSockets(env func(name string) string, uid int) []string {
 	var paths []string
 	if uid != 0 || env("XDG_RUNTIME_DIR") != "" {

@@ -2,8 +2,9 @@ package backends
 
 import "io"
 
-// Sparing is implemented by a writer of [Streams] that at times needs nothing of what comes next. A backend whose sandboxes are elsewhere asks
-// it after each Write, and has such output counted where it comes from; any other may go on to write all.
+// Sparing is implemented by a writer of [Streams] that at times needs nothing of what comes next. A backend whose
+// sandboxes are elsewhere asks it after each Write, and has such output counted where it comes from; any other may go
+// on to write all.
 type Sparing interface {
 	io.Writer
 	// Spare returns nil where what comes next is needed. Otherwise it is not called again before Done.

@@ -9,7 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// kernelKinds are types of file systems through which the kernel shows and changes itself, its processes or its devices.
+// kernelKinds are types of file systems through which the kernel shows and changes itself, its processes or its
+// devices.
 var kernelKinds = []string{
 	"proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "debugfs", "tracefs", "securityfs", "selinuxfs", "configfs", "bpf", "pstore",
 	"efivarfs", "fusectl", "binfmt_misc", "hugetlbfs", "mqueue", "nsfs", "resctrl", "rpc_pipefs", "nfsd",

@@ -5,15 +5,15 @@ import (
 	"os"
 )
 
-// Bundles are the usual paths of a distribution's trusted certificates in one file: Debian, Fedora, openSUSE, Alpine and
-// Arch. Go's crypto/x509 reads the same paths.
+// Bundles are the usual paths of a distribution's trusted certificates in one file: Debian, Fedora, openSUSE, Alpine
+// and Arch. Go's crypto/x509 reads the same paths.
 var Bundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
 	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem", "/etc/pki/tls/cert.pem",
 }
 
-// Trusted returns the content of TrustFile: the certificates that this machine, or the image in which this process is PID
-// 1, trusts, followed by more, which is PEM. It returns nil if more is empty.
+// Trusted returns the content of TrustFile: the certificates that this machine, or the image in which this process is
+// PID 1, trusts, followed by more, which is PEM. It returns nil if more is empty.
 func Trusted(more []byte) []byte {
 	if len(more) == 0 {
 		return nil

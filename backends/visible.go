@@ -13,8 +13,8 @@ func Cores(limit float64, there int) int {
 	return max(1, min(there, int(math.Ceil(limit-0.001))))
 }
 
-// MemInfo returns the text of a sandbox's /proc/meminfo, by proc_meminfo(5): its limit of RAM and what of it is in use, in
-// bytes. Texts for the same limit are equally long, so that one can be written over another while programs read.
+// MemInfo returns the text of a sandbox's /proc/meminfo, by proc_meminfo(5): its limit of RAM and what of it is in use,
+// in bytes. Texts for the same limit are equally long, so that one can be written over another while programs read.
 func MemInfo(ram, used int64) string {
 	used = min(max(0, used), ram)
 	var b strings.Builder
@@ -32,9 +32,9 @@ func MemInfo(ram, used int64) string {
 	return b.String()
 }
 
-// ProcStat returns the text of a sandbox's /proc/stat, by proc_stat(5): its processors since it began, how long ago that
-// was, and how long they were busy. Of the host's text it has the time when the machine started. Texts for the same number
-// of processors are equally long.
+// ProcStat returns the text of a sandbox's /proc/stat, by proc_stat(5): its processors since it began, how long ago
+// that was, and how long they were busy. Of the host's text it has the time when the machine started. Texts for the
+// same number of processors are equally long.
 func ProcStat(host string, processors int, busy, ago time.Duration) string {
 	const ticks = 10 * time.Millisecond // of USER_HZ
 	var b strings.Builder
@@ -56,8 +56,8 @@ func ProcStat(host string, processors int, busy, ago time.Duration) string {
 	return b.String()
 }
 
-// CPUInfo returns the first of the host's processors, from the text of its /proc/cpuinfo, as if there were no more; "" if
-// the text has another form, which some machines have.
+// CPUInfo returns the first of the host's processors, from the text of its /proc/cpuinfo, as if there were no more; ""
+// if the text has another form, which some machines have.
 func CPUInfo(host string, processors int) string {
 	blocks := strings.SplitAfterN(host, "\n\n", processors+1)
 	if len(blocks) <= processors { // of each, the end is an empty line
@@ -80,8 +80,8 @@ func CPUInfo(host string, processors int) string {
 	return b.String()
 }
 
-// RuntimeVariables returns the variables that tell runtimes of limits which they would not find by themselves, or only some
-// of their versions would: each reads its own when it starts, in silence. A JVM has none of that kind, and with
+// RuntimeVariables returns the variables that tell runtimes of limits which they would not find by themselves, or only
+// some of their versions would: each reads its own when it starts, in silence. A JVM has none of that kind, and with
 // NODE_OPTIONS Node throws its compiled code away.
 func RuntimeVariables(l Limits, there int) []string {
 	share := func(eighths int64) int64 { return l.RAM / 8 * eighths }

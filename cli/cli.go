@@ -1,5 +1,5 @@
-// Package cli is the command line: a file for each command, and a package for each group of commands that share more than the
-// streams and the configuration.
+// Package cli is the command line: a file for each command, and a package for each group of commands that share more
+// than the streams and the configuration.
 //
 // coreos/go-systemd tells systemd when a server is ready.
 package cli

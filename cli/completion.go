@@ -52,8 +52,8 @@ Example: source <(sandboxmcp completion bash)`,
 	}
 }
 
-// offer returns what can stand in the place of the last of the words that were typed behind the program's name. ask returns the words of
-// a kind that a server or the state directory knows.
+// offer returns what can stand in the place of the last of the words that were typed behind the program's name. ask
+// returns the words of a kind that a server or the state directory knows.
 func offer(app *cli.App, typed []string, ask func(kind string) []string) (s complete.Source, words []complete.Word) {
 	at, path := &cli.Command{Subcommands: app.Commands}, ""
 	ended, others := false, false
@@ -104,7 +104,8 @@ func offer(app *cli.App, typed []string, ask func(kind string) []string) (s comp
 	return s, words
 }
 
-// valueAt returns the completions of the value of a flag that is typed behind a command, nil if there is no such flag or it takes none.
+// valueAt returns the completions of the value of a flag that is typed behind a command, nil if there is no such flag
+// or it takes none.
 func valueAt(app *cli.App, at *cli.Command, path, typed string) *complete.Source {
 	name := strings.TrimLeft(typed, "-")
 	f := cmdline.Find(at.Flags, name)

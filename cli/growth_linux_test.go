@@ -18,7 +18,8 @@ var slack = footprint{
 	"resident": 48 << 20, // bytes: the garbage collector and the allocator below SQLite keep what was once needed
 	"heap":     4 << 20,  // bytes, after a collection; SQLite's cache and the figures of the last runs are bounded
 	"threads":  24,       // Go's threads stay, and how many were needed at once is chance
-	// As many templates stay as once worked at the same time, one for each CPU and root at most; and connections to the log.
+	// As many templates stay as once worked at the same time, one for each CPU and root at most; and connections to the
+	// log.
 	"processes": templates, "namespaces mnt": templates, "namespaces pid": templates, "namespaces user": templates, "mounts": 24 * templates, "descriptors": 40 + 4*templates,
 	"programs of BPF":  64,     // other tests' are counted, too
 	"files of cgroups": 8 * 48, // a cgroup that waits to be used again keeps those files open that were once read, of which there are eight

@@ -59,8 +59,8 @@ OPTIONS:
 	}
 }
 
-// TestHelpFits: on a terminal of 80 columns no line of a help is longer, but for examples and code, which are copied, and
-// nothing of it is lost.
+// TestHelpFits: on a terminal of 80 columns no line of a help is longer, but for examples and code, which are copied,
+// and nothing of it is lost.
 func TestHelpFits(t *testing.T) {
 	tree(func(path string, _ *cli.Command) {
 		var out, errs strings.Builder

@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
 )
 
-// metricsHandler returns what answers Prometheus with the figures of a server. They are of all namespaces, so that only a person gets
-// them who has all.
+// metricsHandler returns what answers Prometheus with the figures of a server. They are of all namespaces, so that only
+// a person gets them who has all.
 func metricsHandler(p *pipeline.Pipeline) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if i, _ := identity.From(r.Context()); i.Kind != identity.Person || !i.Namespaces.All() {
@@ -57,7 +57,8 @@ func figures(s status.Stats) []*metricFamily {
 	return []*metricFamily{runs, duration, queue, slots, sessions, jobs, pools}
 }
 
-// metricFamily is one figure with all its labels, in Prometheus' text format 0.0.4. Every version of Prometheus reads that format.
+// metricFamily is one figure with all its labels, in Prometheus' text format 0.0.4. Every version of Prometheus reads
+// that format.
 type metricFamily struct {
 	name, kind, help string
 	samples          strings.Builder

@@ -16,8 +16,9 @@ import (
 	"testing"
 )
 
-// readingOrders are packages whose comment gives an order of their files, "in this order: a, b, c.", in which a file calls what stands in
-// those behind it, and how many calls may run the other way. before is how many did when it was one package, with the best order of its files.
+// readingOrders are packages whose comment gives an order of their files, "in this order: a, b, c.", in which a file
+// calls what stands in those behind it, and how many calls may run the other way. before is how many did when it was
+// one package, with the best order of its files.
 var readingOrders = []struct {
 	pkg            string
 	upward, before int
@@ -31,7 +32,8 @@ var readingOrders = []struct {
 	{"mcp/rpc", 3, 66},
 }
 
-// TestReadingOrder counts the uses of functions, methods, variables and constants that a file of the same package declares which stands before.
+// TestReadingOrder counts the uses of functions, methods, variables and constants that a file of the same package
+// declares which stands before.
 func TestReadingOrder(t *testing.T) {
 	for _, row := range readingOrders {
 		t.Run(row.pkg, func(t *testing.T) {

@@ -69,7 +69,8 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// TestReadmeLinks: the files that a README names are there, with the headings; the first one is a front page, and this package's can be read.
+// TestReadmeLinks: the files that a README names are there, with the headings; the first one is a front page, and this
+// package's can be read.
 func TestReadmeLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):]*)\)`)
 	heading := regexp.MustCompile(`(?m)^#+ (.+)$`)

@@ -52,10 +52,12 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// sharedBy is the number of commands from which on a flag of theirs, of one word and meaning, stands once for all of them.
+// sharedBy is the number of commands from which on a flag of theirs, of one word and meaning, stands once for all of
+// them.
 const sharedBy = 3
 
-// reference is the commands and settings in Markdown. Of a command it has the first paragraph of its help, and no examples: --help has all.
+// reference is the commands and settings in Markdown. Of a command it has the first paragraph of its help, and no
+// examples: --help has all.
 func reference() string {
 	var b strings.Builder
 	app := (&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app()
@@ -104,7 +106,8 @@ func summary(help string) string {
 	return strings.TrimSpace(about + " " + what)
 }
 
-// sharedFlags returns the flags that stand once for all commands, by word: each in the meaning that most commands give it.
+// sharedFlags returns the flags that stand once for all commands, by word: each in the meaning that most commands give
+// it.
 func sharedFlags(sections []manual.Section) (first []manual.Term, shared map[manual.Term]bool) {
 	users := map[manual.Term]int{}
 	most := map[string]manual.Term{}
@@ -124,7 +127,8 @@ func sharedFlags(sections []manual.Section) (first []manual.Term, shared map[man
 	return first, shared
 }
 
-// settingRows returns the cells of each row of settings. A limit and its cap share one, and so do the images of all languages.
+// settingRows returns the cells of each row of settings. A limit and its cap share one, and so do the images of all
+// languages.
 func settingRows() (rows [][4]string) {
 	at := map[string]int{}
 	for _, e := range config.Reference() {

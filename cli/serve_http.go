@@ -39,8 +39,8 @@ type web struct {
 	writable func() error // why no row of the audit log can be written, or nil
 }
 
-// listenHTTP answers over HTTP until close: the agents' protocol and the people's API to those that have an identity, and to all where they get one;
-// and people's browsers on the page.
+// listenHTTP answers over HTTP until close: the agents' protocol and the people's API to those that have an identity,
+// and to all where they get one; and people's browsers on the page.
 func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *control.API, log *slog.Logger) (*web, error) {
 	w := &web{mcp: mcp.NewHTTP(m), api: api, log: log, writable: m.Pipeline.Recordable, drain: client.DrainTime}
 	ids := wiring.Identities(cfg, log)

@@ -74,8 +74,8 @@ func TestTree(t *testing.T) {
 	})
 }
 
-// TestErrorsAreJSON types what is wrong, and what can't be done, after each command that answers in JSON: a program that reads
-// the answer gets one value that says why, and people get the same beside it.
+// TestErrorsAreJSON types what is wrong, and what can't be done, after each command that answers in JSON: a program
+// that reads the answer gets one value that says why, and people get the same beside it.
 func TestErrorsAreJSON(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"} {

@@ -14,7 +14,8 @@ import (
 	"unicode"
 )
 
-// privateWords have a term of the field instead, which their line names; they stand nowhere: not in a name, a comment, a message or a page.
+// privateWords have a term of the field instead, which their line names; they stand nowhere: not in a name, a comment,
+// a message or a page.
 var privateWords = map[string]string{
 	"nest": "template", "mother": "template", "nursery": "pre-spawn pool",
 	"hatch": "spawn", "hatched": "spawned", "hatches": "spawns", "unborn": "spawned, not started",
@@ -29,7 +30,8 @@ var privateWords = map[string]string{
 	"gist": "summary",
 }
 
-// privateNames are words of English that say too little, or too many things, as a part of a name; in a sentence they may stand.
+// privateNames are words of English that say too little, or too many things, as a part of a name; in a sentence they
+// may stand.
 var privateNames = map[string]string{
 	"birth": "spawn", "born": "spawned", "bear": "spawn", "park": "release", "dress": "rewrite", "recipe": "pool key", "wish": "action",
 	"turn": "lock, semaphore, ticket", "claim": "lease", "tend": "reap", "telling": "distinctive", "book": "address map",

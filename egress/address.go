@@ -90,8 +90,8 @@ func special(a netip.Addr) *kind {
 	return found
 }
 
-// includes reports whether a network has an address in any of its spellings: an address of IPv4 is also reached as IPv6 that stands for it, and a
-// network may be written as either.
+// includes reports whether a network has an address in any of its spellings: an address of IPv4 is also reached as IPv6
+// that stands for it, and a network may be written as either.
 func includes(n netip.Prefix, a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if k := special(a); k != nil && k.within != 0 && !n.Contains(a) {

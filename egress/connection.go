@@ -33,8 +33,8 @@ type connection struct {
 	work   sync.WaitGroup
 }
 
-// maxRefusing bounds the connections beyond a limit that stay open until their refusal is recorded: a program can make any number
-// of them while the log is busy, and each takes a descriptor.
+// maxRefusing bounds the connections beyond a limit that stay open until their refusal is recorded: a program can make
+// any number of them while the log is busy, and each takes a descriptor.
 const maxRefusing = 8
 
 // full refuses a connection beyond a limit.
@@ -50,7 +50,8 @@ func (g *Gateway) full(ctx context.Context, client net.Conn, why string) {
 	g.refuse(ctx, client, d)
 }
 
-// refuse counts a refusal before the program gets it: the program may be the last of its run, whose records are taken then.
+// refuse counts a refusal before the program gets it: the program may be the last of its run, whose records are taken
+// then.
 func (g *Gateway) refuse(ctx context.Context, client net.Conn, d Decision) {
 	g.counters.refuse(ctx, d)
 	reset(client)

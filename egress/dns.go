@@ -224,9 +224,9 @@ func isSubdomain(name, parent string) bool {
 	return name == parent || strings.HasSuffix(name, "."+parent)
 }
 
-// text writes a name as people do, in lower case (RFC 4343) and without the final dot. Bytes that are no printable ASCII, and
-// backslashes, are escaped, which no policy allows: so Unicode in a query is never mapped to another name, and a NUL ends
-// nothing. A dot inside a label needs no escape, since dnsmessage takes no such name.
+// text writes a name as people do, in lower case (RFC 4343) and without the final dot. Bytes that are no printable
+// ASCII, and backslashes, are escaped, which no policy allows: so Unicode in a query is never mapped to another name,
+// and a NUL ends nothing. A dot inside a label needs no escape, since dnsmessage takes no such name.
 func text(name dnsmessage.Name) string {
 	quoted := strconv.QuoteToASCII(strings.TrimSuffix(name.String(), "."))
 	return strings.ToLower(quoted[1 : len(quoted)-1])

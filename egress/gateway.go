@@ -147,7 +147,8 @@ func (g *Gateway) accept(ctx context.Context, l net.Listener) {
 // descriptorsEach is the number of descriptors of a connection: its two ends.
 const descriptorsEach = 2
 
-// End closes the connections to names for which may returns false, and those about which it was decided before, but that do not stand yet.
+// End closes the connections to names for which may returns false, and those about which it was decided before, but
+// that do not stand yet.
 func (g *Gateway) End(may func(name string, port int) bool) {
 	g.mu.Lock()
 	g.ended++

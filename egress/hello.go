@@ -153,8 +153,8 @@ var helloAgain = [...]byte{
 	0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 }
 
-// asksAgain reports whether a server's first record, of handshake messages, asks for a second ClientHello. No server splits
-// a ServerHello before its random; if one does, what follows is checked like a second hello.
+// asksAgain reports whether a server's first record, of handshake messages, asks for a second ClientHello. No server
+// splits a ServerHello before its random; if one does, what follows is checked like a second hello.
 func asksAgain(record []byte) bool {
 	const before = recordHeader + 4 + 2 // the message's head and a version
 	return len(record) < before+len(helloAgain) || record[recordHeader] == serverHello && bytes.HasPrefix(record[before:], helloAgain[:])

@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// Local is the name of the machine itself, of which a program may reach the ports that a person has opened, and no others: see
-// Policy.WithLocal and Dialer.Local. No pattern names it. Inside a sandbox it is the sandbox, on all other ports.
+// Local is the name of the machine itself, of which a program may reach the ports that a person has opened, and no
+// others: see Policy.WithLocal and Dialer.Local. No pattern names it. Inside a sandbox it is the sandbox, on all other
+// ports.
 const Local = "localhost"
 
 func isLocal(name string) bool { return strings.EqualFold(strings.TrimSuffix(name, "."), Local) }
@@ -37,8 +38,8 @@ func (p Policy) decideLocal(name string, port int) (Decision, bool) {
 	return d, true
 }
 
-// CutLocal returns the ports that patterns name of the machine itself, as localhost:3000, and the other patterns. One without a
-// port stays among these, where it is an error.
+// CutLocal returns the ports that patterns name of the machine itself, as localhost:3000, and the other patterns. One
+// without a port stays among these, where it is an error.
 func CutLocal(patterns []string) (local []int, others []string) {
 	for _, text := range patterns {
 		name, digits, _ := strings.Cut(text, ":")
@@ -52,7 +53,8 @@ func CutLocal(patterns []string) (local []int, others []string) {
 	return local, others
 }
 
-// dialLocal connects to a port of the machine that a person has opened, where a server listens on either loopback address.
+// dialLocal connects to a port of the machine that a person has opened, where a server listens on either loopback
+// address.
 func (d *Dialer) dialLocal(ctx context.Context, port int) (conn net.Conn, err error) {
 	if !slices.Contains(d.Local, port) {
 		return nil, fmt.Errorf("port %d of this machine is not open to it: its operator opens it, with egress.local in the configuration", port)

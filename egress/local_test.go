@@ -74,7 +74,8 @@ func TestLocalPolicy(t *testing.T) {
 	}
 }
 
-// TestLocalDialer: only the name itself leads to the machine, on the ports that are open, whatever other names resolve to.
+// TestLocalDialer: only the name itself leads to the machine, on the ports that are open, whatever other names resolve
+// to.
 func TestLocalDialer(t *testing.T) {
 	open, closed := answering(t, "127.0.0.1:0"), answering(t, "127.0.0.1:0")
 	d := &Dialer{Local: []int{open}, Resolver: &answers{each: func(int64, string) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} }}}
@@ -106,7 +107,8 @@ func TestLocalDialer(t *testing.T) {
 	c.Close()
 }
 
-// TestLocalGateway: in a sandbox 127.0.0.1 is the machine on an open port, whatever is said there, and no other address is.
+// TestLocalGateway: in a sandbox 127.0.0.1 is the machine on an open port, whatever is said there, and no other address
+// is.
 func TestLocalGateway(t *testing.T) {
 	port := 3000
 	w := in(t, port, Config{Decide: func(_ context.Context, name string, port int) Decision {

@@ -50,7 +50,8 @@ func Canonical(text string) (string, error) {
 	return p.name, nil
 }
 
-// ports are those to find in rules that cover all of p. By its name, a wildcard is covered by those that are as wide or wider.
+// ports are those to find in rules that cover all of p. By its name, a wildcard is covered by those that are as wide or
+// wider.
 func (p pattern) ports() []int {
 	if p.port != 0 {
 		return []int{p.port}

@@ -24,8 +24,8 @@ type Policy struct {
 	local       ports // of the machine itself: see WithLocal
 }
 
-// rules are ports by the names of patterns: example.com, *.example.com, or a bare *. The pattern for a name is found without a
-// walk over all: by one look-up for the name itself, and one for each of its parents.
+// rules are ports by the names of patterns: example.com, *.example.com, or a bare *. The pattern for a name is found
+// without a walk over all: by one look-up for the name itself, and one for each of its parents.
 type rules map[string]ports
 
 // ports are the ports that a pattern opens. Port 0 stands for all.

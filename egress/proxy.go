@@ -25,8 +25,8 @@ type target struct {
 	held   []byte // what is to be read again: all of the request, or what came behind CONNECT
 }
 
-// serveProxy decides about a connection for which the program asks as one asks a proxy, and passes it on. It carries one
-// request, or one tunnel.
+// serveProxy decides about a connection for which the program asks as one asks a proxy, and passes it on. It carries
+// one request, or one tunnel.
 func (g *Gateway) serveProxy(ctx context.Context, client net.Conn) {
 	stop := context.AfterFunc(ctx, func() { reset(client) })
 	t, err := readTarget(client)

@@ -76,8 +76,8 @@ func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return good, nil
 }
 
-// addresses returns all addresses of a name, allowed and refused ones. Of callers who ask at once, a [net.Resolver] asks for
-// all together.
+// addresses returns all addresses of a name, allowed and refused ones. Of callers who ask at once, a [net.Resolver]
+// asks for all together.
 func (d *Dialer) addresses(ctx context.Context, name string) (addrs []netip.Addr, err error) {
 	if addrs, known := d.found.Get(name, goodFor); known {
 		return addrs, nil

@@ -330,7 +330,8 @@ func TestCachedLookup(t *testing.T) {
 	})
 }
 
-// TestOneAsks: many who want a name at once cost one question for each type of address, and who leaves takes nobody along.
+// TestOneAsks: many who want a name at once cost one question for each type of address, and who leaves takes nobody
+// along.
 func TestOneAsks(t *testing.T) {
 	z := newZone(t, map[string]string{"a.example.": "198.51.100.1"})
 	z.answers.Lock()

@@ -19,9 +19,9 @@ import (
 // ordered are the tools that wait for the calls before them. One that ends a session must not.
 var ordered = []string{"execute_code", "bridge_data", "install_package"}
 
-// prepare checks the arguments of a call, and takes its place in the lines of the sessions that it runs something in. Models write several calls
-// at once, the second of which needs what the first has set, and clients send them without waiting; each is a goroutine of its own, and those
-// start in any order.
+// prepare checks the arguments of a call, and takes its place in the lines of the sessions that it runs something in.
+// Models write several calls at once, the second of which needs what the first has set, and clients send them without
+// waiting; each is a goroutine of its own, and those start in any order.
 func (s *Server) prepare(ctx context.Context, m *rpc.Message) (context.Context, rpc.Call) {
 	t := s.tool(m.Called.Name)
 	c, wrong := s.check(t, m)

@@ -144,8 +144,8 @@ func (s *Server) callsBack(namespace, id string) bool {
 	return err == nil && len(info.Tools) > 0
 }
 
-// beginCalling runs code that can call functions of the client, until it waits for results or has ended. Nobody is there to be asked or shown
-// anything between two calls: what it prints is in the result.
+// beginCalling runs code that can call functions of the client, until it waits for results or has ended. Nobody is
+// there to be asked or shown anything between two calls: what it prints is in the result.
 func (s *Server) beginCalling(ctx context.Context, q run.Request) (*answer.Answer, error) {
 	id, _ := run.Begin(ctx, s.cfg.Pipeline, q)
 	return s.resumeRun(ctx, q.Namespace, id, nil)

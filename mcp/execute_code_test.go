@@ -324,7 +324,8 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// TestNoNetwork has programs reach for the network where there is none. What the sandbox counted is said, in whatever way they end.
+// TestNoNetwork has programs reach for the network where there is none. What the sandbox counted is said, in whatever
+// way they end.
 func TestNoNetwork(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	session := fmt.Sprint(p.tool("create_session", `{"language":"shell"}`).facts["session_id"])

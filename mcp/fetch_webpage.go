@@ -75,7 +75,8 @@ func fenced(host, text string) string {
 	return web.Fence(host, text)
 }
 
-// address is an address that strangers gave, which stands outside of fences: one word, or none if it is no address of a page.
+// address is an address that strangers gave, which stands outside of fences: one word, or none if it is no address of a
+// page.
 func address(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {

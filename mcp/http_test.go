@@ -342,7 +342,8 @@ func TestHTTPCancel(t *testing.T) {
 	}
 }
 
-// TestHTTPRevoked has a token revoked while all that it has begun is under way. What another token of the namespace has begun goes on.
+// TestHTTPRevoked has a token revoked while all that it has begun is under way. What another token of the namespace has
+// begun goes on.
 func TestHTTPRevoked(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":%q%s}%s}}`

@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// TestWhatItHas: list_runtimes tells packages as programs see them, domains and names of secrets; so does what a client is told
-// when it connects, without looking for packages.
+// TestWhatItHas: list_runtimes tells packages as programs see them, domains and names of secrets; so does what a client
+// is told when it connects, without looking for packages.
 func TestWhatItHas(t *testing.T) {
 	r := newRig(t, nil)
 	p := r.hello("2025-11-25", `{}`)

@@ -1,14 +1,16 @@
 // Package mcp serves the pipeline to agents over the Model Context Protocol: 23 tools, each in a file of its name.
 //
-// New builds a server of the tools in the table. A message comes in by mcp/rpc, which knows the protocol alone. A call's arguments are checked
-// against the form of its tool, and it takes its place behind earlier calls of its session. The tool's handler builds a request, has the pipeline
-// carry it out, and hands back what mcp/answer makes of the outcome. Where a person must agree, mcp/ask asks; what runs left is read by way of
-// mcp/resource. A program that fails is a result; an error is ours, and says what to do about it.
+// New builds a server of the tools in the table. A message comes in by mcp/rpc, which knows the protocol alone. A
+// call's arguments are checked against the form of its tool, and it takes its place behind earlier calls of its
+// session. The tool's handler builds a request, has the pipeline carry it out, and hands back what mcp/answer makes of
+// the outcome. Where a person must agree, mcp/ask asks; what runs left is read by way of mcp/resource. A program that
+// fails is a result; an error is ours, and says what to do about it.
 //
-// The files in order, each of which calls those behind it: mcp, tools, create_session, terminate_session, execute_code, install_package,
-// bridge_data, set_resource_limits, inspect_state, get_artifacts, validate_code, list_runtimes, sandbox_stats, request_egress, audit_execution,
-// web_search, browser_fetch, fetch_webpage, host_exec, host_file_copy, host_file_write, host_file_read, host_file_list, request_host_access,
-// list_host_access, call, arguments, tool_off, nearest_tool, instructions.
+// The files in order, each of which calls those behind it: mcp, tools, create_session, terminate_session, execute_code,
+// install_package, bridge_data, set_resource_limits, inspect_state, get_artifacts, validate_code, list_runtimes,
+// sandbox_stats, request_egress, audit_execution, web_search, browser_fetch, fetch_webpage, host_exec, host_file_copy,
+// host_file_write, host_file_read, host_file_list, request_host_access, list_host_access, call, arguments, tool_off,
+// nearest_tool, instructions.
 package mcp
 
 import (
@@ -88,7 +90,8 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// NewHTTP returns a handler of HTTP with a server for each identity and each of its namespaces. What it serves must have an identity in its context.
+// NewHTTP returns a handler of HTTP with a server for each identity and each of its namespaces. What it serves must
+// have an identity in its context.
 func NewHTTP(cfg Config) *rpc.HTTP {
 	return rpc.NewHTTP(cfg.Namespace, func(namespace, user string) *rpc.Server {
 		cfg := cfg

@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// TestStuckStart stops all processes that a program could be started by, as a kernel that does not answer does: a call is
-// answered with the step that is not, and the server ends.
+// TestStuckStart stops all processes that a program could be started by, as a kernel that does not answer does: a call
+// is answered with the step that is not, and the server ends.
 func TestStuckStart(t *testing.T) {
 	r, end := stuckRig(t, 2*time.Second)
 	p := r.hello("2025-11-25", `{}`)

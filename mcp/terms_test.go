@@ -79,7 +79,8 @@ func TestRemediesOfAll(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfBackends: what a backend refuses is mended by the tool's parameter, by the operator, or by a command that a person types.
+// TestRefusalsOfBackends: what a backend refuses is mended by the tool's parameter, by the operator, or by a command
+// that a person types.
 func TestRefusalsOfBackends(t *testing.T) {
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	defer b.Close()
@@ -113,8 +114,8 @@ func TestRefusalsOfBackends(t *testing.T) {
 	}
 }
 
-// TestRemediesAreValues: no text of a stage names a flag of the command line, a tool or its parameter, other than by a remedy.Name
-// or in a command that a person types.
+// TestRemediesAreValues: no text of a stage names a flag of the command line, a tool or its parameter, other than by a
+// remedy.Name or in a command that a person types.
 func TestRemediesAreValues(t *testing.T) {
 	reference, err := os.ReadFile("../cli/README.md")
 	if err != nil {
@@ -182,8 +183,8 @@ func remedyNames(t *testing.T) (all []remedy.Name) {
 	return all
 }
 
-// stringsOf returns the strings in a stage's Go files, by where they are: not those of files that only tests use, nor of commands that a
-// person types.
+// stringsOf returns the strings in a stage's Go files, by where they are: not those of files that only tests use, nor
+// of commands that a person types.
 func stringsOf(t *testing.T, stage string) map[string]string {
 	all, set := map[string]string{}, token.NewFileSet()
 	err := filepath.WalkDir(filepath.Join("..", stage), func(path string, d fs.DirEntry, err error) error {

@@ -53,7 +53,8 @@ func (w policyOff) entry(t tool) mcp.Tool {
 	}
 }
 
-// unlessOff returns run, or what refuses each call of a tool that policy forbids. The argument what is in the audit log then.
+// unlessOff returns run, or what refuses each call of a tool that policy forbids. The argument what is in the audit log
+// then.
 func unlessOff[A any](s *Server, tool, what string, run handler[A]) handler[A] {
 	why := s.whyOff(tool)
 	if why == nil {

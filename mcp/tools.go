@@ -33,8 +33,8 @@ const (
 	reachesOut, backgrounds  = operation.ReachesOut, operation.Backgrounds
 )
 
-// tools is the table of tools. In its file (NAME.go), a tool has a description for the model (about...), its arguments (...Args),
-// its handler, which is a method of Server, and the structured content of its result (...Facts).
+// tools is the table of tools. In its file (NAME.go), a tool has a description for the model (about...), its arguments
+// (...Args), its handler, which is a method of Server, and the structured content of its result (...Facts).
 func (s *Server) tools() []tool {
 	return []tool{
 		row[answer.RunFacts]("execute_code", "Run code", s.executeCode, aboutExecute, destroys|reachesOut|backgrounds),

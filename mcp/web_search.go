@@ -39,7 +39,8 @@ func (s *Server) webSearch(ctx context.Context, c *call, a *searchArgs) (*answer
 	return do(ctx, s, pages.Search{Namespace: c.namespace, Query: a.Query, Limit: a.Limit, Domains: a.Domains}, found)
 }
 
-// found returns the answer about a search: where what was found stands in our words, and the text of strangers within a fence.
+// found returns the answer about a search: where what was found stands in our words, and the text of strangers within a
+// fence.
 func found(h pages.Hits, res pipeline.Outcome) *answer.Answer {
 	f := &searchFacts{RequestID: res.ID, Engine: h.Engine, Passed: h.Passed}
 	var list strings.Builder

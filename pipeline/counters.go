@@ -20,7 +20,8 @@ type lap struct {
 	Micros    int64
 }
 
-// maxCounted is how many namespaces are counted by themselves: clients choose their names. The runs of further ones count for "" alone.
+// maxCounted is how many namespaces are counted by themselves: clients choose their names. The runs of further ones
+// count for "" alone.
 const maxCounted = 1000
 
 // lastRuns is of how many runs the percentiles are.

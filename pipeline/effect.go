@@ -25,7 +25,8 @@ func (p *Pipeline) SecretNames(ctx context.Context, namespace string) []string {
 	return names[:min(len(names), limit)]
 }
 
-// Effect is anything that is done for a caller, and comes to a T, such as a run.Request, a session.New or a host.Exec. Do is the only way to have it.
+// Effect is anything that is done for a caller, and comes to a T, such as a run.Request, a session.New or a host.Exec.
+// Do is the only way to have it.
 type Effect[T any] interface {
 	// Subject returns what rows and the result say of the effect from its beginning.
 	Subject() Subject
@@ -64,9 +65,9 @@ type Action[T any] interface {
 	Settle(context.Context, error)
 }
 
-// Do has one effect. A program that fails is a result without an error. An error is always an *Error: nothing was done, or what was
-// done may not be told; the result then holds the request's id and the reason, and nothing of the program. When ctx
-// ends, a program is killed, and the result says so.
+// Do has one effect. A program that fails is a result without an error. An error is always an *Error: nothing was done,
+// or what was done may not be told; the result then holds the request's id and the reason, and nothing of the program.
+// When ctx ends, a program is killed, and the result says so.
 func Do[T any](ctx context.Context, p *Pipeline, e Effect[T]) (T, Outcome, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -132,8 +133,8 @@ func (r *Run) end(ctx context.Context, act sealer) (Outcome, error) {
 	return r.Outcome, nil
 }
 
-// Task is the action of an effect that has no sandbox of its own, or one that its caller never sees: what the server does itself, and what a
-// session's sandbox runs beside its interpreters.
+// Task is the action of an effect that has no sandbox of its own, or one that its caller never sees: what the server
+// does itself, and what a session's sandbox runs beside its interpreters.
 type Task[T any] struct {
 	*Run
 	Out   *ProgramEnd     // of a program that do has run, nil without one
@@ -223,13 +224,14 @@ func (c *Change[T]) Start(ctx context.Context) error {
 	return c.Flush(ctx)
 }
 
-// PlanAction plans a task outside of any sandbox: a command on the host, a file of the host, a page of the web. Start and end are rows like
-// those of a run, which say in one line what it is (the command, the path, the address) and more, and a receipt says what came of it. What
-// is told is free of every secret of the namespace: nobody leased one, and yet the outside may know them.
+// PlanAction plans a task outside of any sandbox: a command on the host, a file of the host, a page of the web. Start
+// and end are rows like those of a run, which say in one line what it is (the command, the path, the address) and more,
+// and a receipt says what came of it. What is told is free of every secret of the namespace: nobody leased one, and yet
+// the outside may know them.
 //
-// check refuses what policy forbids. It may ask a person, and comes before the place in the queue and the first row. What t does says in
-// r.res how it ended, which is "ok" if it says nothing, and in r.facts what the last row is to hold. It cleans all text of the outside that
-// it keeps, by r.clean, before it cuts it.
+// check refuses what policy forbids. It may ask a person, and comes before the place in the queue and the first row.
+// What t does says in r.res how it ended, which is "ok" if it says nothing, and in r.facts what the last row is to
+// hold. It cleans all text of the outside that it keeps, by r.clean, before it cuts it.
 func PlanAction[T any](ctx context.Context, r *Run, what string, more Facts, check func(context.Context) error, t Task[T]) (Action[T], error) {
 	if err := r.knowAll(ctx); err != nil {
 		return nil, err
@@ -265,7 +267,8 @@ func (r *Run) knowAll(ctx context.Context) error {
 	return nil
 }
 
-// Denial is an action that policy forbids, such as a command on the host. As an effect it is refused, with what policy says, and the log has that.
+// Denial is an action that policy forbids, such as a command on the host. As an effect it is refused, with what policy
+// says, and the log has that.
 type Denial struct {
 	Tool, Namespace string
 	What            string // in one line: the command, the path, the address

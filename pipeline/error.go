@@ -101,8 +101,9 @@ func Broke(stage string, err error) *Error {
 	return e
 }
 
-// Unrecorded is the error below where the audit log can't be written, or what is to be written can't be signed: nothing is done, or told,
-// without a record. It names files of the host, which no client is told of; what it was about may be tried again.
+// Unrecorded is the error below where the audit log can't be written, or what is to be written can't be signed: nothing
+// is done, or told, without a record. It names files of the host, which no client is told of; what it was about may be
+// tried again.
 type Unrecorded struct{ Err error }
 
 func (u *Unrecorded) Error() string { return u.Err.Error() }
@@ -119,8 +120,8 @@ func unrecorded(reason string, denied bool, err error) *Error {
 	return &Error{Stage: StageAudit, Reason: reason, Remedy: do, Denied: denied, err: &Unrecorded{err}}
 }
 
-// Recordable returns the error of what would be done now and could not be recorded, nil if it could be, as far as that is known: for answers that
-// begin before anything is done.
+// Recordable returns the error of what would be done now and could not be recorded, nil if it could be, as far as that
+// is known: for answers that begin before anything is done.
 func (p *Pipeline) Recordable() error {
 	log, ok := p.Config.Audit.(interface{ Writable() error })
 	if !ok {
@@ -154,7 +155,8 @@ const MoreFiles = "raise its hard limit and start it again: sudo prlimit --nofil
 const MoreProcesses = "it may start no more processes: end some, or raise the limit of its user (ulimit -u; prlimit --nproc=4096:4096 --pid $$ does so " +
 	"for a shell and what it starts) or of its cgroup (TasksMax for a unit of systemd, --pids-limit for a container of Docker)"
 
-// HidePaths returns a text about an error without the directories of the files that the error names: clients are told of none of the host.
+// HidePaths returns a text about an error without the directories of the files that the error names: clients are told
+// of none of the host.
 func HidePaths(text string, err error) string {
 	switch e := err.(type) {
 	case nil:
@@ -172,7 +174,8 @@ func HidePaths(text string, err error) string {
 	return HidePaths(text, errors.Unwrap(err))
 }
 
-// HideDisk is HidePaths for an error of the server's own disk. Other errors are about files that whoever asks has named.
+// HideDisk is HidePaths for an error of the server's own disk. Other errors are about files that whoever asks has
+// named.
 func HideDisk(text string, err error) string {
 	for _, own := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EMFILE} {
 		if errors.Is(err, own) {
@@ -194,10 +197,12 @@ type Fault string
 
 func (f Fault) Error() string { return string(f) }
 
-// Internal is what clients are told of an error whose text is the server's own: it may name files of the host. The log has the text.
+// Internal is what clients are told of an error whose text is the server's own: it may name files of the host. The log
+// has the text.
 const Internal = "this failed inside the server: its log has the reason"
 
-// PublicText returns the text of an error for a client: why something was refused, or what went wrong in the sandbox, else Internal.
+// PublicText returns the text of an error for a client: why something was refused, or what went wrong in the sandbox,
+// else Internal.
 func PublicText(err error) string {
 	if own, is := errors.AsType[*Error](err); is && own.Denied {
 		if errors.As(err, new(*Unrecorded)) { // the log need not be the client's

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Outcome is the result of one request. All of its text is free of the run's secrets: scrub removes them from each field whose tag does not say
-// otherwise.
+// Outcome is the result of one request. All of its text is free of the run's secrets: scrub removes them from each
+// field whose tag does not say otherwise.
 type Outcome struct {
 	ID        string `json:"id" redact:"-"`
 	Namespace string `json:"namespace" redact:"-"`

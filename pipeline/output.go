@@ -20,19 +20,21 @@ type ProgramEnd struct {
 	ReaderWait     time.Duration     // see Stop.ReaderWait
 }
 
-// NewOutcome returns the end of a program that is about to run: keep bytes of each stream are kept. whole and display are as in run.Streams.
+// NewOutcome returns the end of a program that is about to run: keep bytes of each stream are kept. whole and display
+// are as in run.Streams.
 func NewOutcome(keep int64, stdout, stderr io.Writer, whole bool, display func(kernel.Bundle)) *ProgramEnd {
 	return &ProgramEnd{Stdout: output.NewStream(keep, stdout, whole), Stderr: output.NewStream(keep, stderr, whole), Shows: output.NewShows(display)}
 }
 
-// spared is a writer to a stream that keeps the beginning of an output: how much comes after that is counted elsewhere, where it can be.
+// spared is a writer to a stream that keeps the beginning of an output: how much comes after that is counted elsewhere,
+// where it can be.
 type spared struct {
 	io.Writer
 	sink *output.Stream
 }
 
-// Spare implements [backends.Sparing]. The stream stands behind the redactor, so it is full of text without secrets: nothing that comes
-// later changes what was kept.
+// Spare implements [backends.Sparing]. The stream stands behind the redactor, so it is full of text without secrets:
+// nothing that comes later changes what was kept.
 func (s spared) Spare() *backends.Skip {
 	if !s.sink.IsFull() {
 		return nil
@@ -40,7 +42,8 @@ func (s spared) Spare() *backends.Skip {
 	return &backends.Skip{Done: s.sink.Skip}
 }
 
-// Pipes returns what a program writes its output to: secrets are taken out of that before it is cut. close lets out what they hold back.
+// Pipes returns what a program writes its output to: secrets are taken out of that before it is cut. close lets out
+// what they hold back.
 func (v Redactor) Pipes(o *ProgramEnd) (stdout, stderr io.Writer, close func() error) {
 	masked1, masked2 := v.Unknown.writer(o.Stdout), v.Unknown.writer(o.Stderr)
 	clean1, clean2 := v.writer(masked1), v.writer(masked2)

@@ -1,4 +1,5 @@
-// Package pipeline does whatever is done for a caller, one effect at a time: every program, page, package and host command passes through Do.
+// Package pipeline does whatever is done for a caller, one effect at a time: every program, page, package and host
+// command passes through Do.
 //
 //	request -> validate -> queue -> vault -> egress -> backend -> sign -> redact -> audit -> result
 //
@@ -7,13 +8,14 @@
 // returned; a layer that policy requires and the host can't give means that nothing runs; and when
 // Do returns, nothing of the run is left.
 //
-// An effect has a subject, which its rows are about, plans, which decides and does nothing else, and comes to an action, which Do has
-// acquire, start, perform, seal and settle. It is defined by a package beside what it is about: run (programs and cells), session, inside (files,
-// processes and ports of a session), host, web, install. What these share about a sandbox to be stands in containment. This package has
-// what all effects share: the queue, rows, redaction, receipts, the journal of what is under way, and the outcome.
+// An effect has a subject, which its rows are about, plans, which decides and does nothing else, and comes to an
+// action, which Do has acquire, start, perform, seal and settle. It is defined by a package beside what it is about:
+// run (programs and cells), session, inside (files, processes and ports of a session), host, web, install. What these
+// share about a sandbox to be stands in containment. This package has what all effects share: the queue, rows,
+// redaction, receipts, the journal of what is under way, and the outcome.
 //
-// A file calls what stands in those behind it, in this order: pipeline, effect, running, limits, run, output, receipt, end, counters, record,
-// outcome, journal, error, queue, egress, caller, scrub, redactor, stop, unknown.
+// A file calls what stands in those behind it, in this order: pipeline, effect, running, limits, run, output, receipt,
+// end, counters, record, outcome, journal, error, queue, egress, caller, scrub, redactor, stop, unknown.
 package pipeline
 
 import (
@@ -79,10 +81,12 @@ type Config struct {
 	Git         GitIdentity       // of commits in sandboxes
 	Runtimes    []Runtime         // languages of the operator
 
-	// Parts are the settings of packages that have effects of their own, such as *web.Config. What is not among them is off, or has its defaults.
+	// Parts are the settings of packages that have effects of their own, such as *web.Config. What is not among them is
+	// off, or has its defaults.
 	Parts []any
 
-	// Journal is a directory of ours beside the log, in which processes list what they have under way, so that its end is known also of one that is killed; "" is none.
+	// Journal is a directory of ours beside the log, in which processes list what they have under way, so that its end is
+	// known also of one that is killed; "" is none.
 	Journal string
 
 	// Temp is a directory of ours, for the files that are shown to a sandbox while it is being
@@ -211,8 +215,9 @@ func Part[T any](p *Pipeline, open func(*Pipeline) *T) *T {
 	return part.(func() *T)()
 }
 
-// Runtime is a language that the operator has named. In a word of its commands, {file} stands for the code's file, and {program} for where
-// Compile leaves a program. A command without {file} gets it as its last word, but for the Command of what is compiled.
+// Runtime is a language that the operator has named. In a word of its commands, {file} stands for the code's file, and
+// {program} for where Compile leaves a program. A command without {file} gets it as its last word, but for the Command
+// of what is compiled.
 type Runtime struct {
 	Name       string
 	Extensions []string // of its files, with the dot, in lower case
@@ -223,5 +228,6 @@ type Runtime struct {
 	Driver     string
 }
 
-// GitIdentity is who git says has made a commit in a sandbox. Credentials are another matter: secrets that are bound to a host.
+// GitIdentity is who git says has made a commit in a sandbox. Credentials are another matter: secrets that are bound to
+// a host.
 type GitIdentity struct{ Name, Email string }

@@ -20,10 +20,11 @@ func Weight(l backends.Limits) int { return int(math.Ceil(l.CPU)) }
 // ErrBusy is the error of a queue that is full. Nothing was started; trying again later may work.
 var ErrBusy = errors.New("too many runs are waiting")
 
-// Queue bounds how much runs at once, and shares that: identities take turns, in each its namespaces, and in a namespace the first that came is
-// the first served. A namespace of a caller without an identity counts as one. A run that has held its slots for longer than slotTime keeps them
-// and runs on, but keeps nobody out any more: see [Queue.mayExceed]. The number of those that wait is bounded, too, and who fills the waiting room
-// gives up the newest place to others that have fewer. All methods may be called concurrently.
+// Queue bounds how much runs at once, and shares that: identities take turns, in each its namespaces, and in a
+// namespace the first that came is the first served. A namespace of a caller without an identity counts as one. A run
+// that has held its slots for longer than slotTime keeps them and runs on, but keeps nobody out any more: see
+// [Queue.mayExceed]. The number of those that wait is bounded, too, and who fills the waiting room gives up the newest
+// place to others that have fewer. All methods may be called concurrently.
 type Queue struct {
 	mu      sync.Mutex
 	Slots   int
@@ -37,7 +38,8 @@ type Queue struct {
 	aging   *time.Timer // admits again when a run has held its slots for slotTime
 }
 
-// SlotTime is how long a run that holds its slots keeps others out. Most runs take less, and an honest namespace waits no longer.
+// SlotTime is how long a run that holds its slots keeps others out. Most runs take less, and an honest namespace waits
+// no longer.
 const SlotTime = 500 * time.Millisecond
 
 // A party is who shares the queue with others: an identity, or a namespace of callers without one.
@@ -92,8 +94,8 @@ func (q *Queue) Enter(ctx context.Context, namespace string, weight int, onWait 
 	return q.enter(ctx, namespace, weight, false, onWait)
 }
 
-// Return is Enter for a run that gave its slots back and goes on: it is never refused, and in its namespace comes before those that have not
-// begun. Its caller bounds how many such runs there are. The error is the cause of ctx.
+// Return is Enter for a run that gave its slots back and goes on: it is never refused, and in its namespace comes
+// before those that have not begun. Its caller bounds how many such runs there are. The error is the cause of ctx.
 func (q *Queue) Return(ctx context.Context, namespace string, weight int, onWait func(waiting int)) (leave func(), err error) {
 	return q.enter(ctx, namespace, weight, true, onWait)
 }
@@ -188,8 +190,9 @@ func (p *party) fresh() (n int) {
 	return n
 }
 
-// last returns the ticket that has to go when there is no room for t: the newest of the longest line of the party with the most, and t itself
-// unless another has more. Without this, one namespace, or one identity by many of them, could keep all others out by waiting a lot.
+// last returns the ticket that has to go when there is no room for t: the newest of the longest line of the party with
+// the most, and t itself unless another has more. Without this, one namespace, or one identity by many of them, could
+// keep all others out by waiting a lot.
 func (q *Queue) last(t *ticket) *ticket {
 	p, l := t.line.party, t.line
 	for _, other := range q.turns {
@@ -286,8 +289,9 @@ func (q *Queue) admit() {
 	q.watchAge()
 }
 
-// next returns the ticket that may run now, nil if there is none. A heavy one whose turn it is holds up the lighter ones behind it, or else it would
-// never come in; but not those that have less than their share, while it waits for runs that take long.
+// next returns the ticket that may run now, nil if there is none. A heavy one whose turn it is holds up the lighter
+// ones behind it, or else it would never come in; but not those that have less than their share, while it waits for
+// runs that take long.
 func (q *Queue) next() *ticket {
 	if len(q.turns) == 0 {
 		return nil
@@ -311,9 +315,10 @@ func (q *Queue) next() *ticket {
 	return nil
 }
 
-// mayExceed reports whether a line may take slots beside those of runs that have held theirs for longer than slotTime: it has none yet, or its party
-// less than its share; the slots that are taken stay below most; but for its first, no party takes more than it leaves to others; and half of the slots
-// beyond those of the queue are for namespaces that have none, or else one tenant would have all by many identities.
+// mayExceed reports whether a line may take slots beside those of runs that have held theirs for longer than slotTime:
+// it has none yet, or its party less than its share; the slots that are taken stay below most; but for its first, no
+// party takes more than it leaves to others; and half of the slots beyond those of the queue are for namespaces that
+// have none, or else one tenant would have all by many identities.
 func (q *Queue) mayExceed(l *line, weight int) bool {
 	p := l.party
 	share := l.taken == 0 || (p.taken+weight)*len(q.parties) <= q.Slots
@@ -383,8 +388,8 @@ func (q *Queue) release(t *ticket) {
 	q.forget(t.line)
 }
 
-// Load counts the slots and the waiting requests of a queue. Slots are what runs take while they run: one each, and more where one may
-// use several cores.
+// Load counts the slots and the waiting requests of a queue. Slots are what runs take while they run: one each, and
+// more where one may use several cores.
 type Load struct {
 	Slots      int             `json:"slots"`
 	Running    int             `json:"running"` // slots that are taken; more than Slots while some run for long and others have less than their share

@@ -285,8 +285,8 @@ func (q *Queue) stats() queueStats {
 	return queueStats{Busy: q.taken, Waiting: q.waiting}
 }
 
-// TestReturn: who comes back is let in before those of its namespace that have not begun, and is not refused for want of room; other
-// namespaces have their turns all the same.
+// TestReturn: who comes back is let in before those of its namespace that have not begun, and is not refused for want
+// of room; other namespaces have their turns all the same.
 func TestReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(1, 2)

@@ -39,8 +39,8 @@ func (r *Run) SignOutcome(ctx context.Context, out *ProgramEnd, inputs map[strin
 	return nil
 }
 
-// receipt returns the receipt of what is handed out: output as it was redacted, and cut unless its caller got all. out is nil
-// where nothing ran in a sandbox of the run.
+// receipt returns the receipt of what is handed out: output as it was redacted, and cut unless its caller got all. out
+// is nil where nothing ran in a sandbox of the run.
 func (r *Run) receipt(out *ProgramEnd, inputs map[string]string) signer.Receipt {
 	res := &r.Outcome
 	x := signer.Receipt{

@@ -120,8 +120,8 @@ func (r *Run) Note(kind string, data Facts) { r.enter(kind, nil, data) }
 // NoteRun notes something about the run as a whole, with all that is known of it.
 func (r *Run) NoteRun(kind string, data Facts) { r.enter(kind, r.Facts, data) }
 
-// enter notes an entry of facts and more, free of secrets, and bounded. The text must not have been cut before: half a secret is not
-// recognized.
+// enter notes an entry of facts and more, free of secrets, and bounded. The text must not have been cut before: half a
+// secret is not recognized.
 func (r *Run) enter(kind string, f, more Facts) {
 	all := make(Facts, len(f)+len(more))
 	for _, part := range []Facts{f, more} {

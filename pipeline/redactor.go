@@ -71,8 +71,8 @@ func (v Redactor) CleanCut(text string) string {
 	return out.String()
 }
 
-// writer returns a writer that writes text without the secrets to w, also those of leases that are added while it is written to. Its Close does
-// not close w.
+// writer returns a writer that writes text without the secrets to w, also those of leases that are added while it is
+// written to. Its Close does not close w.
 func (v Redactor) writer(w io.Writer) io.WriteCloser { return &growing{leases: v.held, to: w} }
 
 // growing is a writer through a redactor of each lease so far, the last first.
@@ -117,8 +117,8 @@ func (p *Pipeline) NewRedactor(leases vault.Leases) Redactor {
 	return Redactor{Leases: leases, Unknown: &Unknown{Policy: p.Config.Unknown}}
 }
 
-// CleanJSON removes secrets from a value: from each text in it, however JSON writes that, and then from the whole. What it returns may be
-// no JSON any more, if something else than a text was secret.
+// CleanJSON removes secrets from a value: from each text in it, however JSON writes that, and then from the whole. What
+// it returns may be no JSON any more, if something else than a text was secret.
 func (v Redactor) CleanJSON(value json.RawMessage) json.RawMessage {
 	var tree any
 	d := json.NewDecoder(bytes.NewReader(value))

@@ -51,7 +51,8 @@ func (p *Pipeline) Begin(s Subject) *Run {
 	return r
 }
 
-// NewID returns a new id of a run. It goes without ulid.Make, whose randomness can be guessed: an id also names things on the host.
+// NewID returns a new id of a run. It goes without ulid.Make, whose randomness can be guessed: an id also names things
+// on the host.
 func NewID() string {
 	return ulid.MustNew(ulid.Now(), rand.Reader).String()
 }

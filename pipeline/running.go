@@ -214,14 +214,15 @@ func (p *Pipeline) RunningCode(namespace, id string) (code []byte, language stri
 	}
 }
 
-// A Follower gets what a program has written and shown, and what it goes on to. An error ends it. Its functions are called concurrently.
+// A Follower gets what a program has written and shown, and what it goes on to. An error ends it. Its functions are
+// called concurrently.
 type Follower struct {
 	Output  func(n int, b []byte) error // of stdout, 0, or stderr, 1
 	Display func(kernel.Bundle) error
 }
 
-// Follow tells f what a program of a namespace that is under way writes, from its beginning, until it ends or ctx does. All of it is free of
-// secrets, and cut as the result's output is.
+// Follow tells f what a program of a namespace that is under way writes, from its beginning, until it ends or ctx does.
+// All of it is free of secrets, and cut as the result's output is.
 func (p *Pipeline) Follow(ctx context.Context, namespace, id string, f Follower) error {
 	l := p.Under.of(namespace, id)
 	if l == nil {
@@ -276,8 +277,9 @@ func (l *Live) showTo(ctx context.Context, f func(kernel.Bundle) error, cancel c
 	}
 }
 
-// Interrupt ends what is under way: a program by SIGINT, and SIGKILL some seconds later; a cell as its language interrupts code; all else, and
-// with Kill a program at once, as if its caller had gone. It takes effect, and then who did is written to the audit log, now or as soon as that can be.
+// Interrupt ends what is under way: a program by SIGINT, and SIGKILL some seconds later; a cell as its language
+// interrupts code; all else, and with Kill a program at once, as if its caller had gone. It takes effect, and then who
+// did is written to the audit log, now or as soon as that can be.
 type Interrupt struct {
 	Namespace, Run string
 	Kill           bool

@@ -5,7 +5,8 @@ import (
 	"reflect"
 )
 
-// Values of the tag "redact" of a field say how the walk of [redactor.scrub] goes on below it. Without one, clean removes secrets from each string.
+// Values of the tag "redact" of a field say how the walk of [redactor.scrub] goes on below it. Without one, clean
+// removes secrets from each string.
 const (
 	scrubNothing = "-"     // ids, hashes and words of ours, which others compare, and streams that were cleaned before they were cut
 	scrubCut     = "cut"   // by cleanCut
@@ -15,8 +16,8 @@ const (
 // Scrub removes secrets from all text of the result, before it is signed.
 func (r *Run) Scrub() { r.Redactor.Scrub(&r.Outcome) }
 
-// Scrub removes secrets from each string that x leads to, a pointer to a value: it walks all fields that others see, so that none can be forgotten. What
-// others may share, slices, maps and what pointers lead to, it replaces by copies.
+// Scrub removes secrets from each string that x leads to, a pointer to a value: it walks all fields that others see, so
+// that none can be forgotten. What others may share, slices, maps and what pointers lead to, it replaces by copies.
 func (v Redactor) Scrub(x any) { v.scrubValue(reflect.ValueOf(x).Elem(), "") }
 
 func (v Redactor) scrubValue(x reflect.Value, how string) {
@@ -106,7 +107,8 @@ func (v Redactor) scrubMap(x reflect.Value, how string) {
 	x.Set(own)
 }
 
-// scrubInterface replaces a value that an interface holds. One with fields that can't be walked, such as an error, becomes its text.
+// scrubInterface replaces a value that an interface holds. One with fields that can't be walked, such as an error,
+// becomes its text.
 func (v Redactor) scrubInterface(x reflect.Value, how string) {
 	if x.IsNil() {
 		return

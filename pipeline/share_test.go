@@ -14,8 +14,8 @@ func asTenant(ctx context.Context, identity string) context.Context {
 	return ByCaller(ctx, Caller{Identity: identity})
 }
 
-// TestEndlessRunsKeepNobodyOut: whatever runs of one tenant never end, in whatever namespaces and of whatever weight, those of others begin soon, one
-// after the other.
+// TestEndlessRunsKeepNobodyOut: whatever runs of one tenant never end, in whatever namespaces and of whatever weight,
+// those of others begin soon, one after the other.
 func TestEndlessRunsKeepNobodyOut(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -71,8 +71,8 @@ func TestEndlessRunsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// TestShares: who has the share of a queue, or more, gets no more of it while all slots are taken; others get theirs beside runs that take long, and all
-// together stay below the bound.
+// TestShares: who has the share of a queue, or more, gets no more of it while all slots are taken; others get theirs
+// beside runs that take long, and all together stay below the bound.
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := NewQueue(4, 256)
@@ -110,7 +110,8 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// TestIdentityLeavesRoom: an identity has no more of the slots beyond those of the queue by many namespaces than it leaves to others.
+// TestIdentityLeavesRoom: an identity has no more of the slots beyond those of the queue by many namespaces than it
+// leaves to others.
 func TestIdentityLeavesRoom(t *testing.T) {
 	for _, slots := range []int{1, 2, 4, 16} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Stop lets whoever started a run end its program, and have what that left. It is for one run; its methods may be called at any
-// time, from any goroutine.
+// Stop lets whoever started a run end its program, and have what that left. It is for one run; its methods may be
+// called at any time, from any goroutine.
 type Stop struct {
 	Grace time.Duration // how long the program has after the first signal before it is killed; 0 kills it instead
 
@@ -25,7 +25,8 @@ type Stop struct {
 	elsewhere  func(syscall.Signal) bool
 }
 
-// Elsewhere has f take the signals: the program runs in another process, which has a Stop of its own. With nil it is in this one, after all.
+// Elsewhere has f take the signals: the program runs in another process, which has a Stop of its own. With nil it is in
+// this one, after all.
 func (s *Stop) Elsewhere(f func(syscall.Signal) bool) {
 	if s == nil {
 		return
@@ -38,8 +39,9 @@ func (s *Stop) Elsewhere(f func(syscall.Signal) bool) {
 // leastReaderWait is how long the reader of an output is waited for at the least, also of a program that had to end.
 const leastReaderWait = 2 * time.Second
 
-// ReaderWait returns how long the reader of the output is waited for when the program has ended. 0 is for as long as the caller likes:
-// only where the program's time was up, or a signal was sent to it, the reader gets no more than is left of Grace.
+// ReaderWait returns how long the reader of the output is waited for when the program has ended. 0 is for as long as
+// the caller likes: only where the program's time was up, or a signal was sent to it, the reader gets no more than is
+// left of Grace.
 func (s *Stop) ReaderWait(ended string) time.Duration {
 	if s == nil {
 		return 0
@@ -55,8 +57,8 @@ func (s *Stop) ReaderWait(ended string) time.Duration {
 	return 0
 }
 
-// Signal sends SIGINT or SIGTERM to the program and what is in its process group. A second one kills it. It returns false if no
-// program runs: then it is the run's context that ends it.
+// Signal sends SIGINT or SIGTERM to the program and what is in its process group. A second one kills it. It returns
+// false if no program runs: then it is the run's context that ends it.
 func (s *Stop) Signal(sig syscall.Signal) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +87,8 @@ func (s *Stop) note(taken bool) bool {
 	return taken
 }
 
-// Attend has the signals sent to the program of these streams, and kill called when its time is up. A signal that comes while
-// the program is being started is sent as soon as it has: it may have run for a moment before that is known here.
+// Attend has the signals sent to the program of these streams, and kill called when its time is up. A signal that comes
+// while the program is being started is sent as soon as it has: it may have run for a moment before that is known here.
 func (s *Stop) Attend(streams *backends.Streams, kill context.CancelFunc) {
 	if s == nil {
 		return

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Trust are the keys of the directory that may have signed something: the one that signs today, whose private half is here, and
-// back from there each that was introduced by the one before it, and vouched for by the one after it, in one statement that both
-// have signed. Whatever else lies in the directory is nobody's: see Strangers. A directory that others can write to is an
-// error; one that is not there, or has no key to sign with, trusts none.
+// Trust are the keys of the directory that may have signed something: the one that signs today, whose private half is
+// here, and back from there each that was introduced by the one before it, and vouched for by the one after it, in one
+// statement that both have signed. Whatever else lies in the directory is nobody's: see Strangers. A directory that
+// others can write to is an error; one that is not there, or has no key to sign with, trusts none.
 func (k *Keys) Trust() (*Trust, error) {
 	if err := k.check(); errors.Is(err, fs.ErrNotExist) {
 		return NewTrust(), nil
@@ -53,8 +53,8 @@ func (k *Keys) trust(today PublicKey) (*Trust, error) {
 	return t, nil
 }
 
-// predecessors returns the directory's keys that were replaced, by the ids of their successors: those of which a statement
-// says so that both have signed.
+// predecessors returns the directory's keys that were replaced, by the ids of their successors: those of which a
+// statement says so that both have signed.
 func (k *Keys) predecessors() (map[string]PublicKey, error) {
 	entries, err := os.ReadDir(k.dir)
 	if err != nil {

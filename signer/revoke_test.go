@@ -98,7 +98,8 @@ func TestStrangersAreNotTrusted(t *testing.T) {
 	if err != nil || len(strangers) != 1 || strangers[0] != keys.public(evil.ID()) {
 		t.Errorf("got %v, %v", strangers, err)
 	}
-	// A statement of the first key that the second has not signed, as anybody who has stolen the first can make, is no link.
+	// A statement of the first key that the second has not signed, as anybody who has stolen the first can make, is no
+	// link.
 	stolen, err := marshalStatement(statement{StatementType, []subject{newSubject("key:"+evil.ID(), evil.ID())}, RotationType,
 		rotation{Old: first.ID(), New: evil.ID(), PublicKey: string(evil.PEM()), At: time.Now()}}, first)
 	if err != nil {

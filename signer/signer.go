@@ -59,7 +59,8 @@ type Options struct {
 	Dir func() (*os.Root, error)
 	// Fresh says that nothing is in the directory yet: Dir is called when there is an artifact, and not before.
 	Fresh bool
-	// ID is of letters and digits, and in the names that files have in the directory until they are saved; "" is a new one.
+	// ID is of letters and digits, and in the names that files have in the directory until they are saved; "" is a new
+	// one.
 	ID string
 	// MaxCount and MaxBytes cap the artifacts, all together; 0 is the default. They bound memory
 	// and time: reading ends at MaxBytes, and no more than MaxBytes again of inputs is compared.
@@ -90,8 +91,8 @@ func Collect(ctx context.Context, src Source, o Options) (Manifest, error) {
 	return m, cmp.Or(err, staged.Save(nil))
 }
 
-// Stage lists the files of src and, with o.Dir, puts those that are not withheld into that directory, under names that begin with
-// ".sandboxmcp-" and o.ID, until Save or Discard is called, which one of must be, also after an error.
+// Stage lists the files of src and, with o.Dir, puts those that are not withheld into that directory, under names that
+// begin with ".sandboxmcp-" and o.ID, until Save or Discard is called, which one of must be, also after an error.
 //
 // A saved file appears whole or not at all, in place of any other file of its name. It has the permission bits that it
 // had, but is readable and writable for its owner, never writable for others, never setuid, setgid or sticky; the umask
@@ -125,8 +126,8 @@ func Stage(ctx context.Context, src Source, o Options) (Manifest, *Staged, error
 // Staged are files in the directory of Options.Dir that have not got their names yet. nil has none.
 type Staged struct{ dir *directory }
 
-// Save gives the files their names, behind the receipt of the run, where that is not nil: so there is no moment at which one is there that
-// nothing signed vouches for. What can't be saved is removed.
+// Save gives the files their names, behind the receipt of the run, where that is not nil: so there is no moment at
+// which one is there that nothing signed vouches for. What can't be saved is removed.
 func (s *Staged) Save(receipt *Envelope) error {
 	if s == nil || s.dir == nil {
 		return nil

@@ -61,8 +61,8 @@ func ReadTrust(paths ...string) (*Trust, error) {
 	return t, nil
 }
 
-// addDirectory trusts the keys of a directory, and adds their statements about each other. A statement about a key that is
-// not in the directory was left by an interrupted rotation.
+// addDirectory trusts the keys of a directory, and adds their statements about each other. A statement about a key that
+// is not in the directory was left by an interrupted rotation.
 func (t *Trust) addDirectory(dir string, statements map[string][][]byte) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

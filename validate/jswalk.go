@@ -90,8 +90,8 @@ func (p printedJS) path(chain string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(strings.Replace(path, "fs.promises", "fs", 1), ".default"), "Sync")
 }
 
-// calls lists the calls of functions that have a path, and assignments to prototypes; whole is false if their arguments are
-// too long, each in another.
+// calls lists the calls of functions that have a path, and assignments to prototypes; whole is false if their arguments
+// are too long, each in another.
 func (p printedJS) calls() (all []call, whole bool) {
 	var ends []int
 	budget := 1<<20 + 4*len(p.outline)

@@ -225,7 +225,8 @@ func isFound(name, v string) bool {
 	return !slices.Contains(partly, name) || len(v) >= minLoose && isASCII(v) && strings.ContainsAny(v, "0123456789")
 }
 
-// TestForms is of each encoding that README.md promises: of a text that has it, nothing of the value is left, wherever it is cut.
+// TestForms is of each encoding that README.md promises: of a text that has it, nothing of the value is left, wherever
+// it is cut.
 func TestForms(t *testing.T) {
 	for token, v := range tokens() {
 		t.Run(token, func(t *testing.T) {

@@ -34,8 +34,8 @@ type forms struct {
 	room              int
 }
 
-// formsOf returns the words of values, and takes ownership of them. Those of keys are matched as text only. The commonest encodings of all values
-// come before the rarest of the first, so that memory and time stay bounded.
+// formsOf returns the words of values, and takes ownership of them. Those of keys are matched as text only. The
+// commonest encodings of all values come before the rarest of the first, so that memory and time stay bounded.
 func formsOf(values, keys [][]byte) *forms {
 	f := &forms{room: math.MaxInt}
 	for _, v := range slices.Concat(values, keys) {

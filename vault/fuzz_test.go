@@ -62,7 +62,8 @@ func FuzzReference(f *testing.F) {
 	})
 }
 
-// isPlain reports whether a value is found in any mixture of escapes, and in base64: it has enough characters beside these.
+// isPlain reports whether a value is found in any mixture of escapes, and in base64: it has enough characters beside
+// these.
 func isPlain(v string) bool {
 	v = strings.TrimSpace(v)
 	whole, _ := views([]byte(v))

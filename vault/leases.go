@@ -77,8 +77,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// Find reports whether the text of r contains any of the secrets, in any encoding that Redact knows. It reads r once, and
-// little further than the end of the first match.
+// Find reports whether the text of r contains any of the secrets, in any encoding that Redact knows. It reads r once,
+// and little further than the end of the first match.
 func (all Leases) Find(r io.Reader) (bool, error) {
 	all = slices.DeleteFunc(slices.Clone(all), (*Lease).empty)
 	if len(all) == 0 {
@@ -111,7 +111,8 @@ func (all Leases) Close() {
 	}
 }
 
-// Held are leases that grow, such as those of a session. The zero value has none. Its methods may be called concurrently.
+// Held are leases that grow, such as those of a session. The zero value has none. Its methods may be called
+// concurrently.
 type Held struct {
 	mu  sync.Mutex
 	all Leases

@@ -9,15 +9,15 @@ import (
 // pages gives each lease memory of its own for its values, which is neither swapped nor dumped, where the system allows
 // that: a process may lock little memory (RLIMIT_MEMLOCK).
 //
-// Other copies exist: the encodings of the matcher, the strings that Env returns, and short-lived ones of age, SQLite and
-// the keyring. No process that leases secrets writes a core dump by itself, see noCore.
+// Other copies exist: the encodings of the matcher, the strings that Env returns, and short-lived ones of age, SQLite
+// and the keyring. No process that leases secrets writes a core dump by itself, see noCore.
 type pages struct {
 	begun  sync.Once
 	mapped atomic.Int64 // bytes
 }
 
-// maxMapped bounds the memory that is locked, in bytes: a hundred secrets in each of a thousand sessions, and room. Values
-// beyond it are in ordinary memory.
+// maxMapped bounds the memory that is locked, in bytes: a hundred secrets in each of a thousand sessions, and room.
+// Values beyond it are in ordinary memory.
 const maxMapped = 64 << 20
 
 // slab is the memory of a lease.

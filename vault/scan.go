@@ -3,9 +3,9 @@ package vault
 import "encoding/binary"
 
 // scan searches text that comes in pieces for the words of a matcher, in one pass, in three views of it. One is its
-// bytes. Two have the text's escapes resolved: one is all characters but line breaks with the indent after them, and what is not seen. The
-// other is letters and digits alone, without case: what stands between them is the same whether an encoding is folded,
-// separated, quoted or escaped.
+// bytes. Two have the text's escapes resolved: one is all characters but line breaks with the indent after them, and
+// what is not seen. The other is letters and digits alone, without case: what stands between them is the same whether
+// an encoding is folded, separated, quoted or escaped.
 type scan struct {
 	*matcher
 	now     int64  // bytes of text seen
@@ -246,9 +246,9 @@ func (s *scan) release(floor int64) {
 	}
 }
 
-// tail returns where the last symbols begin that a word may begin with, and known if there are none. If something stands
-// behind them, it lets the first go, two that are not a byte in hex, and all if that ends a list: nearly every message
-// ends so. If a word does begin there, its rest is found; paused reports that this may be.
+// tail returns where the last symbols begin that a word may begin with, and known if there are none. If something
+// stands behind them, it lets the first go, two that are not a byte in hex, and all if that ends a list: nearly every
+// message ends so. If a word does begin there, its rest is found; paused reports that this may be.
 func (v *view) tail(known int64, behind, closed bool) (from int64, paused bool) {
 	last := binary.BigEndian.AppendUint64(nil, v.last)
 	from = known

@@ -85,7 +85,8 @@ const (
 )
 
 // skip passes text, from place i on, which is at base+i in the whole text, in which no word begins, and stops so long
-// before one, or before the end, that the first symbols of a word are behind it. It does the same as read, in less time.
+// before one, or before the end, that the first symbols of a word are behind it. It does the same as read, in less
+// time.
 func (s *scan) skip(e escaped, i int, base int64) int {
 	if s.few || i < window-1 {
 		return i
@@ -128,8 +129,8 @@ func (d *dictionary) pass(text []byte, i int, last uint64) (int, uint64) {
 	return i, last
 }
 
-// inspect reads a special character. It returns its size, and 0 if a word may begin beside or within it, or if more text
-// is needed.
+// inspect reads a special character. It returns its size, and 0 if a word may begin beside or within it, or if more
+// text is needed.
 func (s *scan) inspect(e escaped, i int, last uint64) (size int, after uint64) {
 	c, n := e.at(i, levels)
 	if n == 0 || i+n+window > len(e.text) {

@@ -40,8 +40,8 @@ func New(format string, w io.Writer, a About) (Writer, error) {
 	return nil, fmt.Errorf("export to %q: there is no such format", format)
 }
 
-// lines writes a JSON object a row: as the row marshals, with the hashes in it and its data byte for byte, so that the chain can be
-// checked once more.
+// lines writes a JSON object a row: as the row marshals, with the hashes in it and its data byte for byte, so that the
+// chain can be checked once more.
 type lines struct{ w io.Writer }
 
 func (l *lines) Row(r audit.Row) error {

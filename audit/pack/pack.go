@@ -14,8 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Dictionary is what a new log gets to compress its rows with: examples of rows and receipts without what differs in each, the
-// commonest last. A log keeps its own, so these may change with the rows.
+// Dictionary is what a new log gets to compress its rows with: examples of rows and receipts without what differs in
+// each, the commonest last. A log keeps its own, so these may change with the rows.
 //
 //go:embed dictionary.txt
 var Dictionary []byte
@@ -29,8 +29,9 @@ const (
 	MaxContent = MaxData + MaxReceipt + 2
 )
 
-// Codec compresses what rows say, with a log's dictionary: one row alone has little that occurs in it twice. What a row and its
-// receipt have in common is stored once, as both are compressed together. Its encoder and decoder are made when they are needed.
+// Codec compresses what rows say, with a log's dictionary: one row alone has little that occurs in it twice. What a row
+// and its receipt have in common is stored once, as both are compressed together. Its encoder and decoder are made when
+// they are needed.
 type Codec struct {
 	encoder func() (*zstd.Encoder, error)
 	decoder func() (*zstd.Decoder, error)
@@ -55,8 +56,8 @@ var asIs = []byte{0}
 // ErrPacked is the error of content that can not be unpacked.
 var ErrPacked = errors.New("what it says can't be unpacked")
 
-// Pack returns what is stored of a row's data and receipt: both together, compressed, and the receipt's signature. Without a receipt
-// that is nil; it is asIs for a receipt that is not written as ours are.
+// Pack returns what is stored of a row's data and receipt: both together, compressed, and the receipt's signature.
+// Without a receipt that is nil; it is asIs for a receipt that is not written as ours are.
 func (p *Codec) Pack(data json.RawMessage, receipt []byte) (packed, signature []byte, err error) {
 	content := data
 	if len(receipt) > 0 {
@@ -75,8 +76,8 @@ func (p *Codec) Pack(data json.RawMessage, receipt []byte) (packed, signature []
 	return enc.EncodeAll(content, make([]byte, 0, len(content)/2)), signature, nil
 }
 
-// Content is what a row is unpacked to: its data and, behind a line end, the receipt, whose key stands in a line of its own where
-// the signature is stored apart.
+// Content is what a row is unpacked to: its data and, behind a line end, the receipt, whose key stands in a line of its
+// own where the signature is stored apart.
 type Content []byte
 
 // Unpack returns the content of a row, in buf if that is large enough.

@@ -69,8 +69,8 @@ func (t *counter[K]) top(max int, by func(count) int64) list {
 	return l
 }
 
-// rank sorts the lines, keeps the first max, and sets their shares. It is no method of counter, which would have it compiled for each
-// type of keys.
+// rank sorts the lines, keeps the first max, and sets their shares. It is no method of counter, which would have it
+// compiled for each type of keys.
 func (l *list) rank(max int, by func(count) int64) {
 	slices.SortFunc(l.Lines, func(a, b ranked) int {
 		if c := cmp.Compare(by(b.count), by(a.count)); c != 0 {

@@ -68,8 +68,8 @@ func Clip(s string, max int) string {
 // Hidden reports whether r acts on a terminal or is not seen, so that it must not reach a reader as it is: control
 // characters (Cc); format characters (Cf), such as bidi controls, zero-width characters and the tags at U+E0000; the
 // separators U+2028 and U+2029; variation selectors; fillers, and all else that Unicode wants ignored where it can't be
-// shown; private use (Co) and noncharacters, which show nothing, or anything. The Arabic and Syriac signs that enclose a
-// number are format characters, but seen. Spaces are not hidden, however wide; neither is the empty braille cell, of
+// shown; private use (Co) and noncharacters, which show nothing, or anything. The Arabic and Syriac signs that enclose
+// a number are format characters, but seen. Spaces are not hidden, however wide; neither is the empty braille cell, of
 // which plots are made.
 func Hidden(r rune) bool {
 	if r < 0x7f {

@@ -11,8 +11,8 @@ import (
 // controls, and sequences that begin with ESC. It holds back an unfinished token, of at most longestSequence bytes. The
 // zero value is at the beginning.
 //
-// charmbracelet/x/ansi is not used: its decoder takes a string that BEL ends for endless unless it has the whole of it, knows
-// neither screen's titles nor controls of one UTF-8 character, and brings three modules.
+// charmbracelet/x/ansi is not used: its decoder takes a string that BEL ends for endless unless it has the whole of it,
+// knows neither screen's titles nor controls of one UTF-8 character, and brings three modules.
 type Tokens struct {
 	held   []byte
 	within bool // a string
@@ -21,8 +21,9 @@ type Tokens struct {
 // longestSequence bounds a sequence, in bytes; a longer one counts as broken off. No terminal has one as long.
 const longestSequence = 256
 
-// Split returns the tokens of what was held back and of p, each with whether it belongs to a string (DCS, SOS, OSC, PM, APC, or the
-// title of screen(1)), which a terminal does not show. At the end nothing is held back. The caller takes all tokens.
+// Split returns the tokens of what was held back and of p, each with whether it belongs to a string (DCS, SOS, OSC, PM,
+// APC, or the title of screen(1)), which a terminal does not show. At the end nothing is held back. The caller takes
+// all tokens.
 func (s *Tokens) Split(p []byte, end bool) iter.Seq2[[]byte, bool] {
 	return func(yield func([]byte, bool) bool) {
 		text := append(s.held, p...)

@@ -33,7 +33,8 @@ func Compare(ctx context.Context, q statefile.Querier) (bad string, _ error) {
 	return "", nil
 }
 
-// CheckIntegrity lets SQLite check the file: that no index hides rows, among much else. It returns what is wrong, or "".
+// CheckIntegrity lets SQLite check the file: that no index hides rows, among much else. It returns what is wrong, or
+// "".
 func CheckIntegrity(ctx context.Context, q statefile.Querier) (bad string, _ error) {
 	found, err := statefile.One[string](ctx, q, "PRAGMA integrity_check(1)")
 	if err != nil || found == "ok" {

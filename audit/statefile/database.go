@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Database returns the address of a SQLite database for the driver, whose calls wait this long for other processes. mode=rw keeps SQLite
-// from making a file. SQLite's own default for synchronous is FULL.
+// Database returns the address of a SQLite database for the driver, whose calls wait this long for other processes.
+// mode=rw keeps SQLite from making a file. SQLite's own default for synchronous is FULL.
 func Database(path string, wait time.Duration, parameters ...string) string {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") { // C:/...

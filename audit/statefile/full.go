@@ -10,8 +10,9 @@ import (
 	"path/filepath"
 )
 
-// Overwrite writes fresh in the one place in which the file path has old, which is as long, and puts it on the disk. That needs no space where
-// file systems write in place, as most do; those that copy on write (btrfs, ZFS) may need some.
+// Overwrite writes fresh in the one place in which the file path has old, which is as long, and puts it on the disk.
+// That needs no space where file systems write in place, as most do; those that copy on write (btrfs, ZFS) may need
+// some.
 func Overwrite(path string, old, fresh []byte) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -55,7 +56,8 @@ func Spare(dir string) error {
 	return Replace(path, "spare", make([]byte, spareSize), 0o600)
 }
 
-// ReplaceSpare is Replace for a small file of mode 0600 that is needed also on a full disk: then it is written in the place of what Spare took.
+// ReplaceSpare is Replace for a small file of mode 0600 that is needed also on a full disk: then it is written in the
+// place of what Spare took.
 func ReplaceSpare(path, kind string, data []byte) error {
 	err := Replace(path, kind, data, 0o600)
 	if err == nil || len(data) > spareSize {

@@ -37,9 +37,9 @@ func ReadSmall(path string, max int64) ([]byte, error) {
 	return text, err
 }
 
-// OpenIn opens a regular file with the functions of package os, or of a directory that nothing leads out of, and neither
-// touches nor waits for anything else. It looks before it opens, since opening a device can do things, and again
-// afterwards, since something else can have come in its place. The path may have links.
+// OpenIn opens a regular file with the functions of package os, or of a directory that nothing leads out of, and
+// neither touches nor waits for anything else. It looks before it opens, since opening a device can do things, and
+// again afterwards, since something else can have come in its place. The path may have links.
 func OpenIn(stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error), name string) (*os.File, fs.FileInfo, error) {
 	info, err := stat(name)
 	if err == nil {

@@ -14,8 +14,8 @@ const NoWait = 0
 // NoLink would have opening a link fail: this system has no flag for it.
 const NoLink = 0
 
-// OpenPrivate opens a regular file. Who may read it isn't in the mode bits of this system: it is what the directory above
-// hands down, and that of a user's own state is the user's.
+// OpenPrivate opens a regular file. Who may read it isn't in the mode bits of this system: it is what the directory
+// above hands down, and that of a user's own state is the user's.
 func OpenPrivate(path, _ string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if err != nil {

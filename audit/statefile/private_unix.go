@@ -17,7 +17,8 @@ const NoWait = syscall.O_NONBLOCK | syscall.O_NOCTTY
 const NoLink = syscall.O_NOFOLLOW
 
 // OpenPrivate opens a regular file that is ours or root's and that nobody but its owner may read or write. A link could
-// lead to a file that others replace. advice follows "chmod 600 it, and " in the error about a file that others may read.
+// lead to a file that others replace. advice follows "chmod 600 it, and " in the error about a file that others may
+// read.
 func OpenPrivate(path, advice string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|NoWait|NoLink, 0)
 	if errors.Is(err, syscall.ELOOP) {

@@ -1,4 +1,5 @@
-// Package statefile keeps the files of our state: whole, private, locked, and on the disk before anything depends on them.
+// Package statefile keeps the files of our state: whole, private, locked, and on the disk before anything depends on
+// them.
 package statefile
 
 import (
@@ -19,9 +20,9 @@ var ErrLocked = errors.New("another process has it locked")
 // lockPoll is the time between two attempts at a lock: those who hold one need milliseconds.
 const lockPoll = 5 * time.Millisecond
 
-// LockFile opens the file path, which it makes where it is missing, with a directory of mode 0700 around it, and locks it
-// until it is closed, also by the end of the process. Shared locks exclude no other shared one. The error is ErrLocked
-// where another has held the lock for that long, or until ctx ended.
+// LockFile opens the file path, which it makes where it is missing, with a directory of mode 0700 around it, and locks
+// it until it is closed, also by the end of the process. Shared locks exclude no other shared one. The error is
+// ErrLocked where another has held the lock for that long, or until ctx ended.
 func LockFile(ctx context.Context, path string, shared bool, wait time.Duration) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -65,10 +66,10 @@ func locked(ctx context.Context, f *os.File, shared bool, wait time.Duration) (*
 	return f, nil
 }
 
-// Create makes the file path out of what fill writes and syncs, and its directory, of mode 0700, where that is missing. The file
-// is built under another name and then linked into place, whole: of many processes that come first one wins, a process
-// that is killed leaves nothing half made at path, and a file that is there already stays. kind is part of the other
-// name: see [Tidy].
+// Create makes the file path out of what fill writes and syncs, and its directory, of mode 0700, where that is missing.
+// The file is built under another name and then linked into place, whole: of many processes that come first one wins, a
+// process that is killed leaves nothing half made at path, and a file that is there already stays. kind is part of the
+// other name: see [Tidy].
 func Create(path, kind string, fill func(fresh string) error) error {
 	dir := filepath.Dir(path)
 	if err := makeDir(dir); err != nil {
@@ -111,8 +112,8 @@ func CreateFile(path, kind string, data []byte) error {
 	return Create(path, kind, func(fresh string) error { return Replace(fresh, kind, data, 0o600) })
 }
 
-// Replace puts a file of this mode in the place of path, whole and durable: after a power failure, and wherever it fails,
-// the old file or the new one is there. kind is part of the name that the file has before: see [Tidy].
+// Replace puts a file of this mode in the place of path, whole and durable: after a power failure, and wherever it
+// fails, the old file or the new one is there. kind is part of the name that the file has before: see [Tidy].
 func Replace(path, kind string, data []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), prefix(kind)) // 0600
 	if err != nil {

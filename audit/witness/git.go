@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// git keeps a checkpoint as the file "checkpoint" of a branch, a commit each time. It is pushed without force, so what is there is
-// followed on and never replaced.
+// git keeps a checkpoint as the file "checkpoint" of a branch, a commit each time. It is pushed without force, so what
+// is there is followed on and never replaced.
 type git struct{ remote, branch string }
 
 // defaultBranch is the branch of checkpoints if none is named.

@@ -21,7 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// server is a witness (https://c2sp.org/tlog-witness): it signs a checkpoint only if that goes on from the one it signed before.
+// server is a witness (https://c2sp.org/tlog-witness): it signs a checkpoint only if that goes on from the one it
+// signed before.
 type server struct {
 	url    string
 	key    cosigner
@@ -114,7 +115,8 @@ func (s *server) ask(ctx context.Context, log Log, text []byte, old, size int64)
 	return nil, 0, fmt.Errorf("the witness answers %s", answer.Status)
 }
 
-// cosigner is the key of a witness, for cosignatures of version 1 (https://c2sp.org/tlog-cosignature): it is a note.Verifier.
+// cosigner is the key of a witness, for cosignatures of version 1 (https://c2sp.org/tlog-cosignature): it is a
+// note.Verifier.
 type cosigner struct {
 	name string
 	hash uint32

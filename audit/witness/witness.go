@@ -112,7 +112,8 @@ type store interface {
 	write(ctx context.Context, note, old []byte, size int64) error
 }
 
-// replace puts the log's newest checkpoint in the place of the one that the place keeps, unless that covers as many rows.
+// replace puts the log's newest checkpoint in the place of the one that the place keeps, unless that covers as many
+// rows.
 func (p Place) replace(ctx context.Context, log Log, keys []checkpoint.Key) error {
 	note, err := log.Newest(ctx)
 	if err != nil {

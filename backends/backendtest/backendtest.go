@@ -1,11 +1,11 @@
 //go:build linux
 
-// Package backendtest is the contract of package backends as tests, written as attacks. Each backend's own test calls Run;
-// a case that opens anything is a failure.
+// Package backendtest is the contract of package backends as tests, written as attacks. Each backend's own test calls
+// Run; a case that opens anything is a failure.
 //
-// The attacking programs are in directory programs. They report each success, and the test inspects the host, too: canary
-// files, processes, listeners and memory segments that it has made before. Every program that could harm a host without
-// containment is bounded in itself.
+// The attacking programs are in directory programs. They report each success, and the test inspects the host, too:
+// canary files, processes, listeners and memory segments that it has made before. Every program that could harm a host
+// without containment is bounded in itself.
 package backendtest
 
 import (
@@ -46,7 +46,8 @@ type Options struct {
 	Left func(t testing.TB, id string) []string
 	// Dirs are directories on the host that must be the same before and after.
 	Dirs []string
-	// Mounted are paths that the engine mounts in each sandbox so that they may be written: Landlock keeps programs from them.
+	// Mounted are paths that the engine mounts in each sandbox so that they may be written: Landlock keeps programs from
+	// them.
 	Mounted []string
 	// Engine is a process of an engine that has mounts of its own; 0 if the backend's are this process's.
 	Engine int

@@ -140,8 +140,8 @@ func containerTarget(t *testing.T) map[string]any {
 	return map[string]any{"sockets": engineSockets(), "listens": target["path"]}
 }
 
-// testContainer: holes of containers that processes do not have: the image's settings, the engine's sockets, and a first
-// process with the program's user.
+// testContainer: holes of containers that processes do not have: the image's settings, the engine's sockets, and a
+// first process with the program's user.
 func testContainer(t *testing.T, b *bench) {
 	b.layer(t, backends.LayerPID)
 	b.attack(t, "container.py", containerTarget(t))

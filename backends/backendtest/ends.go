@@ -103,7 +103,8 @@ func testTimeout(t *testing.T, b *bench) {
 	})
 }
 
-// timedOut runs a program with ever more time, until that is enough for it to say that it is ready: this machine may be slow.
+// timedOut runs a program with ever more time, until that is enough for it to say that it is ready: this machine may be
+// slow.
 func (b *bench) timedOut(t *testing.T, language string, run func(backends.Spec) outcome) outcome {
 	t.Helper()
 	for wall := time.Second; ; wall *= 2 {

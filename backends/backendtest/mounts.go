@@ -131,8 +131,8 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 	})
 }
 
-// testRights has files that give their rights to all who run them, and that root shows: what a program writes through a mapping
-// leaves them theirs.
+// testRights has files that give their rights to all who run them, and that root shows: what a program writes through a
+// mapping leaves them theirs.
 func testRights(t *testing.T, b *bench) {
 	for name, mode := range map[string]os.FileMode{"set-user-ID": os.ModeSetuid, "set-group-ID": os.ModeSetgid} {
 		dir := shared(t)
@@ -161,7 +161,8 @@ func testRights(t *testing.T, b *bench) {
 	exec(t, b.start(t, spec), "bash", "-c", "echo x >/data/given").ok(t)
 }
 
-// testSubmounts shows directories in which the host has mounted others: these are seen, or nothing is, and not what they hide.
+// testSubmounts shows directories in which the host has mounted others: these are seen, or nothing is, and not what
+// they hide.
 func testSubmounts(t *testing.T, b *bench) {
 	dir := shared(t)
 	mount := mounter(t)

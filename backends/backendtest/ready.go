@@ -14,7 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// testReady: an interpreter that stood ready has begun before its program was there, by proc_pid_stat(5), and does not count that time.
+// testReady: an interpreter that stood ready has begun before its program was there, by proc_pid_stat(5), and does not
+// count that time.
 func testReady(t *testing.T, b *bench) {
 	if !b.o.Warm {
 		t.Skip("nothing stands ready here")

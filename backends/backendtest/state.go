@@ -95,8 +95,8 @@ func mounts(t testing.TB) []string {
 // numbered finds the number of the process that a cgroup belongs to.
 var numbered = regexp.MustCompile(`sandboxmcp[^/]*?\.(\d+)\.`)
 
-// strangers are cgroups that carried other processes' numbers when the first test began: somebody who was killed left them, and
-// another process may have got the number since.
+// strangers are cgroups that carried other processes' numbers when the first test began: somebody who was killed left
+// them, and another process may have got the number since.
 var strangers = sync.OnceValue(func() []string {
 	var found []string
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {

@@ -1,5 +1,5 @@
-// Package cgroup makes cgroups of version 1 and 2 for programs: below this process's own where it is delegated or writable,
-// or in a scope of the user's systemd. The next server removes the cgroups of a killed one.
+// Package cgroup makes cgroups of version 1 and 2 for programs: below this process's own where it is delegated or
+// writable, or in a scope of the user's systemd. The next server removes the cgroups of a killed one.
 //
 // opencontainers/cgroups writes the limits.
 package cgroup

@@ -25,8 +25,8 @@ var controllers = []string{"memory", "pids", "cpu"}
 // (BlkioGroup.detectWeightFilenames).
 var setting sync.Mutex
 
-// Group is the cgroup of one sandbox, or one command. The methods of a nil Group do nothing: other means enforce the limits
-// then.
+// Group is the cgroup of one sandbox, or one command. The methods of a nil Group do nothing: other means enforce the
+// limits then.
 type Group struct {
 	paths     map[string]string
 	manager   cg.Manager
@@ -110,8 +110,8 @@ func (g *Group) Limit(want Bounds) error {
 }
 
 // JoinFiles returns the open files by which a process joins the cgroup: of v2 its directory, for clone3; of v1 each
-// directory's tasks, to which the process writes "0". That moves the calling thread without the grace period (10 ms) that
-// the kernel waits for when another process, or a whole one, is moved (cgroup_procs_write_start).
+// directory's tasks, to which the process writes "0". That moves the calling thread without the grace period (10 ms)
+// that the kernel waits for when another process, or a whole one, is moved (cgroup_procs_write_start).
 func (g *Group) JoinFiles() []*os.File {
 	if g == nil || g.readOnly {
 		return nil

@@ -9,8 +9,8 @@ import (
 	cg "github.com/opencontainers/cgroups"
 )
 
-// View returns the cgroup of this process's container, read-only; or nil and the reason why it enforces no limits. It is
-// looked up once.
+// View returns the cgroup of this process's container, read-only; or nil and the reason why it enforces no limits. It
+// is looked up once.
 func View() (*Group, error) { return view() }
 
 var view = sync.OnceValues(func() (g *Group, err error) {
@@ -26,9 +26,9 @@ var view = sync.OnceValues(func() (g *Group, err error) {
 // ErrUnlimited reports a container without limits of its own.
 var ErrUnlimited = errors.New("the engine has set no limits for the container")
 
-// readLimits determines the limits of a container's cgroup. An engine that may not make a cgroup leaves its containers in
-// another, which usually has none, and whose counters include other processes. An ordinary user's engine may limit memory
-// and processes, and not CPU time.
+// readLimits determines the limits of a container's cgroup. An engine that may not make a cgroup leaves its containers
+// in another, which usually has none, and whose counters include other processes. An ordinary user's engine may limit
+// memory and processes, and not CPU time.
 func (g *Group) readLimits() error {
 	const none = 1 << 60 // v1 says a large number of bytes, and -1 microseconds; v2 says "max"
 	for _, l := range []struct{ controller, v1, v2 string }{
@@ -45,9 +45,9 @@ func (g *Group) readLimits() error {
 	return nil
 }
 
-// MadeFor reports whether the memory limit is that of a sandbox of so many bytes of RAM and of files. A cgroup with another
-// limit, such as that of a service with the engine in it, counts processes beside the container. Where the server has
-// covered the limit, it shows RAM alone.
+// MadeFor reports whether the memory limit is that of a sandbox of so many bytes of RAM and of files. A cgroup with
+// another limit, such as that of a service with the engine in it, counts processes beside the container. Where the
+// server has covered the limit, it shows RAM alone.
 func (g *Group) MadeFor(ram, files int64) bool {
 	const slack = 256 << 20 // which the engine grants the init in addition
 	limit := g.number("memory", "memory.limit_in_bytes", "memory.max")

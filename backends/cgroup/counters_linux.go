@@ -113,8 +113,8 @@ func (g *Group) OOMKills() int64 {
 // ForksRefused returns how many forks the limit has denied.
 func (g *Group) ForksRefused() int64 { return g.field("pids", "pids.events", "pids.events", "max") }
 
-// Anonymous returns the memory of the processes without files: private memory, shared memory, memfds, files on tmpfs, and
-// socket buffers.
+// Anonymous returns the memory of the processes without files: private memory, shared memory, memfds, files on tmpfs,
+// and socket buffers.
 func (g *Group) Anonymous() int64 {
 	private := "rss"
 	if g.V2() {

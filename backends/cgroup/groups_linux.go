@@ -20,8 +20,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// Groups makes the cgroups of one owner in a server, all below one directory that carries the server's identity, so that
-// the next server can recognise those of a killed one.
+// Groups makes the cgroups of one owner in a server, all below one directory that carries the server's identity, so
+// that the next server can recognise those of a killed one.
 type Groups struct {
 	Delegate bool   // ask the user's systemd for a scope if nothing else is writable
 	Inside   bool   // use the cgroup of this process's container

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spares are cgroups of sandboxes that are gone, for reuse: the kernel takes milliseconds to make and remove one in four
-// trees. Only v1's can be reset, because only its counters can.
+// spares are cgroups of sandboxes that are gone, for reuse: the kernel takes milliseconds to make and remove one in
+// four trees. Only v1's can be reset, because only its counters can.
 type spares struct {
 	mu     sync.Mutex
 	list   []*Group
@@ -32,7 +32,8 @@ func (s *spares) put(g *Group) bool {
 	return true
 }
 
-// take returns a reset cgroup, or nil. The oldest comes first: the kernel frees a sandbox's memory a little after its end.
+// take returns a reset cgroup, or nil. The oldest comes first: the kernel frees a sandbox's memory a little after its
+// end.
 func (s *spares) take() *Group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +54,8 @@ func (s *spares) take() *Group {
 
 const maxCharged = 4 << 20 // bytes
 
-// renew resets the counters. Memory that is still charged would count as the next sandbox's: pages of files that the last
-// was the first to read, but also the reserve of each CPU, 256 KiB.
+// renew resets the counters. Memory that is still charged would count as the next sandbox's: pages of files that the
+// last was the first to read, but also the reserve of each CPU, 256 KiB.
 func (g *Group) renew() bool {
 	return g.Usage() <= maxCharged && g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
 }

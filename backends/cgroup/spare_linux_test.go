@@ -57,7 +57,8 @@ func spared(t *testing.T, c *Groups, b Bounds, script string) int64 {
 	return refused
 }
 
-// TestSpareIsAsGoodAsNew has the cgroup of a quiet program serve again, with nothing on its counters, and its new limits.
+// TestSpareIsAsGoodAsNew has the cgroup of a quiet program serve again, with nothing on its counters, and its new
+// limits.
 func TestSpareIsAsGoodAsNew(t *testing.T) {
 	c := newGroups(t)
 	usual := Bounds{Memory: 512 << 20, Sockets: 512 << 20, CPU: 1, Tasks: 50}

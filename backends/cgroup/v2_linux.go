@@ -20,9 +20,9 @@ const serverLeaf = "sandboxmcp-server"
 // Unified reports whether this machine has one tree of cgroups, version 2.
 func Unified() bool { return cg.IsCgroup2UnifiedMode() }
 
-// baseV2 tries this process's own cgroup and its parent. A cgroup that holds processes can't delegate controllers (the "no
-// internal processes" rule of cgroups(7)); if this process is the only one in it, it moves into a leaf first, as a service
-// with Delegate=yes is meant to.
+// baseV2 tries this process's own cgroup and its parent. A cgroup that holds processes can't delegate controllers (the
+// "no internal processes" rule of cgroups(7)); if this process is the only one in it, it moves into a leaf first, as a
+// service with Delegate=yes is meant to.
 func baseV2(name string) (map[string]string, error) {
 	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
 	if err != nil {
@@ -72,8 +72,8 @@ func delegated(dir string) bool {
 	return !systemd.IsRunningSystemd() || os.Geteuid() != 0 && strings.HasSuffix(dir, ".scope")
 }
 
-// gather moves this process and its children out of dir into a leaf, so that dir can delegate controllers. It fails if dir
-// holds processes of others.
+// gather moves this process and its children out of dir into a leaf, so that dir can delegate controllers. It fails if
+// dir holds processes of others.
 func gather(dir string) error {
 	leaf := filepath.Join(dir, serverLeaf)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
@@ -133,8 +133,8 @@ func makeV2(dir string) error {
 	return os.Mkdir(dir, 0o755)
 }
 
-// delegate has the user's systemd put this process into a scope of its own with delegation, as "systemd-run --user --scope
-// -p Delegate=yes" would. An ordinary user's login session has none, and no process can move itself out of it.
+// delegate has the user's systemd put this process into a scope of its own with delegation, as "systemd-run --user
+// --scope -p Delegate=yes" would. An ordinary user's login session has none, and no process can move itself out of it.
 //
 // It costs more than 10 ms, so it is done only for --require cgroup or a long-running server.
 func (c *Groups) delegate() error {

@@ -70,9 +70,9 @@ var FilesV2 = []string{
 	"cpuset.cpus.effective", "cpuset.mems.effective", "pids.max",
 }
 
-// withoutOwnV2 returns version 2's tree for a process in the cgroup of this one. A JVM since 2025 takes only files on the
-// kernel's own file system, so that each is covered by itself, where that can be: the cgroup has a limit of memory to be
-// covered, and no others below it. Its other numbers are those of all processes in it.
+// withoutOwnV2 returns version 2's tree for a process in the cgroup of this one. A JVM since 2025 takes only files on
+// the kernel's own file system, so that each is covered by itself, where that can be: the cgroup has a limit of memory
+// to be covered, and no others below it. Its other numbers are those of all processes in it.
 func withoutOwnV2() Hierarchy {
 	h := Hierarchy{Dir: below, Type: "cgroup2", Shared: true}
 	own, err := pathsOf("/proc/self/cgroup")

@@ -113,8 +113,8 @@ func (b *Backend) leave(n int) {
 // recount is how long an engine may take to see that a container that is gone has left room.
 const recount = 5 * time.Second
 
-// makeRoom has idle containers give way to one that is needed now, and waits a little. It reports whether there will be room,
-// as far as that is for this server to say.
+// makeRoom has idle containers give way to one that is needed now, and waits a little. It reports whether there will be
+// room, as far as that is for this server to say.
 func (b *Backend) makeRoom(ctx context.Context) bool {
 	if b.pool.Drop() > 0 {
 		b.leave(0) // they begin to be removed

@@ -2,8 +2,8 @@
 //
 // An [Engine] makes and ends containers. Everything else is here: their specification and hardening, the choice of
 // image and user, idle containers, and the removal of what a killed server left behind. Package call connects the
-// server with PID 1, package inside is PID 1, package client is what Docker and Podman answer alike, package image has our own
-// images.
+// server with PID 1, package inside is PID 1, package client is what Docker and Podman answer alike, package image has
+// our own images.
 //
 // Library: moby/profiles has the list of system calls that ours is made from.
 package container
@@ -39,11 +39,11 @@ type Engine interface {
 	Build(ctx context.Context, reference string, archive io.Reader, labels map[string]string, progress func(line string)) error
 
 	// Create makes a container without starting it, and returns the engine's id. When the container ends, the engine
-	// removes it with its anonymous volumes. After an error other than ErrFull, the container may have been made: Remove knows
-	// its name.
+	// removes it with its anonymous volumes. After an error other than ErrFull, the container may have been made: Remove
+	// knows its name.
 	Create(ctx context.Context, c Container) (id string, err error)
-	// Attach connects with the standard input and output of a container with Stdin, before it is started, unless it starts by
-	// itself: then Attach waits for that. Its standard error goes to stderr. Closing ends its input.
+	// Attach connects with the standard input and output of a container with Stdin, before it is started, unless it starts
+	// by itself: then Attach waits for that. Its standard error goes to stderr. Closing ends its input.
 	Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error)
 	// Start starts a container, once. After an error, it may run.
 	Start(ctx context.Context, id string) error
@@ -88,11 +88,11 @@ var ErrFull = errors.New("there is no room for another container")
 type Shared interface {
 	// Offer lets other servers take an idle container of this server's.
 	Offer(ctx context.Context, id string) error
-	// Reserve makes an idle container of this server's exclusively its own, with more labels. ErrTaken says that another server
-	// was first: this one has nothing to do with it any more, and Remove leaves it alone.
+	// Reserve makes an idle container of this server's exclusively its own, with more labels. ErrTaken says that another
+	// server was first: this one has nothing to do with it any more, and Remove leaves it alone.
 	Reserve(ctx context.Context, id string, labels map[string]string) error
-	// Take claims an idle container as c describes it that another server has made, for Attach, Start and Remove. It returns
-	// "" if there is none.
+	// Take claims an idle container as c describes it that another server has made, for Attach, Start and Remove. It
+	// returns "" if there is none.
 	Take(ctx context.Context, c Container) (id string, err error)
 }
 

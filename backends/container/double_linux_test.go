@@ -37,8 +37,8 @@ type double struct {
 	pulled  []string
 	seeded  []string
 	closed  bool
-	// capacity is how many containers there may be that have not been removed, if not 0; held are those, by id, and refused
-	// counts the others.
+	// capacity is how many containers there may be that have not been removed, if not 0; held are those, by id, and
+	// refused counts the others.
 	capacity, refused int
 	held              map[string]string
 	// before is called with the name of each step, and may make it fail.

@@ -51,8 +51,8 @@ func (b *Backend) launch(ctx context.Context, p *plan, id string, listen bool) (
 	return b.obtain(ctx, p, func(h *initHandle) error { return h.launch(ctx, id, listen) })
 }
 
-// obtain returns a container for a plan that get has made or taken. When ctx ends, obtain returns at once, and what there is
-// is removed in the background.
+// obtain returns a container for a plan that get has made or taken. When ctx ends, obtain returns at once, and what
+// there is is removed in the background.
 func (b *Backend) obtain(ctx context.Context, p *plan, get func(*initHandle) error) (*initHandle, error) {
 	done, err := b.use()
 	if err != nil {

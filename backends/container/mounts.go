@@ -58,7 +58,8 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 	return binds, covers, nil
 }
 
-// below returns what is mounted below a read-only mount as binds of their own: to engines, read-only is about the one mount.
+// below returns what is mounted below a read-only mount as binds of their own: to engines, read-only is about the one
+// mount.
 func below(m backends.Mount) (binds []Bind) {
 	for _, sub := range backends.Submounts(m.Host) {
 		if rest, err := filepath.Rel(m.Host, sub.Path); err == nil && !sub.Closed {

@@ -21,8 +21,8 @@ type peer struct {
 	pid int
 }
 
-// peerOf identifies the process that connected. It is nil where our own processes can't be distinguished from the container's:
-// the kernel gives no number for those of another branch of PID namespaces.
+// peerOf identifies the process that connected. It is nil where our own processes can't be distinguished from the
+// container's: the kernel gives no number for those of another branch of PID namespaces.
 func peerOf(conn *net.UnixConn, p *plan) (*peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -168,8 +168,8 @@ const (
 	initThreads = 16
 )
 
-// Limits of the processes of a container. That of all its user's processes, in all containers, is below the kernel's usual
-// pid_max, to which Podman's service lowers its own; the one that counts is that of the container's cgroup.
+// Limits of the processes of a container. That of all its user's processes, in all containers, is below the kernel's
+// usual pid_max, to which Podman's service lowers its own; the one that counts is that of the container's cgroup.
 const (
 	usualFiles     = 4096
 	usualProcesses = 1 << 14

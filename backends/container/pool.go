@@ -20,8 +20,8 @@ type namedImage struct {
 // maxKeys is how many pool keys have idle containers at one time: as many as languages.
 const maxKeys = 4
 
-// newPool returns a pool of containers that were started ahead: their inits have greeted and wait for a sandbox to build.
-// Each is for one sandbox; a container that ends before is dropped.
+// newPool returns a pool of containers that were started ahead: their inits have greeted and wait for a sandbox to
+// build. Each is for one sandbox; a container that ends before is dropped.
 func (b *Backend) newPool() *pool.Pool[poolKey, *initHandle] {
 	return pool.New(pool.Config[poolKey, *initHandle]{
 		Max: maxKeys * b.config.Ahead, Memory: math.MaxInt64, Idle: 24 * time.Hour, Keys: maxKeys, Each: b.config.Ahead, Delay: refillAfter,
@@ -32,8 +32,8 @@ func (b *Backend) newPool() *pool.Pool[poolKey, *initHandle] {
 // Kind implements [pool.Key].
 func (k poolKey) Kind() (language string, ram int64) { return k.language, k.limits.RAM }
 
-// take removes and returns an idle container for a plan, or the reason why there is none. The next ones are made for plans
-// like this.
+// take removes and returns an idle container for a plan, or the reason why there is none. The next ones are made for
+// plans like this.
 func (b *Backend) take(p *plan) (*initHandle, string) {
 	next := *p
 	b.mu.Lock()

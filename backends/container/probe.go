@@ -115,8 +115,8 @@ func (h *prefixBuffer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// probeCacheTTL is how long a result is good, if nothing was missing: each probe takes a container for each image. A new
-// image shows up after that.
+// probeCacheTTL is how long a result is good, if nothing was missing: each probe takes a container for each image. A
+// new image shows up after that.
 const probeCacheTTL = time.Minute
 
 // Probe implements [backends.Backend]. One probe is under way at a time.

@@ -157,9 +157,9 @@ func stateID(stateDir string) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// sweep removes the remains of killed servers: containers that were never started, or whose engine was down when they ended,
-// and run directories. It judges only servers whose locks lie in our own state directory, and only by their locks,
-// never by age.
+// sweep removes the remains of killed servers: containers that were never started, or whose engine was down when they
+// ended, and run directories. It judges only servers whose locks lie in our own state directory, and only by their
+// locks, never by age.
 func (b *Backend) sweep(ctx context.Context, s *engineState) {
 	left, err := b.engine.List(ctx, LabelState+"="+s.instance.stateID)
 	if err != nil {

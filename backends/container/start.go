@@ -145,8 +145,8 @@ func (b *Backend) startOnce(ctx context.Context, p *plan, spec backends.Spec, li
 	return s, nil
 }
 
-// startIdle starts a sandbox in a container of the pool, or of another server's. It returns nil if none would do; nothing ran
-// in those that were tried.
+// startIdle starts a sandbox in a container of the pool, or of another server's. It returns nil if none would do;
+// nothing ran in those that were tried.
 func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	for {
 		h, err := b.idle(ctx, p, spec)
@@ -190,7 +190,8 @@ func (b *Backend) idle(ctx context.Context, p *plan, spec backends.Spec) (*initH
 	}
 }
 
-// takeOther takes an idle container from another server; nil if there is none. One that can't be reached counts as none.
+// takeOther takes an idle container from another server; nil if there is none. One that can't be reached counts as
+// none.
 func (b *Backend) takeOther(ctx context.Context, p *plan, spec backends.Spec, shared Shared) (*initHandle, error) {
 	model := *p
 	model.idle = true

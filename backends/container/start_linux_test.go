@@ -359,8 +359,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestFull has an engine with room for two containers: idle ones give way, a container that is being removed is waited for, and
-// when none of either is left, a start is refused at once.
+// TestFull has an engine with room for two containers: idle ones give way, a container that is being removed is waited
+// for, and when none of either is left, a start is refused at once.
 func TestFull(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 2

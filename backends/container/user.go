@@ -126,7 +126,8 @@ func maxMapped(info Info, us serverUser) int {
 	return usual
 }
 
-// ownIdentity returns the server's own user, which is not root: programs may do in mounted directories what the server may.
+// ownIdentity returns the server's own user, which is not root: programs may do in mounted directories what the server
+// may.
 func ownIdentity(us serverUser, binds []Bind) (identity, error) {
 	me := identity{uid: us.uid, gid: us.gid}
 	for _, b := range binds {

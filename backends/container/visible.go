@@ -12,9 +12,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// visible returns files that show a program its limits where runtimes look for them, by their paths inside. They take the
-// place of the host's, and of the cgroup's limit of memory, which the kernel keeps for memory and files together. Nobody
-// counts in them what is in use.
+// visible returns files that show a program its limits where runtimes look for them, by their paths inside. They take
+// the place of the host's, and of the cgroup's limit of memory, which the kernel keeps for memory and files together.
+// Nobody counts in them what is in use.
 func visible(info Info, l backends.Limits) map[string]string {
 	n := backends.Cores(l.CPU, runtime.NumCPU())
 	cpuinfo, stat := hostProc()

@@ -61,8 +61,8 @@ func (s *settings) credentials(ctx context.Context, name string) (registry.AuthC
 	return c, err
 }
 
-// askHelper runs docker-credential-NAME get. A helper without an entry is no error. The library's own call would give it
-// our whole environment, and its output, which may be a secret, to who reads the error.
+// askHelper runs docker-credential-NAME get. A helper without an entry is no error. The library's own call would give
+// it our whole environment, and its output, which may be a secret, to who reads the error.
 func (s *settings) askHelper(ctx context.Context, name, server string) (registry.AuthConfig, error) {
 	helper, err := engine.Program(variable(s.environ, "PATH"), "docker-credential-"+name)
 	if err != nil {

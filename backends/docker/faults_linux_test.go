@@ -84,7 +84,8 @@ func once(path *regexp.Regexp, f func(http.ResponseWriter, *http.Request, http.H
 	}, &seen
 }
 
-// Whatever becomes of the request to make a container, it is sent once, and nothing is left of it when its name is removed.
+// Whatever becomes of the request to make a container, it is sent once, and nothing is left of it when its name is
+// removed.
 func TestCreateFails(t *testing.T) {
 	t.Parallel()
 	for name, f := range faults {

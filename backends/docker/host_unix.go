@@ -12,7 +12,8 @@ import (
 // connection before we are done with it.
 func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// kernelRelease returns the kernel's release, as uname -r prints it; on other systems than Linux, no engine has the same.
+// kernelRelease returns the kernel's release, as uname -r prints it; on other systems than Linux, no engine has the
+// same.
 func kernelRelease() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {

@@ -68,8 +68,8 @@ func (s *settings) context(name string) (contextdocker.Endpoint, error) {
 	return e, nil
 }
 
-// certificates are those of DOCKER_TLS_VERIFY and DOCKER_CERT_PATH; nil without them. Docker's command does not check the
-// server's certificate where only the latter is set. We do: a forgotten variable must not open a root shell on a
+// certificates are those of DOCKER_TLS_VERIFY and DOCKER_CERT_PATH; nil without them. Docker's command does not check
+// the server's certificate where only the latter is set. We do: a forgotten variable must not open a root shell on a
 // machine's Docker, or connect to an impostor.
 func (s *settings) certificates() (*clicontext.TLSData, error) {
 	dir := variable(s.environ, "DOCKER_CERT_PATH")

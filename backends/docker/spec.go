@@ -34,8 +34,8 @@ func config(c container.Container) *api.Config {
 	}
 }
 
-// environment leaves out variables without a value, also if the image has them: the engine removes a name alone. HOSTNAME is
-// the engine's.
+// environment leaves out variables without a value, also if the image has them: the engine removes a name alone.
+// HOSTNAME is the engine's.
 func environment(env []string) []string {
 	list := []string{"HOSTNAME"}
 	for _, kv := range env {

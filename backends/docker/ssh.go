@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// sshArgs returns ssh's command line to the Docker Engine at ssh://[user@]host[:port][/path/of/socket]. BatchMode, because
-// nobody can answer a question.
+// sshArgs returns ssh's command line to the Docker Engine at ssh://[user@]host[:port][/path/of/socket]. BatchMode,
+// because nobody can answer a question.
 func sshArgs(address string) ([]string, error) {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package duplex speaks HTTP/2 over one stream of bytes: the channel of a command, or the connection with a container's init.
+// Package duplex speaks HTTP/2 over one stream of bytes: the channel of a command, or the connection with a container's
+// init.
 package duplex
 
 import (

@@ -21,7 +21,8 @@ import (
 const (
 	headerEntry = "Entry"
 	maxStreams  = 512 // requests to one agent at once
-	// StartTimeout bounds the agent's start, and answerTimeout the beginning of an answer on a busy machine, and a whole list.
+	// StartTimeout bounds the agent's start, and answerTimeout the beginning of an answer on a busy machine, and a whole
+	// list.
 	StartTimeout  = 30 * time.Second
 	answerTimeout = 60 * time.Second
 )
@@ -35,8 +36,8 @@ type Client struct {
 	err   error         // why
 }
 
-// Start starts an agent in a sandbox whose Spec has Guest. The agent ends with the sandbox. Its large lists wait for a place among those of all
-// agents that were given the same.
+// Start starts an agent in a sandbox whose Spec has Guest. The agent ends with the sandbox. Its large lists wait for a
+// place among those of all agents that were given the same.
 func Start(ctx context.Context, sandbox backends.Sandbox, large Places) (*Client, error) {
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Client{large: large, kill: kill, done: make(chan struct{})}
@@ -206,8 +207,9 @@ type Watch struct {
 	Entries   bool // events come with the entry
 }
 
-// Watch calls begun when the directory is watched, and then event for each change, until ctx ends, event returns an error or the
-// directory is gone. What begun is given returns when event was called for every change that had been made before.
+// Watch calls begun when the directory is watched, and then event for each change, until ctx ends, event returns an
+// error or the directory is gone. What begun is given returns when event was called for every change that had been made
+// before.
 func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(context.Context) error) error, event func(Event) error) error {
 	args := url.Values{"path": {w.Path}}
 	if w.Recursive {

@@ -311,7 +311,8 @@ func move(from, to string) (*Entry, error) {
 	return stat(to)
 }
 
-// carry moves a file or a directory to another mount: a copy takes the place of what is there, and then the original is removed.
+// carry moves a file or a directory to another mount: a copy takes the place of what is there, and then the original is
+// removed.
 func carry(from, to string) error {
 	temp, err := os.MkdirTemp(filepath.Dir(to), ".move-*")
 	if err != nil {

@@ -1,9 +1,11 @@
-// Package guest is an agent inside of a sandbox: it serves the sandbox's files, changes of directories and ports to the server.
+// Package guest is an agent inside of a sandbox: it serves the sandbox's files, changes of directories and ports to the
+// server.
 //
-// It is this program itself, executed as a process of the sandbox like any other (backends.GuestPath), and speaks HTTP/2 on its
-// private channel. So each access has the sandbox's own rights and layers: no link, rename or mount of a program's can lead the
-// server to a file of the host, because the server opens none. A program may end the agent, which is started again; it can't
-// trace it, and whatever the agent answers is checked and bounded as a program's own words are.
+// It is this program itself, executed as a process of the sandbox like any other (backends.GuestPath), and speaks
+// HTTP/2 on its private channel. So each access has the sandbox's own rights and layers: no link, rename or mount of a
+// program's can lead the server to a file of the host, because the server opens none. A program may end the agent,
+// which is started again; it can't trace it, and whatever the agent answers is checked and bounded as a program's own
+// words are.
 package guest
 
 import (
@@ -82,8 +84,8 @@ type Put struct {
 	Path     string
 	Mode     uint32 // permission bits of a new file; 0 is 0644
 	Metadata map[string]string
-	// Whole writes a new file and puts it into the place of the old one once it is complete. Otherwise the file itself is written,
-	// through links, as a program would.
+	// Whole writes a new file and puts it into the place of the old one once it is complete. Otherwise the file itself is
+	// written, through links, as a program would.
 	Whole bool
 }
 

@@ -135,7 +135,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestHostFiles tries to have the agent open what only the host has: by a link, by .. and by a link that is swapped all the time.
+// TestHostFiles tries to have the agent open what only the host has: by a link, by .. and by a link that is swapped all
+// the time.
 func TestHostFiles(t *testing.T) {
 	s, c := start(t)
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -241,7 +242,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestAgentEnds: no program can signal, trace or read the agent. One that has ended says so, and another one can be started.
+// TestAgentEnds: no program can signal, trace or read the agent. One that has ended says so, and another one can be
+// started.
 func TestAgentEnds(t *testing.T) {
 	s, c := start(t)
 	if _, err := c.Stat(t.Context(), home); err != nil { // so it has begun
@@ -282,7 +284,8 @@ func TestDial(t *testing.T) {
 	})
 }
 
-// TestLongLists: only so many long lists are held at the same time, however many sandboxes make them up, and short ones wait for none of them.
+// TestLongLists: only so many long lists are held at the same time, however many sandboxes make them up, and short ones
+// wait for none of them.
 func TestLongLists(t *testing.T) {
 	s, _ := start(t)
 	places := guest.NewPlaces()
@@ -319,7 +322,8 @@ func TestLongLists(t *testing.T) {
 	}
 }
 
-// TestWatchBusy: who asks for what has changed is answered while a program changes files without end, and whoever asks much harms nobody.
+// TestWatchBusy: who asks for what has changed is answered while a program changes files without end, and whoever asks
+// much harms nobody.
 func TestWatchBusy(t *testing.T) {
 	s, c := start(t)
 	shell(t, s, "mkdir w")

@@ -11,7 +11,8 @@ import (
 	"strconv"
 )
 
-// Places are those of large lists of files, which the server holds in memory: whatever all sandboxes make up together, it is no more.
+// Places are those of large lists of files, which the server holds in memory: whatever all sandboxes make up together,
+// it is no more.
 type Places chan struct{}
 
 // NewPlaces returns places for all agents of a server.
@@ -25,7 +26,8 @@ const (
 // errLong is the error of a list that is too long.
 var errLong = errorf(TooMany, "the list has more than %d MiB: list its directories one by one", maxList>>20)
 
-// List describes what is in a directory, depth levels deep. What it returns counts among the large lists, if it is one, until release.
+// List describes what is in a directory, depth levels deep. What it returns counts among the large lists, if it is one,
+// until release.
 func (c *Client) List(ctx context.Context, path string, depth int) (list []Entry, release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -65,7 +67,8 @@ func readList(in io.Reader) (list []Entry, err error) {
 	return list, err
 }
 
-// listReader reads a list. It waits for a place before it reads more than a small one has, and reads no more than a large one may have.
+// listReader reads a list. It waits for a place before it reads more than a small one has, and reads no more than a
+// large one may have.
 type listReader struct {
 	io.Reader
 	ctx    context.Context

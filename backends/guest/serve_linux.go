@@ -31,8 +31,9 @@ func init() {
 // serve answers the server until the channel ends.
 func serve(channel *os.File) error {
 	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
-	// Programs have our number, and with it could open our memory and the channel. Where no cgroup counts memory, the filter refuses this
-	// (EINVAL), since PID 1 must be able to read what each process uses: there, Landlock keeps one command from another's memory.
+	// Programs have our number, and with it could open our memory and the channel. Where no cgroup counts memory, the
+	// filter refuses this (EINVAL), since PID 1 must be able to read what each process uses: there, Landlock keeps one
+	// command from another's memory.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil && err != unix.EINVAL {
 		return fmt.Errorf("prctl(PR_SET_DUMPABLE): %w", err)
 	}

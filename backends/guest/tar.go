@@ -19,8 +19,8 @@ type Unpacked struct {
 // Links says which symbolic links of a directory come along in a tar.
 type Links bool
 
-// Links that lead out of the directory are left out of a tar, and refused in one; AllLinks takes them as they are, for a directory that comes
-// back to its place.
+// Links that lead out of the directory are left out of a tar, and refused in one; AllLinks takes them as they are, for
+// a directory that comes back to its place.
 const (
 	OwnLinks Links = false
 	AllLinks Links = true
@@ -43,14 +43,15 @@ func (c *Client) Pack(ctx context.Context, dir string, l Links) (io.ReadCloser, 
 	return res.Body, nil
 }
 
-// Unpack writes what a tar has into a directory, which is made if there is none: all of it, or with an error nothing but single files of it, each whole.
+// Unpack writes what a tar has into a directory, which is made if there is none: all of it, or with an error nothing
+// but single files of it, each whole.
 func (c *Client) Unpack(ctx context.Context, dir string, l Links, content io.Reader) (u Unpacked, err error) {
 	err = c.ask(ctx, http.MethodPut, "/tar", l.args(dir), io.NopCloser(content), &u)
 	return u, err
 }
 
-// LeadsInside reports whether a link stays in the directory that it is in the tar of, as far as its words say: dots that lead up stand first,
-// so that no link before them can lead elsewhere.
+// LeadsInside reports whether a link stays in the directory that it is in the tar of, as far as its words say: dots
+// that lead up stand first, so that no link before them can lead elsewhere.
 func LeadsInside(name, target string) bool {
 	up := true
 	for part := range strings.SplitSeq(target, "/") {

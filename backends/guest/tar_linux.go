@@ -17,7 +17,8 @@ import (
 // xattr is how tar names extended attributes, since star.
 const xattr = "SCHILY.xattr."
 
-// pack sends what is in a directory as tar: files, directories and links. Links that lead out of it are left out, unless all are asked for.
+// pack sends what is in a directory as tar: files, directories and links. Links that lead out of it are left out,
+// unless all are asked for.
 func pack(w http.ResponseWriter, r *http.Request) error {
 	dir, all := r.FormValue("path"), r.FormValue("links") != ""
 	if info, err := os.Stat(dir); err != nil {
@@ -128,7 +129,8 @@ func unpack(w http.ResponseWriter, r *http.Request) error {
 	return answer(w)(u.Unpacked, nil)
 }
 
-// trailer is the last bytes of a tar, which are zeros: the reader takes a tar that was cut between two files for a whole one.
+// trailer is the last bytes of a tar, which are zeros: the reader takes a tar that was cut between two files for a
+// whole one.
 type trailer struct{ last []byte }
 
 const trailerSize = 1024
@@ -240,8 +242,8 @@ func (u *unpacking) file(name string, mode fs.FileMode, h *tar.Header, content i
 	return err
 }
 
-// merge moves what is in a directory into another one, each file at once. Directories that are in both stay, with what they have. Nothing is
-// moved where a file would take the place of a directory, or the other way round.
+// merge moves what is in a directory into another one, each file at once. Directories that are in both stay, with what
+// they have. Nothing is moved where a file would take the place of a directory, or the other way round.
 func merge(from, to string) error {
 	if err := mergeEach(from, to, func(string, string) error { return nil }); err != nil {
 		return err
@@ -249,7 +251,8 @@ func merge(from, to string) error {
 	return mergeEach(from, to, os.Rename)
 }
 
-// mergeEach calls move for what is in a directory, but not for directories that the other one has, too: for what is in those.
+// mergeEach calls move for what is in a directory, but not for directories that the other one has, too: for what is in
+// those.
 func mergeEach(from, to string, move func(source, target string) error) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {

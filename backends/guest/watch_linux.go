@@ -29,8 +29,8 @@ type watching struct {
 // changes of a directory that are told.
 const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_ATTRIB | unix.IN_ONLYDIR | unix.IN_DELETE_SELF
 
-// watch sends an empty event when it has begun, and then each event, until the client has gone. For each byte of the request's body it sends an
-// empty event behind all those that there were before.
+// watch sends an empty event when it has begun, and then each event, until the client has gone. For each byte of the
+// request's body it sends an empty event behind all those that there were before.
 func watch(w http.ResponseWriter, r *http.Request) error {
 	v := &watching{dir: r.FormValue("path"), recursive: r.FormValue("recursive") != "", entries: r.FormValue("entries") != "", dirs: map[int32]string{}}
 	info, err := os.Stat(v.dir)
@@ -88,8 +88,8 @@ func watch(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// answer sends the events that there are now, and what was asked for behind them. Those that come meanwhile are not waited for: a program may
-// change files without end.
+// answer sends the events that there are now, and what was asked for behind them. Those that come meanwhile are not
+// waited for: a program may change files without end.
 func (v *watching) answer(ctx context.Context, buf []byte, asked <-chan int) (over bool, err error) {
 	conn, err := v.events.SyscallConn()
 	if err != nil {

@@ -35,8 +35,8 @@ func (h handle) step(elem string) (next handle, to string, err error) {
 	return -1, string(buf[:max(n, 0)]), err
 }
 
-// trusted reports whether no program can have put a link into the directory: top says that it is the root directory, and
-// unshown that no program was shown it as its owner root.
+// trusted reports whether no program can have put a link into the directory: top says that it is the root directory,
+// and unshown that no program was shown it as its owner root.
 func (h handle) trusted(top, unshown bool) bool {
 	var st unix.Stat_t
 	err := unix.Fstat(int(h), &st)

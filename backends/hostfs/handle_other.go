@@ -34,8 +34,8 @@ func (h handle) step(elem string) (next handle, to string, err error) {
 	return next, "", err
 }
 
-// trusted reports whether no program can have put a link into the directory: top says that it is the root directory, and
-// unshown that no program was shown it as its owner root.
+// trusted reports whether no program can have put a link into the directory: top says that it is the root directory,
+// and unshown that no program was shown it as its owner root.
 func (h handle) trusted(top, unshown bool) bool {
 	info, err := h.Stat(".")
 	if err != nil || top && !statefile.Modes {

@@ -7,8 +7,8 @@
 // later, and all below it is reached by os.Root, out of which nothing leads. Files appear under their names whole, by a
 // rename: what was put at a name is never written to.
 //
-// What it does not know: directories of root's that a run of root's had shown with :rw. Another user who names a path below
-// one trusts it.
+// What it does not know: directories of root's that a run of root's had shown with :rw. Another user who names a path
+// below one trusts it.
 package hostfs
 
 import (
@@ -28,13 +28,14 @@ import (
 // maxLinks is how many links Linux follows in one name: path_resolution(7).
 const maxLinks = 40
 
-// SystemDirs are directories of the operating system in which no program can have left a link, not even one that root has
-// run: backends show them to none for writing. What a run of root's leaves elsewhere in root's directories is root's.
+// SystemDirs are directories of the operating system in which no program can have left a link, not even one that root
+// has run: backends show them to none for writing. What a run of root's leaves elsewhere in root's directories is
+// root's.
 var SystemDirs = []string{"/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/run", "/sbin", "/usr", "/var"}
 
 // Link is the error for a name that leads through a link which a program may have left. Links in the root directory are
-// followed, since nobody can be shown all of the host, and those in directories of root's that only root may write to: where
-// we are root, in SystemDirs, but not below.
+// followed, since nobody can be shown all of the host, and those in directories of root's that only root may write to:
+// where we are root, in SystemDirs, but not below.
 type Link struct{ Path, To string }
 
 func (l *Link) Error() string {

@@ -154,7 +154,8 @@ func TestFollowed(t *testing.T) {
 	}
 }
 
-// TestBehindLink has a person stand in a directory that was reached by a link: a relative name starts there, and not at $PWD.
+// TestBehindLink has a person stand in a directory that was reached by a link: a relative name starts there, and not at
+// $PWD.
 func TestBehindLink(t *testing.T) {
 	project, home := newPlace(t)
 	must(t, os.Symlink(home, filepath.Join(project, "link")))

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Apart runs the test once more in a process with mounts of its own, which end with it also if this process is killed. There, it returns true.
+// Apart runs the test once more in a process with mounts of its own, which end with it also if this process is killed.
+// There, it returns true.
 func Apart(t *testing.T) bool {
 	t.Helper()
 	const variable = "SANDBOXMCP_TEST_APART"

@@ -32,8 +32,8 @@ func (l *Buffer) String() string {
 	return l.b.String()
 }
 
-// Missing skips a test that needs thing, or fails it if SANDBOXMCP_TEST_REQUIRE (names with commas between) has the thing
-// or "all". why describes the attempt and its result.
+// Missing skips a test that needs thing, or fails it if SANDBOXMCP_TEST_REQUIRE (names with commas between) has the
+// thing or "all". why describes the attempt and its result.
 func Missing(t testing.TB, thing, why string) {
 	t.Helper()
 	if Required(thing) {
@@ -58,8 +58,8 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// Long returns small, or large if SANDBOXMCP_TEST_LONG is set: the number of rounds of a test that finds more the longer it
-// runs. The small number must find the same kind of mistake.
+// Long returns small, or large if SANDBOXMCP_TEST_LONG is set: the number of rounds of a test that finds more the
+// longer it runs. The small number must find the same kind of mistake.
 func Long(small, large int) int {
 	if os.Getenv("SANDBOXMCP_TEST_LONG") != "" {
 		return large
@@ -70,9 +70,9 @@ func Long(small, large int) int {
 // reserve is the part of the test's time that Until leaves for the clean-up.
 const reserve = 10 * time.Second
 
-// Until polls until ok returns true. Otherwise it fails the test shortly before the deadline of the test binary (go test
-// -timeout, ten minutes by default): a slow machine is no failure. what names the missing condition: "the second run is
-// queued".
+// Until polls until ok returns true. Otherwise it fails the test shortly before the deadline of the test binary (go
+// test -timeout, ten minutes by default): a slow machine is no failure. what names the missing condition: "the second
+// run is queued".
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	end := time.Now().Add(10 * time.Minute)

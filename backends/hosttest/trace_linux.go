@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Trace runs the test that calls it once more, by itself, with variables of the environment, and returns its system calls of these names in their order, as
-// strace prints them, with the paths of descriptors: "fsync(3</path>) = 0".
+// Trace runs the test that calls it once more, by itself, with variables of the environment, and returns its system
+// calls of these names in their order, as strace prints them, with the paths of descriptors: "fsync(3</path>) = 0".
 func Trace(t testing.TB, calls string, env ...string) []string {
 	t.Helper()
 	strace := Program(t, "strace")

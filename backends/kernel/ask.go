@@ -42,8 +42,8 @@ func (k *Kernel) acquire(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// ask sends a request and waits for its reply. After the limit, or when ctx ends, it interrupts the running code; code that
-// then doesn't end is killed, and the interpreter with it.
+// ask sends a request and waits for its reply. After the limit, or when ctx ends, it interrupts the running code; code
+// that then doesn't end is killed, and the interpreter with it.
 func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, tools *calls, show func(Bundle)) (a answer) {
 	defer func() { <-tools.end() }()
 	// What was left over from another request would interrupt the wrong thing.

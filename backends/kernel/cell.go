@@ -21,8 +21,8 @@ type Cell struct {
 
 	Charts bool // figures and tables come with their data, under e2b/chart and e2b/data
 
-	// Tools are what Python and Node can import from the module tools. Call carries a call out: it may be called concurrently, and its ctx
-	// ends with the cell. Its error is the text of the ToolError that the code gets.
+	// Tools are what Python and Node can import from the module tools. Call carries a call out: it may be called
+	// concurrently, and its ctx ends with the cell. Its error is the text of the ToolError that the code gets.
 	Tools []Tool
 	Call  func(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error)
 

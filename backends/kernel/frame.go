@@ -15,8 +15,8 @@ const maxFrame = 64 << 20
 // request does.
 const smallFrame = 256 << 10
 
-// Bounds of a frame's content. Each element takes far more memory here than bytes in the frame: without bounds, 64 MiB of
-// "{}," would become gigabytes.
+// Bounds of a frame's content. Each element takes far more memory here than bytes in the frame: without bounds, 64 MiB
+// of "{}," would become gigabytes.
 const (
 	maxForms     = 64      // of one value
 	maxFormName  = 200     // bytes
@@ -145,8 +145,8 @@ func encodeFrame(v any) ([]byte, error) {
 	return frame, nil
 }
 
-// readFrame reads one frame. It allocates memory as bytes arrive, not as the length promises, and before it reads a large
-// one it calls wait, which may give up.
+// readFrame reads one frame. It allocates memory as bytes arrive, not as the length promises, and before it reads a
+// large one it calls wait, which may give up.
 func readFrame(r io.Reader, c codec, wait func() error) (reply, error) {
 	var header [4]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {

@@ -1,5 +1,5 @@
-// Package kernel keeps an interpreter running inside a sandbox, so that each piece of code finds the state of the earlier
-// ones: variables, imports, files, threads.
+// Package kernel keeps an interpreter running inside a sandbox, so that each piece of code finds the state of the
+// earlier ones: variables, imports, files, threads.
 //
 // A driver for each language runs in the interpreter and speaks length-prefixed JSON on a private descriptor. Programs'
 // output uses the standard streams, so no printed text is ever taken for a reply.
@@ -44,8 +44,9 @@ type Kernel struct {
 // exitTimeout bounds the time in which an interpreter that has closed its channel may end before it is killed.
 const exitTimeout = 2 * time.Second
 
-// Start starts the driver for language ("python", "node", "shell", "r"), and waits until it is ready. as has what is added to the
-// sandbox's environment, the directory and the lifetime: several interpreters can run in one sandbox if they are Endless.
+// Start starts the driver for language ("python", "node", "shell", "r"), and waits until it is ready. as has what is
+// added to the sandbox's environment, the directory and the lifetime: several interpreters can run in one sandbox if
+// they are Endless.
 func Start(ctx context.Context, sb backends.Sandbox, name string, as backends.Command) (*Kernel, error) {
 	lang, ok := languageNamed(name)
 	if !ok {
@@ -105,8 +106,8 @@ func (k *Kernel) live(ctx context.Context, sb backends.Sandbox, as backends.Comm
 	k.death, k.fault = result, cmp.Or(err, fault)
 }
 
-// hear passes on the driver's replies until the channel ends. It returns the driver's violation of the protocol, if that is
-// the reason.
+// hear passes on the driver's replies until the channel ends. It returns the driver's violation of the protocol, if
+// that is the reason.
 func (k *Kernel) hear(ctx context.Context, c io.Reader) error {
 	next := readFrame
 	if _, own := k.codec.(lineCodec); own {

@@ -129,8 +129,8 @@ func (s session) run(code string) transcript {
 	return s.cell(context.Background(), Cell{Code: code})
 }
 
-// interrupted runs code that is cancelled when it says "begun". Twice a second it is interrupted again, since a signal can
-// come too early and code can swallow one; what does not end then would take for ever.
+// interrupted runs code that is cancelled when it says "begun". Twice a second it is interrupted again, since a signal
+// can come too early and code can swallow one; what does not end then would take for ever.
 func (s session) interrupted(code string) transcript {
 	s.t.Helper()
 	return s.cancelled(Cell{Code: code, Grace: time.Hour}, "begun")

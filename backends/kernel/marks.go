@@ -33,8 +33,8 @@ func newMark() string {
 	return hex.EncodeToString(b[:])
 }
 
-// cutter splits one of the interpreter's output streams at the marks that the driver writes at the end of a cell: output
-// before a cell's mark is that cell's, output after it is the next one's.
+// cutter splits one of the interpreter's output streams at the marks that the driver writes at the end of a cell:
+// output before a cell's mark is that cell's, output after it is the next one's.
 type cutter struct {
 	mu      sync.Mutex
 	expect  [][]byte // outstanding marks, the running cell's last
@@ -83,8 +83,8 @@ func (c *cutter) settle() {
 	}
 }
 
-// Spare implements [backends.Sparing]. Of a cell that has filled its writer, nothing is needed up to its mark; between cells, only the last
-// bytes before the next one are.
+// Spare implements [backends.Sparing]. Of a cell that has filled its writer, nothing is needed up to its mark; between
+// cells, only the last bytes before the next one are.
 func (c *cutter) Spare() *backends.Skip {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,8 +165,8 @@ func (c *cutter) end() {
 	c.to, c.running, c.settled = nil, false, false
 }
 
-// Write receives the output of the interpreter and its children. It never fails: the backend would discard the rest of the
-// stream.
+// Write receives the output of the interpreter and its children. It never fails: the backend would discard the rest of
+// the stream.
 func (c *cutter) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Own is the kernel of a language that an operator has named: a program that reads requests from descriptor 3 and writes replies to it, each
-// a JSON object on a line of its own. cli/README.md describes them.
+// Own is the kernel of a language that an operator has named: a program that reads requests from descriptor 3 and
+// writes replies to it, each a JSON object on a line of its own. cli/README.md describes them.
 type Own struct {
 	Language string
 	Args     []string

@@ -84,8 +84,8 @@ func TestMatplotlib(t *testing.T) {
 	}
 }
 
-// TestStandIn: cells say by IPython's classes as what a value is shown, also where IPython is not installed, and what asks whether they run in it sees
-// that they don't.
+// TestStandIn: cells say by IPython's classes as what a value is shown, also where IPython is not installed, and what
+// asks whether they run in it sees that they don't.
 func TestStandIn(t *testing.T) {
 	s := begin(t, newBare(t, map[string]string{"python": python(t)}), "python")
 	if r := s.run("import importlib.machinery as m; m.PathFinder.find_spec('IPython')"); r.text() != "" {

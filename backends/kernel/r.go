@@ -37,8 +37,8 @@ func (rCodec) encode(q request) ([]byte, error) {
 	return fmt.Appendf(nil, "%010d%s%s", len(header), header, body), nil
 }
 
-// rValue returns R code for a JSON value: an array of numbers, of strings or of truth values is a vector, in which null is
-// NA; others are lists.
+// rValue returns R code for a JSON value: an array of numbers, of strings or of truth values is a vector, in which null
+// is NA; others are lists.
 func rValue(value json.RawMessage) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(value))
 	d.UseNumber()
@@ -46,8 +46,8 @@ func rValue(value json.RawMessage) (string, error) {
 	return string(code), err
 }
 
-// rNext appends R code for the next value of d, and returns its kind: values of one kind may form a vector. It copies nothing
-// for each level of what a program has nested.
+// rNext appends R code for the next value of d, and returns its kind: values of one kind may form a vector. It copies
+// nothing for each level of what a program has nested.
 func rNext(code []byte, d *json.Decoder) (_ []byte, kind string, err error) {
 	t, err := d.Token()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Restoring returns code of a language that gives the variables of some KEY=VALUE the values that others have for them, and takes away those
-// that these have not.
+// Restoring returns code of a language that gives the variables of some KEY=VALUE the values that others have for them,
+// and takes away those that these have not.
 func Restoring(language string, variables, others []string) string {
 	var lines []string
 	for _, kv := range variables {

@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// Script returns the Python driver of a program that runs once. It replaces the program's file, and the program goes to a
-// file called name beside it, which the driver moves to its place. That file has the displayed values when the program has
-// ended: see ReadDisplays.
+// Script returns the Python driver of a program that runs once. It replaces the program's file, and the program goes to
+// a file called name beside it, which the driver moves to its place. That file has the displayed values when the
+// program has ended: see ReadDisplays.
 func Script(name string) []byte {
 	return []byte(scriptDriver() + ", 'NAME': " + pythonText(name) + "})\n")
 }
@@ -28,16 +28,16 @@ var scriptDriver = sync.OnceValue(func() string {
 // pythonText returns a Python literal of the joined texts.
 func pythonText(texts ...string) string { return strconv.QuoteToASCII(strings.Join(texts, "\n")) }
 
-// statement and assignment match statements without a value, in the text that outline returns; showy matches words of code
-// that may display something, or that is not plain Python.
+// statement and assignment match statements without a value, in the text that outline returns; showy matches words of
+// code that may display something, or that is not plain Python.
 var (
 	statement  = lazy.Regexp(`^(?:import|from|return|raise|pass|del|assert|if|for|while|def|class|with|else|elif|try|except|finally|async|global|break|continue)\b|^@|^print\(\)$`)
 	assignment = lazy.Regexp(`(?:^|[^=!<>:])=(?:[^=]|$)`)
 	showy      = lazy.Regexp(`plot|pylab|seaborn|figure|show|display|(?m:^[ \t]*[!%])|=[ \t]*[!%]`)
 )
 
-// Shows reports whether Python code may display something: the value of its last expression, figures, lines of a notebook.
-// If it does not, Script would only take time.
+// Shows reports whether Python code may display something: the value of its last expression, figures, lines of a
+// notebook. If it does not, Script would only take time.
 func Shows(code []byte) bool {
 	last, sure := outline(code)
 	valueless := strings.TrimLeft(last, " \t") != last || statement().MatchString(last) ||
@@ -45,8 +45,8 @@ func Shows(code []byte) bool {
 	return !sure || !valueless || strings.Contains(last, ";") || showy().Match(code)
 }
 
-// outline returns the last statement of Python code, without the content of brackets, strings and comments. It is not sure
-// of code that ends within one.
+// outline returns the last statement of Python code, without the content of brackets, strings and comments. It is not
+// sure of code that ends within one.
 func outline(code []byte) (last string, sure bool) {
 	var b strings.Builder
 	depth, quote := 0, ""

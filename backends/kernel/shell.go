@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// shellCodec encodes fields of text in place of JSON, whose parsing would take a shell a hundred times as long. A request
-// is a line of words (operation, number, mark, and the length of each field in bytes), and the fields. A reply is a frame
-// of fields that each end with a NUL byte.
+// shellCodec encodes fields of text in place of JSON, whose parsing would take a shell a hundred times as long. A
+// request is a line of words (operation, number, mark, and the length of each field in bytes), and the fields. A reply
+// is a frame of fields that each end with a NUL byte.
 type shellCodec struct{}
 
 func (shellCodec) driver(source string) ([]byte, error) {

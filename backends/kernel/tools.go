@@ -50,7 +50,8 @@ func (k *Kernel) newCalls(ctx context.Context, c Cell) *calls {
 	return &calls{kernel: k, do: c.Call, ctx: ctx, cancel: cancel, slots: make(chan struct{}, maxCallsNow)}
 }
 
-// begin carries out a call in a goroutine of its own. It kills an interpreter that makes more calls at a time than its driver lets code make.
+// begin carries out a call in a goroutine of its own. It kills an interpreter that makes more calls at a time than its
+// driver lets code make.
 func (c *calls) begin(r reply) {
 	select {
 	case c.slots <- struct{}{}:

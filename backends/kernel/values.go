@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// valueTimeouts bound the conversion of a value and the listing of variables, which run code of the program: methods of its
-// objects.
+// valueTimeouts bound the conversion of a value and the listing of variables, which run code of the program: methods of
+// its objects.
 var valueTimeouts = timeouts{limit: 30 * time.Second}
 
 // Variable is a name of a session, with a description of its value.

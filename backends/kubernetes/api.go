@@ -73,7 +73,8 @@ type node struct {
 	}
 }
 
-// mapsUsers reports whether a node says that it gives pods user namespaces. A handler is called as its class, most often.
+// mapsUsers reports whether a node says that it gives pods user namespaces. A handler is called as its class, most
+// often.
 func (n node) mapsUsers(class string) bool {
 	for _, h := range n.Status.RuntimeHandlers {
 		if h.Name == class {

@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// BenchmarkLease measures a claim of an idle pod, of the server's own pool and of another server's, beside a bare exec of a
-// program that does nothing, by the same client.
+// BenchmarkLease measures a claim of an idle pod, of the server's own pool and of another server's, beside a bare exec
+// of a program that does nothing, by the same client.
 func BenchmarkLease(b *testing.B) {
 	c := testConfig(b)
 	maker := newBackend(b, c, 4)
@@ -64,8 +64,8 @@ func report(b *testing.B, times map[string][]time.Duration) {
 	}
 }
 
-// timedEngine measures the parts of a claim of another server's pod: to find it and make it ours, and to open its stream. The rest
-// is the init's.
+// timedEngine measures the parts of a claim of another server's pod: to find it and make it ours, and to open its
+// stream. The rest is the init's.
 type timedEngine struct {
 	*kubernetes
 	times map[string][]time.Duration

@@ -12,7 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// modes are fresh pods, pods that were started ahead, and the same with an interpreter that stands ready for its program.
+// modes are fresh pods, pods that were started ahead, and the same with an interpreter that stands ready for its
+// program.
 var modes = []struct {
 	name        string
 	ahead       int

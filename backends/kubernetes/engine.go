@@ -172,8 +172,8 @@ func (c *cluster) Remove(ctx context.Context, id string) error {
 	return err
 }
 
-// How long an API server may take for one removal, and may give no answer at all before a pod is left to the lease: this
-// server removes it when there is an answer again, or another does when this one has ended.
+// How long an API server may take for one removal, and may give no answer at all before a pod is left to the lease:
+// this server removes it when there is an answer again, or another does when this one has ended.
 const (
 	removeTimeout = 5 * time.Second
 	outage        = 10 * time.Second
@@ -210,7 +210,8 @@ func (c *cluster) remove(ctx context.Context, id string) error {
 	}
 }
 
-// versionOf returns the version of a pod that was found in a list, and was not made here: that one is to be removed, and no later.
+// versionOf returns the version of a pod that was found in a list, and was not made here: that one is to be removed,
+// and no later.
 func (c *cluster) versionOf(id string) (version string) {
 	_, other := c.pods.last(id)
 	c.noted(id, func(n *note) {

@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// fakeAPI is an API server for the objects of one namespace, as an [http.RoundTripper]: versions that only grow, merge patches
-// and deletions that hold for one version only, lists and watches by label. It takes as long for a request as latency says.
+// fakeAPI is an API server for the objects of one namespace, as an [http.RoundTripper]: versions that only grow, merge
+// patches and deletions that hold for one version only, lists and watches by label. It takes as long for a request as
+// latency says.
 type fakeAPI struct {
 	latency func(method string) time.Duration
 	fail    func(q *http.Request) error // refuses a request that has an error, if not nil

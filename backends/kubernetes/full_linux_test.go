@@ -28,8 +28,9 @@ func limitPods(t *testing.T, api *client, n string) {
 	})
 }
 
-// TestFullNamespace has two tenants of one server share a namespace with room for as many pods as the server runs at once: the one
-// with few runs does not wait for all of the other's, and nobody is refused because of pods that are idle, or going.
+// TestFullNamespace has two tenants of one server share a namespace with room for as many pods as the server runs at
+// once: the one with few runs does not wait for all of the other's, and nobody is refused because of pods that are
+// idle, or going.
 func TestFullNamespace(t *testing.T) {
 	c := testConfig(t)
 	limitPods(t, apiOf(t, c), "2")

@@ -1,5 +1,5 @@
-// Package kubernetes makes containers as pods of a cluster: it is the engine of package container that has no machine of
-// its own. A sandbox is one pod, whose containers package inside describes.
+// Package kubernetes makes containers as pods of a cluster: it is the engine of package container that has no machine
+// of its own. A sandbox is one pod, whose containers package inside describes.
 //
 // Library: k8s.io/client-go has the rules for kubeconfig files, credentials and exec streams. Of the API's types we
 // decode only the fields that we use: the generated ones cost milliseconds of every start of this program.

@@ -101,9 +101,9 @@ func (l *lease) owner() owner {
 	return owner{leaseGroup, "Lease", l.name, l.uid}
 }
 
-// renew renews the lease, and removes what dead servers left. A server that was silent for too long, on a machine that slept,
-// has lost its pods and its lease, and makes that anew. A server that can't renew its own lease removes nothing: the others may be as
-// cut off as it is, and alive.
+// renew renews the lease, and removes what dead servers left. A server that was silent for too long, on a machine that
+// slept, has lost its pods and its lease, and makes that anew. A server that can't renew its own lease removes nothing:
+// the others may be as cut off as it is, and alive.
 func (l *lease) renew(ctx context.Context) {
 	defer close(l.done)
 	o := observed{}
@@ -141,7 +141,8 @@ func (l *lease) close() error {
 	return nil
 }
 
-// seen is a state of another server's lease, and since when we have seen no other. Clocks of two machines need not agree.
+// seen is a state of another server's lease, and since when we have seen no other. Clocks of two machines need not
+// agree.
 type seen struct {
 	version string
 	since   time.Time
@@ -153,8 +154,9 @@ type observed struct {
 	last   time.Time // when the leases were last read
 }
 
-// sweep removes the pods of servers that have not renewed their lease for as long as it lasts, while this server read it all that time.
-// After a break (an outage, a machine that slept) it counts anew: the others could renew as little as this one could read.
+// sweep removes the pods of servers that have not renewed their lease for as long as it lasts, while this server read
+// it all that time. After a break (an outage, a machine that slept) it counts anew: the others could renew as little as
+// this one could read.
 func (l *lease) sweep(ctx context.Context, o *observed) {
 	var list struct{ Items []leaseObject }
 	err := l.client.get(ctx, l.client.in(leaseGroup, "leases", ""), query("labelSelector", labelRole+"="+roleServer), &list)

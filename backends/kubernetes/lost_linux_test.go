@@ -39,8 +39,8 @@ func stopKubelet(t *testing.T) (goOn func()) {
 	return nil
 }
 
-// TestStoppedKubelet has a node no longer answer while a program runs there: the run ends with an error, its row in the log says
-// so, and nothing is left of it once the node answers again.
+// TestStoppedKubelet has a node no longer answer while a program runs there: the run ends with an error, its row in the
+// log says so, and nothing is left of it once the node answers again.
 func TestStoppedKubelet(t *testing.T) {
 	if hosttest.Long(0, 1) == 0 {
 		t.Skip("takes minutes: SANDBOXMCP_TEST_LONG runs it")

@@ -55,7 +55,8 @@ func (c *cluster) spec(of container.Container) (object, error) {
 	volumes := []object{{"name": "home", "emptyDir": object{"sizeLimit": "512Mi"}}, inMemory("socket", "64Ki"), inMemory("attach", "64Ki"), inMemory("empty", "4Ki")}
 	socket := path.Dir(container.SocketPath)
 	mounts := []object{readOnly("home", container.Home), readOnly("socket", socket)}
-	// The image does not know our user, and the kubelet would mount a hosts that may be written, and has the pod's address.
+	// The image does not know our user, and the kubelet would mount a hosts that may be written, and has the pod's
+	// address.
 	copying := []string{"copy", "/copy"}
 	for _, name := range slices.Sorted(maps.Keys(of.Etc)) {
 		copying = append(copying, name+"="+of.Etc[name])
@@ -118,12 +119,12 @@ func readOnly(volume, at string) object {
 // variable is a variable of the environment, a sysctl, or an option of DNS.
 func variable(name, value string) object { return object{"name": name, "value": value} }
 
-// masked are the directories that every kernel of Linux has, and that can be covered: a volume can't be mounted where there
-// is none. Other runtimes show less of the node.
+// masked are the directories that every kernel of Linux has, and that can be covered: a volume can't be mounted where
+// there is none. Other runtimes show less of the node.
 var masked = []string{"/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/devices", "/sys/kernel", "/sys/module"}
 
-// sysctls returns those that pods of the cluster may have: of low ports, which are the gateway's, and since 1.32 of TCP's
-// buffers.
+// sysctls returns those that pods of the cluster may have: of low ports, which are the gateway's, and since 1.32 of
+// TCP's buffers.
 func (c *cluster) sysctls(of map[string]string) (all []object) {
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		if name == "net.ipv4.ip_unprivileged_port_start" || c.minor >= 32 && (name == "net.ipv4.tcp_rmem" || name == "net.ipv4.tcp_wmem") {

@@ -80,8 +80,8 @@ func TestReach(t *testing.T) {
 	_ = neighbour
 }
 
-// TestPolicyNotEnforced has a cluster that accepts a network policy and does not enforce it: what needs it is refused, and
-// says why; what does not has no sockets.
+// TestPolicyNotEnforced has a cluster that accepts a network policy and does not enforce it: what needs it is refused,
+// and says why; what does not has no sockets.
 func TestPolicyNotEnforced(t *testing.T) {
 	c := testConfig(t)
 	b := newBackend(t, c, 0)
@@ -232,7 +232,8 @@ func alone(t testing.TB, s backends.Sandbox) (place string, warm bool) {
 	return place, o.Warm
 }
 
-// TestTakeFromOther has a server take the idle pod of another: it runs there, once, and the other goes on with a new one.
+// TestTakeFromOther has a server take the idle pod of another: it runs there, once, and the other goes on with a new
+// one.
 func TestTakeFromOther(t *testing.T) {
 	c := testConfig(t)
 	maker, taker := newBackend(t, c, 1), newBackend(t, c, 1)
@@ -400,8 +401,8 @@ func TestOutage(t *testing.T) {
 	hosttest.Until(t, "all pods are gone", func() bool { return len(podsOf(t, c)) == 0 })
 }
 
-// TestRemovedByForce has somebody remove a pod by force while its program runs, as for a node that is lost: the run ends with an
-// error that says so.
+// TestRemovedByForce has somebody remove a pod by force while its program runs, as for a node that is lost: the run
+// ends with an error that says so.
 func TestRemovedByForce(t *testing.T) {
 	c := testConfig(t)
 	b := newBackend(t, c, 0)
@@ -452,8 +453,8 @@ func (l cutListener) Accept() (net.Conn, error) {
 	return &cutConn{Conn: c}, err
 }
 
-// TestBrokenStream breaks the connection with a pod at many places: a run ends with an error, or with its whole output, and
-// never as a success that lacks some.
+// TestBrokenStream breaks the connection with a pod at many places: a run ends with an error, or with its whole output,
+// and never as a success that lacks some.
 func TestBrokenStream(t *testing.T) {
 	c := testConfig(t)
 	var limit atomic.Int64

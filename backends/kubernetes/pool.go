@@ -14,10 +14,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// Idle pods are offered to all servers of the namespace, by a label, and another that says of which kind they are. A server
-// claims one by a patch that removes the label and names its own lease, and holds only for the version of the pod that it has
-// seen: of two servers, the API server tells one that there is a conflict. A server's own are connected ahead; for another's it
-// has to wait until that server, which sees its pod go, has hung up.
+// Idle pods are offered to all servers of the namespace, by a label, and another that says of which kind they are. A
+// server claims one by a patch that removes the label and names its own lease, and holds only for the version of the
+// pod that it has seen: of two servers, the API server tells one that there is a conflict. A server's own are connected
+// ahead; for another's it has to wait until that server, which sees its pod go, has hung up.
 
 // kind returns what idle pods have in common that can take each other's place.
 func (c *cluster) kind(of container.Container) string {
@@ -66,7 +66,8 @@ func claimed(more map[string]string) object {
 	return labels
 }
 
-// own sets labels of a pod that is this server's, in the version in which it is: container.ErrTaken if it is another's by then.
+// own sets labels of a pod that is this server's, in the version in which it is: container.ErrTaken if it is another's
+// by then.
 func (c *cluster) own(ctx context.Context, id string, labels object) error {
 	p, gone := c.pods.last(id)
 	for stale := p.Meta.UID == ""; ; stale = true {
@@ -125,8 +126,8 @@ func (c *cluster) Take(ctx context.Context, of container.Container) (string, err
 	return "", nil
 }
 
-// withdraw ends the offer of an idle pod that is to be removed, and reports whether another server has it: then it is not
-// ours to remove.
+// withdraw ends the offer of an idle pod that is to be removed, and reports whether another server has it: then it is
+// not ours to remove.
 func (c *cluster) withdraw(ctx context.Context, id string) (taken bool, err error) {
 	if !c.noted(id, nil).offered {
 		return false, nil

@@ -40,8 +40,8 @@ func makeIdle(t *testing.T, f *fakeAPI, c *cluster, n int) (ids []string) {
 	return ids
 }
 
-// TestRace has servers race for 100 idle pods, those who made them and those who did not, while the kubelet writes their state:
-// each pod is one server's, and none is left.
+// TestRace has servers race for 100 idle pods, those who made them and those who did not, while the kubelet writes
+// their state: each pod is one server's, and none is left.
 func TestRace(t *testing.T) {
 	f := newFake()
 	f.latency = func(string) time.Duration { return time.Duration(rand.IntN(2000)) * time.Microsecond }
@@ -224,8 +224,8 @@ func TestOutageLeaves(t *testing.T) {
 	})
 }
 
-// TestOutageSpares has the API server hang, refuse, or lose its storage, for longer than a lease lasts, while two servers have six runs
-// under way: none loses a pod, and a server that ended meanwhile does.
+// TestOutageSpares has the API server hang, refuse, or lose its storage, for longer than a lease lasts, while two
+// servers have six runs under way: none loses a pod, and a server that ended meanwhile does.
 func TestOutageSpares(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -311,8 +311,8 @@ func TestBreakSpares(t *testing.T) {
 	})
 }
 
-// TestLostNode has a pod vanish by force, one fail with its node, and one be evicted: who waits for it learns why, and that it
-// was no success.
+// TestLostNode has a pod vanish by force, one fail with its node, and one be evicted: who waits for it learns why, and
+// that it was no success.
 func TestLostNode(t *testing.T) {
 	f := newFake()
 	c := f.server(t, Config{Image: "own"})

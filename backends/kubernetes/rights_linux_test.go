@@ -37,8 +37,8 @@ func manifests(t *testing.T, namespace, image string) (all []map[string]any) {
 	}
 }
 
-// apply makes the objects that setup prints, strictly: what the API server does not know is an error. Those that keep does not
-// want are only tried.
+// apply makes the objects that setup prints, strictly: what the API server does not know is an error. Those that keep
+// does not want are only tried.
 func apply(t *testing.T, admin *client, image string, keep func(o map[string]any) bool) {
 	t.Helper()
 	paths := map[string]string{

@@ -48,8 +48,8 @@ func importServer(t *testing.T) {
 	}
 }
 
-// TestServerInCluster runs the server's image as what setup prints has it: in the restricted namespace, with its account and
-// configuration. A run there is a pod of that namespace, of the sandboxes' account and priority.
+// TestServerInCluster runs the server's image as what setup prints has it: in the restricted namespace, with its
+// account and configuration. A run there is a pod of that namespace, of the sandboxes' account and priority.
 func TestServerInCluster(t *testing.T) {
 	c := testConfig(t)
 	importServer(t)

@@ -104,8 +104,8 @@ func simulated() *fakeAPI {
 	return f
 }
 
-// TestSimulation has servers claim 1,000 pods a second on 100 nodes, in simulated time: no pod is claimed twice, none has to be
-// waited for as long as there are idle ones, and claims take no longer than promised.
+// TestSimulation has servers claim 1,000 pods a second on 100 nodes, in simulated time: no pod is claimed twice, none
+// has to be waited for as long as there are idle ones, and claims take no longer than promised.
 func TestSimulation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := simulated()

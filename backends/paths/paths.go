@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Within reports whether name is dir, or lies in it. A relative path lies in "." unless it leads out of it, and never in an
-// absolute one.
+// Within reports whether name is dir, or lies in it. A relative path lies in "." unless it leads out of it, and never
+// in an absolute one.
 func Within(name, dir string) bool {
 	name, dir = spelled(name), spelled(dir)
 	return name == dir || below(name, dir)

@@ -100,8 +100,8 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	return e.Client.Remove(ctx, id)
 }
 
-// awaitNotice waits until Podman has noticed the end of a container, whose first process has been told to end if this is
-// ours, but not for long: before that, Podman would have its runtime kill it, and find out why that failed.
+// awaitNotice waits until Podman has noticed the end of a container, whose first process has been told to end if this
+// is ours, but not for long: before that, Podman would have its runtime kill it, and find out why that failed.
 func (e *Engine) awaitNotice(ctx context.Context, id string) {
 	for begun := time.Now(); time.Since(begun) < time.Second/4 && engine.Pause(ctx, 2*time.Millisecond); {
 		is, err := e.Inspect(ctx, id)

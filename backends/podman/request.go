@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// api is the version of Podman's API that we speak: the oldest that every service from 4.0 to 5.x knows, so that all answer
-// in the same form. dockerAPI is that of Docker's, of which all of them know more.
+// api is the version of Podman's API that we speak: the oldest that every service from 4.0 to 5.x knows, so that all
+// answer in the same form. dockerAPI is that of Docker's, of which all of them know more.
 const (
 	api       = "4.0.0"
 	dockerAPI = "1.40"
@@ -66,7 +66,8 @@ func neverSent(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT)
 }
 
-// send does not use the library's DoRequest, which sends failed requests three times: a container could be started twice.
+// send does not use the library's DoRequest, which sends failed requests three times: a container could be started
+// twice.
 func (r request) send(ctx context.Context, l client.Link, read func(io.Reader) error) error {
 	req, err := r.build(ctx)
 	if err != nil {

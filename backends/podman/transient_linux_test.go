@@ -134,8 +134,8 @@ func TestHangUps(t *testing.T) {
 	gone(t, e, c)
 }
 
-// TestQuiet has Podman asked for nothing that holds it up: not when a container ends that can be watched, and not to kill
-// what is dead.
+// TestQuiet has Podman asked for nothing that holds it up: not when a container ends that can be watched, and not to
+// kill what is dead.
 func TestQuiet(t *testing.T) {
 	real := served(t)
 	id := withImage(t, real)

@@ -66,9 +66,9 @@ func endedState(s *docker.State) bool {
 	return s != nil && slices.Contains([]docker.ContainerState{"stopped", "exited", "removing"}, s.Status)
 }
 
-// awaitEnd waits for the end of a container that runs, and reports whether memory ran out, which Podman before 5.0 does not
-// know, though it has a field for it. Where the end can't be seen from here, Podman is asked to wait: it then looks again and
-// again, and can't end meanwhile.
+// awaitEnd waits for the end of a container that runs, and reports whether memory ran out, which Podman before 5.0 does
+// not know, though it has a field for it. Where the end can't be seen from here, Podman is asked to wait: it then looks
+// again and again, and can't end meanwhile.
 func (e *Engine) awaitEnd(ctx context.Context, id string, pid int) (ended, oom bool) {
 	kills := oomKills(pid)
 	if awaitExit(ctx, pid) {
@@ -81,8 +81,8 @@ func (e *Engine) awaitEnd(ctx context.Context, id string, pid int) (ended, oom b
 	return true, false
 }
 
-// waitCode asks Podman for the exit code of a container that was started, and returns when it has ended. Podman 5 remembers
-// the codes of containers that are gone.
+// waitCode asks Podman for the exit code of a container that was started, and returns when it has ended. Podman 5
+// remembers the codes of containers that are gone.
 func (e *Engine) waitCode(ctx context.Context, id string) (code int, err error) {
 	err = e.call(ctx, request{
 		method: http.MethodPost, path: "/containers/" + url.PathEscape(id) + "/wait", again: true, query: url.Values{"interval": {"40ms"}},
@@ -93,8 +93,8 @@ func (e *Engine) waitCode(ctx context.Context, id string) (code int, err error) 
 	return code, err
 }
 
-// removedCode finds the exit code of a container that is gone; in the end, in Podman's log of events, which not every Podman
-// keeps.
+// removedCode finds the exit code of a container that is gone; in the end, in Podman's log of events, which not every
+// Podman keeps.
 func (e *Engine) removedCode(ctx context.Context, id string) int {
 	code, err := e.waitCode(ctx, id)
 	if err == nil {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitExit waits for the end of a container's first process, and reports whether it has ended. It is false at once where
-// there is no such process here, as for an engine on another machine, and when ctx ends before.
+// awaitExit waits for the end of a container's first process, and reports whether it has ended. It is false at once
+// where there is no such process here, as for an engine on another machine, and when ctx ends before.
 func awaitExit(ctx context.Context, pid int) (ended bool) {
 	if pid <= 1 {
 		return false

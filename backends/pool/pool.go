@@ -1,5 +1,6 @@
-// Package pool keeps items idle until a caller needs one of their key: sandboxes and containers, which take long to make.
-// It decides on their numbers and lifetimes, and on the consequences of failures, and knows nothing of how they are made.
+// Package pool keeps items idle until a caller needs one of their key: sandboxes and containers, which take long to
+// make. It decides on their numbers and lifetimes, and on the consequences of failures, and knows nothing of how they
+// are made.
 package pool
 
 import (
@@ -246,9 +247,9 @@ func (p *Pool[K, I]) byAsked() []K {
 	return slices.SortedFunc(maps.Keys(p.buckets), func(a, b K) int { return p.buckets[b].asked.Compare(p.buckets[a].asked) })
 }
 
-// room reports whether one more item of a bucket may be made. It discards an item of a key that has not been requested for
-// long, or a second item of a key in favour of the first of another: two languages requested at once had a host of two
-// cores keep nothing for a third.
+// room reports whether one more item of a bucket may be made. It discards an item of a key that has not been requested
+// for long, or a second item of a key in favour of the first of another: two languages requested at once had a host of
+// two cores keep nothing for a third.
 func (p *Pool[K, I]) room(b *bucket[I]) bool {
 	for {
 		count, bytes := 1, b.bytes()

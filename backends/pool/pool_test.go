@@ -133,7 +133,8 @@ func inPool(t *testing.T, c Config[name, *item], f func(*testing.T, *plant, *Poo
 
 var roomy = Config[name, *item]{Max: 100, Memory: 1 << 40, Idle: time.Hour}
 
-// TestPoolFollowsDemand asks, and asks again: as many as were missed are made, the oldest is taken, and few are made at once.
+// TestPoolFollowsDemand asks, and asks again: as many as were missed are made, the oldest is taken, and few are made at
+// once.
 func TestPoolFollowsDemand(t *testing.T) {
 	inPool(t, roomy, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		for range 10 {

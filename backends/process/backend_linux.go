@@ -70,8 +70,8 @@ func (b *Backend) FindLimits() {
 // Inside reports whether sandboxes are made in a container, see Config.Inside.
 func (b *Backend) Inside() bool { return b.config.Inside }
 
-// isRoot reports whether this process is the host's root, and not the root of a user namespace, which has no other users to
-// become.
+// isRoot reports whether this process is the host's root, and not the root of a user namespace, which has no other
+// users to become.
 func isRoot() bool {
 	all, _ := os.ReadFile("/proc/self/uid_map")
 	fields := strings.Fields(string(all))
@@ -90,8 +90,8 @@ func (b *Backend) CanMount(context.Context) error { return nil }
 // Pools implements [backends.Backend].
 func (b *Backend) Pools() []backends.Pool { return nil }
 
-// teardowns removes sandboxes, a few at a time: the kernel takes namespaces, mounts and filters apart behind locks of the
-// whole host, and thousands at once have kept it from everything else.
+// teardowns removes sandboxes, a few at a time: the kernel takes namespaces, mounts and filters apart behind locks of
+// the whole host, and thousands at once have kept it from everything else.
 type teardowns struct {
 	room chan struct{}
 	all  sync.WaitGroup
@@ -118,16 +118,16 @@ func (e *teardowns) do(background bool, end func()) {
 	remove()
 }
 
-// mountChanges counts the changes of this process's mounts: a process that has copied them earlier would show what lies below
-// a later one.
+// mountChanges counts the changes of this process's mounts: a process that has copied them earlier would show what lies
+// below a later one.
 type mountChanges struct {
 	mu sync.Mutex
 	fd int // 0 before the first count
 	n  uint64
 }
 
-// count returns the number of changes that were noticed: proc_pid_mountinfo(5) is polled for them, past the Go runtime, which
-// would take them for itself.
+// count returns the number of changes that were noticed: proc_pid_mountinfo(5) is polled for them, past the Go runtime,
+// which would take them for itself.
 func (m *mountChanges) count() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -102,7 +102,8 @@ func TestDataLimit(t *testing.T) {
 	}
 }
 
-// TestTeardownsPaced has many sandboxes end at once, in both ways: no more are removed at a time than there is room for.
+// TestTeardownsPaced has many sandboxes end at once, in both ways: no more are removed at a time than there is room
+// for.
 func TestTeardownsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newTeardowns()

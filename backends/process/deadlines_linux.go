@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// These are deadlines for the kernel, at the start and the end of a sandbox. The limit of a program's time is kept by await
-// (run_linux.go), that of a cell by the kernel package.
+// These are deadlines for the kernel, at the start and the end of a sandbox. The limit of a program's time is kept by
+// await (run_linux.go), that of a cell by the kernel package.
 //
-// A start takes milliseconds, and seconds on an emulated machine; an end less. A kernel can stop answering all the same:
-// a 6.18 whose system work queue was busy freeing BPF programs let seccomp(2) wait for good, in a process that no signal ended.
+// A start takes milliseconds, and seconds on an emulated machine; an end less. A kernel can stop answering all the
+// same: a 6.18 whose system work queue was busy freeing BPF programs let seccomp(2) wait for good, in a process that no
+// signal ended.
 const (
 	startTimeout = 30 * time.Second // unless Config.StartTimeout says otherwise
 	killTimeout  = 10 * time.Second // and Config.KillTimeout

@@ -23,8 +23,8 @@ func impatient(t *testing.T, killTimeout time.Duration) *Backend {
 	return b
 }
 
-// TestStuckLauncher stops the processes that fork sandboxes: a start ends with the name of the call that did not return.
-// What was started before lives on, and others start as soon as they answer again.
+// TestStuckLauncher stops the processes that fork sandboxes: a start ends with the name of the call that did not
+// return. What was started before lives on, and others start as soon as they answer again.
 func TestStuckLauncher(t *testing.T) {
 	b := impatient(t, 10*time.Second) // a start that is late waits twice that for the call's name, which busy machines need
 	spec := backends.Spec{ID: "stuck", Language: "shell", Keep: true,
@@ -76,8 +76,8 @@ type early struct{ context.Context }
 
 func (early) Deadline() (time.Time, bool) { return time.Now().Add(time.Second / 4), true }
 
-// TestStuckProgram freezes a sandbox while a program starts in it, by cgroup v1's freezer: as long as that holds them, no
-// signal ends its processes. The caller gets the step that is not answered; what is stuck does not hold up Close.
+// TestStuckProgram freezes a sandbox while a program starts in it, by cgroup v1's freezer: as long as that holds them,
+// no signal ends its processes. The caller gets the step that is not answered; what is stuck does not hold up Close.
 func TestStuckProgram(t *testing.T) {
 	freezer := frozen(t)
 	b := impatient(t, 100*time.Millisecond)
@@ -124,7 +124,8 @@ func TestStuckEnd(t *testing.T) {
 	b.Close()
 }
 
-// TestCancelledAtOnce cancels programs as soon as one of their files is seen: they have begun, whatever the server knows by then.
+// TestCancelledAtOnce cancels programs as soon as one of their files is seen: they have begun, whatever the server
+// knows by then.
 func TestCancelledAtOnce(t *testing.T) {
 	b := newBackend(t, Config{StateDir: t.TempDir()})
 	dir := t.TempDir()

@@ -38,7 +38,8 @@ func refusal(layer, why string) error {
 	return &backends.Refusal{Layer: layer, Reason: why, Remedy: remedies[layer]}
 }
 
-// diagnose converts a failed start of a sandbox, or of a program in it, into a refusal that names the host's deficiency.
+// diagnose converts a failed start of a sandbox, or of a program in it, into a refusal that names the host's
+// deficiency.
 func (b *Backend) diagnose(s *Sandbox, err error) error {
 	var errno unix.Errno
 	if err == nil || s.inContainer || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &errno) {

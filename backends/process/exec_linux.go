@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// execPlan returns the plan of a command's process, up to execve. The order matters: limits before Landlock, after which little
-// can be opened. PID 1 has loaded the filter of system calls.
+// execPlan returns the plan of a command's process, up to execve. The order matters: limits before Landlock, after
+// which little can be opened. PID 1 has loaded the filter of system calls.
 func (b *Backend) execPlan(s *Sandbox, cmd backends.Command, pipes *pipes, channel *os.File) *plan {
 	p := newPlan(88)
 	var ends [3]arg

@@ -19,12 +19,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// maxDepth bounds the depth of Each. Opening a file walks its whole path, one directory at a time, so that a program could
-// make the server walk a chain of a million directories.
+// maxDepth bounds the depth of Each. Opening a file walks its whole path, one directory at a time, so that a program
+// could make the server walk a chain of a million directories.
 const maxDepth = 128
 
-// files gives access to a workspace by a descriptor of its mount. That outlives the sandbox's processes: artifacts are read
-// when no process is left that could change them.
+// files gives access to a workspace by a descriptor of its mount. That outlives the sandbox's processes: artifacts are
+// read when no process is left that could change them.
 type files struct {
 	root *os.Root
 	uid  int  // owner of files that Put makes; 0 is the server's user
@@ -85,8 +85,8 @@ func (f *files) mkdirAll(dir string) error {
 	return err
 }
 
-// asOwner makes a file as the sandbox's user: on a file system of a user namespace, users without a number there, such as
-// the host's root, can't.
+// asOwner makes a file as the sandbox's user: on a file system of a user namespace, users without a number there, such
+// as the host's root, can't.
 func (f *files) asOwner(do func() error) error {
 	if f.uid == 0 {
 		return do()
@@ -108,8 +108,8 @@ func (f *files) Each(ctx context.Context, do func(backends.File) error) (int, er
 }
 
 // walk calls do with the regular files below dir, and returns the number of entries that it left out: those of other
-// types, those deeper than maxDepth, and those that can't be read. It ends with an error of do or ctx, or if dir at depth 0
-// can't be opened.
+// types, those deeper than maxDepth, and those that can't be read. It ends with an error of do or ctx, or if dir at
+// depth 0 can't be opened.
 func (f *files) walk(ctx context.Context, dir string, depth int, do func(backends.File) error) (skipped int, err error) {
 	d, err := f.openDir(dir)
 	if err != nil && depth == 0 {
@@ -210,11 +210,12 @@ func changed(info fs.FileInfo) time.Time {
 	return time.Unix(st.Ctim.Unix())
 }
 
-// disks are the writable directories of a container, each a file system of its own, except a workspace that is the host's.
+// disks are the writable directories of a container, each a file system of its own, except a workspace that is the
+// host's.
 var disks = []string{workspace, "/tmp", "/dev/shm"}
 
-// maxFiles bounds the number of files in each of disks, also where the engine could not be configured to: it is the bound of a
-// hardened sandbox.
+// maxFiles bounds the number of files in each of disks, also where the engine could not be configured to: it is the
+// bound of a hardened sandbox.
 const maxFiles = 256 << 10
 
 // diskUsed returns how many bytes the sandbox's file system holds; of several, their sum.

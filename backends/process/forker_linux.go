@@ -15,17 +15,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// Forker is a program that a template becomes: the template's children are forks of it. It speaks with the server as package
-// launch does.
+// Forker is a program that a template becomes: the template's children are forks of it. It speaks with the server as
+// package launch does.
 type Forker struct {
 	File      string // in ForkerDir, with
 	Code      []byte // this content
 	Args, Env []string
 }
 
-// StartForker has a launcher fork a PID 1, which sets up the root of a runtime and becomes a forker. It is never the host's
-// root: it has rights in a user namespace of its own, whose only user is the unprivileged one of the sandboxes, and over the
-// mounts in it.
+// StartForker has a launcher fork a PID 1, which sets up the root of a runtime and becomes a forker. It is never the
+// host's root: it has rights in a user namespace of its own, whose only user is the unprivileged one of the sandboxes,
+// and over the mounts in it.
 func (b *Backend) StartForker(ctx context.Context, r runtimes.Runtime, f Forker) (*Template, error) {
 	child, err := b.newInit()
 	if err != nil {
@@ -74,7 +74,8 @@ func lastOutput(output *os.File) string {
 // ForkerDir is the directory of a forker's file in its own root. Each sandbox mounts a directory of its own over it.
 const ForkerDir = "/tmp"
 
-// forkerPlans returns two plans: the setup of a template, after which root has to map users, and the rest, up to execve.
+// forkerPlans returns two plans: the setup of a template, after which root has to map users, and the rest, up to
+// execve.
 func (b *Backend) forkerPlans(one *Template, r runtimes.Runtime, f Forker, streams [3]*os.File) (first, p *plan) {
 	first = newPlan(112)
 	root := b.setUpTemplateRoot(first, one, r)
@@ -87,8 +88,8 @@ func (b *Backend) forkerPlans(one *Template, r runtimes.Runtime, f Forker, strea
 	}
 	first.ready()
 	p = newPlan(112)
-	// Nobody is root in the namespace in which the forker is executed: to the kernel, a child of it that is not dumpable is that
-	// root's, whose program could list /proc/1/fd, or else the host's.
+	// Nobody is root in the namespace in which the forker is executed: to the kernel, a child of it that is not dumpable
+	// is that root's, whose program could list /proc/1/fd, or else the host's.
 	keepCapabilities(p)
 	if b.root {
 		p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
@@ -105,7 +106,8 @@ func (b *Backend) forkerPlans(one *Template, r runtimes.Runtime, f Forker, strea
 	return first, p
 }
 
-// keepCapabilities preserves the capabilities in the user namespace across execve, although the process is not root there.
+// keepCapabilities preserves the capabilities in the user namespace across execve, although the process is not root
+// there.
 func keepCapabilities(p *plan) {
 	const version3, all = 0x20080522, ^uint32(0)
 	p.do("capset", unix.SYS_CAPSET, value(p, [2]uint32{version3}), value(p, [6]uint32{all, all, all, all, all, all}))

@@ -77,8 +77,8 @@ func (b *Init) UID() int { return b.uid }
 // alive reports whether PID 1 still runs.
 func (b *Init) alive() bool { return !procfs.Over(b.pidfd) }
 
-// kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes waitable only after the
-// kernel has ended the others. If the kernel does not end it in time, kill returns false.
+// kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes waitable only after
+// the kernel has ended the others. If the kernel does not end it in time, kill returns false.
 func (b *Init) kill() (gone bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,8 +159,8 @@ func (b *Init) release() {
 // messages are buffers of encoded plans.
 var messages = sync.Pool{New: func() any { return new([]byte) }}
 
-// send sends PID 1 a plan, with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForTemplate. A small
-// plan travels in the message, if PID 1 is package launch's.
+// send sends PID 1 a plan, with its descriptors. whom is launch.ForInit, launch.ForProgram or launch.ForTemplate. A
+// small plan travels in the message, if PID 1 is package launch's.
 func send(b *Init, p *plan, whom byte) error {
 	const small = 64 << 10
 	hello := [launch.HelloSize]byte{whom}

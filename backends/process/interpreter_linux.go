@@ -116,8 +116,8 @@ func (s *Sandbox) path() string {
 	return strings.Join(append(slices.Clone(s.runtime.PathDirs), runtimes.SystemPath), ":")
 }
 
-// Environ returns the program's whole environment. Caches and settings go to /tmp, so that only the program's own files are
-// left in the workspace.
+// Environ returns the program's whole environment. Caches and settings go to /tmp, so that only the program's own files
+// are left in the workspace.
 func (s *Sandbox) Environ(extra []string) []string {
 	home, tmp := workspace, "/tmp"
 	user := "sandbox"

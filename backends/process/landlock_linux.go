@@ -57,8 +57,8 @@ type rule struct {
 	access uint64
 }
 
-// rules returns the rules of a sandbox. In a hardened one, every visible file may be read; without a root directory of its
-// own, only the named paths.
+// rules returns the rules of a sandbox. In a hardened one, every visible file may be read; without a root directory of
+// its own, only the named paths.
 func (s *Sandbox) rules() []rule {
 	const all = fsRead | fsWrite
 	rules := []rule{
@@ -85,8 +85,8 @@ func (s *Sandbox) rules() []rule {
 
 // landlock restricts the process by all rights that the kernel's ABI knows.
 //
-// TCP is restricted only where there is no network namespace: inside one, the only network is the sandbox's own loopback,
-// where programs may listen.
+// TCP is restricted only where there is no network namespace: inside one, the only network is the sandbox's own
+// loopback, where programs may listen.
 func landlock(p *plan, s *Sandbox, abi int) {
 	fs, net, scoped := handled(abi)
 	if !s.landlockOnly {
@@ -155,9 +155,10 @@ func landlockRules(s *Sandbox) []rule {
 	return rules
 }
 
-// landlockSetup returns the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user namespaces. There are
-// no namespaces: the host's processes and mounts stay visible, and the sandbox relies on Landlock, seccomp and limits. The
-// stand-in is a subreaper: orphans become its children, and it kills them all when the server closes its socket or dies.
+// landlockSetup returns the plan of PID 1's stand-in in the profile "landlock", for hosts that forbid user namespaces.
+// There are no namespaces: the host's processes and mounts stay visible, and the sandbox relies on Landlock, seccomp
+// and limits. The stand-in is a subreaper: orphans become its children, and it kills them all when the server closes
+// its socket or dies.
 func (b *Backend) landlockSetup(s *Sandbox) *plan {
 	p := newPlan(112)
 	join(s.cgroup, p)

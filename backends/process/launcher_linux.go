@@ -35,8 +35,8 @@ func (b *Backend) newInit() (child *Init, err error) {
 	return child, err
 }
 
-// SpawnByLauncher has a launcher fork a PID 1, and prepares it unless it is a subreaper. The cgroup and the plan are made
-// while a launcher starts, if one has to.
+// SpawnByLauncher has a launcher fork a PID 1, and prepares it unless it is a subreaper. The cgroup and the plan are
+// made while a launcher starts, if one has to.
 func (b *Backend) SpawnByLauncher(ctx context.Context, flags uint64) (*Init, error) {
 	if cgroup.Unified() {
 		// Before a launcher starts: finding a cgroup may move this process into another, and a
@@ -82,8 +82,8 @@ func (b *Backend) EnsureLauncher(ctx context.Context) {
 	}
 }
 
-// startLauncher executes this program again, which package launch takes over at once: the launcher is a template with the
-// server's root directory. A session of its own shields it from the terminal's Ctrl-C.
+// startLauncher executes this program again, which package launch takes over at once: the launcher is a template with
+// the server's root directory. A session of its own shields it from the terminal's Ctrl-C.
 func (b *Backend) startLauncher(context.Context) (*Template, error) {
 	conn, theirs, err := socketPair(unix.SOCK_SEQPACKET)
 	if err != nil {
@@ -120,8 +120,8 @@ func (b *Backend) startLauncher(context.Context) (*Template, error) {
 	}}, nil
 }
 
-// fork has a launcher fork child's process with flags (CLONE_*). If the launcher has died while it was idle, nothing has
-// begun, and another is tried.
+// fork has a launcher fork child's process with flags (CLONE_*). If the launcher has died while it was idle, nothing
+// has begun, and another is tried.
 func (b *Backend) fork(ctx context.Context, child *Init, flags uint64) (err error) {
 	for range 2 {
 		var one *Template

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
-// boundsOf converts a sandbox's limits. The program's files are charged to the cgroup, too: its limit bounds both together,
-// and the watcher keeps RAM alone below its own.
+// boundsOf converts a sandbox's limits. The program's files are charged to the cgroup, too: its limit bounds both
+// together, and the watcher keeps RAM alone below its own.
 func boundsOf(l backends.Limits, tasks uint64) cgroup.Bounds {
 	return cgroup.Bounds{Memory: l.RAM + l.Disk, Sockets: l.RAM, CPU: l.CPU, Tasks: int64(tasks)}
 }
@@ -51,12 +51,12 @@ func limit(p *plan, s *Sandbox, lasting bool) {
 	}{
 		{"CPU", unix.RLIMIT_CPU, seconds, unlimited}, // a program may have more: wall time and cores bound it
 		{"FSIZE", unix.RLIMIT_FSIZE, file, maxFile},
-		// Open files are counted for the whole host (fs.file-max), and each process has as many as that: the usual 1,024 with the
-		// default number of processes in any language.
+		// Open files are counted for the whole host (fs.file-max), and each process has as many as that: the usual 1,024 with
+		// the default number of processes in any language.
 		{"NOFILE", unix.RLIMIT_NOFILE, 1024, max(256, min(4096, 288<<10/s.tasks))},
 		{"NPROC", unix.RLIMIT_NPROC, tasks, tasks},
-		// 1 is the kernel's word for no dump at all: with 0, a core_pattern that begins with a pipe still hands the memory, and
-		// leased secrets in it, to a program of the host's root: core(5).
+		// 1 is the kernel's word for no dump at all: with 0, a core_pattern that begins with a pipe still hands the memory,
+		// and leased secrets in it, to a program of the host's root: core(5).
 		{"CORE", unix.RLIMIT_CORE, 1, 1},
 		// Signals that wait, and timers, are counted for the user, and an ordinary user's sandboxes are one.
 		{"SIGPENDING", unix.RLIMIT_SIGPENDING, 1024, 1024},
@@ -72,9 +72,10 @@ func limit(p *plan, s *Sandbox, lasting bool) {
 	}
 }
 
-// data returns RLIMIT_DATA: none where a cgroup bounds the memory, for sanitizers reserve terabytes. Elsewhere, where nothing
-// bounds it between two polls, it is the RAM limit and 1 GiB, of which Node reserves about 150 MB at its start and Java 500, or
-// the stacks of all threads, 8 MiB each, if those are more; and four times the RAM limit, or 4 GiB, where that can be raised later.
+// data returns RLIMIT_DATA: none where a cgroup bounds the memory, for sanitizers reserve terabytes. Elsewhere, where
+// nothing bounds it between two polls, it is the RAM limit and 1 GiB, of which Node reserves about 150 MB at its start
+// and Java 500, or the stacks of all threads, 8 MiB each, if those are more; and four times the RAM limit, or 4 GiB,
+// where that can be raised later.
 func (s *Sandbox) data() uint64 {
 	switch {
 	case s.cgroup.Enforces("memory"):
@@ -116,8 +117,8 @@ func (s *Sandbox) checkCgroup() {
 	}
 }
 
-// Cgroup returns the limits that the cgroup of this process's container enforces (Config.Inside): "v1: memory pids cpu"; ""
-// if there are none.
+// Cgroup returns the limits that the cgroup of this process's container enforces (Config.Inside): "v1: memory pids
+// cpu"; "" if there are none.
 func (b *Backend) Cgroup() string {
 	g, err := cgroup.View()
 	if err != nil {

@@ -58,8 +58,8 @@ type writerFunc func([]byte)
 
 func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
-// refuse has the kernel answer a system call with an error from now on, in this process and those that it starts. prctl is
-// refused for one option only.
+// refuse has the kernel answer a system call with an error from now on, in this process and those that it starts. prctl
+// is refused for one option only.
 func refuse(call, option uint32, errno unix.Errno) {
 	list := []netbpf.Instruction{
 		netbpf.LoadAbsolute{Off: 0, Size: 4}, // seccomp_data.nr

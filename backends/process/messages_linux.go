@@ -47,8 +47,8 @@ func (p *plan) say(what string, m arg, size int64, fds ...arg) {
 	p.want(size, "say "+what, unix.SYS_SENDMSG, slot(launch.SlotControl), h, val(unix.MSG_NOSIGNAL))
 }
 
-// A status message has, behind the launch.Message, a link of linkSize bytes for each of namespaceLinks, then the content of
-// /proc/self/status.
+// A status message has, behind the launch.Message, a link of linkSize bytes for each of namespaceLinks, then the
+// content of /proc/self/status.
 const (
 	linkSize   = 64
 	statusSize = 4096
@@ -57,8 +57,8 @@ const (
 // namespaceLinks are read back, in this order, from /proc/self/ns.
 var namespaceLinks = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"}
 
-// report sends a status message: the kernel's view of the process that is about to become the program. If the plan has made
-// a terminal, the message carries its master.
+// report sends a status message: the kernel's view of the process that is about to become the program. If the plan has
+// made a terminal, the message carries its master.
 func (p *plan) report(status arg, fds ...arg) {
 	size := int(messageSize) + linkSize*len(namespaceLinks) + statusSize
 	buf := p.room(size)
@@ -74,8 +74,8 @@ func (p *plan) report(status arg, fds ...arg) {
 	p.say("status", buf, int64(size), fds...)
 }
 
-// socketPair returns a connection of a kind that can carry descriptors, and its other end. SOCK_SEQPACKET preserves message
-// boundaries.
+// socketPair returns a connection of a kind that can carry descriptors, and its other end. SOCK_SEQPACKET preserves
+// message boundaries.
 func socketPair(kind int) (*net.UnixConn, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

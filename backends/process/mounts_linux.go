@@ -54,8 +54,8 @@ func (s *Sandbox) checkRuntime(asked []backends.Mount) error {
 	return nil
 }
 
-// checkRights refuses mounts for writing with files in them whose rights others would get by what programs write there: see
-// [backends.CheckRights].
+// checkRights refuses mounts for writing with files in them whose rights others would get by what programs write there:
+// see [backends.CheckRights].
 func checkRights(ctx context.Context, mounts []backends.Mount) error {
 	for _, m := range mounts {
 		uid := os.Geteuid()
@@ -69,8 +69,8 @@ func checkRights(ctx context.Context, mounts []backends.Mount) error {
 	return nil
 }
 
-// own makes, for each writable mount of a sandbox that root starts, the user namespace that maps the owner of the host's
-// files to the sandbox's user, and created files back: mount_setattr(2).
+// own makes, for each writable mount of a sandbox that root starts, the user namespace that maps the owner of the
+// host's files to the sandbox's user, and created files back: mount_setattr(2).
 func (s *Sandbox) own(ctx context.Context) error {
 	if s.uid == 0 || s.landlockOnly {
 		return nil

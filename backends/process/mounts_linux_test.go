@@ -92,8 +92,8 @@ func TestRightsOfFiles(t *testing.T) {
 	}
 }
 
-// TestFlagsOfMounts reads the flags of mounts of the host, and of what the host has mounted below: none of them makes a file
-// of another user run as that user, or opens a device.
+// TestFlagsOfMounts reads the flags of mounts of the host, and of what the host has mounted below: none of them makes a
+// file of another user run as that user, or opens a device.
 func TestFlagsOfMounts(t *testing.T) {
 	dir, work := t.TempDir(), t.TempDir()
 	want := 2
@@ -172,8 +172,8 @@ func TestEtc(t *testing.T) {
 	}
 }
 
-// TestNoOtherOwner has root show a directory for writing whose file system knows no mounts with other owners: the refusal
-// names both.
+// TestNoOtherOwner has root show a directory for writing whose file system knows no mounts with other owners: the
+// refusal names both.
 func TestNoOtherOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root's sandboxes need it")

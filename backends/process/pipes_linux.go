@@ -84,8 +84,8 @@ func (p *pipes) copy(to io.Writer, from *os.File) {
 	})
 }
 
-// copyRemaining copies the bytes that are still in a pipe after its deadline: they were written in time, and to was slow to
-// take earlier output, as on a busy machine.
+// copyRemaining copies the bytes that are still in a pipe after its deadline: they were written in time, and to was
+// slow to take earlier output, as on a busy machine.
 func copyRemaining(to io.Writer, from *os.File) error {
 	raw, err := from.SyscallConn()
 	if err != nil {
@@ -111,9 +111,9 @@ func (p *pipes) started() {
 	}
 }
 
-// drain waits until all output has arrived. Other holders of the pipes get a short time: in a session, processes that the
-// command left behind; else, a process of the host to which the program passed its descriptors through a socket in a
-// directory that both can see.
+// drain waits until all output has arrived. Other holders of the pipes get a short time: in a session, processes that
+// the command left behind; else, a process of the host to which the program passed its descriptors through a socket in
+// a directory that both can see.
 func (p *pipes) drain(keep bool) {
 	timeout := 2 * time.Second
 	if keep {
@@ -161,8 +161,8 @@ func (c channel) TryWrite(b []byte) (n int) {
 	return max(n, 0)
 }
 
-// ConnectChannel makes a private stream and passes the server's end to open. It returns the command's end, nil if open is nil;
-// closing nil is harmless.
+// ConnectChannel makes a private stream and passes the server's end to open. It returns the command's end, nil if open
+// is nil; closing nil is harmless.
 func ConnectChannel(open func(io.ReadWriteCloser), poke func()) (*os.File, error) {
 	if open == nil {
 		return nil, nil
@@ -175,8 +175,8 @@ func ConnectChannel(open func(io.ReadWriteCloser), poke func()) (*os.File, error
 	return theirs, nil
 }
 
-// openTerminal makes a terminal in the sandbox's devpts. The message of the status carries its master, which the program
-// does not inherit: pty(7).
+// openTerminal makes a terminal in the sandbox's devpts. The message of the status carries its master, which the
+// program does not inherit: pty(7).
 func (p *plan) openTerminal(size backends.Size) (master, slave arg) {
 	// Our reads and writes are to end at deadlines.
 	master = p.get("open /dev/ptmx", unix.SYS_OPENAT, cwd, p.str("/dev/ptmx"), val(unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK), val(0))

@@ -248,8 +248,8 @@ func (e *stepError) Unwrap() error { return e.errno }
 // program's descriptor table has room at its start.
 const minHighFD, maxStartFD = 100, 255
 
-// whereabouts returns the step of a plan in which a process is, by proc_pid_syscall(5), for the error of a plan that did
-// not finish in time.
+// whereabouts returns the step of a plan in which a process is, by proc_pid_syscall(5), for the error of a plan that
+// did not finish in time.
 func (p *plan) whereabouts(pid int) string {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/syscall")
 	number, _, _ := strings.Cut(string(text), " ")
@@ -275,7 +275,8 @@ func (p *plan) trySysctl(at, name, value string) {
 	p.try("close "+name, unix.SYS_CLOSE, fd)
 }
 
-// tryOpen opens a file that may be missing. The slot of its descriptor is used again by the next call that keeps a result.
+// tryOpen opens a file that may be missing. The slot of its descriptor is used again by the next call that keeps a
+// result.
 func (p *plan) tryOpen(path string, flags int) arg {
 	fd := slot(p.free)
 	p.add("open "+path, launch.Step{Store: int32(fd.v), Want: launch.AnyResult, Errno: launch.AnyErrno},

@@ -2,12 +2,13 @@
 // namespaces, a root directory built from nothing, Landlock, seccomp and cgroups, and sees nothing else.
 //
 // Package launch holds the code that runs outside of the server. This package compiles the plans that launch follows,
-// and reads back from the kernel which layers are in force; package seccomp makes the filters. Each sandbox is made when it is
-// requested, and its PID 1 forked by a launcher; package warm makes processes ahead of time, by what this package exports.
+// and reads back from the kernel which layers are in force; package seccomp makes the filters. Each sandbox is made
+// when it is requested, and its PID 1 forked by a launcher; package warm makes processes ahead of time, by what this
+// package exports.
 //
-// A file uses those behind it in this order: start, mounts, teardown, forker, launcher, run, programs, exec, containment,
-// interpreter, pipes, diagnose, watch, files, limits, landlock, template, setup, backend, root, sockets, visible, processes,
-// sandbox, init, messages, plan, process, deadlines.
+// A file uses those behind it in this order: start, mounts, teardown, forker, launcher, run, programs, exec,
+// containment, interpreter, pipes, diagnose, watch, files, limits, landlock, template, setup, backend, root, sockets,
+// visible, processes, sandbox, init, messages, plan, process, deadlines.
 //
 //   - It is decided, and refused or begun: start, mounts, interpreter; diagnose says why not.
 //   - Its PID 1 is forked: launcher, template, init; by a plan, a list of system calls (plan, messages).
@@ -16,8 +17,8 @@
 //   - It runs: watch, sockets, processes, files.
 //   - It ends: run, teardown.
 //
-// Libraries: go-landlock knows each ABI's rights; moby/profiles has the list of system calls that the filter is made from,
-// go-seccomp-bpf their numbers, and x/net/bpf assembles it; x/sys has the kernel's numbers.
+// Libraries: go-landlock knows each ABI's rights; moby/profiles has the list of system calls that the filter is made
+// from, go-seccomp-bpf their numbers, and x/net/bpf assembles it; x/sys has the kernel's numbers.
 package process
 
 import (
@@ -49,11 +50,11 @@ type Config struct {
 	// Delegate asks the user's systemd for a cgroup where none can be had otherwise.
 	Delegate bool
 	// Inside means that this process is the init of a container, whose engine has made the namespaces, the root directory
-	// and the limits: the profile "hardened" then adds Landlock, the filter of system calls and limits of each process, and
-	// the workspace is the container's own.
+	// and the limits: the profile "hardened" then adds Landlock, the filter of system calls and limits of each process,
+	// and the workspace is the container's own.
 	Inside bool
-	// NoInternet means that the network of the container leads somewhere: programs get no sockets of IPv4 and IPv6, but in a
-	// sandbox with a gateway, which whoever made the container has to refuse.
+	// NoInternet means that the network of the container leads somewhere: programs get no sockets of IPv4 and IPv6, but in
+	// a sandbox with a gateway, which whoever made the container has to refuse.
 	NoInternet bool
 	// StartTimeout bounds the start of a sandbox, and of a program in it; 30 s if zero.
 	StartTimeout time.Duration

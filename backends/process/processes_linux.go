@@ -30,8 +30,8 @@ func (s *Sandbox) read(name string) []byte {
 	return b
 }
 
-// descendants lists the living descendants of a process, by walking the parents of all processes. In the profile "landlock"
-// an orphan's parent is PID 1's stand-in, so that only a process that is being forked right now is missed.
+// descendants lists the living descendants of a process, by walking the parents of all processes. In the profile
+// "landlock" an orphan's parent is PID 1's stand-in, so that only a process that is being forked right now is missed.
 func (s *Sandbox) descendants(pid int) []string {
 	parents := map[int][]int{}
 	names, _ := filepath.Glob(s.procName("[1-9]*/stat"))
@@ -69,8 +69,8 @@ func (s *Sandbox) group(pgrp int) []string {
 	return out
 }
 
-// signal signals processes by their names in /proc. A descriptor of such a directory is valid for pidfd_send_signal(2), so
-// that a reused number is never signalled.
+// signal signals processes by their names in /proc. A descriptor of such a directory is valid for pidfd_send_signal(2),
+// so that a reused number is never signalled.
 func (s *Sandbox) signal(pids []string, sig unix.Signal) {
 	for _, pid := range pids {
 		fd, err := unix.Open(s.procName(pid), unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -96,8 +96,8 @@ func (s *Sandbox) killAll() {
 	}
 }
 
-// killTree ends a session's command and its descendants. Processes that the command has left to PID 1 live on, as they do
-// when a command ends by itself.
+// killTree ends a session's command and its descendants. Processes that the command has left to PID 1 live on, as they
+// do when a command ends by itself.
 func (s *Sandbox) killTree(pid int) {
 	pids := append(s.descendants(pid), strconv.Itoa(pid))
 	s.signal(pids, unix.SIGSTOP)
@@ -118,8 +118,8 @@ func (s *Sandbox) pids() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name[0] < '1' || name[0] > '9' || name == "1" })
 }
 
-// HostPID returns the number of PID 1's only child in the server's PID namespace. PID 1's recorded number may be that of
-// another namespace, but its pidfd tells the server's.
+// HostPID returns the number of PID 1's only child in the server's PID namespace. PID 1's recorded number may be that
+// of another namespace, but its pidfd tells the server's.
 func (s *Sandbox) HostPID() (int, error) {
 	s.Init.mu.Lock()
 	defer s.Init.mu.Unlock()

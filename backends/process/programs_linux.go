@@ -91,8 +91,9 @@ func (s *Sandbox) hear() {
 	}
 }
 
-// later stores a message about a program that is past its status, or whose start was told why it failed, and reports whether m
-// was one. Other messages are for the start in progress: also the end of a process that was killed before it could send any.
+// later stores a message about a program that is past its status, or whose start was told why it failed, and reports
+// whether m was one. Other messages are for the start in progress: also the end of a process that was killed before it
+// could send any.
 func (s *Sandbox) later(m launch.Message) bool {
 	switch l := s.life(m.Pid); m.Kind {
 	case launch.Status:
@@ -139,7 +140,8 @@ func (s *Sandbox) forget(pid int32) {
 // statusTime is how long a start that is cancelled waits for a status that was sent before.
 const statusTime = 100 * time.Millisecond
 
-// begin has PID 1 fork a process that executes p, and waits for its status. With an error, only the pipes and the plan are valid.
+// begin has PID 1 fork a process that executes p, and waits for its status. With an error, only the pipes and the plan
+// are valid.
 func (s *Sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (Program, error) {
 	one := Program{pipes: pipes, plan: p}
 	s.starting.Lock()
@@ -210,8 +212,8 @@ func waitText(status int32) string {
 	return fmt.Sprintf("exit %d", unix.WaitStatus(status).ExitStatus())
 }
 
-// awaitExit waits for the end of a process that did not become a program, whose number would otherwise still be in use when
-// it is reused.
+// awaitExit waits for the end of a process that did not become a program, whose number would otherwise still be in use
+// when it is reused.
 func (s *Sandbox) awaitExit(pid int32) {
 	select {
 	case <-s.life(pid).exit:

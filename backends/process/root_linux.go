@@ -23,8 +23,8 @@ const (
 	newRoot = "/proc"
 )
 
-// setUpRoot builds a root directory from nothing, with the files and mounts that all sandboxes see, except proc and pts,
-// which each sandbox mounts for itself. hide is Config.Hidden.
+// setUpRoot builds a root directory from nothing, with the files and mounts that all sandboxes see, except proc and
+// pts, which each sandbox mounts for itself. hide is Config.Hidden.
 func setUpRoot(p *plan, hide []string) *root {
 	p.do("make mounts private", unix.SYS_MOUNT, val(0), p.str("/"), val(0), val(unix.MS_REC|unix.MS_PRIVATE), val(0))
 	r := &root{plan: p, made: map[string]bool{"/": true}, hide: hide}
@@ -73,8 +73,8 @@ type root struct {
 	hidden *backends.Hidden
 }
 
-// mkdir makes a directory of the new root and its parents, each once. A failure is ignored: the steps that use the directory
-// show it.
+// mkdir makes a directory of the new root and its parents, each once. A failure is ignored: the steps that use the
+// directory show it.
 func (r *root) mkdir(dir string) {
 	if r.made[dir] {
 		return
@@ -90,8 +90,8 @@ func (r *root) link(target, at string) {
 	r.do("symlink "+at, unix.SYS_SYMLINKAT, r.str(target), cwd, r.str(newRoot, at))
 }
 
-// bind mounts a path of the host, with the mounts below it, which a user namespace does not permit to leave out, and which
-// would show what they hide on the host if they were.
+// bind mounts a path of the host, with the mounts below it, which a user namespace does not permit to leave out, and
+// which would show what they hide on the host if they were.
 func (r *root) bind(host, at string, readOnly bool) {
 	if info, err := os.Stat(host); err == nil && !info.IsDir() {
 		r.mkdir(path.Dir(at))
@@ -150,8 +150,8 @@ func (r *root) system() {
 	}
 }
 
-// diskAt is the mount point of a sandbox's own file system. Its directories are mounted elsewhere, and the parent directory
-// is closed.
+// diskAt is the mount point of a sandbox's own file system. Its directories are mounted elsewhere, and the parent
+// directory is closed.
 const (
 	diskAt     = hiddenDisk + "/all"
 	hiddenDisk = "/run/disk"
@@ -184,8 +184,8 @@ func (r *root) device(name string) {
 	r.attr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC)
 }
 
-// etcNames are files and directories of /etc that programs need and that reveal nothing about the host or its users. Some
-// names carry a version, such as Debian's /etc/python3.11, which is a target of links of the standard library.
+// etcNames are files and directories of /etc that programs need and that reveal nothing about the host or its users.
+// Some names carry a version, such as Debian's /etc/python3.11, which is a target of links of the standard library.
 var etcNames = sync.OnceValue(func() []string {
 	names := []string{
 		"alternatives", "ld.so.cache", "localtime", "timezone", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls",
@@ -223,8 +223,8 @@ var etcFiles = map[string]string{
 // mapOwner begins the name of a step that some file systems do not support.
 const mapOwner = "map the owner of "
 
-// bindOwned mounts a host path with its owner mapped. Only a detached mount accepts such a map. The mounts below it keep
-// their owners and are read-only: they may be of any kind, and hold anything.
+// bindOwned mounts a host path with its owner mapped. Only a detached mount accepts such a map. The mounts below it
+// keep their owners and are read-only: they may be of any kind, and hold anything.
 func (r *root) bindOwned(o owned, at string) {
 	tree := slot(r.free)
 	r.set(tree, "open_tree "+o.host, unix.SYS_OPEN_TREE, cwd, r.str(o.host),
@@ -261,8 +261,8 @@ func (r *root) cover(host, at string) {
 	}
 }
 
-// pathState records a path of the host as it was when it was shown: a copy, or a mount of a replaced file, does not follow
-// a later change.
+// pathState records a path of the host as it was when it was shown: a copy, or a mount of a replaced file, does not
+// follow a later change.
 type pathState struct {
 	path string
 	at   func(string) (os.FileInfo, error)
@@ -287,8 +287,8 @@ func (l pathState) changed() bool {
 	return !os.SameFile(now, l.info) || !now.IsDir() && (now.Size() != l.info.Size() || !now.ModTime().Equal(l.info.ModTime()))
 }
 
-// trust writes the host's trusted certificates and more to a file, and mounts that over the system's bundles, for programs
-// that read no variable.
+// trust writes the host's trusted certificates and more to a file, and mounts that over the system's bundles, for
+// programs that read no variable.
 func (r *root) trust(more []byte) {
 	if len(more) == 0 {
 		return
@@ -301,8 +301,8 @@ func (r *root) trust(more []byte) {
 	}
 }
 
-// visibleBundles returns the bundles in the part of the host that a sandbox sees, with links followed: PID 1 still has the
-// host's root, where a link would lead elsewhere.
+// visibleBundles returns the bundles in the part of the host that a sandbox sees, with links followed: PID 1 still has
+// the host's root, where a link would lead elsewhere.
 func visibleBundles() (visible []string) {
 	for _, bundle := range backends.Bundles {
 		real, err := filepath.EvalSymlinks(bundle)

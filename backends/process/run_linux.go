@@ -101,7 +101,8 @@ type end struct {
 	lost   int64 // see lost
 }
 
-// await waits for the program's end, or causes it. failed is set if its execve did not succeed after its status was sent.
+// await waits for the program's end, or causes it. failed is set if its execve did not succeed after its status was
+// sent.
 func (s *Sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool, streams backends.Streams) (e end, failed *launch.Message) {
 	var up <-chan time.Time
 	if !lasting {

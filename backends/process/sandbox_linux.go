@@ -124,7 +124,8 @@ func (s *Sandbox) Runtime() runtimes.Runtime { return s.runtime }
 // Workspace returns the directory of its workspace.
 func (s *Sandbox) Workspace() *os.Root { return s.files.root }
 
-// HostIndependent reports whether the sandbox shows of the host only the system and its runtime, as a template's root does.
+// HostIndependent reports whether the sandbox shows of the host only the system and its runtime, as a template's root
+// does.
 func (s *Sandbox) HostIndependent() bool {
 	own := s.host.Host != "" || len(s.mounts) != len(s.runtime.Prefixes) || len(s.trust) > 0 || len(s.etc) > 0 || s.home != "" || s.guest != ""
 	return s.HasNamespaces() && !own && !covers(s.runtime)
@@ -147,8 +148,8 @@ func (s *Sandbox) use() (done func(), err error) {
 // insideID is the program's user and group number inside, whatever they are outside.
 const insideID = 1000
 
-// notifies reports whether the kernel sends this process the sandbox's chmod and utimensat calls, see package notify: not
-// of root's sandboxes, whose user owns nothing on the host.
+// notifies reports whether the kernel sends this process the sandbox's chmod and utimensat calls, see package notify:
+// not of root's sandboxes, whose user owns nothing on the host.
 func (s *Sandbox) notifies() bool { return s.landlockOnly && s.uid == 0 }
 
 // writesHost reports whether a directory of the host is mounted for writing.

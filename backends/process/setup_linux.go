@@ -17,16 +17,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// namespaces are the namespaces in which a hardened sandbox's PID 1 begins. The cgroup namespace is made later, after PID 1
-// has joined its cgroup; the user namespace that keeps the program from the mounts comes last.
+// namespaces are the namespaces in which a hardened sandbox's PID 1 begins. The cgroup namespace is made later, after
+// PID 1 has joined its cgroup; the user namespace that keeps the program from the mounts comes last.
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUTS | unix.CLONE_NEWTIME
 
-// prepare returns the plan for the setup that all hardened sandboxes have in common. PID 1 executes it right after the fork,
-// possibly long before the server knows which sandbox it will serve.
+// prepare returns the plan for the setup that all hardened sandboxes have in common. PID 1 executes it right after the
+// fork, possibly long before the server knows which sandbox it will serve.
 //
-// Started by root, the namespaces are root's. Started by a user, an outer user namespace owns them, in which that user has
-// all capabilities, but is not root.
+// Started by root, the namespaces are root's. Started by a user, an outer user namespace owns them, in which that user
+// has all capabilities, but is not root.
 func (b *Backend) prepare(child *Init) *plan {
 	p := newPlan(136)
 	join(child.cgroup, p)
@@ -59,7 +59,8 @@ func setUpNamespaces(p *plan, at string) {
 // setup returns the plan that turns a prepared PID 1 into that of sandbox s, and drops its privileges.
 //
 // Root's PID 1 becomes an unprivileged user now. Root's or a user's, the program then lives in a second, inner user
-// namespace, where even a process that regained all capabilities would have none over mounts, network or other namespaces.
+// namespace, where even a process that regained all capabilities would have none over mounts, network or other
+// namespaces.
 func (b *Backend) setup(s *Sandbox) *plan {
 	p := newPlan(112)
 	if s.rooted {
@@ -112,8 +113,8 @@ func setUser(p *plan, uid int) {
 	p.want(int64(uid), "getuid", unix.SYS_GETUID)
 }
 
-// mapUser maps one user and group of the outer namespace to id in the new user namespace, as the only ones. setgroups has
-// to be given up first: user_namespaces(7).
+// mapUser maps one user and group of the outer namespace to id in the new user namespace, as the only ones. setgroups
+// has to be given up first: user_namespaces(7).
 func mapUser(p *plan, id, uid, gid int) {
 	p.write("/proc/self/setgroups", "deny", 0, 0)
 	p.write("/proc/self/uid_map", fmt.Sprintf("%d %d 1", id, uid), 0, 0)
@@ -143,7 +144,8 @@ func (b *Backend) settle(p *plan, s *Sandbox, workspace, segments, tmp string, s
 	}
 }
 
-// dropBounding empties the bounding set, so that programs' file capabilities have no effect. errno is that of a permitted failure.
+// dropBounding empties the bounding set, so that programs' file capabilities have no effect. errno is that of a
+// permitted failure.
 func dropBounding(p *plan, errno int32) {
 	drop := launch.Step{Store: -1, Want: launch.AnyResult, Errno: errno}
 	for c := range capabilities() {
@@ -193,8 +195,8 @@ func moveIn(p *plan, s *Sandbox) {
 	enter(p)
 }
 
-// disk mounts the one file system that the program may fill: several directories are bind mounts of it, so that its size
-// bounds them together. base is the path of the root that is being set up, "" inside of it.
+// disk mounts the one file system that the program may fill: several directories are bind mounts of it, so that its
+// size bounds them together. base is the path of the root that is being set up, "" inside of it.
 func (r *root) disk(s *Sandbox, base string) {
 	// Each inode costs about 1 KiB of kernel memory, which the memory cgroup counts.
 	options := "mode=755,nr_inodes=256k,size=" + strconv.FormatInt(s.limits.Disk, 10)
@@ -252,9 +254,9 @@ func (b *Backend) Namespaces() uint64 {
 	return namespaces | unix.CLONE_NEWUSER
 }
 
-// containerSetup returns the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile "landlock", it makes
-// no namespaces, and the stand-in is a subreaper; but the namespaces around it are the container's alone, so that it may
-// listen there, and its directories are those of a hardened sandbox.
+// containerSetup returns the plan of PID 1's stand-in inside a container (Config.Inside). As in the profile "landlock",
+// it makes no namespaces, and the stand-in is a subreaper; but the namespaces around it are the container's alone, so
+// that it may listen there, and its directories are those of a hardened sandbox.
 func (b *Backend) containerSetup(s *Sandbox) *plan {
 	p := newPlan(112)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
@@ -264,7 +266,8 @@ func (b *Backend) containerSetup(s *Sandbox) *plan {
 }
 
 // filter has PID 1 load the sandbox's seccomp filter, which all programs of the sandbox inherit: each filter costs
-// the host memory and a lock that all processes share. If notifies is true, it returns the descriptor of the notifications.
+// the host memory and a lock that all processes share. If notifies is true, it returns the descriptor of the
+// notifications.
 func loadFilter(p *plan, code []byte, notifies bool) (listener []arg) {
 	prog := value(p, [2]uint64{uint64(len(code) / 8), 0})
 	p.point(prog.v+8, p.bytes(code).v)

@@ -17,36 +17,37 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// socketBytes bounds the buffer of a TCP socket in each direction. The pages of all TCP sockets come out of one pool of the
-// host's (net.ipv4.tcp_mem), and when it is empty the host's own connections stall.
+// socketBytes bounds the buffer of a TCP socket in each direction. The pages of all TCP sockets come out of one pool of
+// the host's (net.ipv4.tcp_mem), and when it is empty the host's own connections stall.
 const socketBytes = 128 << 10
 
-// spareSockets bounds the buffers in a new network namespace; at is the prefix of its /proc. TCP's automatic growth ends
-// there, and the filter keeps programs from asking for more. What is left of a closed connection for a minute is kernel
-// memory, which no cgroup counts where the kernel answers for both ends: beyond the bound, nothing is left.
+// spareSockets bounds the buffers in a new network namespace; at is the prefix of its /proc. TCP's automatic growth
+// ends there, and the filter keeps programs from asking for more. What is left of a closed connection for a minute is
+// kernel memory, which no cgroup counts where the kernel answers for both ends: beyond the bound, nothing is left.
 func spareSockets(p *plan, at string) {
 	p.sysctl(at, "net/ipv4/tcp_rmem", fmt.Sprintf("4096 %d %[1]d", socketBytes))
 	p.sysctl(at, "net/ipv4/tcp_wmem", fmt.Sprintf("4096 16384 %d", socketBytes))
 	p.sysctl(at, "net/ipv4/tcp_max_tw_buckets", "8192")
 }
 
-// spareWatches bounds inotify in the sandbox's user namespace, for the sake of other sandboxes and of an ordinary user's
-// own programs: otherwise one program could take all 128 instances of a user. Kernels without these files count nothing.
+// spareWatches bounds inotify in the sandbox's user namespace, for the sake of other sandboxes and of an ordinary
+// user's own programs: otherwise one program could take all 128 instances of a user. Kernels without these files count
+// nothing.
 func spareWatches(p *plan) {
 	p.trySysctl("", "user/max_inotify_instances", "16")
 	p.trySysctl("", "user/max_inotify_watches", "8192")
 }
 
-// maxSockets bounds the sockets of any kind in a sandbox. Sockets that a program has closed and a gateway has not count,
-// too, so that a program that opens and closes thousands passes.
+// maxSockets bounds the sockets of any kind in a sandbox. Sockets that a program has closed and a gateway has not
+// count, too, so that a program that opens and closes thousands passes.
 const maxSockets = 4096
 
-// maxUncounted bounds the sockets other than TCP's where no cgroup counts their memory. TCP's are bounded by the pool and
-// pollProcesses.
+// maxUncounted bounds the sockets other than TCP's where no cgroup counts their memory. TCP's are bounded by the pool
+// and pollProcesses.
 const maxUncounted = 1024
 
-// tcpPressure is the number of pages in the pool at which the kernel begins to shrink the host's sockets: the second number
-// of tcp_mem. Only the host's own network namespace has it, and so it is 0 in a container.
+// tcpPressure is the number of pages in the pool at which the kernel begins to shrink the host's sockets: the second
+// number of tcp_mem. Only the host's own network namespace has it, and so it is 0 in a container.
 var tcpPressure = sync.OnceValue(func() (pages int) {
 	text, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_mem")
 	fmt.Sscan(string(text), new(int), &pages)
@@ -74,8 +75,8 @@ func parseSockets(text []byte) (n sockstat) {
 	return n
 }
 
-// tooMany reports whether a sandbox must end because of its sockets: while the pool is at half of the pressure threshold,
-// also a sandbox that could hold an eighth of that. counted means that a cgroup counts the sockets' memory.
+// tooMany reports whether a sandbox must end because of its sockets: while the pool is at half of the pressure
+// threshold, also a sandbox that could hold an eighth of that. counted means that a cgroup counts the sockets' memory.
 func (n sockstat) tooMany(pressure int, counted bool) bool {
 	const least = 16
 	eighth := max(least, pressure*os.Getpagesize()/8/(2*socketBytes))
@@ -96,8 +97,8 @@ func (s *Sandbox) network(name string) []byte {
 	return s.read("1/net/" + name)
 }
 
-// readOpen reads a file of /proc that the kernel generates in one piece, and keeps it open: to find it by its path takes
-// longer than to read it.
+// readOpen reads a file of /proc that the kernel generates in one piece, and keeps it open: to find it by its path
+// takes longer than to read it.
 func (s *Sandbox) readOpen(name string) []byte {
 	s.mu.Lock()
 	f := s.procFiles[name]
@@ -126,8 +127,8 @@ func (s *Sandbox) lost() int64 {
 	return n
 }
 
-// count reads one number of a pair of lines, names and numbers: proc_pid_net(5), snmp. There are a hundred of them, and it
-// is read twice a cell.
+// count reads one number of a pair of lines, names and numbers: proc_pid_net(5), snmp. There are a hundred of them, and
+// it is read twice a cell.
 func count(text []byte, group, name string) int64 {
 	at := -1
 	for line := range bytes.Lines(text) {
@@ -174,8 +175,9 @@ func insides(spec backends.Spec) []inside {
 	return all
 }
 
-// listeners has PID 1 open the sockets. A socket stays in the namespace in which it was made, whichever process holds it:
-// so the server can answer inside without being there. PID 1 is still root of the namespace, and may take low ports.
+// listeners has PID 1 open the sockets. A socket stays in the namespace in which it was made, whichever process holds
+// it: so the server can answer inside without being there. PID 1 is still root of the namespace, and may take low
+// ports.
 func listeners(p *plan, sockets []inside) []arg {
 	const backlog = 1024 // as many as may ask at one moment; the kernel bounds it by net.core.somaxconn
 	var all []arg

@@ -21,13 +21,13 @@ import (
 )
 
 // Template is a process that forks the PID 1s of sandboxes. The simplest is a launcher. All others are PID 1s without
-// programs, for the sandboxes that show one interpreter: their root directory is set up already, where a launcher's child
-// has to build one from sixty mounts and files.
+// programs, for the sandboxes that show one interpreter: their root directory is set up already, where a launcher's
+// child has to build one from sixty mounts and files.
 //
 // A PID 1 of that kind has mount and PID namespaces of its own, and where an ordinary user started the server a user
-// namespace, in which that user has all capabilities. The PID namespaces of its sandboxes are descendants of its own, so
-// that they can't name it, and end with it. It keeps the rights that the setup takes, as a launcher's children do until they
-// are set up.
+// namespace, in which that user has all capabilities. The PID namespaces of its sandboxes are descendants of its own,
+// so that they can't name it, and end with it. It keeps the rights that the setup takes, as a launcher's children do
+// until they are set up.
 type Template struct {
 	*Init
 	templates.Use
@@ -166,9 +166,10 @@ func (n *Template) fork(ctx context.Context, child *Init, flags uint64) error {
 	return nil
 }
 
-// clone asks for a process whose end of a socket is control, in a cgroup v2 directory if cgroup is not nil. It waits until
-// ctx's deadline, for a forker not so long, and then fails with [os.ErrDeadlineExceeded]; a cancellation does not end the
-// wait. After an error other than [forkError] all requests fail: a late answer would be taken for that of the next request.
+// clone asks for a process whose end of a socket is control, in a cgroup v2 directory if cgroup is not nil. It waits
+// until ctx's deadline, for a forker not so long, and then fails with [os.ErrDeadlineExceeded]; a cancellation does not
+// end the wait. After an error other than [forkError] all requests fail: a late answer would be taken for that of the
+// next request.
 func (n *Template) clone(ctx context.Context, flags uint64, control, cgroup *os.File) (pidfd *os.File, pid int, err error) {
 	select {
 	case n.cloning <- struct{}{}:
@@ -217,8 +218,8 @@ func (n *Template) clone(ctx context.Context, flags uint64, control, cgroup *os.
 	return files[0], pid, nil
 }
 
-// Good reports whether the template lives and its root still equals the host. It compares at most ten times a second, and
-// stale is permanent: the caller may not act on the answer.
+// Good reports whether the template lives and its root still equals the host. It compares at most ten times a second,
+// and stale is permanent: the caller may not act on the answer.
 func (n *Template) Good() bool {
 	const often = 100 * time.Millisecond
 	n.checking.Lock()
@@ -233,8 +234,8 @@ func (n *Template) Good() bool {
 	return !n.stale
 }
 
-// distrust gives up the templates that this process descends from: what failed in it may be theirs, and fail in all that they
-// fork. Their other children are not taken from the pool any more.
+// distrust gives up the templates that this process descends from: what failed in it may be theirs, and fail in all
+// that they fork. Their other children are not taken from the pool any more.
 func (b *Init) distrust() {
 	if b == nil {
 		return

@@ -53,7 +53,8 @@ func say(t *testing.T, s *Sandbox, script string) string {
 	return out.String()
 }
 
-// TestTemplateIsOutOfReach looks from a template's sandbox for anything that it shares with the template and with other children of it.
+// TestTemplateIsOutOfReach looks from a template's sandbox for anything that it shares with the template and with other
+// children of it.
 func TestTemplateIsOutOfReach(t *testing.T) {
 	sibling, s := fromTemplate(t)
 	if sibling.template != s.template {
@@ -96,7 +97,8 @@ func namespaceOf(t *testing.T, pid int, name string) string {
 	return link
 }
 
-// TestTemplateRemembersThatItIsStale asks twice whether a template shows the host as it is: the second is who acts on it.
+// TestTemplateRemembersThatItIsStale asks twice whether a template shows the host as it is: the second is who acts on
+// it.
 func TestTemplateRemembersThatItIsStale(t *testing.T) {
 	s, _ := fromTemplate(t)
 	n := s.template
@@ -141,7 +143,8 @@ func TestCoveredRuntime(t *testing.T) {
 	}
 }
 
-// TestQuietEnd sees who waits for a sandbox's end: nobody, where the program was alone; else Exec, until what it left is dead.
+// TestQuietEnd sees who waits for a sandbox's end: nobody, where the program was alone; else Exec, until what it left
+// is dead.
 func TestQuietEnd(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -201,7 +204,8 @@ echo x >/dev/null && head -c 3 /dev/zero | wc -c`)
 	}
 }
 
-// TestLostAndCancelled asks a template that once gave no answer, for a start that has ended: why it has ended is what counts.
+// TestLostAndCancelled asks a template that once gave no answer, for a start that has ended: why it has ended is what
+// counts.
 func TestLostAndCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// TestEndBeforeStatus ends a program's process before it can say a word: the start is told at once, and gives up the templates that it
-// came from.
+// TestEndBeforeStatus ends a program's process before it can say a word: the start is told at once, and gives up the
+// templates that it came from.
 func TestEndBeforeStatus(t *testing.T) {
 	b := newBackend(t, Config{})
 	one, err := b.Start(t.Context(), backends.Spec{ID: "ended", Language: "shell"})

@@ -20,10 +20,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 )
 
-// A hardened sandbox shows its limits where runtimes look for them. The files are on a tmpfs of their own, and are bound,
-// read-only, to where the program finds them: before the limits are known, since that takes longer than all else of a start
-// that is left then. The server keeps a descriptor of the first mount, which no process of the sandbox can reach, and writes
-// to it.
+// A hardened sandbox shows its limits where runtimes look for them. The files are on a tmpfs of their own, and are
+// bound, read-only, to where the program finds them: before the limits are known, since that takes longer than all else
+// of a start that is left then. The server keeps a descriptor of the first mount, which no process of the sandbox can
+// reach, and writes to it.
 const limitsAt = hiddenDisk + "/limits"
 
 // visible is what the server knows of those files.
@@ -38,8 +38,8 @@ type visible struct {
 	cpu     time.Duration // likewise
 }
 
-// hostFiles are files of the host's /proc from which a sandbox's are made. What is used of them does not change while the
-// machine runs.
+// hostFiles are files of the host's /proc from which a sandbox's are made. What is used of them does not change while
+// the machine runs.
 var hostFiles = sync.OnceValue(func() map[string]string {
 	texts := map[string]string{}
 	for _, name := range []string{"cpuinfo", "stat"} {
@@ -60,8 +60,8 @@ type visibleLimits struct {
 // processors returns how many processors are shown.
 func (l visibleLimits) processors() int { return backends.Cores(l.cpu, runtime.NumCPU()) }
 
-// lastVisible has the files of the sandbox that was started last. A process that is spawned ahead shows them: the next sandbox
-// is likely to have the same limits, and otherwise writes its own.
+// lastVisible has the files of the sandbox that was started last. A process that is spawned ahead shows them: the next
+// sandbox is likely to have the same limits, and otherwise writes its own.
 type lastVisible struct {
 	mu     sync.Mutex
 	limits visibleLimits
@@ -119,8 +119,8 @@ func online(n int) string {
 	return "0-" + strconv.Itoa(n-1) + "\n"
 }
 
-// madeUp returns files of a cgroup with the sandbox's limits, by name: of these controllers of version 1, or of version 2
-// if there are none.
+// madeUp returns files of a cgroup with the sandbox's limits, by name: of these controllers of version 1, or of version
+// 2 if there are none.
 func (l visibleLimits) madeUp(controllers []string) map[string]string {
 	ram, cpus := limitText(l.ram), online(l.processors())
 	quota, tasks := strconv.Itoa(max(1000, int(l.cpu*100_000))), strconv.FormatUint(l.tasks, 10)+"\n"
@@ -158,8 +158,8 @@ func cpuStat(used time.Duration) string {
 	return fmt.Sprintf("usage_usec %-20d\nuser_usec %-20d\nsystem_usec %-20d\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0\n", us, us, 0)
 }
 
-// readyWithLimits makes the files of child, without texts yet, below base, the root directory that is being set up, and sends
-// the ready message, with a descriptor of them.
+// readyWithLimits makes the files of child, without texts yet, below base, the root directory that is being set up, and
+// sends the ready message, with a descriptor of them.
 func readyWithLimits(p *plan, child *Init, base string) {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	own, hierarchies := base+limitsAt, child.cgroup.Hierarchies()
@@ -175,8 +175,8 @@ func readyWithLimits(p *plan, child *Init, base string) {
 	p.attr(own, 0, unix.MOUNT_ATTR_RDONLY) // and so are the mounts that are made of this one
 	bind("sys")
 	for _, h := range hierarchies {
-		// Where the kernel forbids it, there are the files that would cover it. A JVM looks for what is mounted, and reads what
-		// lies there: it finds the kernel's file system in the list, whatever covers it.
+		// Where the kernel forbids it, there are the files that would cover it. A JVM looks for what is mounted, and reads
+		// what lies there: it finds the kernel's file system in the list, whatever covers it.
 		p.try("mount /"+h.Dir, unix.SYS_MOUNT, p.str(h.Type), p.str(base, "/", h.Dir), p.str(h.Type), val(unix.MS_RDONLY|flags), p.str(h.Name))
 		if h.Shared {
 			bind(h.Dir)
@@ -241,8 +241,8 @@ func (s *Sandbox) showLimits() error {
 	return v.write(s.backend.lastVisible.filesFor(visibleLimits{s.limits.RAM, s.limits.CPU, s.tasks, s.cgroup != nil}, s.cgroup))
 }
 
-// refresh writes what the sandbox uses to the files that tell it, if that has changed, at most ten times a second unless it is
-// much more or less. Each text is as long as the one before, so that a reader never finds the end of that.
+// refresh writes what the sandbox uses to the files that tell it, if that has changed, at most ten times a second
+// unless it is much more or less. Each text is as long as the one before, so that a reader never finds the end of that.
 func (s *Sandbox) refresh(saw reading) {
 	v := &s.visible
 	if v.dir == nil {
@@ -285,8 +285,8 @@ func (s *Sandbox) showRAM(limit int64) {
 	})
 }
 
-// writeNamed writes those of the files that are there, by the last parts of their paths. What fails leaves the program with
-// the number before.
+// writeNamed writes those of the files that are there, by the last parts of their paths. What fails leaves the program
+// with the number before.
 func (v *visible) writeNamed(texts map[string]string) {
 	for at := range v.texts {
 		if text, changes := texts[path.Base(at)]; changes {

@@ -51,7 +51,8 @@ func TestNothingToRefresh(t *testing.T) {
 	}
 }
 
-// TestSameFiles has the files that are there depend on nothing but the machine: they are made before the limits are known.
+// TestSameFiles has the files that are there depend on nothing but the machine: they are made before the limits are
+// known.
 func TestSameFiles(t *testing.T) {
 	var g *cgroup.Group
 	small := visibleLimits{64 << 20, 0.5, 10, false}.files(g.Hierarchies())

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
-// watcher enforces the limits that the kernel does not enforce for the whole tree: RAM without the workspace's files where
-// there is a cgroup, and all of RAM where there is none.
+// watcher enforces the limits that the kernel does not enforce for the whole tree: RAM without the workspace's files
+// where there is a cgroup, and all of RAM where there is none.
 type watcher struct {
 	exceeded chan string // the limit, once
 	peak     atomic.Int64
@@ -37,8 +37,8 @@ type watcher struct {
 // some microseconds while usage is low.
 const interval = 10 * time.Millisecond
 
-// lazy is the longest interval between polls of a session's interpreter that does nothing: a thousand idle sessions must
-// not keep the machine busy. The cgroup bounds its growth meanwhile.
+// lazy is the longest interval between polls of a session's interpreter that does nothing: a thousand idle sessions
+// must not keep the machine busy. The cgroup bounds its growth meanwhile.
 const lazy = 320 * time.Millisecond
 
 // watch starts a watcher. Most programs end before its first check, and cost no goroutine.
@@ -98,8 +98,8 @@ type reading struct {
 	cpu     time.Duration // of the living processes, and of their reaped children
 }
 
-// check compares usage with the limits, and sets the timer for the next check: less and less often, up to longest, while
-// the readings do not change.
+// check compares usage with the limits, and sets the timer for the next check: less and less often, up to longest,
+// while the readings do not change.
 func (w *watcher) check(s *Sandbox) {
 	done, err := s.use()
 	if err != nil {
@@ -168,8 +168,8 @@ func (s *Sandbox) pollCgroup(limit int64, open sockstat) reading {
 	return reading{ram: s.charged() + waiting}
 }
 
-// charged returns the part of the cgroup's usage that counts as RAM: without the page cache of files, without the files on
-// the sandbox's own disk, and in a container without the server's own processes, its PID 1 and the launchers.
+// charged returns the part of the cgroup's usage that counts as RAM: without the page cache of files, without the files
+// on the sandbox's own disk, and in a container without the server's own processes, its PID 1 and the launchers.
 func (s *Sandbox) charged() int64 {
 	ram := s.cgroup.Anonymous()
 	if !s.landlockOnly { // whose disk is the host's
@@ -184,8 +184,8 @@ func (s *Sandbox) charged() int64 {
 	return ram
 }
 
-// pollProcesses adds up the memory of all processes of the sandbox. The cheap sum counts pages that processes share more
-// than once; the exact one is taken only when the cheap one exceeds the limit.
+// pollProcesses adds up the memory of all processes of the sandbox. The cheap sum counts pages that processes share
+// more than once; the exact one is taken only when the cheap one exceeds the limit.
 func (s *Sandbox) pollProcesses(limit int64, open sockstat) reading {
 	pids := s.pids()
 	waiting := open.unaccepted()
@@ -218,15 +218,15 @@ func (s *Sandbox) pollProcesses(limit int64, open sockstat) reading {
 }
 
 // unaccepted returns the memory that unaccepted connections may hold, which the kernel charges to no process
-// (inet_csk_accept), even after both ends are closed. The kernel tells only the number of TCP sockets: a few are ignored,
-// and each further socket counts with its maximum, by tcp_rmem.
+// (inet_csk_accept), even after both ends are closed. The kernel tells only the number of TCP sockets: a few are
+// ignored, and each further socket counts with its maximum, by tcp_rmem.
 func (n sockstat) unaccepted() int64 {
 	const few = 256
 	return max(0, int64(n.tcp)-few) * socketBytes
 }
 
-// liveThread returns a thread of a process whose main thread has ended, and its status: the process lives on, and the kernel
-// reports no memory under its own number. A thread's number is a name in /proc, too, although not listed.
+// liveThread returns a thread of a process whose main thread has ended, and its status: the process lives on, and the
+// kernel reports no memory under its own number. A thread's number is a name in /proc, too, although not listed.
 func (s *Sandbox) liveThread(pid string, status []byte) (string, []byte) {
 	dir, err := os.Open(s.procName(pid + "/task"))
 	if err != nil {

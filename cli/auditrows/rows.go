@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
-// New returns the writer for a format: table, json or csv. With follow, JSON has a line for each row and no array. What was
-// audited is not ours: nothing in it reaches a terminal as a command.
+// New returns the writer for a format: table, json or csv. With follow, JSON has a line for each row and no array. What
+// was audited is not ours: nothing in it reaches a terminal as a command.
 func New(format string, w io.Writer, follow bool) (export.Writer, error) {
 	switch format {
 	case "table":

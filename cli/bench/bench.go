@@ -82,8 +82,8 @@ func Run(ctx context.Context, c Config) (r Report, err error) {
 	return b.report, nil
 }
 
-// settings are all that is not as by default. They are the same for servers and for run, which has its server only do what it would
-// have done itself.
+// settings are all that is not as by default. They are the same for servers and for run, which has its server only do
+// what it would have done itself.
 const settings = "containers: {pull: never}\n"
 
 // settings is the file that keeps the user's own settings out.
@@ -98,15 +98,16 @@ func (b *bench) say(ctx context.Context, format string, args ...any) {
 
 func (b *bench) leaveOut(what string, why error) { b.report.LeftOut[what] = lastLine(why.Error()) }
 
-// settle is how long nothing runs after each turn, and between runs that are to find what is kept ready: what a run left to
-// be done behind its result, such as taking its sandbox down or making the next one ready, is not to slow down another.
+// settle is how long nothing runs after each turn, and between runs that are to find what is kept ready: what a run
+// left to be done behind its result, such as taking its sandbox down or making the next one ready, is not to slow down
+// another.
 const settle = 50 * time.Millisecond
 
 // series is how many runs of one way follow each other in its turn. What takes long has one.
 const series = 5
 
-// rounds measures all ways one run at a time, after a few runs that do not count: interpreters are read from disk, servers see what
-// they are asked for.
+// rounds measures all ways one run at a time, after a few runs that do not count: interpreters are read from disk,
+// servers see what they are asked for.
 func (b *bench) rounds(ctx context.Context) {
 	for i := range 3 {
 		for _, w := range b.ways {
@@ -128,8 +129,8 @@ func (b *bench) rounds(ctx context.Context) {
 	}
 }
 
-// loads measures ways with as many callers as there are cores, each of which begins the next run when the last has ended. None is
-// measured in one go: a machine that drifts is to be the same for all.
+// loads measures ways with as many callers as there are cores, each of which begins the next run when the last has
+// ended. None is measured in one go: a machine that drifts is to be the same for all.
 func (b *bench) loads(ctx context.Context) {
 	times, lead, each := 3, 500*time.Millisecond, time.Second // what stood ready is used up in the lead, which does not count
 	if b.Quick {

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// engineScript stands in for a container engine, which not every machine has: it writes down what it is asked, has one image,
-// and runs what is to run in a container on the host.
+// engineScript stands in for a container engine, which not every machine has: it writes down what it is asked, has one
+// image, and runs what is to run in a container on the host.
 const engineScript = `#!/bin/bash
 echo "$@" >> "$ASKED"
 case "$1" in
@@ -60,8 +60,8 @@ func dockers() []command {
 	return slices.DeleteFunc(commands(), func(c command) bool { return !strings.HasPrefix(c.detect, "docker ") })
 }
 
-// TestContainers measures the ways by an engine: none fetches an image, reaches a network or is forgotten. Ours is asked for the same
-// engine and image, with no setting of the user's.
+// TestContainers measures the ways by an engine: none fetches an image, reaches a network or is forgotten. Ours is
+// asked for the same engine and image, with no setting of the user's.
 func TestContainers(t *testing.T) {
 	b, asked := fakeEngine(t)
 	script := `#!/bin/bash

@@ -117,8 +117,8 @@ func describeMachine() Machine {
 	return m
 }
 
-// Table writes the report for people. The words of tools in it are as they came: whoever shows it on a terminal takes care
-// of escapes.
+// Table writes the report for people. The words of tools in it are as they came: whoever shows it on a terminal takes
+// care of escapes.
 func (r Report) Table(w io.Writer) error {
 	var b strings.Builder
 	m := r.Machine

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// findServers starts servers and adds the ways to have them run the programs: with sandboxes that stand ready, and in a session.
-// One more is there for run to ask: what it has ready is for other kinds of programs.
+// findServers starts servers and adds the ways to have them run the programs: with sandboxes that stand ready, and in a
+// session. One more is there for run to ask: what it has ready is for other kinds of programs.
 func (b *bench) findServers(ctx context.Context, programs []program) {
 	warm, err := b.serve(ctx, Warm)
 	if err != nil {
@@ -37,9 +37,9 @@ func (b *bench) findServers(ctx context.Context, programs []program) {
 	}
 }
 
-// server is a child that serves, with a state directory of its own and the default settings: what its user configured may
-// send events to others, or keep what is measured here in a log that is there to stay. It is asked over its standard streams, as an
-// agent's program does; calls may be made concurrently.
+// server is a child that serves, with a state directory of its own and the default settings: what its user configured
+// may send events to others, or keep what is measured here in a log that is there to stay. It is asked over its
+// standard streams, as an agent's program does; calls may be made concurrently.
 type server struct {
 	log     string // the file that it writes its errors to
 	mu      sync.Mutex

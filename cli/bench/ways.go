@@ -53,9 +53,9 @@ type command struct {
 	loaded bool // it is also measured with all cores busy
 }
 
-// commands are all command lines that are measured. Bubblewrap gives a program about what our sandboxes give it, less Landlock, system
-// call filter, limits, and the reading back; runsc do shows the program the host's files, behind a kernel of its own. Engines fetch no
-// image, and are used by their own command lines, as people do.
+// commands are all command lines that are measured. Bubblewrap gives a program about what our sandboxes give it, less
+// Landlock, system call filter, limits, and the reading back; runsc do shows the program the host's files, behind a
+// kernel of its own. Engines fetch no image, and are used by their own command lines, as people do.
 func commands() []command {
 	all := []command{
 		{name: Bare, run: "INTERPRETER SCRIPT", loaded: true},

@@ -257,8 +257,8 @@ func Give(ctx context.Context, p *command.Streams, c *cli.Context, client *contr
 	return p.Printf(c, out, "%s\n", outcome(out))
 }
 
-// byRoot is the error for an approval that only root may give, with root's command line. No program of the server's user has
-// changed what root is shown there on the way.
+// byRoot is the error for an approval that only root may give, with root's command line. No program of the server's
+// user has changed what root is shown there on the way.
 func byRoot(client *control.Client, what string) error {
 	at := "--server " + terminal.ShellWord(client.Socket())
 	return exit.Fail(fmt.Sprintf("sudo sandboxmcp approvals %s; sudo sandboxmcp %s %s", at, what, at), "the configuration leaves approvals to root")

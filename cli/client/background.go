@@ -26,7 +26,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// DrainTime is what requests under way have to end when a server ends. Service managers kill it after 30 seconds and more.
+// DrainTime is what requests under way have to end when a server ends. Service managers kill it after 30 seconds and
+// more.
 const DrainTime = 10 * time.Second
 
 const (
@@ -98,8 +99,8 @@ func servers(ctx context.Context, cfg config.Config) ([]control.Server, error) {
 	return []control.Server{c.Server()}, nil
 }
 
-// Background is the record of the server in the background, which that server holds locked for its life: who can lock it knows that
-// there is none. There is one in a state directory.
+// Background is the record of the server in the background, which that server holds locked for its life: who can lock
+// it knows that there is none. There is one in a state directory.
 type Background struct{ file *os.File }
 
 // record is what it has.
@@ -140,7 +141,8 @@ func (b *Background) Answers(address string) error {
 // Close ends the record.
 func (b *Background) Close() { b.file.Close() }
 
-// background returns the record of the server in the background, and whether that lives. One that begins has no address yet.
+// background returns the record of the server in the background, and whether that lives. One that begins has no address
+// yet.
 func background(dir string) (r record, lives bool, err error) {
 	f, err := os.OpenFile(recordPath(dir), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {

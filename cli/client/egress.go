@@ -143,8 +143,8 @@ func (p commands) egressDeny(c *cli.Context) error {
 	})
 }
 
-// Deny denies the questions, and takes back the approvals, that are meant, and returns how many there are. list is the command that
-// shows them.
+// Deny denies the questions, and takes back the approvals, that are meant, and returns how many there are. list is the
+// command that shows them.
 func (all Known) Deny(ctx context.Context, p *command.Streams, c *cli.Context, list string, meant func(approval.Question) bool) (n int, err error) {
 	known := slices.Clone(all.Waiting)
 	for _, g := range all.Approved {

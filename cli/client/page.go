@@ -122,8 +122,8 @@ func (p commands) ownPage(ctx context.Context, c *cli.Context, client *control.C
 	return err
 }
 
-// listenLocally listens at an address of this machine. On Linux each of 127.0.0.0/8 is one: browsers keep cookies by address and not by
-// port, so at one that nothing else uses, no other server of this machine gets the page's.
+// listenLocally listens at an address of this machine. On Linux each of 127.0.0.0/8 is one: browsers keep cookies by
+// address and not by port, so at one that nothing else uses, no other server of this machine gets the page's.
 func listenLocally(ctx context.Context, c door.Config) (*door.Door, error) {
 	if runtime.GOOS == "linux" {
 		b := make([]byte, 3)
@@ -156,8 +156,8 @@ func untilEnd(ctx context.Context, client *control.Client, failed <-chan error) 
 // browserTime is how long a browser has to read the file with the link once it was asked to.
 const browserTime = 5 * time.Second
 
-// openLink has the desktop open a link. The link stands in a file that only its user can read: all users of a machine can read what
-// programs are started with.
+// openLink has the desktop open a link. The link stands in a file that only its user can read: all users of a machine
+// can read what programs are started with.
 func openLink(link string) error {
 	name, args := "xdg-open", []string(nil)
 	switch runtime.GOOS {

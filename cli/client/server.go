@@ -1,4 +1,5 @@
-// Package client has the commands that show and steer a running server: its sessions, queue, limits, events, and what people approve.
+// Package client has the commands that show and steer a running server: its sessions, queue, limits, events, and what
+// people approve.
 package client
 
 import (

@@ -146,7 +146,8 @@ type inputLine struct {
 	err  error
 }
 
-// readLines returns a channel of the lines of r, until an error or the end of ctx, which a read that blocks does not hold up.
+// readLines returns a channel of the lines of r, until an error or the end of ctx, which a read that blocks does not
+// hold up.
 func readLines(ctx context.Context, r io.Reader) <-chan inputLine {
 	lines, in := make(chan inputLine), bufio.NewReader(r)
 	go func() {

@@ -110,7 +110,8 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// TestSaved: what is saved has no rights that the tar gave it to more than its owner, replaces nothing, and is all there.
+// TestSaved: what is saved has no rights that the tar gave it to more than its owner, replaces nothing, and is all
+// there.
 func TestSaved(t *testing.T) {
 	dir := t.TempDir()
 	content := tarOf(t, file("s", 0o6755), file("d/plain", 0o600), tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "d/plain"}, file("\x1b[31mred", 0o644))

@@ -83,7 +83,8 @@ func (p commands) sessionGet(c *cli.Context) error {
 	})
 }
 
-// saving is a file or a directory that is saved. What a session sends may be its code's: names, sizes and kinds are believed nothing of.
+// saving is a file or a directory that is saved. What a session sends may be its code's: names, sizes and kinds are
+// believed nothing of.
 type saving struct {
 	most  int64 // bytes
 	sum   hash.Hash

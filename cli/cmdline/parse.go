@@ -1,4 +1,5 @@
-// Package cmdline sorts a command line for urfave/cli, and suggests the command or flag that a misspelled one was meant to be.
+// Package cmdline sorts a command line for urfave/cli, and suggests the command or flag that a misspelled one was meant
+// to be.
 package cmdline
 
 import (

@@ -51,7 +51,8 @@ func ToolsFlag(usage, value string) cli.Flag {
 	return &cli.StringFlag{Name: "tools", Usage: usage, Value: value}
 }
 
-// FileArgs returns the flags that were typed of the program's own files, for a command line that is started in another directory.
+// FileArgs returns the flags that were typed of the program's own files, for a command line that is started in another
+// directory.
 func FileArgs(c *cli.Context) (args []string, err error) {
 	for _, flag := range []string{"config", "db"} {
 		if value := c.String(flag); value != "" {

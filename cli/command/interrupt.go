@@ -21,8 +21,8 @@ func (i Interruption) Error() string {
 	return cmp.Or(names[i.Signal], i.Signal.String())
 }
 
-// UntilSignal returns a context that SIGINT or SIGTERM ends, for commands that have nothing to clean up then. A second signal ends the
-// process at once.
+// UntilSignal returns a context that SIGINT or SIGTERM ends, for commands that have nothing to clean up then. A second
+// signal ends the process at once.
 func UntilSignal(c *cli.Context) (context.Context, context.CancelFunc) {
 	return UntilSignals(c, syscall.SIGINT, syscall.SIGTERM)
 }
@@ -59,8 +59,8 @@ func Interruptible(parent context.Context) (context.Context, context.CancelCause
 	return InterruptibleAfter(parent, func(syscall.Signal) bool { return false }, func() {})
 }
 
-// InterruptibleAfter is Interruptible, but for two signals at most that send takes, as it says: they are for a program that may
-// end by itself then, or is killed. last is called just before a further one ends the process.
+// InterruptibleAfter is Interruptible, but for two signals at most that send takes, as it says: they are for a program
+// that may end by itself then, or is killed. last is called just before a further one ends the process.
 func InterruptibleAfter(parent context.Context, send func(syscall.Signal) bool, last func()) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)

@@ -1,4 +1,5 @@
-// Package command has what the commands of the command line share: their streams, their flags, and the signals that end them.
+// Package command has what the commands of the command line share: their streams, their flags, and the signals that end
+// them.
 package command
 
 import (
@@ -96,8 +97,8 @@ func (s *Streams) Printf(c *cli.Context, v any, format string, args ...any) erro
 	})
 }
 
-// Table writes a list as JSON where --json asks for it, or else as a table with a row for each element. empty is printed instead of one
-// without rows.
+// Table writes a list as JSON where --json asks for it, or else as a table with a row for each element. empty is
+// printed instead of one without rows.
 func Table[T any](s *Streams, c *cli.Context, list []T, empty string, columns []terminal.Column, row func(T) []string) error {
 	return s.Print(c, list, func(w io.Writer) error {
 		t := terminal.NewTable(w, columns...)
@@ -157,8 +158,8 @@ func NotThere(hint, flag string, err error) error {
 	return exit.Fail(hint, "%s", text)
 }
 
-// Output writes to where our own output goes, and keeps its first error: ErrNoReader when nobody reads it any more, as after head(1).
-// Other programs die of SIGPIPE then. It may be used concurrently.
+// Output writes to where our own output goes, and keeps its first error: ErrNoReader when nobody reads it any more, as
+// after head(1). Other programs die of SIGPIPE then. It may be used concurrently.
 type Output struct {
 	W      io.Writer
 	Broken context.CancelCauseFunc // called with ErrNoReader; may be nil

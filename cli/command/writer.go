@@ -14,9 +14,10 @@ var ErrUnread = errors.New("the reader of the output did not read, and the comma
 // lastWrites is how long all writes together may block once a command is to end.
 const lastWrites = time.Second
 
-// Writer is standard output or standard error. A write waits for its reader for as long as that takes, as others' do; once the command is to
-// end, because of a signal, the end of its input or its time limit, its writes wait for lastWrites at most, and the later ones fail. A
-// write to a pipe or a terminal that nobody reads can't be interrupted, so a goroutine of its own performs it.
+// Writer is standard output or standard error. A write waits for its reader for as long as that takes, as others' do;
+// once the command is to end, because of a signal, the end of its input or its time limit, its writes wait for
+// lastWrites at most, and the later ones fail. A write to a pipe or a terminal that nobody reads can't be interrupted,
+// so a goroutine of its own performs it.
 type Writer struct {
 	to   io.Writer
 	jobs chan []byte

@@ -1,5 +1,5 @@
-// Package complete has the scripts by which shells complete command lines: they ask the program, at each press of the tab key, what
-// can stand where somebody types.
+// Package complete has the scripts by which shells complete command lines: they ask the program, at each press of the
+// tab key, what can stand where somebody types.
 package complete
 
 import (
@@ -26,8 +26,9 @@ func Shells() []string { return []string{"bash", "zsh", "fish"} }
 //go:embed bash.sh zsh.zsh fish.fish
 var scripts embed.FS
 
-// Script writes the script of a shell for a program. It asks by PROGRAM __complete words SHELL, with the words that were typed on
-// standard input, each with a NUL behind it: all users of a machine can read what programs are started with.
+// Script writes the script of a shell for a program. It asks by PROGRAM __complete words SHELL, with the words that
+// were typed on standard input, each with a NUL behind it: all users of a machine can read what programs are started
+// with.
 func Script(w io.Writer, shell, program string) error {
 	text, err := scripts.ReadFile(map[string]string{"bash": "bash.sh", "zsh": "zsh.zsh", "fish": "fish.fish"}[shell])
 	if err != nil {
@@ -37,8 +38,8 @@ func Script(w io.Writer, shell, program string) error {
 	return err
 }
 
-// Print writes an offer as the script of a shell reads it: a line that says whether files or directories are meant, too, and a line
-// for each word.
+// Print writes an offer as the script of a shell reads it: a line that says whether files or directories are meant,
+// too, and a line for each word.
 func Print(w io.Writer, shell string, s Source, words []Word) error {
 	var b strings.Builder
 	switch {

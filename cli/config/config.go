@@ -12,9 +12,9 @@ import (
 
 // Config are the operator's settings. Get one from [Load]; the zero value is not valid.
 //
-// A field with a key is a setting, or a section of them: its tag says by which environment variable it is set, which values it takes (range,
-// oneof, or is, a name of kinds), its value where nothing is configured, and what it is about. Paths are absolute, and "" is
-// that there is none, or that it is detected.
+// A field with a key is a setting, or a section of them: its tag says by which environment variable it is set, which
+// values it takes (range, oneof, or is, a name of kinds), its value where nothing is configured, and what it is about.
+// Paths are absolute, and "" is that there is none, or that it is detected.
 type Config struct {
 	Backend       string   `key:"backend" env:"BACKEND" is:"backend" default:"process" about:"what contains programs: a hardened process, containers of an engine, or pods of a cluster"`
 	MaxConcurrent int      `key:"max_concurrent" env:"MAX_CONCURRENT" range:"1..10000" about:"runs at the same time; up to three times as many, and four more at least, while some take long and others wait for their share"`

@@ -58,8 +58,8 @@ func address(example string, of *string) kind {
 	return k
 }
 
-// withoutToken returns a URL without the parts that may hold a token: user, query and fragment. Text that is no URL may be
-// a token itself, and becomes "this".
+// withoutToken returns a URL without the parts that may hold a token: user, query and fragment. Text that is no URL may
+// be a token itself, and becomes "this".
 func withoutToken(text string) string {
 	u, err := url.Parse(text)
 	switch {

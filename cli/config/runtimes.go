@@ -12,7 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// Runtime is a language beside the built-in ones. In the words of its commands, {file} is the code's file, and {program} what Compile makes.
+// Runtime is a language beside the built-in ones. In the words of its commands, {file} is the code's file, and
+// {program} what Compile makes.
 type Runtime struct {
 	Extensions []string `key:"extensions"` // of its files, with the dot, in lower case
 	Command    []string `key:"command"`

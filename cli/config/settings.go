@@ -44,8 +44,8 @@ type kind struct {
 // on is the value of what can't be switched off.
 type on struct{}
 
-// settings returns all settings of c, in the order in which they are shown. With initial, they get the values that they have where nothing is
-// configured, as far as these are the same everywhere. Tests see that these may be set, too.
+// settings returns all settings of c, in the order in which they are shown. With initial, they get the values that they
+// have where nothing is configured, as far as these are the same everywhere. Tests see that these may be set, too.
 func settings(c *Config, initial bool) []setting {
 	all := fieldsOf(nil, "", reflect.ValueOf(c).Elem(), initial)
 	for i := range all {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// text returns the value as text that is not empty. A number, a date or a truth value without quotes is an error in a file.
+// text returns the value as text that is not empty. A number, a date or a truth value without quotes is an error in a
+// file.
 func (v value) text() (string, error) {
 	switch {
 	case v.list:

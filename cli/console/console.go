@@ -54,7 +54,8 @@ func (t *Console) Close() {
 	}
 }
 
-// take makes the caller the only reader of the terminal, until give. It reports false, and takes nothing, if ctx ends first.
+// take makes the caller the only reader of the terminal, until give. It reports false, and takes nothing, if ctx ends
+// first.
 func (t *Console) take(ctx context.Context) bool {
 	_ = t.tty.SetReadDeadline(time.Unix(1, 0)) // whoever reads for the script makes room
 	select {
@@ -111,8 +112,8 @@ func (t *Console) keep(b []byte) {
 	}
 }
 
-// line reads a line, without its line end, and keeps the input after it for the script. From maxEarly bytes on, it returns
-// the text so far.
+// line reads a line, without its line end, and keeps the input after it for the script. From maxEarly bytes on, it
+// returns the text so far.
 func (t *Console) line(ctx context.Context) (string, error) {
 	defer t.until(ctx)()
 	var all []byte

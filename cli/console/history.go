@@ -19,8 +19,8 @@ const (
 	maxTyped    = 16 << 10 // bytes of a line; longer ones are not kept
 )
 
-// history holds the lines that were typed before, for the arrow keys. It lasts in a file that only its user can read. Code with
-// secrets can't be recognized: a piece of code whose first line begins with a space is not kept.
+// history holds the lines that were typed before, for the arrow keys. It lasts in a file that only its user can read.
+// Code with secrets can't be recognized: a piece of code whose first line begins with a space is not kept.
 type history struct {
 	file    string   // "" keeps nothing beyond this process
 	lines   []string // the newest last
@@ -73,10 +73,12 @@ func (h *history) trim() { h.lines = h.lines[max(0, len(h.lines)-maxHistory):] }
 // begins notes, by the first line of a piece of code, whether its lines are kept: not if it begins with a space.
 func (h *history) begins(line string) { h.private = strings.HasPrefix(line, " ") }
 
-// Add implements term.History, and does nothing: keep adds the line later, when it is known to which piece of code it belongs.
+// Add implements term.History, and does nothing: keep adds the line later, when it is known to which piece of code it
+// belongs.
 func (h *history) Add(string) {}
 
-// keep adds a line to the history and its file. It skips empty, long and private lines, and those that repeat the last one.
+// keep adds a line to the history and its file. It skips empty, long and private lines, and those that repeat the last
+// one.
 func (h *history) keep(line string) {
 	n := len(h.lines)
 	if h.private || strings.TrimSpace(line) == "" || len(line) > maxTyped || strings.ContainsAny(line, "\n\r") || n > 0 && h.lines[n-1] == line {

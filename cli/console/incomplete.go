@@ -6,8 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Incomplete reports whether the code in lines goes on, as the prompt of the language would decide. It need not be right about
-// all code: two empty lines in a row end any piece.
+// Incomplete reports whether the code in lines goes on, as the prompt of the language would decide. It need not be
+// right about all code: two empty lines in a row end any piece.
 func Incomplete(language string, lines []string) bool {
 	text := strings.Join(lines, "\n")
 	if n := len(lines); strings.TrimSpace(text) == "" || n > 1 && strings.TrimSpace(lines[n-1]+lines[n-2]) == "" {
@@ -118,8 +118,8 @@ func quoted(language, text string, i int) (after int, closed bool) {
 	return len(text), !over
 }
 
-// pattern returns the offset after the regular expression of JavaScript that begins at i; i+1, as for a division, if the line
-// does not close it.
+// pattern returns the offset after the regular expression of JavaScript that begins at i; i+1, as for a division, if
+// the line does not close it.
 func pattern(text string, i int) int {
 	class := false
 	for j := i + 1; j < len(text) && text[j] != '\n'; j++ {

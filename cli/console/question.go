@@ -90,7 +90,8 @@ func (t *Console) pose(ctx context.Context, q approval.Question) (bool, error) {
 	return t.yes(ctx)
 }
 
-// yes reads lines until one is a yes or a no; an empty line is a no. If the input ends with that line, the error is io.EOF beside the answer.
+// yes reads lines until one is a yes or a no; an empty line is a no. If the input ends with that line, the error is
+// io.EOF beside the answer.
 func (t *Console) yes(ctx context.Context) (bool, error) {
 	for {
 		line, err := t.line(ctx)
@@ -140,8 +141,8 @@ func User() string {
 	return u.Username
 }
 
-// Decide asks a question of a server at the terminal, and returns the verdict. answered is false without a terminal, or without
-// an answer before the question expires.
+// Decide asks a question of a server at the terminal, and returns the verdict. answered is false without a terminal, or
+// without an answer before the question expires.
 func (t *Console) Decide(ctx context.Context, q approval.Question) (v control.Verdict, answered bool) {
 	if t == nil {
 		return v, false

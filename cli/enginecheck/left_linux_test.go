@@ -83,8 +83,9 @@ func (s *scene) things(t testing.TB, files bool) []string {
 	})
 }
 
-// gone waits until nothing is left but what was there, and no process that has marker in its command line. Where files count,
-// starts remove what they find: a creation that the engine had under way for a killed one may end behind the next one's look.
+// gone waits until nothing is left but what was there, and no process that has marker in its command line. Where files
+// count, starts remove what they find: a creation that the engine had under way for a killed one may end behind the
+// next one's look.
 func (s *scene) gone(t testing.TB, marker string, files bool) {
 	t.Helper()
 	var left []string

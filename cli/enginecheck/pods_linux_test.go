@@ -50,8 +50,8 @@ func refused(answer, text string) bool {
 	return strings.Contains(answer, `"isError":true`) && strings.Contains(answer, text)
 }
 
-// TestProductInPods has an agent's client use a server whose sandboxes are pods: code, sessions of each language that keep their variables,
-// and packages, which can't be had there and are said not to be.
+// TestProductInPods has an agent's client use a server whose sandboxes are pods: code, sessions of each language that
+// keep their variables, and packages, which can't be had there and are said not to be.
 func TestProductInPods(t *testing.T) {
 	s := newPods(t)
 	v := s.serve(t)

@@ -102,7 +102,8 @@ func plainBase(name string) string {
 	return strings.ReplaceAll(base, string(filepath.Separator), "_")
 }
 
-// copyLeft writes a stored artifact, output or receipt to w. A file that is not what its hash says any more is an error.
+// copyLeft writes a stored artifact, output or receipt to w. A file that is not what its hash says any more is an
+// error.
 func (p commands) copyLeft(c *cli.Context, left *leftovers, stored string, w io.Writer) error {
 	if stored == signer.ReceiptName {
 		text, err := receiptOf(c, left.ID)

@@ -141,7 +141,8 @@ func judged(r audit.Report, now time.Time) error {
 	return nil
 }
 
-// maxUnsigned is the longest time for which rows are not signed where a process lives that writes the log: five seconds, and a slow disk.
+// maxUnsigned is the longest time for which rows are not signed where a process lives that writes the log: five
+// seconds, and a slow disk.
 const maxUnsigned = time.Minute
 
 // nobodys is the error for a signature where no key is known.
@@ -171,7 +172,8 @@ func logKeys(c *cli.Context) (keys []checkpoint.Key, err error) {
 // maxSmall is more than a checkpoint or a proof can be: a row has at most 1 MiB of data.
 const maxSmall = 16 << 20
 
-// comparePushed adds the checkpoints that were pushed to those that the log is compared with. Of a witness, that is known by a push, which finish does.
+// comparePushed adds the checkpoints that were pushed to those that the log is compared with. Of a witness, that is
+// known by a push, which finish does.
 func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOptions) (finish func(*audit.Log) error, err error) {
 	all, err := wiring.Places(cfg)
 	if err != nil {

@@ -245,12 +245,12 @@ func (x *proven) contacts() string {
 	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
-// maxApart is how far the end that a receipt tells may be from the time of its row, which is written right after it: longer than
-// the longest wait for the log.
+// maxApart is how far the end that a receipt tells may be from the time of its row, which is written right after it:
+// longer than the longest wait for the log.
 const maxApart = time.Minute
 
-// compareLog compares a receipt with the row of its run, if this machine's log is the one that has it. Whoever has a key can
-// date a receipt as they like, and cannot put a row into the log among those of that time.
+// compareLog compares a receipt with the row of its run, if this machine's log is the one that has it. Whoever has a
+// key can date a receipt as they like, and cannot put a row into the log among those of that time.
 func compareLog(c *cli.Context, own own, text []byte, proof signer.Proof, v *verification) {
 	cfg, _ := wiring.Load(c) // it could be loaded, if a key is ours
 	_, ours := own.Find(proof.Key.ID())

@@ -75,8 +75,8 @@ func (p commands) doctor(c *cli.Context) error {
 	return exit.Unless(d.Usable, err)
 }
 
-// How long doctor waits for what it asks, all of which it asks at once. An engine's service may have to start first, and a browser
-// reads a lot of files; on a slow machine that is no sign that they do not work.
+// How long doctor waits for what it asks, all of which it asks at once. An engine's service may have to start first,
+// and a browser reads a lot of files; on a slow machine that is no sign that they do not work.
 const (
 	probeTimeout = 30 * time.Second
 	checkTimeout = 20 * time.Second
@@ -89,7 +89,8 @@ type check struct {
 	find       func(ctx context.Context) (diagnosis, error)
 }
 
-// examine makes all checks at once and writes each finding as soon as it is known. The diagnosis has it in an order of its own.
+// examine makes all checks at once and writes each finding as soon as it is known. The diagnosis has it in an order of
+// its own.
 func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, error) {
 	one := func(f finding) (d diagnosis, err error) {
 		d.Usable = true
@@ -304,7 +305,8 @@ func browserFinding(ctx context.Context, cfg config.Config) finding {
 	return f
 }
 
-// browserVersion is the first word with a digit of what the browser says it is: "Chromium 156.0.8078.79 built on Debian".
+// browserVersion is the first word with a digit of what the browser says it is: "Chromium 156.0.8078.79 built on
+// Debian".
 func browserVersion(ctx context.Context, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

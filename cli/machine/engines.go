@@ -17,7 +17,8 @@ import (
 // hold up whoever asks about others.
 const engineTimeout = 5 * time.Second
 
-// surveyed is a container engine's answer about itself and its images, as JSON shows it: the configured ones, and those that were built here.
+// surveyed is a container engine's answer about itself and its images, as JSON shows it: the configured ones, and those
+// that were built here.
 type surveyed struct {
 	Engine  string          `json:"engine"`
 	Answers bool            `json:"answers"`

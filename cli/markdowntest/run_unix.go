@@ -27,9 +27,9 @@ type Machine struct {
 	Update bool                               // writes output that differs into the file
 }
 
-// Run runs the console blocks of the Markdown file path, in order and in one bash. A command that shows no output must succeed; of
-// one that does, output is compared, but for what differs from run to run, and lines of three dots. A comment before a block,
-// <!-- needs: chromium, internet -->, says what not every machine has.
+// Run runs the console blocks of the Markdown file path, in order and in one bash. A command that shows no output must
+// succeed; of one that does, output is compared, but for what differs from run to run, and lines of three dots. A
+// comment before a block, <!-- needs: chromium, internet -->, says what not every machine has.
 func Run(t *testing.T, path string, m Machine) {
 	text, err := os.ReadFile(path)
 	if err != nil {

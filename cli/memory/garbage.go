@@ -1,4 +1,5 @@
-// Package memory tunes how much memory a process of ours takes: when a short command first collects garbage, and what an idle server gives back.
+// Package memory tunes how much memory a process of ours takes: when a short command first collects garbage, and what
+// an idle server gives back.
 package memory
 
 import (
@@ -7,8 +8,8 @@ import (
 	"runtime/debug"
 )
 
-// shortRoom is how many bytes a command may allocate before its garbage is collected for the first time, in percent of the
-// 4 MiB after which Go does: a short run allocates less, and most of it is in use until its end.
+// shortRoom is how many bytes a command may allocate before its garbage is collected for the first time, in percent of
+// the 4 MiB after which Go does: a short run allocates less, and most of it is in use until its end.
 const shortRoom = 800
 
 // SpareFirst delays the first garbage collection to shortRoom. That collection restores the usual percentage, so that a

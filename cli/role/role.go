@@ -1,7 +1,7 @@
-// Package role tells what this program is in a process: what people and agents start, or one of the helpers that it starts
-// itself under another name. A helper's package takes over while packages are being initialised, so that it waits for
-// none that comes after it, and so that tests are their own helpers. The launcher of sandboxes comes before package
-// os, and so before this one: see backends/process/launch.
+// Package role tells what this program is in a process: what people and agents start, or one of the helpers that it
+// starts itself under another name. A helper's package takes over while packages are being initialised, so that it
+// waits for none that comes after it, and so that tests are their own helpers. The launcher of sandboxes comes before
+// package os, and so before this one: see backends/process/launch.
 package role
 
 import "os"

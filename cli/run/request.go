@@ -28,8 +28,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// requested is request, or an error as soon as ctx ends: opening a named pipe, or reading one, takes until somebody writes.
-// What still reads then ends with the process.
+// requested is request, or an error as soon as ctx ends: opening a named pipe, or reading one, takes until somebody
+// writes. What still reads then ends with the process.
 func requested(ctx context.Context, in io.Reader, c *cli.Context) (r run.Request, err error) {
 	done := make(chan struct{})
 	var read run.Request

@@ -103,7 +103,8 @@ func checkLoad(t *testing.T, r bench.Report) {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 0.0006 }
 
-// TestBenchEnds ends a measurement at several moments: while servers start, while one runs at a time. Nothing of it is left.
+// TestBenchEnds ends a measurement at several moments: while servers start, while one runs at a time. Nothing of it is
+// left.
 func TestBenchEnds(t *testing.T) {
 	for _, tt := range []struct {
 		signal syscall.Signal

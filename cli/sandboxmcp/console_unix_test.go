@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write output that differs into the Markdown files")
 
-// TestConsole runs each console block of each Markdown file. What they need (scripts, data, a prelude of the shell) is in
-// testdata/console. Blocks that need containers are run by cli/enginecheck.
+// TestConsole runs each console block of each Markdown file. What they need (scripts, data, a prelude of the shell) is
+// in testdata/console. Blocks that need containers are run by cli/enginecheck.
 func TestConsole(t *testing.T) {
 	need(t, "sandbox", "python", "bash")
 	const root = "../.."

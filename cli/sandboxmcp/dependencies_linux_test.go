@@ -19,8 +19,8 @@ import (
 	"testing"
 )
 
-// maxSize is the most that this test, which is the program and its tests, may have in code and data, in bytes. What it is more than
-// the program is testscript, go-cmp and the tests: 1.4 MB.
+// maxSize is the most that this test, which is the program and its tests, may have in code and data, in bytes. What it
+// is more than the program is testscript, go-cmp and the tests: 1.4 MB.
 const maxSize = 52_500_000
 
 // contributing has the table of the modules that we require, and what they cost.

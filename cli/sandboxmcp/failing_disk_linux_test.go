@@ -36,8 +36,8 @@ func (s *fullServer) failCalls(calls string) (stop func()) {
 	}
 }
 
-// A disk that fails takes the server's readiness, and nothing is acknowledged; what clients are told of it names no file of the host. The
-// server goes on when the disk works again.
+// A disk that fails takes the server's readiness, and nothing is acknowledged; what clients are told of it names no
+// file of the host. The server goes on when the disk works again.
 func TestFailingDisk(t *testing.T) {
 	need(t, "sandbox")
 	for _, calls := range []string{"fsync,fdatasync", "pread64"} {

@@ -143,8 +143,9 @@ func (s *fullServer) fill() (free func()) {
 	return func() { os.Remove(f.Name()) }
 }
 
-// A full disk takes the server's readiness and no right to take a right away: what is revoked, denied or ended is so at once, and its row comes when
-// there is room. Nothing is done without a row; agents are told to come again, and learn no path of the host.
+// A full disk takes the server's readiness and no right to take a right away: what is revoked, denied or ended is so at
+// once, and its row comes when there is room. Nothing is done without a row; agents are told to come again, and learn
+// no path of the host.
 func TestFullDisk(t *testing.T) {
 	need(t, "sandbox", "root")
 	s := serveOnSmallDisk(t)

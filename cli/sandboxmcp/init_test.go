@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// What each start of the program may allocate before main, in bytes: as much is made for a command that needs none of it.
-// The numbers differ by a few hundred bytes from start to start, and by little between versions of Go.
+// What each start of the program may allocate before main, in bytes: as much is made for a command that needs none of
+// it. The numbers differ by a few hundred bytes from start to start, and by little between versions of Go.
 const (
 	maxInit    = 2600 << 10 // of all packages, 420 of them for client-go
 	maxLibrary = 24 << 10   // of one of a library
 	maxOurs    = 8 << 10    // of one of ours
 )
 
-// dearInits are the packages of libraries that take more, and cannot be had without. A package that replaces one of these, or a
-// version of it that makes its tables when they are needed, saves as much time as memory.
+// dearInits are the packages of libraries that take more, and cannot be had without. A package that replaces one of
+// these, or a version of it that makes its tables when they are needed, saves as much time as memory.
 func dearInits() map[string]string {
 	return map[string]string{
 		"github.com/distribution/reference":            "names of images: the client of Docker",

@@ -92,7 +92,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if completed < acknowledged {
 		t.Errorf("%d runs were acknowledged, and the log has %d", acknowledged, completed)
 	}
-	// The next command that writes to the log writes what the killed ones owe it, whatever it is, and the next run sweeps up what they could not.
+	// The next command that writes to the log writes what the killed ones owe it, whatever it is, and the next run sweeps
+	// up what they could not.
 	dead := leaveRuntimeFiles(t, home)
 	if out, err := command(t.Context(), t, home, "token", "create", "next", "--namespace", "default").CombinedOutput(); err != nil {
 		t.Fatalf("%v, %s", err, out)
@@ -141,7 +142,8 @@ func wantEnds(t *testing.T, log *audit.Log) {
 	}
 }
 
-// wantSigned checks that the directories of artifacts of killed runs hold files alone that their receipts vouch for, and nothing half written.
+// wantSigned checks that the directories of artifacts of killed runs hold files alone that their receipts vouch for,
+// and nothing half written.
 func wantSigned(t *testing.T, home, out string) {
 	t.Helper()
 	complete := 0
@@ -179,7 +181,8 @@ func wantSigned(t *testing.T, home, out string) {
 	}
 }
 
-// leaveRuntimeFiles makes what killed servers leave in the runtime directory, a socket and the directory of a container's run, and returns their paths.
+// leaveRuntimeFiles makes what killed servers leave in the runtime directory, a socket and the directory of a
+// container's run, and returns their paths.
 func leaveRuntimeFiles(t *testing.T, home string) []string {
 	t.Helper()
 	state := filepath.Join(home, "state/sandboxmcp")

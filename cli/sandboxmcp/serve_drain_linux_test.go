@@ -13,7 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// A client that has a request of the people's API under way, and sends no more of it, gets ten seconds at the end, and no more.
+// A client that has a request of the people's API under way, and sends no more of it, gets ten seconds at the end, and
+// no more.
 func TestDrainsSlowPeople(t *testing.T) {
 	home := t.TempDir()
 	token, err := command(t.Context(), t, home, "token", "create", "ada", "--person", "--namespace", "*").Output()

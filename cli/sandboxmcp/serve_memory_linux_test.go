@@ -25,8 +25,9 @@ import (
 // maxMemory is what a server may have in memory at any time, in bytes, whatever one identity sends to it.
 const maxMemory = 250 << 20
 
-// TestServerMemory has one identity send large bodies over 256 connections to each door: with an end that never comes, whole ones, and such
-// as are larger in memory. Meanwhile another one at the same address is answered each time. A short run has some of them.
+// TestServerMemory has one identity send large bodies over 256 connections to each door: with an end that never comes,
+// whole ones, and such as are larger in memory. Meanwhile another one at the same address is answered each time. A
+// short run has some of them.
 func TestServerMemory(t *testing.T) {
 	s := startHTTPServer(t)
 	for _, name := range []string{"hostile --namespace one", "honest --namespace two", "sdk --e2b --namespace one", "person --person --namespace one"} {

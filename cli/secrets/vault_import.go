@@ -137,7 +137,8 @@ func whoReads(mode fs.FileMode) string {
 	return "its owner can read it"
 }
 
-// additions returns what is to be added. All that can't be is named at once, so that a file need not be put right one line after the other.
+// additions returns what is to be added. All that can't be is named at once, so that a file need not be put right one
+// line after the other.
 func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry, to vault.Binding) (all []vault.Addition, done imported, err error) {
 	done = imported{Namespace: c.String("namespace"), Names: []string{}, Replaced: []string{}, DryRun: c.Bool("dry-run")}
 	var empty []string

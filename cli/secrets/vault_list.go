@@ -77,8 +77,8 @@ func (p commands) vaultList(ctx context.Context, c *cli.Context, cfg config.Conf
 	return exit.Unless(len(problems) == 0, err)
 }
 
-// entriesOf returns the secrets of a namespace, of all if it is "", and why some can't be opened. unknown is why it is not known when
-// they were used.
+// entriesOf returns the secrets of a namespace, of all if it is "", and why some can't be opened. unknown is why it is
+// not known when they were used.
 func entriesOf(ctx context.Context, cfg config.Config, namespace string) (list []secretEntry, problems []error, unknown, err error) {
 	entries, problems, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, namespace)
 	var used map[called]time.Time

@@ -19,7 +19,8 @@ type Client struct {
 	user        string // places of its file, of which the first counts that this machine has: see Place.file
 	trace       string // directory below the home directory that shows that it is installed, beside that of its file
 
-	// The client's own commands, by which setup changes its file: "" edits the file. The words in capitals are replaced: see fill.
+	// The client's own commands, by which setup changes its file: "" edits the file. The words in capitals are replaced:
+	// see fill.
 	add, remove, get string
 }
 
@@ -31,8 +32,8 @@ var (
 	inYAML string
 )
 
-// toolSeconds is the time limit that entries set for a tool, in seconds. The default of Codex and Cline is a minute, which is
-// less than a person may take to answer a question.
+// toolSeconds is the time limit that entries set for a tool, in seconds. The default of Codex and Cline is a minute,
+// which is less than a person may take to answer a question.
 const toolSeconds = 300
 
 // Clients returns all known clients.
@@ -52,9 +53,9 @@ const toolSeconds = 300
 //     GOOSE_PATH_ROOT or XDG_CONFIG_HOME is not obeyed.
 //   - LM Studio 0.4 (documentation; lmstudio.js for the directory): as Cursor has it.
 //
-// The commands of Claude Code 2.1, Codex 0.171 and Gemini CLI 0.61 were tried in November 2026. Claude Code rewrites its file all the
-// time. Gemini CLI ends with status 0 where it does not trust a project and so finds no entry to remove. Copilot CLI 1.0.102 has
-// commands, too, but they know no projects and put a file in the place of a link.
+// The commands of Claude Code 2.1, Codex 0.171 and Gemini CLI 0.61 were tried in November 2026. Claude Code rewrites
+// its file all the time. Gemini CLI ends with status 0 where it does not trust a project and so finds no entry to
+// remove. Copilot CLI 1.0.102 has commands, too, but they know no projects and put a file in the place of a link.
 func Clients() []Client {
 	return []Client{
 		{Name: "claude-desktop", Title: "Claude Desktop", servers: "mcpServers", user: "$CONFIG/Claude/claude_desktop_config.json"},
@@ -127,8 +128,9 @@ func (c Client) variant(name string) string {
 	return name
 }
 
-// Files returns the files that clients obey, for callers that let others write files: the directories, or files, of a user, by
-// their absolute paths, and the files of a project by their names. It is nil if the home directory is not known.
+// Files returns the files that clients obey, for callers that let others write files: the directories, or files, of a
+// user, by their absolute paths, and the files of a project by their names. It is nil if the home directory is not
+// known.
 func Files(p Place) (all []string) {
 	if p.Home == "" {
 		return nil

@@ -102,8 +102,8 @@ type state struct {
 	Would      string   `json:"would_be,omitempty"` // the file after it
 }
 
-// inspect returns the state of a client's file, and the change that enters the server there, or removes it. Its error is the state's
-// problem, too.
+// inspect returns the state of a client's file, and the change that enters the server there, or removes it. Its error
+// is the state's problem, too.
 func inspect(c *cli.Context, client Client, remove bool) (o state, change Change, err error) {
 	o = state{Client: client.Name, Installed: client.Installed(Here()), Note: client.Note}
 	t, err := targetOf(c, client)

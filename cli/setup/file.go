@@ -32,8 +32,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// open reads a file, which may be missing. It follows symbolic links, since dotfiles are often kept elsewhere, and refuses
-// a link that leads nowhere, and a file of more than maxFile bytes.
+// open reads a file, which may be missing. It follows symbolic links, since dotfiles are often kept elsewhere, and
+// refuses a link that leads nowhere, and a file of more than maxFile bytes.
 func open(path string) (f file, err error) {
 	f.path = path
 	real, err := filepath.EvalSymlinks(path)
@@ -71,8 +71,8 @@ func (f file) check() error {
 	return err
 }
 
-// write gives path new content in one step, by rename(2) after fsync(2), with the mode and, where permitted, the owner of f. It checks f
-// just before the rename: fsync may take long, and the client writes its file, too.
+// write gives path new content in one step, by rename(2) after fsync(2), with the mode and, where permitted, the owner
+// of f. It checks f just before the rename: fsync may take long, and the client writes its file, too.
 func (f file) write(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

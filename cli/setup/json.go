@@ -38,8 +38,8 @@ func (c Client) entryFor(all map[string]any, s Server) entry {
 	return e
 }
 
-// keys returns those that lead to the server of a name in a file. opencode's second version has them one level deeper, and has no
-// "enabled".
+// keys returns those that lead to the server of a name in a file. opencode's second version has them one level deeper,
+// and has no "enabled".
 func (c Client) keys(all map[string]any, name string) []string {
 	if c.oneList {
 		servers, _ := find(all, []string{"mcp", "servers"})
@@ -115,8 +115,9 @@ func (c Client) decode(data []byte) (all map[string]any, err error) {
 	return all, d.Decode(&all)
 }
 
-// edit returns data with the entry of s, or without it. In an entry that is there already, only the program and its arguments change.
-// It is an error if anything else has another meaning afterwards: then the edit has a bug, of ours or of hujson.
+// edit returns data with the entry of s, or without it. In an entry that is there already, only the program and its
+// arguments change. It is an error if anything else has another meaning afterwards: then the edit has a bug, of ours or
+// of hujson.
 func (c Client) edit(data []byte, s Server, remove bool) ([]byte, error) {
 	before, err := c.decode(data)
 	if err != nil {
@@ -172,7 +173,8 @@ func patch(op string, keys []string, value string) []byte {
 // indent is the indentation of a level, as most clients write it.
 const indent = "  "
 
-// encode returns a value as JSON: with depth over lines, of which all but the first begin with that many indentations; on one line below 0.
+// encode returns a value as JSON: with depth over lines, of which all but the first begin with that many indentations;
+// on one line below 0.
 func encode(value any, depth int) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

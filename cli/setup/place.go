@@ -20,8 +20,8 @@ func Here() Place {
 	return Place{OS: runtime.GOOS, Home: home, Env: os.Getenv}
 }
 
-// file returns the first of the places, separated by |, whose system is this one, and which is an absolute path once variables are
-// replaced: clients do not obey relative ones, or those relative to another directory.
+// file returns the first of the places, separated by |, whose system is this one, and which is an absolute path once
+// variables are replaced: clients do not obey relative ones, or those relative to another directory.
 func (p Place) file(places string) (path string) {
 	for place := range strings.SplitSeq(places, " | ") {
 		system, path, ok := strings.Cut(place, ":")

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// fakeClient puts a program on PATH that stands for a client's: it records its arguments, one a line, and then runs a script. It returns
-// a function that reads and forgets what was recorded.
+// fakeClient puts a program on PATH that stands for a client's: it records its arguments, one a line, and then runs a
+// script. It returns a function that reads and forgets what was recorded.
 func fakeClient(t *testing.T, name, script string) (runs func() []string) {
 	t.Helper()
 	hosttest.Program(t, "sh")
@@ -32,8 +32,8 @@ func fakeClient(t *testing.T, name, script string) (runs func() []string) {
 	}
 }
 
-// TestOwnCommands: a client with commands of its own is given them, with the scope, and in the project's directory; the file is read
-// again afterwards, and kept before.
+// TestOwnCommands: a client with commands of its own is given them, with the scope, and in the project's directory; the
+// file is read again afterwards, and kept before.
 func TestOwnCommands(t *testing.T) {
 	words := "/opt/my tools/sandboxmcp"
 	for _, tt := range []struct{ client, program, add, removes string }{

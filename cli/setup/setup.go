@@ -6,7 +6,8 @@
 // not touched; a file is replaced in one step. After a client's own command the entry is read again: it is an error if
 // that is not what it should be.
 //
-// Order of the files: command, target, setup, json, clients, place, file; and systemd and kubernetes, for what others start.
+// Order of the files: command, target, setup, json, clients, place, file; and systemd and kubernetes, for what others
+// start.
 package setup
 
 import (
@@ -52,8 +53,8 @@ var (
 	errForm   = errors.New("its form is not one that can be edited safely")
 )
 
-// entry returns how the client's file starts the server of this name, and whether it has one. An entry of another form counts as
-// there, without a command.
+// entry returns how the client's file starts the server of this name, and whether it has one. An entry of another form
+// counts as there, without a command.
 func (t target) entry(name string) (s Server, there bool, err error) {
 	switch {
 	case !t.there || t.snippet == inTOML && (t.dir != "" || !t.commands()):
@@ -66,8 +67,8 @@ func (t target) entry(name string) (s Server, there bool, err error) {
 	return s, there, err
 }
 
-// plan returns the change by which the client starts s, or does not start the server of its name any more. A read-only file, or one
-// that can't be edited safely, is an error.
+// plan returns the change by which the client starts s, or does not start the server of its name any more. A read-only
+// file, or one that can't be edited safely, is an error.
 func (t target) plan(s Server, remove bool) (change Change, err error) {
 	now, had, err := t.entry(s.Name)
 	change = Change{target: t, after: t.data, server: s, had: had, remove: remove}
@@ -133,8 +134,8 @@ func (c Change) apply(ctx context.Context) error {
 // commandTimeout bounds one command of a client, of which some start in seconds.
 const commandTimeout = time.Minute
 
-// runs returns the client's own commands that make it start s, or no longer start the server of that name. An entry that is there is
-// removed first: some clients refuse to replace one.
+// runs returns the client's own commands that make it start s, or no longer start the server of that name. An entry
+// that is there is removed first: some clients refuse to replace one.
 func (t target) runs(s Server, remove, there bool) (all [][]string) {
 	scope := "user"
 	if t.dir != "" {

@@ -75,7 +75,8 @@ func filesOf(c Client) map[string]string {
 	return all
 }
 
-// TestThereAndBack: written, read, written again, and taken out. All else in the file keeps its meaning and its comments.
+// TestThereAndBack: written, read, written again, and taken out. All else in the file keeps its meaning and its
+// comments.
 func TestThereAndBack(t *testing.T) {
 	for _, c := range Clients() {
 		for name, text := range filesOf(c) {

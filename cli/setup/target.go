@@ -56,8 +56,8 @@ func passing(program string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(program), "/"), func(dir string) bool { return strings.HasPrefix(dir, "go-build") })
 }
 
-// thisProgram returns the path by which this program was started, if that leads to it: the resolved path may hold a version,
-// as package managers have it, and goes away with the next one. A path that is not UTF-8 is an error.
+// thisProgram returns the path by which this program was started, if that leads to it: the resolved path may hold a
+// version, as package managers have it, and goes away with the next one. A path that is not UTF-8 is an error.
 func thisProgram() (string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -78,8 +78,8 @@ func thisProgram() (string, error) {
 }
 
 // thisServer returns how clients start this program. The paths in its flags are absolute, since clients start it in any
-// directory. A flag that was not typed is taken from the entry that is there, so that writing the entry anew removes no namespace;
-// '*' as the namespace removes it.
+// directory. A flag that was not typed is taken from the entry that is there, so that writing the entry anew removes no
+// namespace; '*' as the namespace removes it.
 func thisServer(c *cli.Context, t target) (s Server, err error) {
 	s.Name = c.String("name")
 	if s.Command, err = thisProgram(); err != nil {

@@ -54,8 +54,8 @@ func (f *Filter) put(out []byte) error {
 	return err
 }
 
-// clean returns text with all that must not pass written out. These escape sequences may: ESC [ numbers m, for colours, and ESC [ K, which
-// clears the line, or a part of it.
+// clean returns text with all that must not pass written out. These escape sequences may: ESC [ numbers m, for colours,
+// and ESC [ K, which clears the line, or a part of it.
 func (f *Filter) clean(text []byte, end bool) []byte {
 	out := make([]byte, 0, len(text)+len(text)/8)
 	for t := range f.tokens.Split(text, end) {

@@ -57,8 +57,8 @@ func wide(help string, columns int) bool {
 	return m != nil && len(m[1]) > columns/2
 }
 
-// foldWords breaks text at blanks into lines of at most that many columns: the first line begins with first, the others with
-// next. A longer word is not broken.
+// foldWords breaks text at blanks into lines of at most that many columns: the first line begins with first, the others
+// with next. A longer word is not broken.
 func foldWords(first, next, text string, columns int) (lines []string) {
 	line := first
 	for word := range strings.FieldsSeq(text) {

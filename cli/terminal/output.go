@@ -1,5 +1,5 @@
-// Package terminal prints for people: tables that fit the window, folded help, and program output of which a terminal obeys only what
-// is harmless.
+// Package terminal prints for people: tables that fit the window, folded help, and program output of which a terminal
+// obeys only what is harmless.
 package terminal
 
 import (

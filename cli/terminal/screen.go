@@ -10,10 +10,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// ScreenFilter passes on what a program shows that has a person's terminal for itself. It may colour, move, clear and switch modes, as editors
-// and shells do. What reaches past the screen is left out: strings (titles, the clipboard, links, and all else of OSC, DCS,
-// APC, PM and SOS), what sizes windows or prints, what has the terminal type words of the program's choice, and what could not be
-// put back at the end. It is the sequences it knows that pass, not all but those it knows to be bad: each terminal has some of its own.
+// ScreenFilter passes on what a program shows that has a person's terminal for itself. It may colour, move, clear and
+// switch modes, as editors and shells do. What reaches past the screen is left out: strings (titles, the clipboard,
+// links, and all else of OSC, DCS, APC, PM and SOS), what sizes windows or prints, what has the terminal type words of
+// the program's choice, and what could not be put back at the end. It is the sequences it knows that pass, not all but
+// those it knows to be bad: each terminal has some of its own.
 //
 // It holds back an unfinished sequence or character, and nothing else.
 type ScreenFilter struct {
@@ -92,9 +93,9 @@ func (s *ScreenFilter) passes(t []byte) bool {
 	return ok && s.note(private, numbers, final)
 }
 
-// escapes reports whether the bytes behind ESC may pass: character sets of one byte, sizes of lines, and those that move,
-// save, restore and reset. Not: other encodings (%), in which text has controls; answers with controls of one byte
-// (SP); screen's messages (!).
+// escapes reports whether the bytes behind ESC may pass: character sets of one byte, sizes of lines, and those that
+// move, save, restore and reset. Not: other encodings (%), in which text has controls; answers with controls of one
+// byte (SP); screen's messages (!).
 func escapes(t []byte) bool {
 	if len(t) == 1 {
 		return strings.IndexByte("6789=>DEMNOZ\\cgno|}~", t[0]) >= 0

@@ -18,7 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// API returns what answers people: their command line on this server's socket, their identities over HTTP, and their browsers on the page.
+// API returns what answers people: their command line on this server's socket, their identities over HTTP, and their
+// browsers on the page.
 func (p *Parts) API(ctx context.Context, cfg config.Config, namespace string, more []operation.Operation, log *slog.Logger) *control.API {
 	return control.New(control.Config{
 		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},

@@ -88,16 +88,17 @@ func Backend(name string, cfg config.Config, why Purpose) warmed {
 	return equipped{b, cfg.Containers.GPUs}
 }
 
-// idleContainers is how many containers of each kind a server keeps started: one for a run, and one for the next while another is started.
+// idleContainers is how many containers of each kind a server keeps started: one for a run, and one for the next while
+// another is started.
 const idleContainers = 2
 
-// idleSandboxes returns how many idle sandboxes of processes, of all kinds together, a server of this many concurrent runs keeps. A program
-// finds none where other kinds take all the room: the language, the script's name and the limits make a kind. More than 64 do not help in a
-// burst, since refilling takes the same cores.
+// idleSandboxes returns how many idle sandboxes of processes, of all kinds together, a server of this many concurrent
+// runs keeps. A program finds none where other kinds take all the room: the language, the script's name and the limits
+// make a kind. More than 64 do not help in a burst, since refilling takes the same cores.
 func idleSandboxes(runs int) int { return max(8, min(2*runs, 64)) }
 
-// policyTime is what a network policy may take to come into force for a new pod: networks that enforce policies need one or two seconds, and
-// those that enforce none would cost each pod all of it.
+// policyTime is what a network policy may take to come into force for a new pod: networks that enforce policies need
+// one or two seconds, and those that enforce none would cost each pod all of it.
 const policyTime = 3 * time.Second
 
 // Cluster returns the configuration of the backend kubernetes.

@@ -36,9 +36,9 @@ func (p *Parts) StartSinks(cfg config.Config, log *slog.Logger) error {
 	return nil
 }
 
-// secret returns what reads a secret of the vault, NAMESPACE/KEY, for a use of the server's own: the webhook's signature,
-// say; nil for "". A secret that is bound to hosts does as well: no program ever has it. That it is used is in the log
-// once, before it is. It may be called concurrently.
+// secret returns what reads a secret of the vault, NAMESPACE/KEY, for a use of the server's own: the webhook's
+// signature, say; nil for "". A secret that is bound to hosts does as well: no program ever has it. That it is used is
+// in the log once, before it is. It may be called concurrently.
 func (p *Parts) secret(cfg config.Config, name, use string) func() ([]byte, error) {
 	namespace, key, named := strings.Cut(name, "/")
 	if !named {

@@ -92,11 +92,12 @@ func withLog(own string, file os.FileInfo, err error) string {
 	return own + "-" + fileID(file)
 }
 
-// maxHanded is how long a run may take at most that is handed over: a server ends with its agent, and takes what it runs along.
+// maxHanded is how long a run may take at most that is handed over: a server ends with its agent, and takes what it
+// runs along.
 const maxHanded = 5 * time.Minute
 
-// HandOver finds a server of this user that takes a run on and does all as this process would; nil if there is none. Nothing of this
-// process is open yet, and its input is not read.
+// HandOver finds a server of this user that takes a run on and does all as this process would; nil if there is none.
+// Nothing of this process is open yet, and its input is not read.
 func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q run.Request) *control.Taken {
 	local, _ := egress.CutLocal(q.Allow) // which this process opens for itself
 	containers := cfg.Backend != "process" || cmp.Or(q.Backend, cfg.Backend) != "process"

@@ -13,7 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
-// Whatever decides how something is run makes another process of it, each setting of the configuration, too; what does not, does not.
+// Whatever decides how something is run makes another process of it, each setting of the configuration, too; what does
+// not, does not.
 func TestAlike(t *testing.T) {
 	cfg, err := config.Load(config.Options{Env: os.Environ()})
 	if err != nil {

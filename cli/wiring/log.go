@@ -145,7 +145,8 @@ func (l *pendingLog) Writable() error {
 	return err
 }
 
-// Unopened waits for the log, and returns why it could not be opened, which no later try changes. It is nil if ctx ends before.
+// Unopened waits for the log, and returns why it could not be opened, which no later try changes. It is nil if ctx ends
+// before.
 func (l *pendingLog) Unopened(ctx context.Context) error {
 	if _, err := l.opened(ctx); err != nil && ctx.Err() == nil {
 		_, hint := exit.Because(err)
@@ -275,8 +276,8 @@ func RecordIn(ctx context.Context, cfg config.Config, entry audit.Entry) error {
 	return errors.Join(err, log.Close())
 }
 
-// openSigned opens the log with the signing of its rows, and writes what killed processes owe it. What goes wrong with signing is an
-// error of its Close.
+// openSigned opens the log with the signing of its rows, and writes what killed processes owe it. What goes wrong with
+// signing is an error of its Close.
 func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys, s audit.Signing) (*audit.Log, error) {
 	log, err := openLogged(ctx, cfg, keys, s)
 	if err == nil {
@@ -285,7 +286,8 @@ func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys, s aud
 	return log, err
 }
 
-// openLogged is openSigned for a server, which tells its log at once what goes wrong, and calls signed when a checkpoint was made.
+// openLogged is openSigned for a server, which tells its log at once what goes wrong, and calls signed when a
+// checkpoint was made.
 func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s audit.Signing) (*audit.Log, error) {
 	if !keys.Made() { // which opens the log
 		if _, err := keys.Current(ctx); err != nil {

@@ -32,8 +32,8 @@ import (
 // whereSet is the hint about a setting that is not understood.
 const whereSet = "sandboxmcp config shows where it is set"
 
-// Policy returns the decisions of the operator as JSON: the same text for the same decisions, so that its SHA-256, which
-// receipts hold, stands for them. Where things are kept, and who is told of them, is no part of it.
+// Policy returns the decisions of the operator as JSON: the same text for the same decisions, so that its SHA-256,
+// which receipts hold, stands for them. Where things are kept, and who is told of them, is no part of it.
 func Policy(cfg config.Config) []byte {
 	elsewhere := []string{"state_dir", "sqlite_path", "events."}
 	all := map[string]string{}
@@ -100,8 +100,8 @@ func Egress(cfg config.Config) (pipeline.Egress, error) {
 	return e, nil
 }
 
-// Host returns the policy of commands and files of the host. A rule that is not understood is an error, also while host access
-// is off: it would allow or block something else than the operator means.
+// Host returns the policy of commands and files of the host. A rule that is not understood is an error, also while host
+// access is off: it would allow or block something else than the operator means.
 func Host(cfg config.Config) (host.Config, error) {
 	h := cfg.Host
 	policy, err := host.NewPolicy(host.Rules{Allowed: h.Allowed, Blocked: h.Blocked, Read: h.Read, Write: h.Write})
@@ -129,8 +129,8 @@ func profiles(cfg config.Config) map[string]pipeline.Profile {
 	return all
 }
 
-// Requires returns the layers that a profile insists on. Nil, where the configuration does not list them, means all layers that
-// the backend promises.
+// Requires returns the layers that a profile insists on. Nil, where the configuration does not list them, means all
+// layers that the backend promises.
 func Requires(cfg config.Config, profile string) []string {
 	if cfg.From("profiles."+profile+".require") == config.Default {
 		return nil

@@ -17,7 +17,8 @@ import (
 // pushAgain is how long a server waits until it tries a place again that failed, if no checkpoint is made before.
 const pushAgain = time.Minute
 
-// Places returns the places that checkpoints are pushed to: those of the command line or, where it names none, of the configuration.
+// Places returns the places that checkpoints are pushed to: those of the command line or, where it names none, of the
+// configuration.
 func Places(cfg config.Config, named ...string) (all []witness.Place, err error) {
 	if len(named) == 0 {
 		named = cfg.Audit.Push
@@ -54,8 +55,8 @@ func Push(ctx context.Context, cfg config.Config, log witness.Log, to []witness.
 	return signatures, errors.Join(errs...)
 }
 
-// Pushing takes checkpoints of a server's log to its places as they are made. It ends with stop, which waits for what is under way;
-// the last one is for PushLast.
+// Pushing takes checkpoints of a server's log to its places as they are made. It ends with stop, which waits for what
+// is under way; the last one is for PushLast.
 func (p *Parts) Pushing(ctx context.Context, cfg config.Config, log *slog.Logger) (stop func()) {
 	if len(p.Places) == 0 {
 		return func() {}
@@ -128,8 +129,8 @@ func PushLast(ctx context.Context, cfg config.Config, to []witness.Place) error 
 // rotateEvery is how often a server looks whether the log's file is old enough to be closed.
 const rotateEvery = time.Hour
 
-// Rotating closes the log's file when it is some days old, and deletes closed files that are too old: now, and each hour
-// from now on. Zero days are never. It ends with stop, which waits for what is under way.
+// Rotating closes the log's file when it is some days old, and deletes closed files that are too old: now, and each
+// hour from now on. Zero days are never. It ends with stop, which waits for what is under way.
 func (p *Parts) Rotating(ctx context.Context, cfg config.Audit, log *slog.Logger) (stop func()) {
 	return Background(ctx, func(ctx context.Context) {
 		for cfg.RotateDays > 0 || cfg.KeepDays > 0 {

@@ -23,9 +23,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// A week of a team, on a clock of its own: a server runs from nine to five, rotates the log each day, and deletes what is older than three
-// days; single commands write beside it and at night, and some are killed; the key is rotated on the third day, and the old one
-// revoked on the fifth. Each evening the log is verified and reported; its size stays what three days take.
+// A week of a team, on a clock of its own: a server runs from nine to five, rotates the log each day, and deletes what
+// is older than three days; single commands write beside it and at night, and some are killed; the key is rotated on
+// the third day, and the old one revoked on the fifth. Each evening the log is verified and reported; its size stays
+// what three days take.
 func TestWeek(t *testing.T) {
 	const days, perHour = 7, 8
 	synctest.Test(t, func(t *testing.T) {
@@ -195,7 +196,8 @@ func (w *week) verify(t *testing.T, day int) audit.Report {
 	return r
 }
 
-// size returns how much the files of the log take, in bytes, without what is there of a fixed size, or at most 4 MiB (-reserve, -owed, -wal).
+// size returns how much the files of the log take, in bytes, without what is there of a fixed size, or at most 4 MiB
+// (-reserve, -owed, -wal).
 func size(t *testing.T, dir string) (n int64) {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.Contains(filepath.Base(path), "-") && !strings.HasSuffix(path, "-checkpoint") {

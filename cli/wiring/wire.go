@@ -1,5 +1,5 @@
-// Package wiring builds the pipeline and what it stands on (backends, log, keys, stores) from the configuration: the only place
-// where the parts are put together.
+// Package wiring builds the pipeline and what it stands on (backends, log, keys, stores) from the configuration: the
+// only place where the parts are put together.
 package wiring
 
 import (
@@ -103,7 +103,8 @@ type Purpose struct {
 	Delegate bool
 	// Serve is for many runs, sessions and callers who come back.
 	Serve bool
-	// Idle is the time after which a server gives up idle sandboxes that no run has asked for; 0 is the default of warm.Config.
+	// Idle is the time after which a server gives up idle sandboxes that no run has asked for; 0 is the default of
+	// warm.Config.
 	Idle time.Duration
 	// Install is for putting packages where later runs, also those of servers, find them.
 	Install bool
@@ -148,7 +149,8 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 	if err != nil {
 		return err
 	}
-	// What would come into being while a program runs, such as a server's socket, would be in a directory that is not covered.
+	// What would come into being while a program runs, such as a server's socket, would be in a directory that is not
+	// covered.
 	for _, dir := range []string{cfg.StateDir, SocketDir(cfg)} {
 		_ = os.MkdirAll(dir, 0o700)
 	}
@@ -229,8 +231,8 @@ func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
 }
 
 // ownPlaces are the files and directories that no program may read or write: what keys, secrets, the log and its rows
-// that are on their way to it are in, the configuration in force, and the sockets by which a server obeys; also where these are unless a
-// command or the environment says otherwise, as it may for this process and not for a server.
+// that are on their way to it are in, the configuration in force, and the sockets by which a server obeys; also where
+// these are unless a command or the environment says otherwise, as it may for this process and not for a server.
 func ownPlaces(cfg config.Config) []string {
 	db := cfg.SQLitePath
 	places := []string{cfg.StateDir, SocketDir(cfg), db, filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp"), journals(cfg)}
@@ -298,7 +300,8 @@ func (p *Parts) Names() (all []string) {
 // journals returns the directory in which processes that write to a log list what they have under way.
 func journals(cfg config.Config) string { return cfg.SQLitePath + "-running" }
 
-// RestoreKind stands in the names of directories beside the state directory in which backups are verified: they hold keys and secrets.
+// RestoreKind stands in the names of directories beside the state directory in which backups are verified: they hold
+// keys and secrets.
 const RestoreKind = "restore"
 
 // removeLeft removes what killed processes left in the runtime directory, and beside the state directory.

@@ -79,7 +79,8 @@ func (x *exchange) names(name string) bool {
 	return x.relay.cfg.Redact(name) != name
 }
 
-// redacting passes an answer on without secrets. Each Write passes on what can be, so that events are passed on as events.
+// redacting passes an answer on without secrets. Each Write passes on what can be, so that events are passed on as
+// events.
 type redacting struct {
 	http.ResponseWriter
 	x      *exchange
@@ -125,8 +126,8 @@ func (s sink) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// end ends the answer, with its trailers. Only a whole one releases the bytes held back: the beginning of a value is never
-// passed on. With an error, what was passed on is not whole.
+// end ends the answer, with its trailers. Only a whole one releases the bytes held back: the beginning of a value is
+// never passed on. With an error, what was passed on is not whole.
 func (w *redacting) end(whole bool) error {
 	w.cut = !whole
 	err := w.filter.Close() // it wipes what it holds

@@ -42,7 +42,8 @@ func (c *clientConn) transport(ctx context.Context, p *http.Protocols) *http.Tra
 	}
 }
 
-// connect dials for a transport. net/http goes on with a dial whose request was given up: dials.end waits for it all the same.
+// connect dials for a transport. net/http goes on with a dial whose request was given up: dials.end waits for it all
+// the same.
 func (c *clientConn) connect(all, dial context.Context) (net.Conn, error) {
 	if !c.dials.begin() {
 		return nil, net.ErrClosed

@@ -25,7 +25,8 @@ type Fetch struct {
 	Unverified   func(name string, port int) bool      // names whose certificates are not verified; nil is none
 }
 
-// fetched are the headers that are passed on. Neither Authorization nor Cookie: they would be credentials of the program's own.
+// fetched are the headers that are passed on. Neither Authorization nor Cookie: they would be credentials of the
+// program's own.
 var fetched = []string{"Accept", "Accept-Encoding", "Range", "User-Agent"}
 
 // permit refuses what does not only fetch, and authorizes the rest. What stays of r has no upgrade to another protocol.

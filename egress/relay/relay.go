@@ -118,7 +118,8 @@ func (r *Relay) TerminatesTLS(name string, port int) bool {
 }
 
 // Serve serves HTTP in the clear (HTTP/1.x, and HTTP/2 by prior knowledge) until the connection ends,
-// or ctx, whose error it then returns. When it returns, all that it began has ended, and its connections to the name end.
+// or ctx, whose error it then returns. When it returns, all that it began has ended, and its connections to the name
+// end.
 //
 // Only secrets that may travel in the clear here are put in. A request with the placeholder of any other secret is
 // refused, and so is each request if such a secret is required.

@@ -103,8 +103,8 @@ func TestPutIn(t *testing.T) {
 	})
 }
 
-// TestHeaderOfEachRequest: a rule's header is in each request to its name, and the program can neither send another one nor read it; in the
-// clear, where it may not be, nothing is sent at all.
+// TestHeaderOfEachRequest: a rule's header is in each request to its name, and the program can neither send another one
+// nor read it; in the clear, where it may not be, nothing is sent at all.
 func TestHeaderOfEachRequest(t *testing.T) {
 	var h heard
 	injects := func(s *Secret) { s.Header = "X-Api-key" }

@@ -35,8 +35,8 @@ func New(t testing.TB, name string) *Authority {
 	return a
 }
 
-// Sign returns a certificate of a new key, with the authority's behind it. What the template leaves out is usual: it is as old as the
-// authority, lasts as long, and is good for servers and clients.
+// Sign returns a certificate of a new key, with the authority's behind it. What the template leaves out is usual: it is
+// as old as the authority, lasts as long, and is good for servers and clients.
 func (a *Authority) Sign(template x509.Certificate) tls.Certificate {
 	a.t.Helper()
 	template.NotBefore, template.KeyUsage = a.Cert.NotBefore, x509.KeyUsageDigitalSignature

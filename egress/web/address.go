@@ -85,8 +85,8 @@ func Port(u *url.URL) (int, error) {
 	return 80, nil
 }
 
-// redirectTarget returns the target of a redirect, or nil. An encrypted page can't redirect to an unencrypted one, which
-// anybody on the network path could write.
+// redirectTarget returns the target of a redirect, or nil. An encrypted page can't redirect to an unencrypted one,
+// which anybody on the network path could write.
 func redirectTarget(r *http.Response, at *url.URL) (*url.URL, error) {
 	switch r.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Engines are the search engines, which are asked in order: the operator's SearXNG, and Brave's interface for programs. It
-// is safe for concurrent use.
+// Engines are the search engines, which are asked in order: the operator's SearXNG, and Brave's interface for programs.
+// It is safe for concurrent use.
 type Engines struct{ all []asked }
 
 // asked is an engine, and the policy for its requests.

@@ -74,9 +74,9 @@ func (t *Trip) clear(ctx context.Context, policy egress.Policy, at *url.URL) err
 	return nil
 }
 
-// dial connects the transport of a call, with which the connections end: a transport keeps an HTTP 2 connection whose last
-// response was given up for as long as the server likes. It decides once more, since what the transport wants to reach is
-// what counts.
+// dial connects the transport of a call, with which the connections end: a transport keeps an HTTP 2 connection whose
+// last response was given up for as long as the server likes. It decides once more, since what the transport wants to
+// reach is what counts.
 func (t *Trip) dial(call context.Context, dialer *egress.Dialer, policy egress.Policy) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, digits, err := net.SplitHostPort(address)

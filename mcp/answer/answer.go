@@ -1,12 +1,13 @@
-// Package answer makes the answer to a call of a tool: text and images for the model, and the same facts as structured content for programs that
-// want it.
+// Package answer makes the answer to a call of a tool: text and images for the model, and the same facts as structured
+// content for programs that want it.
 //
-// A run's outcome becomes an Outcome, whose order is that of the wire, and a text with its exit, its output as far as a model reads it, its values
-// and images, the hosts that were refused, its files, and what to do next. An error becomes a Refusal, in the words of the tool that was called. At
-// the end characters that deceive a reader are written out, and the client gets the facts too if its model loses nothing by that.
+// A run's outcome becomes an Outcome, whose order is that of the wire, and a text with its exit, its output as far as a
+// model reads it, its values and images, the hosts that were refused, its files, and what to do next. An error becomes
+// a Refusal, in the words of the tool that was called. At the end characters that deceive a reader are written out, and
+// the client gets the facts too if its model loses nothing by that.
 //
-// The files in order, each of which calls those behind it: answer, run_text, receipt, refusal, egress_text, image, report, outcome, terms,
-// commands, excerpt, structured, uri.
+// The files in order, each of which calls those behind it: answer, run_text, receipt, refusal, egress_text, image,
+// report, outcome, terms, commands, excerpt, structured, uri.
 package answer
 
 import (
@@ -60,8 +61,8 @@ type Answer struct {
 	Ask    *mcp.CallToolResult
 }
 
-// ResultFor returns the answer in the form of the protocol: text, images and links, without invisible characters, and structured content if the
-// client is to have it.
+// ResultFor returns the answer in the form of the protocol: text, images and links, without invisible characters, and
+// structured content if the client is to have it.
 func (a *Answer) ResultFor(structured bool) *mcp.CallToolResult {
 	if a.Ask != nil {
 		return a.Ask

@@ -9,7 +9,8 @@ import (
 )
 
 // Commands returns the command lines by which a person can allow q: an answer to it, or the same permission given
-// without being asked, which holds also if the question is over by then. namespace is the server's; "" is the default one.
+// without being asked, which holds also if the question is over by then. namespace is the server's; "" is the default
+// one.
 func Commands(q approval.Question, namespace string) []string {
 	all := []string{ApprovingCommand(q)}
 	more := " --for " + Duration(q.For)

@@ -18,7 +18,8 @@ const (
 	maxSide      = 8000    // pixels: models' interfaces refuse a whole conversation for a larger image
 )
 
-// image adds an image to the content, and returns a note of that, or of the reason why not. room is how many bytes of base64 may still come.
+// image adds an image to the content, and returns a note of that, or of the reason why not. room is how many bytes of
+// base64 may still come.
 func (t *runReport) image(mime, data string, room *int) string {
 	data = strings.Join(strings.Fields(data), "")
 	bytes := Size(int64(len(data)) / 4 * 3)

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// A seenClient is what was seen of one client: what reaches its model of an answer that has both content, which is text and
-// images, and structuredContent.
+// A seenClient is what was seen of one client: what reaches its model of an answer that has both content, which is text
+// and images, and structuredContent.
 type seenClient struct {
 	Name string // the beginning of its clientInfo.name, in lower case
 	seen string // what was seen of which version, and where
 	Both bool   // nothing of content is lost where there is structuredContent, too
 }
 
-// SeenClients decide who gets structuredContent, and the schemas of it. Who is not among them gets text and images alone:
-// nothing is known to lose these.
+// SeenClients decide who gets structuredContent, and the schemas of it. Who is not among them gets text and images
+// alone: nothing is known to lose these.
 func SeenClients() []seenClient {
 	return []seenClient{
 		{"claude-code", "2.1.280, September 2026: structuredContent as JSON instead of content, images too; what is long goes into a file, " +

@@ -1,8 +1,9 @@
 // Package ask asks people for what policy refuses, by the dialogs of the client that calls and on the command line.
 //
-// A tool that needs an approval opens a question and has whoever answers first decide: the client's user in a dialog, or a person who types a
-// command. A run that meets something refused asks while it goes on. Without dialogs a call waits a while for the command line, if its client is
-// told how it goes on, and then returns what a person can type: the next call with the same arguments learns the answer.
+// A tool that needs an approval opens a question and has whoever answers first decide: the client's user in a dialog,
+// or a person who types a command. A run that meets something refused asks while it goes on. Without dialogs a call
+// waits a while for the command line, if its client is told how it goes on, and then returns what a person can type:
+// the next call with the same arguments learns the answer.
 //
 // The files in order, each of which calls those behind it: ask, elicit, dialog, question.
 package ask

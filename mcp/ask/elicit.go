@@ -123,7 +123,8 @@ func (s Asker) dialogue(ctx context.Context, m *rpc.Message, p *approval.Pending
 	return s.outcome(p), nil
 }
 
-// take hands the answer of a client's user to the broker, also when somebody else was faster. Dismissed, or accepted without a word, is no answer.
+// take hands the answer of a client's user to the broker, also when somebody else was faster. Dismissed, or accepted
+// without a word, is no answer.
 func (s Asker) take(ctx context.Context, p *approval.Pending, response *mcp.ElicitationResult) error {
 	a, ok := decision(p.Question, response)
 	if !ok {
@@ -182,8 +183,8 @@ func (s Asker) pending(p *approval.Pending) *answer.Answer {
 	return &answer.Answer{Facts: f, Text: pendingText(q, f, answer.Commands(q, s.Namespace))}
 }
 
-// canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts: an agent that has a token
-// of its own could answer for itself.
+// canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts: an agent
+// that has a token of its own could answer for itself.
 func (s Asker) canElicit(ctx context.Context, m *rpc.Message) bool {
 	if i, known := identity.From(ctx); known && i.Kind != identity.Person || s.Approvals.OnlyRoot() || m.IsTask() {
 		return false

@@ -28,7 +28,8 @@ type newSandbox struct {
 	EnvVars        map[string]string                `json:"envVars"`
 	IAM            *struct{ Tokens map[string]any } `json:"iam"`
 	VolumeMounts   []any                            `json:"volumeMounts"`
-	// Secure is true or not, a sandbox is reached with its tokens alone. MCP is for a program of the template that the SDK starts itself.
+	// Secure is true or not, a sandbox is reached with its tokens alone. MCP is for a program of the template that the SDK
+	// starts itself.
 }
 
 // The protocol's default for the timeout, in seconds, and the bounds of what callers say of a sandbox.

@@ -1,8 +1,10 @@
-// Package e2b serves the pipeline over E2B's protocol, so that its official SDKs work unchanged: the REST API that makes and ends sandboxes
-// (the control plane), and what is asked of one sandbox: its daemon, envd, and its code interpreter.
+// Package e2b serves the pipeline over E2B's protocol, so that its official SDKs work unchanged: the REST API that
+// makes and ends sandboxes (the control plane), and what is asked of one sandbox: its daemon, envd, and its code
+// interpreter.
 //
-// A sandbox is a session of the pipeline, under the session's id. Each identity that reaches it gets two tokens more, which are for this sandbox
-// and this identity alone: what is asked with them is asked by that identity, and they end with its credentials.
+// A sandbox is a session of the pipeline, under the session's id. Each identity that reaches it gets two tokens more,
+// which are for this sandbox and this identity alone: what is asked with them is asked by that identity, and they end
+// with its credentials.
 package e2b
 
 import (
@@ -133,7 +135,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.control.ServeHTTP(w, withKey(r))
 }
 
-// withKey returns a request whose API key stands where other clients have their token. A key that is none of ours is refused there.
+// withKey returns a request whose API key stands where other clients have their token. A key that is none of ours is
+// refused there.
 func withKey(r *http.Request) *http.Request {
 	key := r.Header.Get(headerKey)
 	if key == "" {
@@ -227,8 +230,8 @@ func (s *Server) serveOne(w http.ResponseWriter, r *http.Request, b *Sandbox, p 
 	}
 }
 
-// acting returns the context of a request to a sandbox: of the identity that its pass was given to or, without one, of nobody, for as long as
-// the maker of the sandbox has credentials.
+// acting returns the context of a request to a sandbox: of the identity that its pass was given to or, without one, of
+// nobody, for as long as the maker of the sandbox has credentials.
 func (s *Server) acting(ctx context.Context, b *Sandbox, p *pass) (context.Context, context.CancelCauseFunc, error) {
 	if p != nil {
 		return s.cfg.Identities.Again(ctx, p.Identity)
@@ -245,7 +248,8 @@ func (s *Server) acting(ctx context.Context, b *Sandbox, p *pass) (context.Conte
 	return pipeline.ByCaller(identity.With(ctx, identity.Identity{}), pipeline.Caller{By: "public port"}), done, nil
 }
 
-// noSandbox answers for a sandbox that there is not, as E2B's proxy does: the SDKs tell by the status that it has ended.
+// noSandbox answers for a sandbox that there is not, as E2B's proxy does: the SDKs tell by the status that it has
+// ended.
 func noSandbox(w http.ResponseWriter, id string, port int) {
 	door.Reply(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found", "port": port, "code": http.StatusBadGateway})
 }

@@ -243,7 +243,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestWalls: nobody reaches a sandbox of a namespace that is not theirs, or without its own tokens, whatever they guess.
+// TestWalls: nobody reaches a sandbox of a namespace that is not theirs, or without its own tokens, whatever they
+// guess.
 func TestWalls(t *testing.T) {
 	r := newRig(t, nil)
 	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
@@ -287,7 +288,8 @@ func TestWalls(t *testing.T) {
 	}
 }
 
-// TestNobody: whoever has none of a sandbox's tokens takes nothing of what its owner may ask, and has no long text hashed.
+// TestNobody: whoever has none of a sandbox's tokens takes nothing of what its owner may ask, and has no long text
+// hashed.
 func TestNobody(t *testing.T) {
 	r := newRig(t, nil)
 	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":60}`)
@@ -424,7 +426,8 @@ func summary(t *testing.T, a answer) string {
 	return strings.Join(words, "; ")
 }
 
-// TestExecute: code runs in contexts of each language, whose state stays and whose variables are for one execution, and comes as lines.
+// TestExecute: code runs in contexts of each language, whose state stays and whose variables are for one execution, and
+// comes as lines.
 func TestExecute(t *testing.T) {
 	r := newRig(t, nil)
 	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"code-interpreter-v1","timeout":300,"envVars":{"GLOBAL":"sandbox"}}`)
@@ -516,7 +519,8 @@ func TestOwnLanguage(t *testing.T) {
 	}
 }
 
-// TestInterrupt: a client that goes away interrupts its code, and not the context; a sandbox that ends cuts the answer off.
+// TestInterrupt: a client that goes away interrupts its code, and not the context; a sandbox that ends cuts the answer
+// off.
 func TestInterrupt(t *testing.T) {
 	r := newRig(t, nil)
 	key := r.key("ci", identity.Agent, "ci")
@@ -599,7 +603,8 @@ func (r *rig) put(m made, content string) {
 	}
 }
 
-// TestPause: a sandbox that is paused runs nothing and keeps its files, and goes on with them under the same id and tokens; memory is never made up.
+// TestPause: a sandbox that is paused runs nothing and keeps its files, and goes on with them under the same id and
+// tokens; memory is never made up.
 func TestPause(t *testing.T) {
 	r := newRig(t, nil)
 	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
@@ -693,7 +698,8 @@ func TestPausedBounds(t *testing.T) {
 	}
 }
 
-// TestSnapshots: files of a sandbox in which nothing runs are a template of others, as long as the snapshot is kept, and for its namespace alone.
+// TestSnapshots: files of a sandbox in which nothing runs are a template of others, as long as the snapshot is kept,
+// and for its namespace alone.
 func TestSnapshots(t *testing.T) {
 	r := newRig(t, func(c *pipeline.Config) { pipeline.SettingsIn[session.Config](c).PausedBytes = 8 << 20 })
 	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
@@ -793,7 +799,8 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// TestSnapshotNames: a name of a snapshot means the one of the namespace in which a sandbox would be made from it, and others are let be.
+// TestSnapshotNames: a name of a snapshot means the one of the namespace in which a sandbox would be made from it, and
+// others are let be.
 func TestSnapshotNames(t *testing.T) {
 	r := newRig(t, nil)
 	theirs, both := r.key("b", identity.Agent, "b"), r.key("both", identity.Agent, "a", "b")
@@ -874,7 +881,8 @@ func (r *rig) wantNobody() {
 	}
 }
 
-// TestPublicPorts: a port of a sandbox has a name, for all who know it unless its maker wants a token, and nothing else is reached by it.
+// TestPublicPorts: a port of a sandbox has a name, for all who know it unless its maker wants a token, and nothing else
+// is reached by it.
 func TestPublicPorts(t *testing.T) {
 	hosttest.Program(t, "python3")
 	r := newRig(t, nil)

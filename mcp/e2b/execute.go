@@ -27,7 +27,8 @@ type execution struct {
 	Env      map[string]string `json:"env_vars"`
 }
 
-// execute runs code in a context, and streams what comes of it as lines of JSON. A client that goes away interrupts the code.
+// execute runs code in a context, and streams what comes of it as lines of JSON. A client that goes away interrupts the
+// code.
 func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	var q execution
 	if err := decodeMost(r, &q, maxCode); err != nil {
@@ -177,7 +178,8 @@ func unquoted(text string) string {
 // lineTime is how long the beginning of a line waits for its end: a program may write a line in several pieces.
 const lineTime = 20 * time.Millisecond
 
-// stream sends what is written to it by lines, and a line that is not whole after lineTime, without a character that is not whole yet.
+// stream sends what is written to it by lines, and a line that is not whole after lineTime, without a character that is
+// not whole yet.
 type stream struct {
 	to   *door.Stream
 	kind string

@@ -12,7 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// TestStream: a line that is written in pieces is sent whole, one without an end is sent after a moment, and no character is cut.
+// TestStream: a line that is written in pieces is sent whole, one without an end is sent after a moment, and no
+// character is cut.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()

@@ -43,8 +43,9 @@ func OfPort(host, domain string) bool {
 // credentials are headers that no browser sends by itself.
 var credentials = []string{headerKey, "Authorization", headerAccess, headerTraffic}
 
-// Open reports whether pages of any origin may send a request: E2B's protocol proves who asks by a header or a signature, of which a page that a
-// person has merely visited has none. Cookies and certificates of clients, which browsers add by themselves, count for nothing there.
+// Open reports whether pages of any origin may send a request: E2B's protocol proves who asks by a header or a
+// signature, of which a page that a person has merely visited has none. Cookies and certificates of clients, which
+// browsers add by themselves, count for nothing there.
 func Open(r *http.Request) bool {
 	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 		asked := strings.ToLower(r.Header.Get("Access-Control-Request-Headers"))

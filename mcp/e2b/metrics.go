@@ -78,7 +78,8 @@ func (s *Server) measure(b *Sandbox) {
 	b.samples = b.samples[max(0, len(b.samples)-maxSamples):]
 }
 
-// measured returns the metrics of a sandbox between two moments, the oldest first. One that was never measured is measured now.
+// measured returns the metrics of a sandbox between two moments, the oldest first. One that was never measured is
+// measured now.
 func (s *Server) measured(b *Sandbox, from, to time.Time) []metric {
 	b.mu.Lock()
 	none := len(b.samples) == 0

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// pass is how one identity reaches one sandbox: by tokens that nobody else is given. Requests with them act as that identity, and are refused
-// once the credentials that it was given for have ended.
+// pass is how one identity reaches one sandbox: by tokens that nobody else is given. Requests with them act as that
+// identity, and are refused once the credentials that it was given for have ended.
 type pass struct {
 	identity.Identity
 	access  string // the token of X-Access-Token, by which the daemon and the interpreter are asked
@@ -52,16 +52,16 @@ func (s *Server) passFor(b *Sandbox, i identity.Identity) *pass {
 	return p
 }
 
-// derive returns the token of an identity for a use of a sandbox. It can't be told from others' without the server's key, which ends with the
-// server, as its sandboxes do.
+// derive returns the token of an identity for a use of a sandbox. It can't be told from others' without the server's
+// key, which ends with the server, as its sandboxes do.
 func (s *Server) derive(use, sandbox string, i identity.Identity) string {
 	mac := hmac.New(sha256.New, s.key)
 	fmt.Fprintf(mac, "%q %q %q %d", use, sandbox, i.Owner(), i.Expires.UnixNano())
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// passOf returns the pass that a request to a port of the sandbox has a token of or, at the daemon's /files, the signature; nil if it has none.
-// Which of these it needs is checked where it is answered.
+// passOf returns the pass that a request to a port of the sandbox has a token of or, at the daemon's /files, the
+// signature; nil if it has none. Which of these it needs is checked where it is answered.
 func (b *Sandbox) passOf(r *http.Request, port int) *pass {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,9 +90,9 @@ func (b *Sandbox) signer(q envd.Signature) *pass {
 	return b.passes[i]
 }
 
-// findSigned returns the sandbox that a signed URL is for, which no header and no host names, and the pass by which it was signed; nil is none.
-// A signature is a hash of a token, and names no sandbox: those of all are compared, and the path is hashed once for that. Signatures that are
-// wrong count among the tries of an address that failed.
+// findSigned returns the sandbox that a signed URL is for, which no header and no host names, and the pass by which it
+// was signed; nil is none. A signature is a hash of a token, and names no sandbox: those of all are compared, and the
+// path is hashed once for that. Signatures that are wrong count among the tries of an address that failed.
 func (s *Server) findSigned(r *http.Request, query url.Values) (*Sandbox, *pass, error) {
 	if query.Get("signature") == "" {
 		return nil, nil, nil

@@ -30,7 +30,8 @@ func (r *rig) connect(key string, m made) (own made) {
 	return own
 }
 
-// TestPasses: what an identity was given for a sandbox is its own: rows name it, and revoking it ends that and nothing else.
+// TestPasses: what an identity was given for a sandbox is its own: rows name it, and revoking it ends that and nothing
+// else.
 func TestPasses(t *testing.T) {
 	hosttest.Program(t, "python3")
 	r := newRig(t, nil)
@@ -94,7 +95,8 @@ func TestPasses(t *testing.T) {
 	each("a new token has the maker's name, the old one's", m, 401)
 }
 
-// TestPassEnds: what was given for a JWT or a certificate ends when that does, whatever is proved under the same name later.
+// TestPassEnds: what was given for a JWT or a certificate ends when that does, whatever is proved under the same name
+// later.
 func TestPassEnds(t *testing.T) {
 	r := newRig(t, nil)
 	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)
@@ -146,7 +148,8 @@ func TestSignatureOfAnotherPort(t *testing.T) {
 	}
 }
 
-// TestWrongSignatures: an address that has sent many wrong signatures is not compared with any, and the sandbox that a request names is.
+// TestWrongSignatures: an address that has sent many wrong signatures is not compared with any, and the sandbox that a
+// request names is.
 func TestWrongSignatures(t *testing.T) {
 	r := newRig(t, nil)
 	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)

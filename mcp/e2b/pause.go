@@ -10,7 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// pause ends what runs in a sandbox and keeps its files. Who wants its memory, too, is refused while there is something in it.
+// pause ends what runs in a sandbox and keeps its files. Who wants its memory, too, is refused while there is something
+// in it.
 func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	q := struct{ Memory bool }{true}
 	if err := decodeAny(r, &q); err != nil {
@@ -36,7 +37,8 @@ func (s *Server) paused(b *Sandbox) bool {
 	return is
 }
 
-// resume has a paused sandbox run again for some seconds: with its files, variables of the environment and rules, and none of its programs.
+// resume has a paused sandbox run again for some seconds: with its files, variables of the environment and rules, and
+// none of its programs.
 func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
 	info, err := s.start(r, b, b.session(), seconds)
 	if err != nil {
@@ -48,7 +50,8 @@ func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
 	return nil
 }
 
-// start starts the session that a sandbox is, for some seconds, with the files of a paused session or a snapshot unless files is "".
+// start starts the session that a sandbox is, for some seconds, with the files of a paused session or a snapshot unless
+// files is "".
 func (s *Server) start(r *http.Request, b *Sandbox, files string, seconds int64) (session.Info, error) {
 	internet, network := b.net()
 	rules, err := network.rules(internet)

@@ -29,7 +29,8 @@ func example(t *testing.T, section, language string) string {
 	return block[1]
 }
 
-// TestREADMEExamples runs the examples in Python and TypeScript: those of an SDK where it is installed, in NODE_PATH or the Python's own modules.
+// TestREADMEExamples runs the examples in Python and TypeScript: those of an SDK where it is installed, in NODE_PATH or
+// the Python's own modules.
 func TestREADMEExamples(t *testing.T) {
 	r := newRig(t, nil)
 	mux := sessions.New(sessions.Config{Pipeline: r.p})

@@ -16,7 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// snapshot is a copy of the files of a sandbox in which nothing ran: all that there was of it. It is a template of new sandboxes.
+// snapshot is a copy of the files of a sandbox in which nothing ran: all that there was of it. It is a template of new
+// sandboxes.
 type snapshot struct {
 	id        string // of the pipeline's
 	namespace string
@@ -45,7 +46,8 @@ func (s *snapshot) replaces(old *snapshot) bool {
 	return s.name != "" && s.name == old.name && s.namespace == old.namespace
 }
 
-// snapshotsOf returns the snapshots that a caller may see, by id, so the oldest first. Those whose files are gone are forgotten.
+// snapshotsOf returns the snapshots that a caller may see, by id, so the oldest first. Those whose files are gone are
+// forgotten.
 func (s *Server) snapshotsOf(c caller) (all []*snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +80,8 @@ func (s *Server) copyFiles(r *http.Request, b *Sandbox) (id string, err error) {
 	return res.ID, notCopied(err, "this server copies files alone; end what runs before")
 }
 
-// notCopied returns why files are not kept: because something runs, for which there is a remedy of our own, or for another reason.
+// notCopied returns why files are not kept: because something runs, for which there is a remedy of our own, or for
+// another reason.
 func notCopied(err error, remedy string) error {
 	e, is := errors.AsType[*pipeline.Error](err)
 	if is && e.Denied && e.Stage == pipeline.StageValidate && !errors.Is(err, session.ErrDead) {

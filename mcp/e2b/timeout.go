@@ -46,7 +46,8 @@ func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	return door.Reply(w, http.StatusNoContent, nil)
 }
 
-// connect answers how a sandbox is reached, and keeps it for as long as it is asked to: a shorter time changes nothing. One that is paused runs again.
+// connect answers how a sandbox is reached, and keeps it for as long as it is asked to: a shorter time changes nothing.
+// One that is paused runs again.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	seconds, err := secondsOf(r, usualTimeout(r))
 	if err != nil {

@@ -1,7 +1,9 @@
-// Package resource lists and reads what clients have as resources and prompts: output and files that runs left, and the files of skills.
+// Package resource lists and reads what clients have as resources and prompts: output and files that runs left, and the
+// files of skills.
 //
-// resources/list names the newest runs of this server, a page at a time, each with its output and files, and before them the skills. resources/read
-// takes a URI of either apart and returns a part of what it names, as text if all of it is. Skills are prompts, too, which a person picks.
+// resources/list names the newest runs of this server, a page at a time, each with its output and files, and before
+// them the skills. resources/read takes a URI of either apart and returns a part of what it names, as text if all of it
+// is. Skills are prompts, too, which a person picks.
 //
 // The files in order, each of which calls those behind it: resource, read, skill, content.
 package resource
@@ -61,7 +63,8 @@ func (s *Catalog) NoteRun(id string) {
 	s.ids = s.ids[:min(len(s.ids), maxRuns)]
 }
 
-// page returns the runs behind one, or the first for "", and whether there are more. There may be none behind one that is forgotten.
+// page returns the runs behind one, or the first for "", and whether there are more. There may be none behind one that
+// is forgotten.
 func (s *Catalog) page(behind string) (ids []string, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/mcp/skills"
 )
 
-// Skills are resources, which a model reads, and prompts, which a person picks: name and description first, the text on demand.
+// Skills are resources, which a model reads, and prompts, which a person picks: name and description first, the text on
+// demand.
 const skillScheme = "skill://"
 
 func skillURI(name, file string) string { return skillScheme + name + "/" + answer.Escaped(file) }

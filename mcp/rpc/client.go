@@ -13,7 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// sender describes the client that sends a request, by what is used of it: the rest takes much more memory than it has bytes.
+// sender describes the client that sends a request, by what is used of it: the rest takes much more memory than it has
+// bytes.
 type sender struct {
 	Name, version string
 	Elicits       bool             // it shows dialogs with forms
@@ -27,7 +28,8 @@ func (s *sender) describe(info mcp.Implementation, capabilities mcp.ClientCapabi
 	s.Elicits = can != nil && (can.Form != nil || can.URL == nil)
 }
 
-// Client returns who sends a request. A client of the 2026-07-28 protocol describes itself in each request, or not at all.
+// Client returns who sends a request. A client of the 2026-07-28 protocol describes itself in each request, or not at
+// all.
 func (m *Message) Client() sender {
 	if greeted := m.session.greeted.Load(); greeted != nil && !m.Modern {
 		return *greeted
@@ -52,7 +54,8 @@ func (m *Message) Warn(text string) {
 	}})
 }
 
-// stream is where messages for a client are sent: standard output, or the response to one HTTP request. One goroutine writes them.
+// stream is where messages for a client are sent: standard output, or the response to one HTTP request. One goroutine
+// writes them.
 type stream struct {
 	messages      chan []byte // in the order in which they are written
 	notifications chan mcp.JSONRPCNotification

@@ -14,13 +14,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// listsLast is how long clients of the 2026-07-28 protocol may keep what does not change while a server runs: its tools,
-// instructions, and what a run has left.
+// listsLast is how long clients of the 2026-07-28 protocol may keep what does not change while a server runs: its
+// tools, instructions, and what a run has left.
 const listsLast = 5 * time.Minute
 
 // The library's types are used here, and its server is not: a program that imports that package compiles the schemas of
-// five drafts of JSON Schema whenever it starts, which took half of the start of each command, and arguments are checked by
-// forms anyhow. It also reads each message five times, knows ids as float64 only, and has one code for all errors of handlers.
+// five drafts of JSON Schema whenever it starts, which took half of the start of each command, and arguments are
+// checked by forms anyhow. It also reads each message five times, knows ids as float64 only, and has one code for all
+// errors of handlers.
 
 // dispatch answers a request by its method.
 func (c *conn) dispatch(ctx context.Context, m *Message) []byte {
@@ -95,7 +96,8 @@ func (m *Message) RefusePage() *Fault {
 	return nil
 }
 
-// stamp adds to a result what those of the 2026-07-28 protocol say: that they are whole, whose they are, and how long they last.
+// stamp adds to a result what those of the 2026-07-28 protocol say: that they are whole, whose they are, and how long
+// they last.
 func (s *Server) stamp(m *Message, r mcp.ResultMetadata) {
 	r.SetResultType(cmp.Or(r.GetResultType(), mcp.ResultTypeComplete))
 	if meta := r.EnsureResultMeta(); meta.ServerInfo() == nil {

@@ -13,9 +13,9 @@ import (
 )
 
 // There are two eras of the protocol. Up to 2025-11-25 a connection begins with initialize, which says version and
-// capabilities for all that follows. Since 2026-07-28 each request says them itself, in _meta, and a server must not take
-// them from requests before it: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning. A connection may
-// carry requests of both.
+// capabilities for all that follows. Since 2026-07-28 each request says them itself, in _meta, and a server must not
+// take them from requests before it: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning. A
+// connection may carry requests of both.
 
 // tasksExtension is declared by clients that know tasks.
 const tasksExtension = "io.modelcontextprotocol/tasks"
@@ -110,7 +110,8 @@ func (m *Message) declare(request meta) *Fault {
 //go:embed icon.png
 var icon []byte
 
-// identity returns the description of the server in initialize and server/discover. Other results of the newer era have name and version only.
+// identity returns the description of the server in initialize and server/discover. Other results of the newer era have
+// name and version only.
 func (s *Server) identity() mcp.Implementation {
 	return mcp.Implementation{
 		Name: "sandboxmcp", Title: "sandboxmcp", Version: s.cfg.Version,

@@ -11,9 +11,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// HTTP answers clients that identity has told apart: /mcp is streamable HTTP of all versions of the protocol, and /sse with /message the
-// transport of 2024-11-05. Each may have /NAMESPACE behind it. /v1/tools/NAME is one operation without the protocol.
-// An identity has a server of its own for each of its namespaces.
+// HTTP answers clients that identity has told apart: /mcp is streamable HTTP of all versions of the protocol, and /sse
+// with /message the transport of 2024-11-05. Each may have /NAMESPACE behind it. /v1/tools/NAME is one operation
+// without the protocol. An identity has a server of its own for each of its namespaces.
 type HTTP struct {
 	namespace string // the only one that callers may use; "" lets each use its own
 	serverFor func(namespace, user string) *Server
@@ -53,7 +53,8 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve finds the handler of a path. http.ServeMux would answer /mcp//NAMESPACE by a redirect, and what it does not know by text.
+// serve finds the handler of a path. http.ServeMux would answer /mcp//NAMESPACE by a redirect, and what it does not
+// know by text.
 func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) *refused {
 	parts := strings.Split(r.URL.EscapedPath(), "/") // "", the handler's, and a namespace
 	if len(parts) == 3 && parts[2] != "" {

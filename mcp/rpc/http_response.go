@@ -52,7 +52,8 @@ func writeMessage(w http.ResponseWriter, status int, b []byte) {
 	_, _ = w.Write(b) // the client may be gone
 }
 
-// statusOf is the HTTP status that goes with the error of a request of the 2026-07-28 protocol, or of one that was not begun.
+// statusOf is the HTTP status that goes with the error of a request of the 2026-07-28 protocol, or of one that was not
+// begun.
 func statusOf(code int) int {
 	switch code {
 	case mcp.METHOD_NOT_FOUND:
@@ -65,7 +66,8 @@ func statusOf(code int) int {
 	return http.StatusOK
 }
 
-// response is the response to one request: the answer as JSON, or a stream of events where something else comes before it.
+// response is the response to one request: the answer as JSON, or a stream of events where something else comes before
+// it.
 type response struct {
 	w       http.ResponseWriter
 	to      *stream
@@ -74,7 +76,8 @@ type response struct {
 	events  *door.Stream // where something comes before the answer; nil never is begun
 }
 
-// newResponse returns the response to a message. Without the protocol it is JSON with its status, unless the client asks for events.
+// newResponse returns the response to a message. Without the protocol it is JSON with its status, unless the client
+// asks for events.
 func newResponse(w http.ResponseWriter, r *http.Request, m *Message) response {
 	return response{w: w, to: newStream(), replied: make(chan []byte, 1), whole: m.Plain && !names(r, "text/event-stream")}
 }
@@ -153,8 +156,8 @@ func (a *response) chunk(text string) {
 // newKey returns a key of a request outside of sessions: ids are one client's, and many may have the same credentials.
 func (h *HTTP) newKey() string { return "\x00" + strconv.FormatInt(h.keys.Add(1), 10) }
 
-// respond has a request answered that is admitted. A client that goes away cancels what it waits for since the protocol 2026-07-28; before that,
-// what was begun goes on. Credentials that end cancel it in any case.
+// respond has a request answered that is admitted. A client that goes away cancels what it waits for since the protocol
+// 2026-07-28; before that, what was begun goes on. Credentials that end cancel it in any case.
 func (h *HTTP) respond(w http.ResponseWriter, r *http.Request, s *httpSession, m *Message) *refused {
 	i, _ := identity.From(r.Context())
 	a := newResponse(w, r, m)

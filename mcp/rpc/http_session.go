@@ -113,7 +113,8 @@ func (h *HTTP) open(r *http.Request, of caller, sse *stream) (*httpSession, *ref
 	return s, nil
 }
 
-// make returns a session of a caller, which is dropped when the token of its first request does not hold any more. The mutex is held.
+// make returns a session of a caller, which is dropped when the token of its first request does not hold any more. The
+// mutex is held.
 func (h *HTTP) make(r *http.Request, of caller, server *Server) *httpSession {
 	ctx, end := identity.Lasting(r.Context())
 	h.calls.Add(1)

@@ -1,12 +1,13 @@
-// Package rpc speaks the Model Context Protocol: transports, versions, requests under way, progress, tasks, and what a client's user is asked. It
-// knows no tools: a Config has what answers their calls.
+// Package rpc speaks the Model Context Protocol: transports, versions, requests under way, progress, tasks, and what a
+// client's user is asked. It knows no tools: a Config has what answers their calls.
 //
-// A message comes as a line of standard input or as the body of a request, is parsed and admitted by the rules of its version, and noted as being
-// under way, so that its client can cancel it. A goroutine of its own dispatches it by its method and encodes the answer; what else there is to
-// say of it, such as progress and questions, goes to the same stream before that.
+// A message comes as a line of standard input or as the body of a request, is parsed and admitted by the rules of its
+// version, and noted as being under way, so that its client can cancel it. A goroutine of its own dispatches it by its
+// method and encodes the answer; what else there is to say of it, such as progress and questions, goes to the same
+// stream before that.
 //
-// The files in order, each of which calls those behind it: rpc, http, http_sse, http_plain, http_body, http_session, http_response, stdio,
-// task, dispatch, plain, era, progress, client, message, line, find_id, held.
+// The files in order, each of which calls those behind it: rpc, http, http_sse, http_plain, http_body, http_session,
+// http_response, stdio, task, dispatch, plain, era, progress, client, message, line, find_id, held.
 package rpc
 
 import (
@@ -30,7 +31,8 @@ type Config struct {
 
 	Background []string                 // tools that may run as a task
 	WhyNoTool  func(name string) string // "" is that there is one of that name
-	// Prepare checks the arguments of a call in the order in which calls come, before any of them runs. It returns the context to run it in.
+	// Prepare checks the arguments of a call in the order in which calls come, before any of them runs. It returns the
+	// context to run it in.
 	Prepare func(context.Context, *Message) (context.Context, Call)
 }
 

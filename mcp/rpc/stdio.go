@@ -103,8 +103,8 @@ func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) err
 	return nil
 }
 
-// takeAll takes lines until there are no more, or ctx ends. They are taken where they are read: each goroutine that a request
-// goes through would have to be woken for it.
+// takeAll takes lines until there are no more, or ctx ends. They are taken where they are read: each goroutine that a
+// request goes through would have to be woken for it.
 func (c *conn) takeAll(ctx context.Context, stdin io.Reader, to *stream) {
 	var mu sync.Mutex // held while a line is taken
 	over := false
@@ -198,8 +198,8 @@ func (c *conn) cancel(key string, why error) {
 	}
 }
 
-// request has a goroutine answer a request that is admitted, or says why not. reply is called once with the answer, or with nil if the client
-// wants none any more; what else there is to say of the request goes to a stream.
+// request has a goroutine answer a request that is admitted, or says why not. reply is called once with the answer, or
+// with nil if the client wants none any more; what else there is to say of the request goes to a stream.
 func (c *conn) request(ctx context.Context, m *Message, to *stream, reply func([]byte)) *Fault {
 	m.session, m.to = &c.session, to
 	if c.s.mayBeTask(m) {

@@ -15,19 +15,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// A task is a call whose answer the client fetches later. The server decides which, for clients that declare the extension of 2026-07-28:
-// https://github.com/modelcontextprotocol/ext-tasks. Those of 2025-11-25, which are another protocol, are not served: each client that knows them
-// calls without where initialize does not offer them. A task is made of a whole request.
+// A task is a call whose answer the client fetches later. The server decides which, for clients that declare the
+// extension of 2026-07-28: https://github.com/modelcontextprotocol/ext-tasks. Those of 2025-11-25, which are another
+// protocol, are not served: each client that knows them calls without where initialize does not offer them. A task is
+// made of a whole request.
 
 const (
-	// taskAfter is how long a call of a client that knows the extension may take before it becomes a task: asking again for
-	// what is done at once would only cost time.
+	// taskAfter is how long a call of a client that knows the extension may take before it becomes a task: asking again
+	// for what is done at once would only cost time.
 	taskAfter = 500 * time.Millisecond
 	// taskPoll is how often a client should ask.
 	taskPoll = time.Second
 	// taskTime is how long a task is known.
 	taskTime = time.Hour
-	// maxTasks is how many are known at once, and maxTaskBytes what their answers take. The oldest that have ended go first.
+	// maxTasks is how many are known at once, and maxTaskBytes what their answers take. The oldest that have ended go
+	// first.
 	maxTasks, maxTaskBytes = 256, 64 << 20
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestManyClients: many clients at once, each with a session of its own, get all answers, and what each session says is its own. With
-// SANDBOXMCP_TEST_LONG=1 they are 64, and send 10,000 calls.
+// TestManyClients: many clients at once, each with a session of its own, get all answers, and what each session says is
+// its own. With SANDBOXMCP_TEST_LONG=1 they are 64, and send 10,000 calls.
 func TestManyClients(t *testing.T) {
 	clients, calls := 8, 12
 	if os.Getenv("SANDBOXMCP_TEST_LONG") == "1" {

@@ -19,7 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// edits are the versions of files that the editor has changed. The mutex is held while one is edited: no edit is lost to another.
+// edits are the versions of files that the editor has changed. The mutex is held while one is edited: no edit is lost
+// to another.
 type edits struct {
 	mu    sync.Mutex
 	all   []version // the newest last

@@ -85,7 +85,8 @@ func failure(tool, code, message string) failed {
 	return failed{tool + "_tool_result_error", code, message}
 }
 
-// exec runs a tool in a session. What the tool could not do is in its block, with status 200; only what could not be tried at all is an error.
+// exec runs a tool in a session. What the tool could not do is in its block, with status 200; only what could not be
+// tried at all is an error.
 func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) error {
 	var c call
 	if err := decode(r, &c); err != nil {
@@ -280,7 +281,8 @@ func (e events) close() {
 
 func (e events) send(event string, data any) { _ = e.to.SendEvent(event, data) } // a client that has gone is noticed elsewhere
 
-// end answers with the content of a tool's block, or that its code waits. What could not be tried it answers in a stream only.
+// end answers with the content of a tool's block, or that its code waits. What could not be tried it answers in a
+// stream only.
 func (e events) end(c call, content any, err error) error {
 	name, answer := "result", content
 	if _, waits := content.(pause); !waits {

@@ -36,8 +36,8 @@ func fileOf(e guest.Entry) file {
 	return file{fileID(strings.TrimPrefix(e.Path, workspace+"/")), e.Name, e.Path, e.Size, e.Modified}
 }
 
-// upload writes the files of a multipart form into the workspace: each part that has a file name, in the directory that a field "path" before
-// it names.
+// upload writes the files of a multipart form into the workspace: each part that has a file name, in the directory that
+// a field "path" before it names.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error {
 	const form = 64 << 10 // what stands around the files
 	if err := door.BoundBody(w, r, MaxUpload+form, tooLarge); err != nil {

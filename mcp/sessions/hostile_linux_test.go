@@ -53,7 +53,8 @@ func (r *rig) leaves(path string, body any, accept string, ready func() bool) {
 	}
 }
 
-// TestClientLeaves: code whose client leaves while it is waited for ends, in whatever state it is, and its session goes on with its variables.
+// TestClientLeaves: code whose client leaves while it is waited for ends, in whatever state it is, and its session goes
+// on with its variables.
 func TestClientLeaves(t *testing.T) {
 	queue := pipeline.NewQueue(1, 0)
 	r := newRigAt(t, t.TempDir(), func(c *pipeline.Config) { c.Queue = queue })
@@ -151,7 +152,8 @@ func TestDataAndGit(t *testing.T) {
 	}
 }
 
-// TestPastSessions: a server tells of the sessions and jobs that the one before it had, to whom they belonged, as long as the log has their rows.
+// TestPastSessions: a server tells of the sessions and jobs that the one before it had, to whom they belonged, as long
+// as the log has their rows.
 func TestPastSessions(t *testing.T) {
 	dir := t.TempDir()
 	nothing := func(*pipeline.Config) {}
@@ -200,7 +202,8 @@ func TestPastSessions(t *testing.T) {
 	}
 }
 
-// TestIDsOfOthers: by no request does anybody learn whether another has a session: it is answered as one that never was, word by word.
+// TestIDsOfOthers: by no request does anybody learn whether another has a session: it is answered as one that never
+// was, word by word.
 func TestIDsOfOthers(t *testing.T) {
 	r := newRig(t, session.Config{})
 	path := r.open()
@@ -243,8 +246,8 @@ func TestIDsOfOthers(t *testing.T) {
 	}
 }
 
-// TestHostileFiles: what code of a session makes of its workspace neither hangs the server nor shows anything of the host, and the editor
-// knows nothing of other sessions.
+// TestHostileFiles: what code of a session makes of its workspace neither hangs the server nor shows anything of the
+// host, and the editor knows nothing of other sessions.
 func TestHostileFiles(t *testing.T) {
 	r := newRig(t, session.Config{})
 	path, other := r.open(), r.open()
@@ -304,7 +307,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestFalseLengths: a form that ends before its length, or has another one, leaves no part of a file, and is the client's fault.
+// TestFalseLengths: a form that ends before its length, or has another one, leaves no part of a file, and is the
+// client's fault.
 func TestFalseLengths(t *testing.T) {
 	r := newRig(t, session.Config{})
 	path := r.open()

@@ -24,13 +24,15 @@ type job struct {
 	Ended  string    `json:"ended,omitempty"`  // of one that only the log has: how it ended
 }
 
-// maxWait bounds how long a request waits for a job, and maxCalls for how many jobs of a session it is known which call began them.
+// maxWait bounds how long a request waits for a job, and maxCalls for how many jobs of a session it is known which call
+// began them.
 const (
 	maxWait  = 50 * time.Second // clients and proxies give a request up after a minute
 	maxCalls = 256
 )
 
-// begin has code run in the background: for as long as the session lives and the caller's token holds, whatever becomes of the client.
+// begin has code run in the background: for as long as the session lives and the caller's token holds, whatever becomes
+// of the client.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call, q run.Request) error {
 	id, _ := run.Begin(r.Context(), s.cfg.Pipeline, q)
 	st.mu.Lock()

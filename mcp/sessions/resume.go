@@ -38,7 +38,8 @@ func usesOf(calls []run.ToolCall) []toolUse {
 	return uses
 }
 
-// toolResult is the result of a call. Its content is any JSON, or as Anthropic's API has it, a list of blocks of text, which are one text.
+// toolResult is the result of a call. Its content is any JSON, or as Anthropic's API has it, a list of blocks of text,
+// which are one text.
 type toolResult struct {
 	ID      string          `json:"tool_use_id"`
 	Content json.RawMessage `json:"content"`
@@ -77,8 +78,8 @@ type exec struct {
 // maxExecs is how many executions of a session are remembered whose end nobody has asked for.
 const maxExecs = 32
 
-// runCalling runs code that can call functions of the client: until it waits for results, which [Server.results] brings, or to its end. A stream
-// tells of both. A client that goes away while it is waited for ends the code.
+// runCalling runs code that can call functions of the client: until it waits for results, which [Server.results]
+// brings, or to its end. A stream tells of both. A client that goes away while it is waited for ends the code.
 func (s *Server) runCalling(r *http.Request, st *state, c call, q run.Request, out events) (any, error) {
 	id, done := run.Begin(r.Context(), s.cfg.Pipeline, q)
 	s.mu.Lock()

@@ -1,5 +1,6 @@
-// Package sessions serves the pipeline as plain sessions over HTTP, at /sessions: made, used by three tools, and ended. What a tool answers
-// has the shape of the result blocks of Anthropic's code_execution_20250825, so that a model that was trained with that tool reads it.
+// Package sessions serves the pipeline as plain sessions over HTTP, at /sessions: made, used by three tools, and ended.
+// What a tool answers has the shape of the result blocks of Anthropic's code_execution_20250825, so that a model that
+// was trained with that tool reads it.
 package sessions
 
 import (
@@ -29,7 +30,8 @@ type Config struct {
 	Namespace string // the only one that callers may use; "" gives each the first of its own
 }
 
-// Server answers requests to /sessions, which have an identity in their context. Its methods may be called concurrently.
+// Server answers requests to /sessions, which have an identity in their context. Its methods may be called
+// concurrently.
 type Server struct {
 	cfg Config
 	mux *http.ServeMux
@@ -102,7 +104,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// owned returns a handler of requests about a living session that was made here, in a namespace of the caller's. There is no other one.
+// owned returns a handler of requests about a living session that was made here, in a namespace of the caller's. There
+// is no other one.
 func (s *Server) owned(f func(http.ResponseWriter, *http.Request, *state) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		st := s.visible(r)

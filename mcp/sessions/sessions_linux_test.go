@@ -482,7 +482,8 @@ func (r *rig) job(method, path string, want int) (j job) {
 	return j
 }
 
-// TestJobs: code in the background goes on when its client has gone, says what it has written, is waited for, and can be killed.
+// TestJobs: code in the background goes on when its client has gone, says what it has written, is waited for, and can
+// be killed.
 func TestJobs(t *testing.T) {
 	r := newRig(t, session.Config{})
 	path := r.open()

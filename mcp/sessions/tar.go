@@ -27,7 +27,8 @@ func (s *Server) packed(w http.ResponseWriter, r *http.Request, st *state) error
 	return nil
 }
 
-// unpacked writes a tar into a directory of the workspace: all of it, or where it is not whole or not what its Content-Digest says, nothing.
+// unpacked writes a tar into a directory of the workspace: all of it, or where it is not whole or not what its
+// Content-Digest says, nothing.
 func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) error {
 	if !operation.IsTar(r.Header) {
 		return door.Refuse(http.StatusUnsupportedMediaType, "Content-Type must be "+operation.Tar)

@@ -1,5 +1,6 @@
-// Package skills reads skills from a directory, in the format of Agent Skills: each is a directory with a SKILL.md, whose YAML front matter
-// has its name and description, and other files that the text names. Nothing outside of the directory is read, whatever links say.
+// Package skills reads skills from a directory, in the format of Agent Skills: each is a directory with a SKILL.md,
+// whose YAML front matter has its name and description, and other files that the text names. Nothing outside of the
+// directory is read, whatever links say.
 package skills
 
 import (
@@ -192,7 +193,8 @@ func (d *Directory) Read(name, file string) ([]byte, error) {
 	return d.read(path.Join(name, file), maxFile)
 }
 
-// read returns the content of a regular file below the directory. No link leads out of it, and a named pipe makes nobody wait.
+// read returns the content of a regular file below the directory. No link leads out of it, and a named pipe makes
+// nobody wait.
 func (d *Directory) read(name string, limit int64) ([]byte, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {

@@ -35,7 +35,8 @@ const (
 	DefaultRoom    = 100
 )
 
-// ErrUnrecorded is the error of a no, and of an approval that is taken back, which count although that can't be written to the audit log now.
+// ErrUnrecorded is the error of a no, and of an approval that is taken back, which count although that can't be written
+// to the audit log now.
 var ErrUnrecorded = errors.New("it counts, but the audit log can't be written at the moment")
 
 // ErrFull says that too many questions wait for an answer.
@@ -105,8 +106,9 @@ func (b *Broker) Pending() []Question {
 
 // Answer answers a question. The first answer wins: a later one is ErrAnswered, and one to a question
 // that there is not, or whose time is up, ErrUnknown. An approval for a run or a session that the
-// question does not have is ErrScope, and one of another than root, where it has to be root, ErrRoot. An error but ErrUnrecorded means that
-// the answer has no effect, because an approval can't be recorded for instance, and that the question still waits if it did before.
+// question does not have is ErrScope, and one of another than root, where it has to be root, ErrRoot. An error but
+// ErrUnrecorded means that the answer has no effect, because an approval can't be recorded for instance, and that the
+// question still waits if it did before.
 func (b *Broker) Answer(ctx context.Context, id string, a Answer) error {
 	if err := b.answer(ctx, strings.ToUpper(id), a); err != nil {
 		return fmt.Errorf("answer question %.40q: %w", id, err)
@@ -156,7 +158,8 @@ func (b *Broker) heeds(a Answer) error {
 	return nil
 }
 
-// decide records an approval, and then makes it the answer; a no counts at once. The caller holds the lock of the question.
+// decide records an approval, and then makes it the answer; a no counts at once. The caller holds the lock of the
+// question.
 func (b *Broker) decide(ctx context.Context, w *asked, a Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()

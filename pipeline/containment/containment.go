@@ -1,6 +1,7 @@
-// Package containment decides what contains a program, before there is one: the backend, its profile and layers (containment), the operator's
-// languages (runtimes), what of the host it sees (data, overlap, packages), what it may reach (egress), and with which environment (env, git).
-// Effects that have a sandbox ask it when they plan. It starts nothing.
+// Package containment decides what contains a program, before there is one: the backend, its profile and layers
+// (containment), the operator's languages (runtimes), what of the host it sees (data, overlap, packages), what it may
+// reach (egress), and with which environment (env, git). Effects that have a sandbox ask it when they plan. It starts
+// nothing.
 package containment
 
 import (
@@ -98,8 +99,8 @@ func Probe(ctx context.Context, p *pipeline.Pipeline, backend string) (backends.
 	return probe, err
 }
 
-// Holds returns an error for layers that were required and are not among those that held. Backends promise that there are none; this
-// checks once more.
+// Holds returns an error for layers that were required and are not among those that held. Backends promise that there
+// are none; this checks once more.
 func (c Containment) Holds(layers []string) error {
 	gone := slices.DeleteFunc(slices.Clone(c.Requires), func(l string) bool { return slices.Contains(layers, l) })
 	if len(gone) == 0 {

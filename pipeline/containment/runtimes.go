@@ -27,7 +27,8 @@ func RuntimeOf(p *pipeline.Pipeline, language, name string) (pipeline.Runtime, b
 	return p.Config.Runtimes[i], true
 }
 
-// OtherLanguage returns the operator's own language of this name, or of a file of this name where no language is said; "" is none.
+// OtherLanguage returns the operator's own language of this name, or of a file of this name where no language is said;
+// "" is none.
 func OtherLanguage(p *pipeline.Pipeline, language, file string) string {
 	r, _ := RuntimeOf(p, language, file)
 	return r.Name
@@ -56,7 +57,8 @@ func WrongLanguage(session, code string) error {
 	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the session runs %s, and this is %s", session, code), remedy.OtherLanguage)
 }
 
-// SessionLanguage returns a language of which a session on a backend can be, by one of its names, and what its sandbox shows.
+// SessionLanguage returns a language of which a session on a backend can be, by one of its names, and what its sandbox
+// shows.
 func SessionLanguage(p *pipeline.Pipeline, name, backend string) (language, shows string, err error) {
 	t, is := RuntimeOf(p, name, "")
 	switch {
@@ -112,7 +114,8 @@ func shellLine(command []string, file bool) []string {
 
 func script(text string) []string { return []string{"sh", "-c", `f=$1; shift; ` + text, "sh"} }
 
-// words writes a command for a shell, in which f is the file, p the program and d the driver. With file, it gets the file's name.
+// words writes a command for a shell, in which f is the file, p the program and d the driver. With file, it gets the
+// file's name.
 func words(command []string, file bool) string {
 	var all []string
 	for _, w := range command {

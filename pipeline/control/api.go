@@ -72,7 +72,8 @@ type pace struct {
 
 var usual = pace{read: 5 * time.Second, work: 15 * time.Second, write: 20 * time.Second, close: time.Second}
 
-// API answers what people ask of a server. Whoever gives it a request knows who sends that: an identity is in its context.
+// API answers what people ask of a server. Whoever gives it a request knows who sends that: an identity is in its
+// context.
 type API struct {
 	c       Config
 	pace    pace
@@ -120,7 +121,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.handler.ServeHTTP(w, r.WithContext(pipeline.ByCaller(r.Context(), by.caller)))
 }
 
-// Stop has the streams and what takes long end, and lets no more begin. Where a client neither reads nor sends they end with its connection.
+// Stop has the streams and what takes long end, and lets no more begin. Where a client neither reads nor sends they end
+// with its connection.
 func (a *API) Stop() {
 	for _, s := range a.endless() {
 		s.Stop()
@@ -236,7 +238,8 @@ func on[A, R any](all routes, o *operation.Route[A, R], do func(context.Context,
 // streamed is the limit of requests whose body is read as it comes.
 const streamed = -1
 
-// long is for what takes as long as programs do, asked for in at most limit bytes. It ends with the client, or with the server.
+// long is for what takes as long as programs do, asked for in at most limit bytes. It ends with the client, or with the
+// server.
 func (a *API) long(limit int64) func(http.HandlerFunc) http.HandlerFunc {
 	return a.longIn(a.longs, limit)
 }
@@ -284,7 +287,8 @@ func (a *API) bounded(f http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// gather has the whole body of a request in memory, unless it is longer than limit, and then gives its client all the time in the world.
+// gather has the whole body of a request in memory, unless it is longer than limit, and then gives its client all the
+// time in the world.
 func gather(w http.ResponseWriter, r *http.Request, limit int64) error {
 	body, err := operation.ReadBody(r, limit)
 	if err != nil {

@@ -84,8 +84,8 @@ func at(ctx context.Context, path string) (*Client, error) {
 	return c, nil
 }
 
-// Remote connects to the server that answers over HTTP at a URL, as the person whose token it is. Without TLS it must be on this machine,
-// as others on the way could read the token.
+// Remote connects to the server that answers over HTTP at a URL, as the person whose token it is. Without TLS it must
+// be on this machine, as others on the way could read the token.
 func Remote(ctx context.Context, address, token string) (*Client, error) {
 	u, err := url.Parse(address)
 	switch {

@@ -28,8 +28,9 @@ func (f *Failure) Unwrap() error { return f.known }
 // ErrCut is the error of a stream that ended before its end: the server has ended, or was killed.
 var ErrCut = errors.New("the server has ended")
 
-// Exec runs a cell, and calls f for what it says, as it comes. An error of f ends the cell. When ctx ends, the cell is cancelled, and nobody
-// waits for what it still has to say: see InterruptCell for that. An error that is no *Failure and no error of ctx is ErrCut, or of f.
+// Exec runs a cell, and calls f for what it says, as it comes. An error of f ends the cell. When ctx ends, the cell is
+// cancelled, and nobody waits for what it still has to say: see InterruptCell for that. An error that is no *Failure
+// and no error of ctx is ErrCut, or of f.
 func (c *Client) Exec(ctx context.Context, id string, cell Cell, f func(Part) error) (pipeline.Outcome, error) {
 	cell.ID = id
 	var res *pipeline.Outcome

@@ -1,18 +1,20 @@
 // Package control is the API of people: what they can ask of a running server, over HTTP and JSON.
 //
-// The server answers it on a Unix socket in a directory that only its user can enter, where each connection's other end must be the same
-// user, or root, as the kernel says it; and over HTTP to the identities of people, of whom those that have namespaces see nothing of any
-// other. Nothing of this is reachable from inside of a sandbox, and through a browser
-// only as far as package page lets it. The commands about a running server and the page are clients of it.
+// The server answers it on a Unix socket in a directory that only its user can enter, where each connection's other end
+// must be the same user, or root, as the kernel says it; and over HTTP to the identities of people, of whom those that
+// have namespaces see nothing of any other. Nothing of this is reachable from inside of a sandbox, and through a
+// browser only as far as package page lets it. The commands about a running server and the page are clients of it.
 //
-// [Operations] has the table, from which GET /v1/openapi.json is made. An answer is JSON, or for events and cells a stream: one JSON object
-// a line, or with Accept: text/event-stream one an event. Most requests are answered within seconds; those that have something run take as
-// long as programs do, and end with their client. Who asked is in the audit log. An error is {"error": text}, with a "hint" where there is
-// something to do about it, and the status 400 for what can't be understood or was not asked for, 403 for what is not the caller's, 404 where
-// nobody waits for the answer and where there is no such session, 409 where there is an answer and where an id may be several sessions',
-// 410 where a session has ended, 422 for what policy forbids, and 503 where there is too much under way.
+// [Operations] has the table, from which GET /v1/openapi.json is made. An answer is JSON, or for events and cells a
+// stream: one JSON object a line, or with Accept: text/event-stream one an event. Most requests are answered within
+// seconds; those that have something run take as long as programs do, and end with their client. Who asked is in the
+// audit log. An error is {"error": text}, with a "hint" where there is something to do about it, and the status 400 for
+// what can't be understood or was not asked for, 403 for what is not the caller's, 404 where nobody waits for the
+// answer and where there is no such session, 409 where there is an answer and where an id may be several sessions', 410
+// where a session has ended, 422 for what policy forbids, and 503 where there is too much under way.
 //
-// One request is of the socket alone, and no operation: POST /v1/runs, by which the command line hands over a run with open files; see run.go.
+// One request is of the socket alone, and no operation: POST /v1/runs, by which the command line hands over a run with
+// open files; see run.go.
 package control
 
 import (

@@ -55,7 +55,8 @@ type figuresOf struct {
 	domains map[string]*Domain
 }
 
-// figures adds up rows of the log, in one pass and then those that have come. A pass goes on when whoever asks has gone.
+// figures adds up rows of the log, in one pass and then those that have come. A pass goes on when whoever asks has
+// gone.
 type figures struct {
 	mu    sync.Mutex
 	after int64
@@ -162,7 +163,8 @@ func (s *figures) end() {
 	s.mu.Unlock()
 }
 
-// sum is what figures are made of in a row's data: reading all of package facts takes three times as long, and the log may have millions.
+// sum is what figures are made of in a row's data: reading all of package facts takes three times as long, and the log
+// may have millions.
 type sum struct {
 	Name, What string
 	Ended      string

@@ -16,7 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// MaxFiles is the most bytes of files that are put into a session over HTTP at once. At the server's own socket the session's disk bounds them.
+// MaxFiles is the most bytes of files that are put into a session over HTTP at once. At the server's own socket the
+// session's disk bounds them.
 const MaxFiles = 4 << 30
 
 // BringsFiles reports whether the body of a request is files.
@@ -130,7 +131,8 @@ func (c *Client) PutFiles(ctx context.Context, id, dir string, tar io.Reader) (M
 	return putFiles.Send(ctx, c.endless(), filesIn{OfSession{id}, dir}, tar)
 }
 
-// GetFiles opens a file of a session, or a directory as a tar. The caller closes it. What is not whole, or not what was sent, ends with an error.
+// GetFiles opens a file of a session, or a directory as a tar. The caller closes it. What is not whole, or not what was
+// sent, ends with an error.
 func (c *Client) GetFiles(ctx context.Context, id, path string) (isTar bool, content io.ReadCloser, err error) {
 	kind, content, err := getFiles.Receive(ctx, c.endless(), filesIn{OfSession{id}, path})
 	return kind == operation.Tar, content, err

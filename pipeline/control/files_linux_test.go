@@ -94,8 +94,8 @@ func heap(f func()) int64 {
 	return most.Load() - before
 }
 
-// TestFiles: many files and a large one go into a session and out of it, and neither server nor client holds more than pieces of them. With
-// SANDBOXMCP_TEST_LONG=1 it is one of 1 GB.
+// TestFiles: many files and a large one go into a session and out of it, and neither server nor client holds more than
+// pieces of them. With SANDBOXMCP_TEST_LONG=1 it is one of 1 GB.
 func TestFiles(t *testing.T) {
 	r := serveRuns(t)
 	size := int64(96 << 20)
@@ -216,7 +216,8 @@ func TestFilesThatChange(t *testing.T) {
 	})
 }
 
-// TestFilesOfTheDead: a session ends at once, also while a client sends nothing more of its files, and another one does not read them.
+// TestFilesOfTheDead: a session ends at once, also while a client sends nothing more of its files, and another one does
+// not read them.
 func TestFilesOfTheDead(t *testing.T) {
 	r := serveRuns(t)
 	info := r.create("shell")

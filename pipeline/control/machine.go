@@ -17,7 +17,8 @@ type Setting struct {
 	From  string `json:"from"` // "default", "FILE:LINE", "environment NAME" or "flag"
 }
 
-// general are the beginnings of settings that people of some namespaces see: what holds for their programs, and nothing about others.
+// general are the beginnings of settings that people of some namespaces see: what holds for their programs, and nothing
+// about others.
 var general = []string{"backend", "profile", "network", "limits.", "caps.", "egress.", "validate.", "sessions.", "artifacts.", "keep.", "max_", "packages.", "approvals.", "redact.", "audit.capture", "pool."}
 
 func (a *API) policy(ctx context.Context, _ *Nothing) ([]Setting, error) {
@@ -71,7 +72,8 @@ func (a *API) doctor(ctx context.Context, _ *Nothing) ([]Finding, error) {
 	return append([]Finding{}, list...), err
 }
 
-// looked is what doctor has said last. It starts programs: it looks once at a time, and what it has said holds for a moment.
+// looked is what doctor has said last. It starts programs: it looks once at a time, and what it has said holds for a
+// moment.
 type looked struct {
 	mu   sync.Mutex
 	at   time.Time

@@ -51,7 +51,8 @@ func TestNothingIsNotAll(t *testing.T) {
 	}
 }
 
-// refusal sends one request of a person of all namespaces, and reads the answer if it is a refusal: others may have no end.
+// refusal sends one request of a person of all namespaces, and reads the answer if it is a refusal: others may have no
+// end.
 func (p people) refusal(t *testing.T, method, path, body string) (status int, text string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, p.url+path, strings.NewReader(body))

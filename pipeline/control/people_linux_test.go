@@ -114,7 +114,8 @@ func (p people) requests() map[string][3]string {
 	}
 }
 
-// TestWhoReachesWhat: nobody and agents get nothing of what people have, and a person of other namespaces learns nothing of this one, by no operation.
+// TestWhoReachesWhat: nobody and agents get nothing of what people have, and a person of other namespaces learns
+// nothing of this one, by no operation.
 func TestWhoReachesWhat(t *testing.T) {
 	p := overHTTP(t)
 	all := p.requests()
@@ -154,7 +155,8 @@ func TestWhoReachesWhat(t *testing.T) {
 	}
 }
 
-// TestPeopleOverHTTP: a person of all namespaces does over HTTP what the command line does, and the log says who that was.
+// TestPeopleOverHTTP: a person of all namespaces does over HTTP what the command line does, and the log says who that
+// was.
 func TestPeopleOverHTTP(t *testing.T) {
 	p := overHTTP(t)
 	status, text := p.sends(t, "all", "POST", "/v1/sessions/"+p.mine[:22]+"/cells", `{"code":"echo it-ran"}`)
@@ -239,7 +241,8 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// begins sends the head of a request, and returns what the server says then: that it goes on with the body, which it gets, or another answer.
+// begins sends the head of a request, and returns what the server says then: that it goes on with the body, which it
+// gets, or another answer.
 func (p people) begins(t *testing.T, path string, size int, body string) (string, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))

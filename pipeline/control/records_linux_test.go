@@ -70,7 +70,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestWatch: a person at the socket and one over the page follow what another one runs, and end it; the row says through what.
+// TestWatch: a person at the socket and one over the page follow what another one runs, and end it; the row says
+// through what.
 func TestWatch(t *testing.T) {
 	p := overHTTP(t)
 	results := make(chan pipeline.Outcome, 1)
@@ -171,7 +172,8 @@ func (f filters) Rows(ctx context.Context, q audit.Filter) iter.Seq2[audit.Row, 
 	return f.Records.Rows(ctx, q)
 }
 
-// TestSearchElsewhere: a search of a person of one namespace reads no row of others, so that its time and its end tell nothing of what is in them.
+// TestSearchElsewhere: a search of a person of one namespace reads no row of others, so that its time and its end tell
+// nothing of what is in them.
 func TestSearchElsewhere(t *testing.T) {
 	p := overHTTP(t)
 	var asked []audit.Filter

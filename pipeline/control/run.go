@@ -9,12 +9,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// A run of the command line can be handed over to a server that would do all as the client's own process does: what that depends
-// on is in Config.Alike and in a header of the request, and must be equal. The request is a [Handed]. The answer 101 says that the
-// server is ready to run it, and nothing is run until the client has sent one byte with three pipes: the program's standard input,
-// to read, and its outputs, to write. From then on both send JSON values of the type told,
-// until the result. Pipes carry the output, so a client that reads slowly holds up its own run alone, and a signal overtakes what
-// waits in them. A connection that ends is the end of the run.
+// A run of the command line can be handed over to a server that would do all as the client's own process does: what
+// that depends on is in Config.Alike and in a header of the request, and must be equal. The request is a [Handed]. The
+// answer 101 says that the server is ready to run it, and nothing is run until the client has sent one byte with three
+// pipes: the program's standard input, to read, and its outputs, to write. From then on both send JSON values of the
+// type told, until the result. Pipes carry the output, so a client that reads slowly holds up its own run alone, and a
+// signal overtakes what waits in them. A connection that ends is the end of the run.
 
 // alikeHeader carries the settings that a client's own process would run by.
 const alikeHeader = "Sandboxmcp-Alike"

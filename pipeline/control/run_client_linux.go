@@ -22,8 +22,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// maxOffer is how long servers may take to take a run on, all together. One that is alive does so at once, even on a busy machine; one that
-// is stopped, as Ctrl-Z stops an agent with its server, is not asked.
+// maxOffer is how long servers may take to take a run on, all together. One that is alive does so at once, even on a
+// busy machine; one that is stopped, as Ctrl-Z stops an agent with its server, is not asked.
 const maxOffer = time.Second
 
 // Taken is a run that a server has taken on.
@@ -36,8 +36,9 @@ type Taken struct {
 	mu sync.Mutex
 }
 
-// Offer hands a run over to a server of this very user whose socket is in dir, and that goes by the same as alike says. It returns nil if none
-// takes it at once, and then none runs it later. What it returns runs it, and must be told to Do the rest; nothing of its input is read before.
+// Offer hands a run over to a server of this very user whose socket is in dir, and that goes by the same as alike says.
+// It returns nil if none takes it at once, and then none runs it later. What it returns runs it, and must be told to Do
+// the rest; nothing of its input is read before.
 func Offer(ctx context.Context, dir string, alike func() string, q run.Request) *Taken {
 	names, err := sockets(dir)
 	if len(names) == 0 || err != nil || private(dir) != nil {
@@ -111,7 +112,8 @@ func stopped(pid int32) bool {
 	return err == nil && (bytes.HasPrefix(state, []byte(" T")) || bytes.HasPrefix(state, []byte(" t")))
 }
 
-// sendPipes makes the pipes, and sends the server its ends. The program may begin before this returns, and signals are its own from then on.
+// sendPipes makes the pipes, and sends the server its ends. The program may begin before this returns, and signals are
+// its own from then on.
 func (t *Taken) sendPipes(stop *pipeline.Stop) error {
 	var theirs []*os.File
 	defer func() { backends.CloseAll(theirs) }()

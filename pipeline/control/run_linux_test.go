@@ -85,7 +85,8 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// Nothing is handed to a server that would do something else, nor one that would have it wait, nor what JSON can't hold.
+// Nothing is handed to a server that would do something else, nor one that would have it wait, nor what JSON can't
+// hold.
 func TestNotHandedOver(t *testing.T) {
 	r := serveRuns(t)
 	simple := run.Request{Language: "shell", Code: []byte("echo")}
@@ -114,7 +115,8 @@ func (r *running) rows() (n int) {
 	return n
 }
 
-// A client that takes its request back, or that sends what is no pipe, has nothing run, and the server keeps nothing of it.
+// A client that takes its request back, or that sends what is no pipe, has nothing run, and the server keeps nothing of
+// it.
 func TestHostileClient(t *testing.T) {
 	r := serveRuns(t)
 	file, err := os.CreateTemp(t.TempDir(), "")

@@ -62,7 +62,8 @@ func (a *API) run(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pipes receives the three that a client sends. They do not block, and are nothing but pipes: a file or a device could hold this process up.
+// pipes receives the three that a client sends. They do not block, and are nothing but pipes: a file or a device could
+// hold this process up.
 func pipes(conn net.Conn) (files []*os.File, err error) {
 	known, ok := conn.(*known)
 	if !ok {

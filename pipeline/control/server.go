@@ -18,8 +18,8 @@ type Listener struct {
 	ended  chan struct{}
 }
 
-// Listen has an API answer on a socket in dir, which is made when missing; see [Dir]. It returns errors.ErrUnsupported where the kernel does not
-// say who connects.
+// Listen has an API answer on a socket in dir, which is made when missing; see [Dir]. It returns errors.ErrUnsupported
+// where the kernel does not say who connects.
 func Listen(dir string, a *API) (*Listener, error) {
 	s, err := listen(dir, a.c.Server.PID)
 	if err != nil {

@@ -95,8 +95,8 @@ func (s slowly) Rows(ctx context.Context, q audit.Filter) iter.Seq2[audit.Row, e
 	}
 }
 
-// TestFiguresPartly: however long the log is, figures are answered with what is summed up so far, which goes on without who asked,
-// ends whole, and ends with the server.
+// TestFiguresPartly: however long the log is, figures are answered with what is summed up so far, which goes on without
+// who asked, ends whole, and ends with the server.
 func TestFiguresPartly(t *testing.T) {
 	p := overHTTP(t)
 	log := slowly{p.log, make(chan struct{})}
@@ -139,7 +139,8 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-// TestReadsAtOnce: one person reads the log twice at once, which leaves others room; whoever waits is served when that has ended.
+// TestReadsAtOnce: one person reads the log twice at once, which leaves others room; whoever waits is served when that
+// has ended.
 func TestReadsAtOnce(t *testing.T) {
 	p := overHTTP(t)
 	log := slowly{p.log, make(chan struct{})}

@@ -178,7 +178,8 @@ func peer(conn net.Conn) (uid int, err error) {
 	return int(cred.Uid), nil
 }
 
-// credentials returns who is at the other end of a connection, as the kernel took it down when that one connected, or began to listen.
+// credentials returns who is at the other end of a connection, as the kernel took it down when that one connected, or
+// began to listen.
 func credentials(conn net.Conn) (cred *unix.Ucred, err error) {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {

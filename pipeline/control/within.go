@@ -116,7 +116,8 @@ func (w *answering) Write(b []byte) (int, error) {
 	return w.out.Write(b)
 }
 
-// FlushError is for http.ResponseController, as those of deadlines are: there is nothing on the way that they could be for.
+// FlushError is for http.ResponseController, as those of deadlines are: there is nothing on the way that they could be
+// for.
 func (w *answering) FlushError() error { return nil }
 
 // SetReadDeadline does nothing: the request is there.

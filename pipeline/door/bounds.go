@@ -2,8 +2,8 @@ package door
 
 import "time"
 
-// Bounds of one client and of all. A request is one JSON-RPC message or a small file; nginx and Go's own servers allow as many bytes
-// of headers, or more.
+// Bounds of one client and of all. A request is one JSON-RPC message or a small file; nginx and Go's own servers allow
+// as many bytes of headers, or more.
 const (
 	maxHeader  = 16 << 10  // bytes; net/http adds 4 KiB
 	maxStreams = 100       // requests at once on one connection of HTTP/2: the least that RFC 9113 recommends
@@ -11,7 +11,8 @@ const (
 	writeSize  = 64 << 10  // bytes of an answer that the time for a write is for
 )
 
-// MaxBody is the most bytes of the body of a request, unless it brings files: while it is decoded, there are some copies of it.
+// MaxBody is the most bytes of the body of a request, unless it brings files: while it is decoded, there are some
+// copies of it.
 const MaxBody = 16 << 20
 
 // bounds are those that tests can't wait for, or can't fill.

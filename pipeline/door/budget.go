@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// budget is the memory that requests under way hold, of all doors and of all who ask. Each identity has a share, and those who have not
-// proved theirs have one together. Who asks for more than there is waits shortly, and is refused then. It may be used concurrently.
+// budget is the memory that requests under way hold, of all doors and of all who ask. Each identity has a share, and
+// those who have not proved theirs have one together. Who asks for more than there is waits shortly, and is refused
+// then. It may be used concurrently.
 type budget struct {
 	b bounds
 
@@ -43,8 +44,8 @@ func (b *budget) shareOf(who string) *share {
 	return s
 }
 
-// checkRoom returns why an identity can't have n more bytes, or nil. A few bytes there always are: what others hold is no reason to refuse a
-// small request. The mutex is held.
+// checkRoom returns why an identity can't have n more bytes, or nil. A few bytes there always are: what others hold is
+// no reason to refuse a small request. The mutex is held.
 func (b *budget) checkRoom(who string, n int64) *Refused {
 	own := int64(0)
 	if s := b.by[who]; s != nil {
@@ -79,7 +80,8 @@ func (b *budget) addHeld(who string, n int64) {
 	}
 }
 
-// waitForRoom calls f, which holds the mutex, until it returns nil, or the request of a visit has waited for room long enough.
+// waitForRoom calls f, which holds the mutex, until it returns nil, or the request of a visit has waited for room long
+// enough.
 func (b *budget) waitForRoom(ctx context.Context, v *Visit, f func() *Refused) error {
 	for {
 		b.mu.Lock()

@@ -76,7 +76,8 @@ func taken(d *Door) int64 {
 	return d.budget.taken
 }
 
-// What has come of bodies counts, and not what was promised; nobody has more than a quarter, and small requests there are always.
+// What has come of bodies counts, and not what was promised; nobody has more than a quarter, and small requests there
+// are always.
 func TestBudget(t *testing.T) {
 	d, _ := start(t, Config{Handler: whose(func(w http.ResponseWriter, r *http.Request) {
 		body, err := ReadBody(r, MaxBody)

@@ -27,8 +27,8 @@ func (d *Door) ServeHTTP(plain http.ResponseWriter, r *http.Request) {
 // answer answers a request, or gives it to the handler if it passes all checks.
 func (d *Door) answer(w *response, plain http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) {
-		// net/http drops the one of Content-Length and Transfer-Encoding that it doesn't go by. A proxy that goes by the other would
-		// take the rest of the connection for another request (RFC 9112, section 6.1).
+		// net/http drops the one of Content-Length and Transfer-Encoding that it doesn't go by. A proxy that goes by the
+		// other would take the rest of the connection for another request (RFC 9112, section 6.1).
 		w.Header().Set("Connection", "close")
 	}
 	if r.ContentLength != 0 {
@@ -67,7 +67,8 @@ func (d *Door) answer(w *response, plain http.ResponseWriter, r *http.Request) {
 	d.c.Handler.ServeHTTP(w, r)
 }
 
-// recovered logs where a handler panicked, and not with what, which may be of the request. The client sees an answer that is not whole.
+// recovered logs where a handler panicked, and not with what, which may be of the request. The client sees an answer
+// that is not whole.
 func (d *Door) recovered() {
 	p := recover()
 	if p == nil {
@@ -116,9 +117,10 @@ func (d *Door) unreadiness() (reason string) {
 	return reason
 }
 
-// rightHost reports whether Host is a name of this server. A page whose own name was pointed at this address (DNS rebinding) is of the
-// same origin to a browser, and has its name there. Ports are not compared: they change on the way into a container. Probes come from
-// balancers and name the address that they have for the server: any address will do, since no page has one for its name.
+// rightHost reports whether Host is a name of this server. A page whose own name was pointed at this address (DNS
+// rebinding) is of the same origin to a browser, and has its name there. Ports are not compared: they change on the way
+// into a container. Probes come from balancers and name the address that they have for the server: any address will do,
+// since no page has one for its name.
 func (d *Door) rightHost(r *http.Request, probe bool) bool {
 	name := hostname(r.Host)
 	if slices.Contains(d.hosts, name) || d.onUnix && len(d.hosts) == 0 && name == "localhost" {
@@ -145,7 +147,8 @@ func hostname(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// rightOrigin reports whether the page that had a browser send the request may do so. Whatever is no browser sends no Origin.
+// rightOrigin reports whether the page that had a browser send the request may do so. Whatever is no browser sends no
+// Origin.
 func (d *Door) rightOrigin(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	if len(origins) == 0 { // browsers leave it out of requests for links, images and the like

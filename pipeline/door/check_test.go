@@ -208,7 +208,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Requests that a proxy and this server could take for different ones are refused, or the last ones of their connection.
+// Requests that a proxy and this server could take for different ones are refused, or the last ones of their
+// connection.
 func TestSmuggled(t *testing.T) {
 	var paths hosttest.Buffer
 	d, _ := start(t, Config{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

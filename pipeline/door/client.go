@@ -73,7 +73,8 @@ func (p Proxies) Client(r *http.Request) string {
 	return sourceOf(at)
 }
 
-// sourceOf returns the network that one machine or customer has all addresses of: 127/8, an IPv6 /64, or one address of IPv4.
+// sourceOf returns the network that one machine or customer has all addresses of: 127/8, an IPv6 /64, or one address of
+// IPv4.
 func sourceOf(at netip.Addr) string {
 	switch {
 	case at.Is4() && at.IsLoopback():

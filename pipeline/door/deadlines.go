@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// deadlines are those of a request, which its body, its answer and [Visit.interrupt] set. None is set once the handler has returned: over HTTP/2 a
-// ResponseController panics then, and over HTTP/1 it would set those of the next request. Its methods may be called concurrently.
+// deadlines are those of a request, which its body, its answer and [Visit.interrupt] set. None is set once the handler
+// has returned: over HTTP/2 a ResponseController panics then, and over HTTP/1 it would set those of the next request.
+// Its methods may be called concurrently.
 type deadlines struct {
 	mu      sync.Mutex
 	rc      *http.ResponseController
@@ -24,7 +25,8 @@ func (d *deadlines) setRead(until time.Time) {
 	}
 }
 
-// setWrite sets the time until which the next part of the answer must be read; zero is none. It reports whether there is still time.
+// setWrite sets the time until which the next part of the answer must be read; zero is none. It reports whether there
+// is still time.
 func (d *deadlines) setWrite(until time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

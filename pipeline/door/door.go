@@ -35,13 +35,14 @@ type Config struct {
 	Origins   []string     // values of Origin that may send requests besides the same origin
 	Proxies   Proxies      // whose connections count for no address
 	Handler   http.Handler // everything but /healthz and /readyz
-	// Largest is the most bytes of the body of a request, of which its handler holds no more than a piece in memory; 0 is the bound of all.
-	// May be nil.
+	// Largest is the most bytes of the body of a request, of which its handler holds no more than a piece in memory; 0 is
+	// the bound of all. May be nil.
 	Largest func(*http.Request) int64
-	// Apart reports whether a Host is a name at which others than this server answer, whose pages and origins are theirs: the handler passes
-	// it on, and neither /healthz nor the checks of Origin are there. Nil is none.
+	// Apart reports whether a Host is a name at which others than this server answer, whose pages and origins are theirs:
+	// the handler passes it on, and neither /healthz nor the checks of Origin are there. Nil is none.
 	Apart func(host string) bool
-	// Open reports whether pages of any origin may send a request, whose handler trusts nothing that a browser adds by itself. Nil is none.
+	// Open reports whether pages of any origin may send a request, whose handler trusts nothing that a browser adds by
+	// itself. Nil is none.
 	Open   func(*http.Request) bool
 	Linked func(path string) bool // paths that pages of any origin may lead a browser to; nil is none
 	Ready  func() error           // why /readyz is 503, as it tells everybody; nil is ready
@@ -210,8 +211,8 @@ func (d *Door) Address() string { return d.address }
 // Failed returns a channel that gets an error if serving ends by itself.
 func (d *Door) Failed() <-chan error { return d.failed }
 
-// Drain has /readyz answer 503, takes no more connections, waits for requests until ctx ends, and then cuts off the rest, which is an
-// error. A stream of events has no end of its own: whoever serves streams ends them first.
+// Drain has /readyz answer 503, takes no more connections, waits for requests until ctx ends, and then cuts off the
+// rest, which is an error. A stream of events has no end of its own: whoever serves streams ends them first.
 func (d *Door) Drain(ctx context.Context) error {
 	d.draining.Store(true)
 	d.remove()

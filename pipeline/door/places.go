@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// places is a listener whose connections have places, of which an address has some, and all together. Where there is none for a new one,
-// another ends: one of the identity that has most, if these are more than a quarter; those that have proved none count as one. Who keeps below a
-// quarter loses none to others.
+// places is a listener whose connections have places, of which an address has some, and all together. Where there is
+// none for a new one, another ends: one of the identity that has most, if these are more than a quarter; those that
+// have proved none count as one. Who keeps below a quarter loses none to others.
 type places struct {
 	net.Listener
 	b       bounds
@@ -85,7 +85,8 @@ func (l *places) givePlace(conn net.Conn) *connection {
 	return c
 }
 
-// chooseVictim returns the connection that ends first of an address, or for "" of all, which have so many places; nil is none. The mutex is held.
+// chooseVictim returns the connection that ends first of an address, or for "" of all, which have so many places; nil
+// is none. The mutex is held.
 func (l *places) chooseVictim(address string, places int) *connection {
 	type group struct {
 		n            int
@@ -211,8 +212,8 @@ func (c *connection) CloseWrite() error {
 	return nil
 }
 
-// addressOf returns what a client's connections are counted by, as [Proxies.Client] does: "" on a Unix socket and for a trusted proxy, whose
-// connections are of many clients.
+// addressOf returns what a client's connections are counted by, as [Proxies.Client] does: "" on a Unix socket and for a
+// trusted proxy, whose connections are of many clients.
 func (p Proxies) addressOf(a net.Addr) string {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -62,7 +62,8 @@ func (p place) closed() bool {
 
 func answers(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }
 
-// Whoever has proved nothing takes no place away from who has, and whoever has more than a quarter of the places makes room for others.
+// Whoever has proved nothing takes no place away from who has, and whoever has more than a quarter of the places makes
+// room for others.
 func TestPlaces(t *testing.T) {
 	b := usual
 	b.connections, b.each = 16, 8
@@ -169,8 +170,8 @@ func TestPlacesOfProxy(t *testing.T) {
 	}
 }
 
-// A connection that has proved nothing has little time between requests, over TLS and HTTP/2, too; others, and one with a request under way,
-// have as much as they like.
+// A connection that has proved nothing has little time between requests, over TLS and HTTP/2, too; others, and one with
+// a request under way, have as much as they like.
 func TestUnprovenIdle(t *testing.T) {
 	b := usual
 	b.unproven = time.Second // in which a client must come to its first request

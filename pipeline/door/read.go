@@ -69,7 +69,8 @@ func ReadJSON(r *http.Request, v any, most int64, tooLarge string) error {
 	return Refuse(http.StatusBadRequest, "the body can't be read: "+err.Error())
 }
 
-// ReadAll reads all that there is, of so many bytes at most. size is how many are expected: memory is taken as they come.
+// ReadAll reads all that there is, of so many bytes at most. size is how many are expected: memory is taken as they
+// come.
 func ReadAll(from io.Reader, size, most int64) ([]byte, error) {
 	const first = 4 << 10
 	all := make([]byte, 0, min(size+1, first))
@@ -96,13 +97,15 @@ func ReadAll(from io.Reader, size, most int64) ([]byte, error) {
 	}
 }
 
-// Texts of more bytes than these are decoded by so many requests at once: decoding takes several times their memory, for a moment.
+// Texts of more bytes than these are decoded by so many requests at once: decoding takes several times their memory,
+// for a moment.
 var decodeLimits = []struct{ bytes, requests int }{{1 << 20, 1}, {64 << 10, 8}}
 
 // perValue is what a value of a list or an object takes when it is decoded, about, in bytes: it may be three in a text.
 const perValue = 48
 
-// Decode calls f, which decodes a text of so many bytes that a request has brought, when there is room for that, and for so many values.
+// Decode calls f, which decodes a text of so many bytes that a request has brought, when there is room for that, and
+// for so many values.
 func Decode(ctx context.Context, size int, values int64, f func() error) error {
 	v := VisitOf(ctx)
 	if v == nil {

@@ -22,8 +22,9 @@ import (
 // maxPath is the kernel's limit for the path of a socket, less the NUL, in bytes.
 const maxPath = 107
 
-// listenUnix makes a socket for its owner and the group, in the place of a dead one. remove removes its file, unless it is another's by
-// then. Directories above the socket's own are not examined: whoever may rename one of them can put another socket there.
+// listenUnix makes a socket for its owner and the group, in the place of a dead one. remove removes its file, unless it
+// is another's by then. Directories above the socket's own are not examined: whoever may rename one of them can put
+// another socket there.
 func listenUnix(ctx context.Context, path, group string) (l net.Listener, remove func(), err error) {
 	if len(path) > maxPath {
 		return nil, nil, fmt.Errorf("the path is longer than %d bytes", maxPath)
@@ -81,7 +82,8 @@ func groupID(name string) (int, error) {
 	return strconv.Atoi(g.Gid)
 }
 
-// lock keeps servers that start at the same time from taking each other's socket for a dead one. It gives up after a second.
+// lock keeps servers that start at the same time from taking each other's socket for a dead one. It gives up after a
+// second.
 func lock(ctx context.Context, dir string) (*os.File, error) {
 	info, err := os.Stat(dir)
 	switch {

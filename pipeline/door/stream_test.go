@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestStream: a stream says from time to time that it lives, and writes nothing once it is closed, when the response is none any more.
+// TestStream: a stream says from time to time that it lives, and writes nothing once it is closed, when the response is
+// none any more.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()

@@ -19,8 +19,8 @@ type files struct {
 	current *tls.Config
 }
 
-// config returns the configuration for the next connection, from the files as they are now. While they can't be used, since a renewal
-// has written one of them and not the other, that of before goes on.
+// config returns the configuration for the next connection, from the files as they are now. While they can't be used,
+// since a renewal has written one of them and not the other, that of before goes on.
 func (f *files) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -41,7 +41,8 @@ func (a authority) server(t *testing.T, dir string) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-// client returns a client that trusts a, uses HTTP/2, and shows a certificate, if there is one whatever the server asks for.
+// client returns a client that trusts a, uses HTTP/2, and shows a certificate, if there is one whatever the server asks
+// for.
 func (a authority) client(t *testing.T, own ...tls.Certificate) *http.Client {
 	c := &tls.Config{RootCAs: a.Pool()}
 	if len(own) > 0 {

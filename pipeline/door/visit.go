@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Visit is a request under way, and what it holds of the memory for all. Nil is one that came through no door, of which nothing is counted.
-// Its methods may be called concurrently.
+// Visit is a request under way, and what it holds of the memory for all. Nil is one that came through no door, of which
+// nothing is counted. Its methods may be called concurrently.
 type Visit struct {
 	d         *Door
 	conn      *connection
@@ -35,13 +35,15 @@ func VisitOf(ctx context.Context) *Visit {
 	return v
 }
 
-// requestCost is what a request takes beside its headers and its body: the stack of its handler, buffers, what it was read into.
+// requestCost is what a request takes beside its headers and its body: the stack of its handler, buffers, what it was
+// read into.
 const requestCost = 16 << 10
 
 // errNoRoom is why a request of nobody ends that others take the place of.
 var errNoRoom = Busy(http.StatusServiceUnavailable, "busy: too many requests of clients that have proved nothing")
 
-// beginVisit notes a request. It is nobody's until an identity is proved, and nobody's oldest ones end when they are too many.
+// beginVisit notes a request. It is nobody's until an identity is proved, and nobody's oldest ones end when they are
+// too many.
 func (d *Door) beginVisit(w http.ResponseWriter, r *http.Request) (*Visit, *http.Request) {
 	v := &Visit{d: d, deadlines: deadlines{rc: http.NewResponseController(w)}, users: 1, held: requestCost + int64(len(r.RequestURI))}
 	for name, values := range r.Header {
@@ -61,7 +63,8 @@ func (d *Door) beginVisit(w http.ResponseWriter, r *http.Request) (*Visit, *http
 	return v, r.WithContext(ctx)
 }
 
-// makeRoom ends the oldest requests of nobody, but this one, until there is room for n bytes more of its. The budget's mutex is held.
+// makeRoom ends the oldest requests of nobody, but this one, until there is room for n bytes more of its. The budget's
+// mutex is held.
 func (v *Visit) makeRoom(n int64) {
 	b := v.d.budget
 	visits := &b.shareOf("").visits
@@ -164,7 +167,8 @@ func (v *Visit) Free() {
 	v.body, v.waited = 0, 0
 }
 
-// boundWait calls f, which waits for room until late. It reports what f does: all that a request waits is one bound, however often it does.
+// boundWait calls f, which waits for room until late. It reports what f does: all that a request waits is one bound,
+// however often it does.
 func (v *Visit) boundWait(f func(late <-chan time.Time) bool) bool {
 	mu := &v.d.budget.mu
 	mu.Lock()
@@ -204,8 +208,8 @@ func (v *Visit) leave() {
 	v.held = 0
 }
 
-// holdAnswer counts an answer of n bytes that is written at once, until done: it is in memory until its client has read it. Where the
-// answers of an identity are too many, those end whose clients have been slow for longest.
+// holdAnswer counts an answer of n bytes that is written at once, until done: it is in memory until its client has read
+// it. Where the answers of an identity are too many, those end whose clients have been slow for longest.
 func (v *Visit) holdAnswer(n int64) (done func()) {
 	b := v.d.budget
 	b.mu.Lock()

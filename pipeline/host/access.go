@@ -27,7 +27,8 @@ type Caller struct {
 	Ask func(context.Context, *approval.Pending)
 }
 
-// planFiles plans an action on files. What may be reached is looked at twice: an approval may have ended while it waited for its turn.
+// planFiles plans an action on files. What may be reached is looked at twice: an approval may have ended while it
+// waited for its turn.
 func planFiles[T any](ctx context.Context, r *pipeline.Run, who Caller, what string, more pipeline.Facts, reach func(context.Context, Caller) error,
 	do func(context.Context) (T, error)) (pipeline.Action[T], error) {
 	check := func(ctx context.Context) error { return reach(ctx, who) }

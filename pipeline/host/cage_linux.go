@@ -13,8 +13,8 @@ import (
 // Cage makes a cgroup for each command, where one can be had. Close it when no command runs any more.
 type Cage struct{ groups cgroup.Groups }
 
-// NewCage returns a Cage. With delegate, the user's systemd is asked for a scope where there is no other way. Nothing is made
-// before the first command.
+// NewCage returns a Cage. With delegate, the user's systemd is asked for a scope where there is no other way. Nothing
+// is made before the first command.
 func NewCage(delegate bool) *Cage {
 	return &Cage{cgroup.Groups{Delegate: delegate, Name: cgroup.NewName()}}
 }
@@ -49,7 +49,8 @@ func (c *Cage) group(b launch.Bounds) (g *cgroup.Group, home []*os.File, enforce
 	return g, home, "cgroup " + g.Detail()
 }
 
-// whole kills all of a cgroup when the kernel has killed one for its memory, which v1 leaves to others, until end is called.
+// whole kills all of a cgroup when the kernel has killed one for its memory, which v1 leaves to others, until end is
+// called.
 func whole(g *cgroup.Group) (end func()) {
 	if g == nil {
 		return func() {}

@@ -20,8 +20,8 @@ import (
 
 // CopyFile copies a file between the host and a sandbox. A path on the host is absolute. Any other is below the
 // working directory of the session, or, as a source, one of the artifacts of Run; as a destination without a session,
-// it is the name under which the file is kept like an artifact of a run, to be an input of later ones. A file in which a secret of the
-// namespace is found, or of the session, is not copied. It comes to a [Written].
+// it is the name under which the file is kept like an artifact of a run, to be an input of later ones. A file in which
+// a secret of the namespace is found, or of the session, is not copied. It comes to a [Written].
 type CopyFile struct {
 	Caller             // whose session it is
 	Run         string // whose artifact is copied

@@ -78,8 +78,8 @@ func (p *Policy) allowedBy(prog Program, c Command, approved []Pattern) (Pattern
 	return Pattern{}, ""
 }
 
-// forbidden is the refusal of what nobody can allow. A star in the operator's patterns matches anything: what they block stays
-// blocked with options.
+// forbidden is the refusal of what nobody can allow. A star in the operator's patterns matches anything: what they
+// block stays blocked with options.
 func (p *Policy) forbidden(prog Program, args []string) error {
 	path, _ := os.Executable()
 	own, err := os.Stat(path)
@@ -96,8 +96,8 @@ func (p *Policy) forbidden(prog Program, args []string) error {
 	return nil
 }
 
-// Askable returns an error that says why no person need be asked for a pattern: it could never match, or there is no such program.
-// Its error is a *Refusal.
+// Askable returns an error that says why no person need be asked for a pattern: it could never match, or there is no
+// such program. Its error is a *Refusal.
 func (p *Policy) Askable(one Pattern) error {
 	prog, err := p.Find(one.Program())
 	if err != nil {

@@ -33,14 +33,16 @@ type Config struct {
 	Obeyed      []string      // what programs take commands from, which is not written: see files.NewGuard
 }
 
-// What a command on the host gets, and how large a file may be: a model reads far less, and the server holds all of it in memory.
+// What a command on the host gets, and how large a file may be: a model reads far less, and the server holds all of it
+// in memory.
 const (
 	DefaultHostTimeout = time.Minute
 	DefaultHostOutput  = 1 << 20
 	DefaultFileBytes   = 16 << 20
 )
 
-// DefaultHostBounds are those of a command on the host: 2 GiB, 256 threads, all cores. They keep a build possible, and the host alive.
+// DefaultHostBounds are those of a command on the host: 2 GiB, 256 threads, all cores. They keep a build possible, and
+// the host alive.
 var DefaultHostBounds = launch.Bounds{RAM: 2 << 30, Processes: 256, CPU: float64(runtime.NumCPU())}
 
 // verbRun begins the What of questions about commands; the pattern stands behind it.

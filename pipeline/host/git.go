@@ -21,12 +21,13 @@ const (
 	gitTimeout        = 5 * time.Second
 )
 
-// gitDoubt describes why git must not run in a directory: a repository's own configuration can name programs for git to run
-// (core.fsmonitor, filters, diff drivers, ssh commands), and who may write into the repository may write that, too.
-// Git itself says what it takes, and keys that are not known to be harmless are refused. "" is no doubt, also where there
-// is no repository. What is written after we have looked is not seen.
+// gitDoubt describes why git must not run in a directory: a repository's own configuration can name programs for git to
+// run (core.fsmonitor, filters, diff drivers, ssh commands), and who may write into the repository may write that, too.
+// Git itself says what it takes, and keys that are not known to be harmless are refused. "" is no doubt, also where
+// there is no repository. What is written after we have looked is not seen.
 //
-// The words of a command may name other repositories, as those of -C and --git-dir do: each directory among them is looked at, too.
+// The words of a command may name other repositories, as those of -C and --git-dir do: each directory among them is
+// looked at, too.
 func (p *Policy) gitDoubt(git Program, dir string, args []string) string {
 	dirs := gitDirectories(dir, args)
 	if len(dirs) > maxGitDirectories {
@@ -112,8 +113,8 @@ func (c *capped) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// doubtful names a setting of the repository's own that is not known to be harmless, "" if there is none. Those of the machine, of
-// the user and of the command are not the repository's.
+// doubtful names a setting of the repository's own that is not known to be harmless, "" if there is none. Those of the
+// machine, of the user and of the command are not the repository's.
 func doubtful(settings string) string {
 	fields := strings.Split(settings, "\x00")
 	for i := 1; i < len(fields); i += 2 {

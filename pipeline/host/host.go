@@ -9,9 +9,9 @@
 //   - It gets a small environment of ours, no terminal, its time and room for its output, and leaves no process. It and
 //     all that it starts have so much memory, processes and CPU, kept by a cgroup where one can be had, else by looking.
 //
-// What does not: a command is the server's own user on this machine. Whoever allows one trusts it with that, with what it
-// reads, and with all that its words say: "make" runs what a file says that somebody may write meanwhile. Words bound what an
-// agent can ask for, the kernel does not.
+// What does not: a command is the server's own user on this machine. Whoever allows one trusts it with that, with what
+// it reads, and with all that its words say: "make" runs what a file says that somebody may write meanwhile. Words
+// bound what an agent can ask for, the kernel does not.
 package host
 
 import (
@@ -116,8 +116,8 @@ func (p *Policy) Harmless() []Pattern {
 // Blocked are the patterns that nobody may allow.
 func (p *Policy) Blocked() []Pattern { return p.blocked }
 
-// Directory returns where a command is to run: dir, if it is below a directory that is allowed, with its links followed;
-// for "" the first such directory, or "/" where none is.
+// Directory returns where a command is to run: dir, if it is below a directory that is allowed, with its links
+// followed; for "" the first such directory, or "/" where none is.
 func (p *Policy) Directory(dir string) (string, error) {
 	if dir == "" {
 		if len(p.roots) == 0 {

@@ -129,7 +129,8 @@ func changeable(info fs.FileInfo) string {
 	return ""
 }
 
-// sticky says that others may make new names in a directory of root's or ours, as in /tmp, and take none away that is there.
+// sticky says that others may make new names in a directory of root's or ours, as in /tmp, and take none away that is
+// there.
 func sticky(info fs.FileInfo) bool {
 	return info.Mode()&fs.ModeSticky != 0 && !statefile.Foreign(info)
 }

@@ -270,7 +270,8 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// TestTimeIsUp has one that makes new processes as fast as it can when its time is up, and not more of them than it may.
+// TestTimeIsUp has one that makes new processes as fast as it can when its time is up, and not more of them than it
+// may.
 func TestTimeIsUp(t *testing.T) {
 	cages(t, func(t *testing.T, c *Cage) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -2,7 +2,8 @@ package host
 
 import "strings"
 
-// Safe is the word that allows what changes nothing and shows no file's content: the commands of the list, with no other words.
+// Safe is the word that allows what changes nothing and shows no file's content: the commands of the list, with no
+// other words.
 const Safe = "@safe"
 
 // aroundThem are those of Safe that look around them: they run only below the directories that agents may reach.

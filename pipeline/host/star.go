@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// exactOnly are programs that take a word without a dash for code, for a file of code, or for another program to start: shells,
-// interpreters, launchers, what builds, and what loads code into the kernel. The list helps whoever allows a pattern, and is no
-// wall: it can't be complete. A version behind a name does not count: see plainName.
+// exactOnly are programs that take a word without a dash for code, for a file of code, or for another program to start:
+// shells, interpreters, launchers, what builds, and what loads code into the kernel. The list helps whoever allows a
+// pattern, and is no wall: it can't be complete. A version behind a name does not count: see plainName.
 const exactOnly = `
 	sandboxmcp sh bash rbash dash ash zsh ksh mksh fish csh tcsh pwsh nu xonsh elvish busybox toybox coreutils python pypy pydoc perl
 	prove ruby irb node nodejs deno bun php lua luajit r rscript java jshell tclsh wish expect julia guile racket sbcl ghci runghc ocaml
@@ -47,7 +47,8 @@ func (prog Program) isOneOf(list string) bool {
 	})
 }
 
-// plainName is the name of a program in small letters without its version and what stands behind that: python3.12-config is python.
+// plainName is the name of a program in small letters without its version and what stands behind that:
+// python3.12-config is python.
 func plainName(name string) string {
 	name = strings.ToLower(name)
 	if i := strings.IndexAny(name, "0123456789."); i > 0 {

@@ -41,7 +41,8 @@ func everything(t *testing.T, commands ...string) string {
 	return dir
 }
 
-// TestBypasses tries each against people who have allowed patterns in which a star would have to stand for what does it.
+// TestBypasses tries each against people who have allowed patterns in which a star would have to stand for what does
+// it.
 func TestBypasses(t *testing.T) {
 	split := func(text string) []string {
 		return strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("|\n\t", r) })

@@ -44,8 +44,8 @@ func (w Words) String() string { return Exactly(w).String() }
 // star is what an unquoted * of a pattern becomes. No word has it: see printable.
 const star = "\x00"
 
-// lex splits a command, or with stars a pattern, which is the same but for unquoted stars. What is no letter, no quote and
-// not known to be plain to all shells is refused, and not guessed.
+// lex splits a command, or with stars a pattern, which is the same but for unquoted stars. What is no letter, no quote
+// and not known to be plain to all shells is refused, and not guessed.
 func lex(text string, stars bool) (words []string, err error) {
 	if err := printable(text); err != nil {
 		return nil, err

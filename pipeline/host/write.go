@@ -86,8 +86,8 @@ func noteDiff(r *pipeline.Run, name string, before, now []byte) {
 	}
 }
 
-// preservesSecrets refuses a text in which a mask stands for a secret of the file: who has read it so would put the mask in
-// the secret's place.
+// preservesSecrets refuses a text in which a mask stands for a secret of the file: who has read it so would put the
+// mask in the secret's place.
 func preservesSecrets(ctx context.Context, r *pipeline.Run, a files.Access, q WriteFile) error {
 	if q.Mode != files.Overwrite || !strings.Contains(string(q.Content), vault.Mark) {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// certified returns who the client certificate of a request is for. The listener has verified it against the client CA; whoever has
-// one of that CA and is not in the map is nobody. Names are "uri:...", "dns:..." and, of a certificate that has neither, "cn:..." of
-// its subject. A certificate with two names that are in the map is nobody's, too.
+// certified returns who the client certificate of a request is for. The listener has verified it against the client CA;
+// whoever has one of that CA and is not in the map is nobody. Names are "uri:...", "dns:..." and, of a certificate that
+// has neither, "cn:..." of its subject. A certificate with two names that are in the map is nobody's, too.
 func (c *Checker) certified(r *http.Request) (Identity, error) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return Identity{}, errNone

@@ -77,8 +77,8 @@ var (
 	errURL     = &door.Refused{Status: http.StatusBadRequest, Code: "invalid_request", Text: "a token stands in the URL, where logs and histories keep it", Hint: "revoke it, and send the next one in the header Authorization"}
 )
 
-// Identify returns who sends a request, by the one Authorization header that it may have or else by its client certificate. Each error
-// is a *door.Refused.
+// Identify returns who sends a request, by the one Authorization header that it may have or else by its client
+// certificate. Each error is a *door.Refused.
 func (c *Checker) Identify(r *http.Request) (Identity, error) {
 	if tokenInURL(r.URL) {
 		return Identity{}, errURL
@@ -191,8 +191,8 @@ func (c *Checker) watch(ctx context.Context, i Identity) (context.Context, conte
 	return ctx, func(cause error) { timer.Stop(); cancel(cause) }
 }
 
-// Watch returns a context of an identity that ends when its credentials do, and whether they hold now: for those that were proved to
-// another one, such as a page where a person has signed in.
+// Watch returns a context of an identity that ends when its credentials do, and whether they hold now: for those that
+// were proved to another one, such as a page where a person has signed in.
 func (c *Checker) Watch(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, bool) {
 	ctx, end := c.watch(ctx, i)
 	return ctx, end, c.holds(i)
@@ -204,8 +204,9 @@ func (c *Checker) holds(i Identity) bool {
 	return !ended && (i.Source != FromToken || c.cfg.Tokens != nil && c.cfg.Tokens.holds(i))
 }
 
-// Middleware returns a handler that calls next for requests of somebody: their context has the identity, and ends when its
-// credentials do. They have no Authorization header any more, so that nothing behind it can tell the token. Others are refused.
+// Middleware returns a handler that calls next for requests of somebody: their context has the identity, and ends when
+// its credentials do. They have no Authorization header any more, so that nothing behind it can tell the token. Others
+// are refused.
 func (c *Checker) Middleware(next http.Handler) http.Handler { return c.middleware(next, c.refuse) }
 
 // MiddlewareWith is Middleware for a protocol whose refusals have another form.
@@ -233,8 +234,9 @@ func (c *Checker) middleware(next http.Handler, refuse func(http.ResponseWriter,
 	})
 }
 
-// Again returns a context for what is asked with a capability that i was given, who was identified for it: it has the identity, and ends
-// when its credentials do. The error, a *door.Refused, is that of credentials that have ended, or of too many requests.
+// Again returns a context for what is asked with a capability that i was given, who was identified for it: it has the
+// identity, and ends when its credentials do. The error, a *door.Refused, is that of credentials that have ended, or of
+// too many requests.
 func (c *Checker) Again(ctx context.Context, i Identity) (context.Context, context.CancelCauseFunc, error) {
 	if !c.holds(i) {
 		return nil, nil, errInvalid
@@ -294,8 +296,8 @@ func (o *OAuth) metadataURL() string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: MetadataPath + strings.TrimSuffix(u.Path, "/")}).String()
 }
 
-// Metadata returns the handler of the document that says which issuer clients of OAuth get tokens from (RFC 9728). It needs no identity.
-// Without OAuth everything is not found.
+// Metadata returns the handler of the document that says which issuer clients of OAuth get tokens from (RFC 9728). It
+// needs no identity. Without OAuth everything is not found.
 func (c *Checker) Metadata() http.Handler {
 	o := c.cfg.OAuth
 	if o == nil {

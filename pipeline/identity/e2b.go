@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A token has a second spelling for the SDKs of E2B, which refuse to send a key that is not e2b_ and hexadecimal digits: the id and the
-// secret as one number of 310 bits, and the CRC-32 of that.
+// A token has a second spelling for the SDKs of E2B, which refuse to send a key that is not e2b_ and hexadecimal
+// digits: the id and the secret as one number of 310 bits, and the CRC-32 of that.
 const (
 	e2bPrefix = "e2b_"
 	e2bBytes  = (idLength+secretLength)*5/8 + 1

@@ -1,7 +1,8 @@
-// Package identity tells who sends an HTTP request: it checks bearer tokens of its own store, client certificates, and JWTs of an
-// external issuer, and bounds how often each may ask.
+// Package identity tells who sends an HTTP request: it checks bearer tokens of its own store, client certificates, and
+// JWTs of an external issuer, and bounds how often each may ask.
 //
-// go-jose checks the signatures of JWTs, x/crypto/argon2 hashes tokens, and x/time/rate counts requests: no program writes these for itself.
+// go-jose checks the signatures of JWTs, x/crypto/argon2 hashes tokens, and x/time/rate counts requests: no program
+// writes these for itself.
 package identity
 
 import (
@@ -40,8 +41,8 @@ type Identity struct {
 	Expires    time.Time  // when its credentials end; zero is never
 }
 
-// Owner returns what a session is bound to: another identity's requests, and those of a later token of the same name, have
-// another owner.
+// Owner returns what a session is bound to: another identity's requests, and those of a later token of the same name,
+// have another owner.
 func (i Identity) Owner() string { return i.String() + " " + i.Token }
 
 // May reports whether the identity may use a namespace.
@@ -77,8 +78,9 @@ func From(ctx context.Context) (Identity, bool) {
 	return i.Identity, i.Name != "" && (i.Kind == Person && i.Namespaces.All() || (i.Kind == Person || i.Kind == Agent) && len(i.Namespaces.names) > 0)
 }
 
-// Lasting returns a context for what a request leaves behind: it has the identity of the request's context, and ends by end, or some
-// seconds after the token is revoked or has expired. Certificates and JWTs are renewed under the same name, and do not end it.
+// Lasting returns a context for what a request leaves behind: it has the identity of the request's context, and ends by
+// end, or some seconds after the token is revoked or has expired. Certificates and JWTs are renewed under the same
+// name, and do not end it.
 func Lasting(request context.Context) (ctx context.Context, end context.CancelCauseFunc) {
 	i, _ := request.Value(contextKey{}).(identified)
 	if i.by == nil || i.Source != FromToken {
@@ -87,8 +89,8 @@ func Lasting(request context.Context) (ctx context.Context, end context.CancelCa
 	return i.by.watch(context.Background(), i.Identity)
 }
 
-// Namespace returns the namespace of what the identity makes, where it names none: the only one of a server or, for "", the first of its own.
-// Whether it reaches that, May reports.
+// Namespace returns the namespace of what the identity makes, where it names none: the only one of a server or, for "",
+// the first of its own. Whether it reaches that, May reports.
 func (i Identity) Namespace(only string) string {
 	if own := i.Namespaces.names; only == "" && len(own) > 0 {
 		only = own[0]

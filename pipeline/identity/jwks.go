@@ -16,8 +16,8 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// The ages of an issuer's keys. A key that the issuer has taken back serves until they are fetched again; where the issuer can't be
-// reached, they serve on for a while. A token with an unknown key has them fetched, too.
+// The ages of an issuer's keys. A key that the issuer has taken back serves until they are fetched again; where the
+// issuer can't be reached, they serve on for a while. A token with an unknown key has them fetched, too.
 const (
 	keysFresh  = 10 * time.Minute
 	keysUsable = time.Hour
@@ -56,8 +56,8 @@ func newKeySet(o *OAuth, failed func(error)) *keySet {
 	}}
 }
 
-// find returns the keys of an id, and errInvalid where there is none. It fetches keys that are due; others go on with what there is
-// meanwhile, or wait where there is nothing.
+// find returns the keys of an id, and errInvalid where there is none. It fetches keys that are due; others go on with
+// what there is meanwhile, or wait where there is nothing.
 func (s *keySet) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	found, due, err := s.cached(id)
 	if !due {
@@ -143,7 +143,8 @@ func (s *keySet) fetch(ctx context.Context) (map[string][]jose.JSONWebKey, error
 	return keys, nil
 }
 
-// discover asks the issuer's metadata for the address of its keys, at the place of OpenID Connect and at that of RFC 8414.
+// discover asks the issuer's metadata for the address of its keys, at the place of OpenID Connect and at that of RFC
+// 8414.
 func (s *keySet) discover(ctx context.Context) (string, error) {
 	u, err := url.Parse(s.oauth.Issuer)
 	if err != nil {

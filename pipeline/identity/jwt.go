@@ -16,8 +16,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// OAuth makes this server a resource server of OAuth 2.1, as the authorization part of the MCP specification has it: an external
-// issuer gives clients JWTs for it.
+// OAuth makes this server a resource server of OAuth 2.1, as the authorization part of the MCP specification has it: an
+// external issuer gives clients JWTs for it.
 type OAuth struct {
 	Issuer     string   // URL, exactly as tokens have it
 	Resource   string   // URL of this server's /mcp as clients have it; the audience of tokens, unless Audience says otherwise
@@ -81,8 +81,8 @@ func (o *OAuth) subject(ctx context.Context, keys *keySet, text string) (Identit
 	return i, nil
 }
 
-// namespaces returns those of a claim's value: a list of names, or the one value that the operator has named for all. Anything
-// else is none.
+// namespaces returns those of a claim's value: a list of names, or the one value that the operator has named for all.
+// Anything else is none.
 func (o *OAuth) namespaces(value any) Namespaces {
 	if text, ok := value.(string); ok {
 		value = []any{text}
@@ -107,8 +107,8 @@ func (o *OAuth) namespaces(value any) Namespaces {
 	return Only(names...)
 }
 
-// holds checks the claims that a token must have. RFC 9068 asks for the time of issue and not for nbf, so one of both must be there,
-// and neither may lie in the future.
+// holds checks the claims that a token must have. RFC 9068 asks for the time of issue and not for nbf, so one of both
+// must be there, and neither may lie in the future.
 func (o *OAuth) holds(c jwt.Claims, at time.Time) bool {
 	audience := cmp.Or(o.Audience, o.Resource)
 	if c.Issuer == "" || c.Expiry == nil || c.NotBefore == nil && c.IssuedAt == nil || audience == "" {
@@ -124,7 +124,8 @@ func accessToken(h jose.Header) bool {
 	return kind == "" || kind == "jwt" || kind == "at+jwt"
 }
 
-// fits reports whether a key is one for signatures by an algorithm. The library checks the type of the key, too, and the curve.
+// fits reports whether a key is one for signatures by an algorithm. The library checks the type of the key, too, and
+// the curve.
 func fits(k jose.JSONWebKey, algorithm string) bool {
 	if k.Use != "" && k.Use != "sig" || k.Algorithm != "" && k.Algorithm != algorithm {
 		return false

@@ -44,8 +44,8 @@ func (l *limits) wait(key string) time.Duration {
 	return time.Duration(math.Ceil(missing / float64(l.every) * float64(time.Second)))
 }
 
-// take takes a token from a key's bucket, also one that is not there yet: calls at once may have asked for the same one. The debt is bounded by
-// that number of calls.
+// take takes a token from a key's bucket, also one that is not there yet: calls at once may have asked for the same
+// one. The debt is bounded by that number of calls.
 func (l *limits) take(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// Revoke removes the token of a name or an id, or a token itself. No process accepts it when Revoke returns it, also with an error, which is
-// that of log then: log is called once the token is gone.
+// Revoke removes the token of a name or an id, or a token itself. No process accepts it when Revoke returns it, also
+// with an error, which is that of log then: log is called once the token is gone.
 func (t *Tokens) Revoke(ctx context.Context, which string, log func(Token) error) (gone Token, err error) {
 	if token, ok := FromE2B(which); ok {
 		which = token
@@ -40,8 +40,8 @@ func (t *Tokens) Revoke(ctx context.Context, which string, log func(Token) error
 // struck is the hash in the place of that of a token which was revoked on a full disk. No token has it.
 var struck = make([]byte, hashSize)
 
-// strike revokes a token in the file as it is: most file systems need no space to write where something is. Its record goes with the next
-// change.
+// strike revokes a token in the file as it is: most file systems need no space to write where something is. Its record
+// goes with the next change.
 func (t *Tokens) strike(ctx context.Context, r record) error {
 	lock, err := t.lock(ctx)
 	if err != nil {

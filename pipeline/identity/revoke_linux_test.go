@@ -11,7 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestRevokeOnAFullDisk: tokens are revoked one after the other where nothing can be written, for this and for other processes, and stay so.
+// TestRevokeOnAFullDisk: tokens are revoked one after the other where nothing can be written, for this and for other
+// processes, and stay so.
 func TestRevokeOnAFullDisk(t *testing.T) {
 	if !hosttest.Apart(t) {
 		return

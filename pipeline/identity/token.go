@@ -82,7 +82,8 @@ type Token struct {
 // Expired reports whether the token's time was up at now.
 func (t Token) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// Check returns what is wrong with the name, the kind or the namespaces. It does not quote the name, which may be a token.
+// Check returns what is wrong with the name, the kind or the namespaces. It does not quote the name, which may be a
+// token.
 func (t Token) Check() error {
 	if t.Name == "" || len(t.Name) > maxName || isID(t.Name) || !plain(t.Name, ".-_@") {
 		return fmt.Errorf("the name is not valid: use letters, digits and . - _ @, a letter or digit first, at most %d", maxName)

@@ -25,8 +25,9 @@ var (
 	ErrUnknown = errors.New("there is no such token")
 )
 
-// Tokens is the store of bearer tokens in a state directory: tokens.json, of mode 0600, which is replaced as a whole, under a
-// lock. Any number of processes may share it, and all see at once what one of them changes. A token itself is not in it.
+// Tokens is the store of bearer tokens in a state directory: tokens.json, of mode 0600, which is replaced as a whole,
+// under a lock. Any number of processes may share it, and all see at once what one of them changes. A token itself is
+// not in it.
 //
 // The methods may be called concurrently.
 type Tokens struct {
@@ -66,8 +67,8 @@ type content struct {
 	Tokens  []record `json:"tokens"`
 }
 
-// snapshot is the file as it was read. A file that was written less than a second before may have been replaced since by
-// another of the same size and time, as the clock of a file system has steps: it is read again.
+// snapshot is the file as it was read. A file that was written less than a second before may have been replaced since
+// by another of the same size and time, as the clock of a file system has steps: it is read again.
 type snapshot struct {
 	info  fs.FileInfo // nil: there was no file, or nothing was read
 	fresh bool        // it was young then
@@ -88,8 +89,9 @@ func (t *Tokens) List() ([]Token, error) {
 	return list, nil
 }
 
-// Create makes a token with the name, the kind, the namespaces and the end of a spec, and returns it: nothing shows it again. log,
-// if it is not nil, is called before the token exists, and its error prevents that. ErrExists is the error where the name is taken.
+// Create makes a token with the name, the kind, the namespaces and the end of a spec, and returns it: nothing shows it
+// again. log, if it is not nil, is called before the token exists, and its error prevents that. ErrExists is the error
+// where the name is taken.
 func (t *Tokens) Create(ctx context.Context, spec Token, log func(Token) error) (token string, made Token, err error) {
 	if err := spec.Check(); err != nil {
 		return "", made, err
@@ -168,7 +170,8 @@ func (t *Tokens) Freeze(ctx context.Context, f func() error) error {
 
 func (t *Tokens) path() string { return filepath.Join(t.dir, tokensFile) }
 
-// read returns the content of the file. None is an empty store; one that is damaged, or that others may read, is an error.
+// read returns the content of the file. None is an empty store; one that is damaged, or that others may read, is an
+// error.
 func (t *Tokens) read() (content, error) {
 	all, _, err := t.readFile()
 	return all, err

@@ -280,7 +280,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// Processes that create at once each get all of theirs, and one that is killed leaves all that it acknowledged was there.
+// Processes that create at once each get all of theirs, and one that is killed leaves all that it acknowledged was
+// there.
 func TestProcesses(t *testing.T) {
 	dir := t.TempDir()
 	var mu sync.Mutex

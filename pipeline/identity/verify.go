@@ -118,8 +118,8 @@ const (
 	touchWait = 100 * time.Millisecond
 )
 
-// touch writes that a token is used, once in a step. A disk that is full is no reason to refuse anybody: what can't be written is tried
-// again after a step.
+// touch writes that a token is used, once in a step. A disk that is full is no reason to refuse anybody: what can't be
+// written is tried again after a step.
 func (t *Tokens) touch(ctx context.Context, r record, at time.Time) {
 	if at.Sub(r.Used) < usedStep || !t.touching.TryLock() {
 		return

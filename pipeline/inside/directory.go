@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// WriteDirectory writes what a tar has into a directory of a session's sandbox, which is made if there is none: all of it, or where the tar is
-// not whole or not what SHA256 says, nothing. It comes to its [guest.Unpacked].
+// WriteDirectory writes what a tar has into a directory of a session's sandbox, which is made if there is none: all of
+// it, or where the tar is not whole or not what SHA256 says, nothing. It comes to its [guest.Unpacked].
 type WriteDirectory struct {
 	Namespace, Session string
 	Path               string        // absolute, or relative to the home directory
@@ -49,8 +49,8 @@ func OpenFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name st
 	return e, content, err
 }
 
-// ReadDirectory opens what is in a directory of a session's sandbox as a tar, which the caller closes. Links that lead out of it are not in it. One in
-// which a secret of the session is found is withheld, as [ReadFile] does.
+// ReadDirectory opens what is in a directory of a session's sandbox as a tar, which the caller closes. Links that lead
+// out of it are not in it. One in which a secret of the session is found is withheld, as [ReadFile] does.
 func ReadDirectory(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (content io.ReadCloser, err error) {
 	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, dir string) (err error) {
 		if content, err = c.Pack(ctx, dir, guest.OwnLinks); err == nil {
@@ -61,7 +61,8 @@ func ReadDirectory(ctx context.Context, p *pipeline.Pipeline, namespace, id, nam
 	return content, err
 }
 
-// hold returns content of a session, of this name, that is read only as far as it may be. The session is in use until that is closed.
+// hold returns content of a session, of this name, that is read only as far as it may be. The session is in use until
+// that is closed.
 func hold(ctx context.Context, p *pipeline.Pipeline, s *session.Session, name string, content io.ReadCloser) (io.ReadCloser, error) {
 	done, err := s.Use()
 	if err != nil {
@@ -90,11 +91,12 @@ func hold(ctx context.Context, p *pipeline.Pipeline, s *session.Session, name st
 	return held(s, copied, done, release), nil
 }
 
-// Exports is the directory of a session's home from which other sessions of its namespace may copy: what its programs put there is exported.
+// Exports is the directory of a session's home from which other sessions of its namespace may copy: what its programs
+// put there is exported.
 const Exports = "exports"
 
-// CopyFiles copies a file or a directory that a session has exported into another session of the namespace. It comes to its
-// [guest.Unpacked].
+// CopyFiles copies a file or a directory that a session has exported into another session of the namespace. It comes to
+// its [guest.Unpacked].
 type CopyFiles struct {
 	Namespace string
 	From      string // a session
@@ -134,7 +136,8 @@ func (q CopyFiles) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[gue
 	return w, nil
 }
 
-// KeepFiles keeps a file or, as a tar, a directory that a session has exported like what a run leaves: the result's Artifacts has it.
+// KeepFiles keeps a file or, as a tar, a directory that a session has exported like what a run leaves: the result's
+// Artifacts has it.
 type KeepFiles struct {
 	Namespace, Session string
 	Path               string // below Exports

@@ -57,7 +57,8 @@ func sumOf(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestDirectories: a directory comes in and out as a whole; what is not whole, has another hash or would lead out of it leaves nothing.
+// TestDirectories: a directory comes in and out as a whole; what is not whole, has another hash or would lead out of it
+// leaves nothing.
 func TestDirectories(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
 	id := bare(t, p)
@@ -217,7 +218,8 @@ func TestNoAgent(t *testing.T) {
 	}
 }
 
-// TestHostileArchives: a tar gives nobody rights, no device and no more room than there is, and the last of two files of one name counts.
+// TestHostileArchives: a tar gives nobody rights, no device and no more room than there is, and the last of two files
+// of one name counts.
 func TestHostileArchives(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
 	info, _, err := pipeline.Do(t.Context(), p, session.New{Bare: true, Limits: pipeline.Bounds{Limits: backends.Limits{Disk: 16 << 20}}})

@@ -1,6 +1,7 @@
-// Package inside does what is done in the sandbox of a session beside its interpreters: files and directories (files, directory), ports
-// (DialPort), and programs (process), which others can find while they run (process_running). The agent in the sandbox carries it out; what
-// it says is free of the session's secrets. E2B's API and that of sessions over HTTP are made of these.
+// Package inside does what is done in the sandbox of a session beside its interpreters: files and directories (files,
+// directory), ports (DialPort), and programs (process), which others can find while they run (process_running). The
+// agent in the sandbox carries it out; what it says is free of the session's secrets. E2B's API and that of sessions
+// over HTTP are made of these.
 package inside
 
 import (
@@ -31,7 +32,8 @@ func (q WriteFile) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[gue
 	}, &q.Path)
 }
 
-// ChangeFile changes files of a session's sandbox otherwise. It comes to the [guest.Entry] that it leaves, but of "remove".
+// ChangeFile changes files of a session's sandbox otherwise. It comes to the [guest.Entry] that it leaves, but of
+// "remove".
 type ChangeFile struct {
 	Namespace, Session string
 	Op                 string // "mkdir", "move" or "remove"
@@ -94,8 +96,8 @@ func StatFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name str
 	return e, err
 }
 
-// ListFiles describes what is in a directory of a session's sandbox, depth levels deep, in lexical order. The list is one of few that the server
-// holds at the same time, until release.
+// ListFiles describes what is in a directory of a session's sandbox, depth levels deep, in lexical order. The list is
+// one of few that the server holds at the same time, until release.
 func ListFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string, depth int) (list []guest.Entry, release func(), err error) {
 	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) error {
 		leave, err := s.Listing(ctx)
@@ -116,8 +118,8 @@ func ListFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id, name st
 	return list, release, err
 }
 
-// ReadFile opens a file of a session's sandbox, which the caller closes. One in which a secret of the session is found is withheld: where the session
-// has any, the file is read as a whole before its first byte is handed out.
+// ReadFile opens a file of a session's sandbox, which the caller closes. One in which a secret of the session is found
+// is withheld: where the session has any, the file is read as a whole before its first byte is handed out.
 func ReadFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name string) (e guest.Entry, content io.ReadCloser, err error) {
 	err = session.Inside(ctx, p, namespace, id, name, func(s *session.Session, c *guest.Client, file string) (err error) {
 		if e, content, err = c.Read(ctx, file); err != nil {
@@ -133,7 +135,8 @@ func ReadFile(ctx context.Context, p *pipeline.Pipeline, namespace, id, name str
 // errLeased ends what was opened when the session had no secrets.
 var errLeased error = pipeline.Fault("the session was lent secrets meanwhile")
 
-// unleased is content that is read only as long as its session was lent no secrets: they can't be in what was read before.
+// unleased is content that is read only as long as its session was lent no secrets: they can't be in what was read
+// before.
 type unleased struct {
 	io.ReadCloser
 	leased func() bool
@@ -149,14 +152,16 @@ func (u unleased) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// heldFile keeps its session in use until it is closed, or the session ends: that does not wait for a client that reads nothing.
+// heldFile keeps its session in use until it is closed, or the session ends: that does not wait for a client that reads
+// nothing.
 type heldFile struct {
 	io.ReadCloser
 	over context.CancelFunc
 	all  []func()
 }
 
-// held returns content of a session. done, which may be called more than once, is the end of the session's use; more are called when it is closed.
+// held returns content of a session. done, which may be called more than once, is the end of the session's use; more
+// are called when it is closed.
 func held(s *session.Session, content io.ReadCloser, done func(), more ...func()) *heldFile {
 	open, over := context.WithCancel(context.Background())
 	go func() {
@@ -195,8 +200,8 @@ func WatchFiles(ctx context.Context, p *pipeline.Pipeline, namespace, id string,
 	})
 }
 
-// DialPort connects to a port of a session's loopback. It comes to a [net.Conn], which the caller closes. A session that was lent
-// secrets has no ports for others: what comes from there can't be cleaned.
+// DialPort connects to a port of a session's loopback. It comes to a [net.Conn], which the caller closes. A session
+// that was lent secrets has no ports for others: what comes from there can't be cleaned.
 type DialPort struct {
 	Namespace, Session string
 	Port               int

@@ -306,8 +306,8 @@ func TestSessionFiles(t *testing.T) {
 	}
 }
 
-// TestLeasedMeanwhile: a secret that one program is lent is in nothing that others of the session say from then on, and what was opened before
-// hands out no more.
+// TestLeasedMeanwhile: a secret that one program is lent is in nothing that others of the session say from then on, and
+// what was opened before hands out no more.
 func TestLeasedMeanwhile(t *testing.T) {
 	p, _, memory := pipelinetest.NewReal(t, nil)
 	hosttest.Program(t, "python3")

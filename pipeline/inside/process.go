@@ -16,9 +16,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Process is a program beside the interpreters of a session, in its sandbox. It waits in no line and takes no place of the queue: the
-// limits of the session bound all of its programs together. It ends with the session, at the latest. What it writes to files stays the session's, and is no
-// artifact. Use [Start] for one that is to be found by others while it runs.
+// Process is a program beside the interpreters of a session, in its sandbox. It waits in no line and takes no place of
+// the queue: the limits of the session bound all of its programs together. It ends with the session, at the latest.
+// What it writes to files stays the session's, and is no artifact. Use [Start] for one that is to be found by others
+// while it runs.
 type Process struct {
 	Namespace, Session string
 	Args               []string

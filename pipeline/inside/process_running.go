@@ -14,7 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// StartProcess asks for a program of a session that others can find while it runs. Streams and signals of its Process are not used.
+// StartProcess asks for a program of a session that others can find while it runs. Streams and signals of its Process
+// are not used.
 type StartProcess struct {
 	Process
 	Tag  string         // by which it is found; "" is none
@@ -50,8 +51,8 @@ const maxTag = 4 << 10
 // errMany is returned for a program beyond those that a session may have.
 var errMany = pipeline.Refuse(pipeline.StageQueue, "as many programs run in the session as may be started", "end one, or wait for one")
 
-// Start begins a program, which runs on when ctx has ended, but not longer than the session, the pipeline and the token that ctx may have. The
-// reader gets all of its output. An error says why it did not begin.
+// Start begins a program, which runs on when ctx has ended, but not longer than the session, the pipeline and the token
+// that ctx may have. The reader gets all of its output. An error says why it did not begin.
 func Start(ctx context.Context, p *pipeline.Pipeline, q StartProcess) (*RunningProcess, *Reader, error) {
 	if len(q.Tag) > maxTag {
 		return nil, nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the tag of a program has more than %d bytes", maxTag), "give it a shorter one")
@@ -228,7 +229,8 @@ func (o output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Reader gets a program's output from a moment on. One that is not read holds the program up, as a pipe does: so it must be closed.
+// Reader gets a program's output from a moment on. One that is not read holds the program up, as a pipe does: so it
+// must be closed.
 type Reader struct {
 	of    *RunningProcess
 	parts chan Chunk

@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// TestFeedBounds: of an input that no program reads, little waits in memory, however much is sent at once; and what is read comes whole and
-// in order.
+// TestFeedBounds: of an input that no program reads, little waits in memory, however much is sent at once; and what is
+// read comes whole and in order.
 func TestFeedBounds(t *testing.T) {
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	f := newFeed()

@@ -1,5 +1,5 @@
-// Package install has the effect that installs packages for a namespace or a session, asks a person where one must approve them (approval), and
-// lists what is installed (installed). Package pipeline/packages keeps them.
+// Package install has the effect that installs packages for a namespace or a session, asks a person where one must
+// approve them (approval), and lists what is installed (installed). Package pipeline/packages keeps them.
 package install
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Request asks for packages. With a session they are that session's; else the namespace's. Outcome.Packages lists what was installed; a
-// package manager that fails is an Outcome whose Ended is "exit", with its output.
+// Request asks for packages. With a session they are that session's; else the namespace's. Outcome.Packages lists what
+// was installed; a package manager that fails is an Outcome whose Ended is "exit", with its output.
 type Request struct {
 	Namespace, Session, Language string
 	Backend                      string   // whose interpreter they are for; "" is the session's, or the default

@@ -47,9 +47,9 @@ func openInstalled(*pipeline.Pipeline) *lazy.Answers[[]Installed] {
 // rememberInstalled is how long a list is good for: what a person installs on the host meanwhile is told later.
 const rememberInstalled = 10 * time.Minute
 
-// List lists what is installed for a language as programs of a namespace see it, by asking within a sandbox of the backend,
-// "" for the default one. It takes as long as the interpreter's start, and nothing for a while afterwards. Of a language that
-// nobody knows how to ask about it lists nothing.
+// List lists what is installed for a language as programs of a namespace see it, by asking within a sandbox of the
+// backend, "" for the default one. It takes as long as the interpreter's start, and nothing for a while afterwards. Of
+// a language that nobody knows how to ask about it lists nothing.
 func List(ctx context.Context, p *pipeline.Pipeline, backend, namespace, language string) ([]Installed, error) {
 	lister, ok := listers[language]
 	if !ok {

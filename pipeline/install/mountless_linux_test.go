@@ -14,7 +14,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// elsewhere is a backend on another machine, in a network that leads out whatever is asked for: it shows nothing of this machine, and has no gateway.
+// elsewhere is a backend on another machine, in a network that leads out whatever is asked for: it shows nothing of
+// this machine, and has no gateway.
 type elsewhere struct{ backends.Backend }
 
 func (elsewhere) CanMount(context.Context) error {
@@ -31,8 +32,8 @@ func (b elsewhere) Start(ctx context.Context, spec backends.Spec) (backends.Sand
 	return b.Backend.Start(ctx, spec)
 }
 
-// TestSessionsElsewhere opens sessions where neither packages can be shown nor a gateway be had that nobody has asked for, and refuses what can't
-// be had: packages, and names.
+// TestSessionsElsewhere opens sessions where neither packages can be shown nor a gateway be had that nobody has asked
+// for, and refuses what can't be had: packages, and names.
 func TestSessionsElsewhere(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
 		store, err := packages.Open(packages.Config{Dir: t.TempDir()})

@@ -34,9 +34,9 @@ func Wrong(name, format string, a ...any) error {
 	return Invalid{fmt.Sprintf("argument %q: %s", name, fmt.Sprintf(format, a...))}
 }
 
-// Check reads arguments, and returns a pointer to what the form is of. It is lenient where there is no doubt what is meant: null is absent,
-// "30" is a number where one is due, and a list or object, also that of all arguments, may come as the text of its JSON. Only where any JSON
-// is due, null is a value. What is wrong with them is an [Invalid].
+// Check reads arguments, and returns a pointer to what the form is of. It is lenient where there is no doubt what is
+// meant: null is absent, "30" is a number where one is due, and a list or object, also that of all arguments, may come
+// as the text of its JSON. Only where any JSON is due, null is a value. What is wrong with them is an [Invalid].
 func (f Form) Check(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = json.RawMessage("{}")
@@ -58,8 +58,8 @@ func (f Form) Check(raw json.RawMessage) (any, error) {
 // maxMembers is the most members of an object of arguments, and the most entries of a list that says no other bound.
 const maxMembers = 1000
 
-// countEntries returns how many members or entries a text in JSON has, and 1 for none. Each takes more memory than it has bytes, so they are
-// counted before the text is decoded.
+// countEntries returns how many members or entries a text in JSON has, and 1 for none. Each takes more memory than it
+// has bytes, so they are counted before the text is decoded.
 func countEntries(raw []byte) int {
 	depth, n, quoted := 0, 1, false
 	for i := 0; i < len(raw); i++ {
@@ -80,8 +80,8 @@ func countEntries(raw []byte) int {
 	return n
 }
 
-// decode puts what was sent into a new value. Strictly, what is empty is not taken for what is left out: a variable of a
-// script that is empty would ask for more than its author meant.
+// decode puts what was sent into a new value. Strictly, what is empty is not taken for what is left out: a variable of
+// a script that is empty would ask for more than its author meant.
 func (f Form) decode(sent map[string]json.RawMessage, strict bool) (any, error) {
 	c, into := checking{strict: strict}, reflect.New(f.of)
 	c.object(f, sent, "", into.Elem())

@@ -48,8 +48,8 @@ func (h *Hashed) Read(b []byte) (int, error) {
 // digestName is the header field, or the trailer, with the hash of content (RFC 9530).
 const digestName = "Content-Digest"
 
-// SendContent answers with content as it comes, and its SHA-256 behind it. Content that fails breaks the answer off: a client must not take a
-// part for the whole.
+// SendContent answers with content as it comes, and its SHA-256 behind it. Content that fails breaks the answer off: a
+// client must not take a part for the whole.
 func SendContent(w http.ResponseWriter, kind string, content io.Reader) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -65,7 +65,8 @@ func digestOf(sum []byte) string {
 	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum) + ":"
 }
 
-// Digest returns the SHA-256 in hex that a header or a trailer says, "" where that says none. It is false of one that can't be read.
+// Digest returns the SHA-256 in hex that a header or a trailer says, "" where that says none. It is false of one that
+// can't be read.
 func Digest(h http.Header) (sum string, ok bool) {
 	digest := h.Get(digestName)
 	if digest == "" {
@@ -80,8 +81,9 @@ func Digest(h http.Header) (sum string, ok bool) {
 	return "", false
 }
 
-// Sent returns the function that tells which SHA-256 the content of a request is said to have, in its header or, once that was read, behind
-// it: "" where neither does. It is false of a header that can't be read; a trailer that can't be is no content's hash.
+// Sent returns the function that tells which SHA-256 the content of a request is said to have, in its header or, once
+// that was read, behind it: "" where neither does. It is false of a header that can't be read; a trailer that can't be
+// is no content's hash.
 func Sent(r *http.Request) (sum func() string, ok bool) {
 	first, ok := Digest(r.Header)
 	return func() string {

@@ -26,7 +26,8 @@ import (
 //	each      what an entry of a list or of an object is, whose own range is in eachrange
 //	such      an example of a name in an object whose names the caller chooses
 //
-// Pointers tell what is left out from zero, and nothing else. Of json.RawMessage, any JSON is understood, although the schema says string.
+// Pointers tell what is left out from zero, and nothing else. Of json.RawMessage, any JSON is understood, although the
+// schema says string.
 type Form struct {
 	fields []field
 	of     reflect.Type
@@ -52,7 +53,8 @@ type field struct {
 	at                []int
 }
 
-// A Text is a string for which a number is understood, too: nobody doubts what is meant by it as an environment variable.
+// A Text is a string for which a number is understood, too: nobody doubts what is meant by it as an environment
+// variable.
 type Text string
 
 // Types of arguments may say more of themselves than tags can.
@@ -140,7 +142,8 @@ func decimalOf(text string) float64 {
 	return n
 }
 
-// typed returns the field for a Go type. A nil slice must be left out by omitempty or made empty, since null is no array.
+// typed returns the field for a Go type. A nil slice must be left out by omitempty or made empty, since null is no
+// array.
 func typed(t reflect.Type) field {
 	if t.Kind() == reflect.Pointer {
 		return typed(t.Elem())

@@ -1,5 +1,6 @@
-// Package operation describes what can be asked of a server: each operation once, with typed arguments and a typed result. Its tool, its
-// route over HTTP, its schemas, the checks of its arguments and the words of their faults come from that.
+// Package operation describes what can be asked of a server: each operation once, with typed arguments and a typed
+// result. Its tool, its route over HTTP, its schemas, the checks of its arguments and the words of their faults come
+// from that.
 package operation
 
 import (
@@ -16,7 +17,8 @@ type Operation struct {
 	In     Form            // its arguments
 	Out    json.RawMessage // the JSON Schema of its result
 	Stream bool            // there are any number of results: one a line, or as server-sent events
-	// Content is the media type of the body of a PUT, or of the answer to a GET, which is no JSON. The arguments stand in the query.
+	// Content is the media type of the body of a PUT, or of the answer to a GET, which is no JSON. The arguments stand in
+	// the query.
 	Content string
 	Hints   Hints
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// A Route is an operation over HTTP and JSON: its arguments are an A, and its result is an R. Arguments stand in the path, in the query, and
-// in the body, which is a JSON object, by their names.
+// A Route is an operation over HTTP and JSON: its arguments are an A, and its result is an R. Arguments stand in the
+// path, in the query, and in the body, which is a JSON object, by their names.
 //
 // What depends on these types is only that they are read and written: the rest is a route's, which is compiled once.
 type Route[A, R any] route
@@ -208,7 +208,8 @@ func (o *Route[A, R]) Call(ctx context.Context, s *Server, args A) (result R, er
 	return o.Send(ctx, s, args, nil)
 }
 
-// Send asks a server with content, whose SHA-256 follows it, and returns its result. Content that is an io.Closer is closed. Nil is no content.
+// Send asks a server with content, whose SHA-256 follows it, and returns its result. Content that is an io.Closer is
+// closed. Nil is no content.
 func (o *Route[A, R]) Send(ctx context.Context, s *Server, args A, content io.Reader) (result R, err error) {
 	err = (*route)(o).send(ctx, s, args, content, &result)
 	return result, err
@@ -236,7 +237,8 @@ func (o *Route[A, R]) Open(ctx context.Context, s *Server, args A) (io.ReadClose
 	return res.Body, nil
 }
 
-// Receive asks a server for content, which the caller closes, and returns its media type. Content that is not whole ends with an error.
+// Receive asks a server for content, which the caller closes, and returns its media type. Content that is not whole
+// ends with an error.
 func (o *Route[A, R]) Receive(ctx context.Context, s *Server, args A) (kind string, content io.ReadCloser, err error) {
 	return (*route)(o).receive(ctx, s, args)
 }

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Schemas keep to what the strictest clients take: one type each, a description everywhere, no references, no unions, and nothing that
-// depends on something else.
+// Schemas keep to what the strictest clients take: one type each, a description everywhere, no references, no unions,
+// and nothing that depends on something else.
 
 // members are written in the order of the form: models read from the top.
 type members []member
@@ -40,7 +40,8 @@ func (m members) MarshalJSON() ([]byte, error) {
 // Schema returns the form as a JSON Schema.
 func (f Form) Schema() json.RawMessage { return raw(f.schema()) }
 
-// Brief returns the schema of an operation that nobody can call: what it needs, or its first field, without descriptions.
+// Brief returns the schema of an operation that nobody can call: what it needs, or its first field, without
+// descriptions.
 func (f Form) Brief() json.RawMessage {
 	few := members{}
 	for i, one := range f.fields {

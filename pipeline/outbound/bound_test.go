@@ -39,7 +39,8 @@ func TestInClear(t *testing.T) {
 	}
 }
 
-// serverSpellings are how servers write a value in pages, and in an address within an address, as where one has to log in first.
+// serverSpellings are how servers write a value in pages, and in an address within an address, as where one has to log
+// in first.
 func serverSpellings(v string) map[string]string {
 	var asXML bytes.Buffer
 	xml.EscapeText(&asXML, []byte(v))

@@ -1,5 +1,5 @@
-// Package outbound holds the egress sessions of sandboxes: the policy of one sandbox by name, the questions to people about
-// the rest, and the gateway that enforces both.
+// Package outbound holds the egress sessions of sandboxes: the policy of one sandbox by name, the questions to people
+// about the rest, and the gateway that enforces both.
 package outbound
 
 import (
@@ -63,8 +63,8 @@ type Scope struct {
 	Record Record
 }
 
-// Session is the egress session of one sandbox: Shape before the sandbox is started, Attach to it, and Records at the end of a run. A nil Session
-// lets nothing out, and answers no look-up. Its methods may be called concurrently.
+// Session is the egress session of one sandbox: Shape before the sandbox is started, Attach to it, and Records at the
+// end of a run. A nil Session lets nothing out, and answers no look-up. Its methods may be called concurrently.
 type Session struct {
 	cfg   Config
 	relay *relay.Relay
@@ -109,8 +109,8 @@ func (o *Session) Lacks(p egress.Policy) []int {
 	return slices.DeleteFunc(p.Ports(), func(port int) bool { return slices.Contains(o.cfg.Ports, port) })
 }
 
-// Attach starts the gateway inside the sandbox, and enters a scope that has a record. Closing the sandbox that is returned
-// ends that, too; with an error it is the one that was given.
+// Attach starts the gateway inside the sandbox, and enters a scope that has a record. Closing the sandbox that is
+// returned ends that, too; with an error it is the one that was given.
 func (o *Session) Attach(sandbox backends.Sandbox, t Scope) (backends.Sandbox, error) {
 	if o == nil {
 		return sandbox, nil
@@ -164,8 +164,8 @@ func (o *Session) Enter(t Scope) {
 // Changes reports whether Narrow may be called.
 func (o *Session) Changes() bool { return o != nil && o.cfg.Changes }
 
-// Narrow replaces the bounds, and ends the connections that stand: to which address they lead is not known any more. A session that leads
-// nowhere has none.
+// Narrow replaces the bounds, and ends the connections that stand: to which address they lead is not known any more. A
+// session that leads nowhere has none.
 func (o *Session) Narrow(b Bounds) {
 	if o == nil {
 		return

@@ -22,8 +22,8 @@ func SizeOf(b kernel.Bundle) int {
 // maxWaiting is how many bytes of displays wait for a caller who is slow. One waits however large it is.
 const maxWaiting = 8 << 20
 
-// Shows hands what a program shows to its caller, in a goroutine of its own: a caller who is slow must not hold up the program. What comes
-// while too much waits is left out, and said to be.
+// Shows hands what a program shows to its caller, in a goroutine of its own: a caller who is slow must not hold up the
+// program. What comes while too much waits is left out, and said to be.
 type Shows struct {
 	to        func(kernel.Bundle) // nil is nobody
 	Mu        sync.Mutex

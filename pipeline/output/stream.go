@@ -1,4 +1,5 @@
-// Package output holds what a program writes (stream), and what code displays (displays), for the result and for who looks on, who may be slow.
+// Package output holds what a program writes (stream), and what code displays (displays), for the result and for who
+// looks on, who may be slow.
 package output
 
 import (
@@ -43,7 +44,8 @@ type window struct {
 // MaxWindow is how much waits for a reader, in bytes, before the program does: four times a pipe.
 const MaxWindow = 256 << 10
 
-// NewStream returns a stream that keeps max bytes, and hands what comes to live, which may be nil: all of it if whole says so.
+// NewStream returns a stream that keeps max bytes, and hands what comes to live, which may be nil: all of it if whole
+// says so.
 func NewStream(max int64, live io.Writer, whole bool) *Stream {
 	s := &Stream{max: max, Delivered: make(chan struct{})}
 	if whole && live != nil {
@@ -121,8 +123,8 @@ func (s *Stream) Close() {
 	s.more.Broadcast()
 }
 
-// Loosen has Write wait for nobody from now on: the program has ended, or is being ended, and what it leaves in its pipes
-// is at most a mebibyte.
+// Loosen has Write wait for nobody from now on: the program has ended, or is being ended, and what it leaves in its
+// pipes is at most a mebibyte.
 func (s *Stream) Loosen() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -173,7 +175,8 @@ func (s *Stream) next(after int) ([]byte, bool) {
 	return part, len(part) > 0
 }
 
-// Stored waits for what is kept after the first bytes, until the stream is closed or ctx ends. What it returns is never changed.
+// Stored waits for what is kept after the first bytes, until the stream is closed or ctx ends. What it returns is never
+// changed.
 func (s *Stream) Stored(ctx context.Context, after int) ([]byte, bool) {
 	stop := context.AfterFunc(ctx, func() {
 		s.Mu.Lock()
@@ -196,7 +199,8 @@ func (s *Stream) Contents() (string, int64) {
 	return string(s.text), s.cut
 }
 
-// Handed is the SHA-256 of the whole output, and its length, where the live writer was to have all. Call it after Close.
+// Handed is the SHA-256 of the whole output, and its length, where the live writer was to have all. Call it after
+// Close.
 func (s *Stream) Handed() (sum string, bytes int64, ok bool) {
 	if s == nil || s.Whole == nil {
 		return "", 0, false

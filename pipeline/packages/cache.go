@@ -22,8 +22,8 @@ import (
 //	set-ORDER-NAME-BYTES   a layer without packages: what a package manager made of an order's files
 //
 // Only Install writes there, and no sandbox sees it. A name says for which registries and logins its entry is, and no
-// password: before an entry is taken, the registry has said, with the credentials of today, that these are the packages. An
-// entry is renamed into place when it is whole, and hashed whenever it is used.
+// password: before an entry is taken, the registry has said, with the credentials of today, that these are the
+// packages. An entry is renamed into place when it is whole, and hashed whenever it is used.
 type cache struct {
 	dir string
 	max int64  // bytes; 0 is no cache
@@ -40,8 +40,8 @@ func (c cache) name(parts ...string) string {
 
 // obtain puts the files of an order into next. If the same was ordered before, the package manager only finds out what
 // there is to install, and the cache may have that already. What install scripts may have changed is not kept: they see
-// more than the files of one package. Nor is what came of directories of this host, as nobody outside sees which of their
-// files the package manager reads.
+// more than the files of one package. Nor is what came of directories of this host, as nobody outside sees which of
+// their files the package manager reads.
 func (j *job) obtain(ctx context.Context, base, next layer) (Receipt, harvest, error) {
 	cache := j.cache
 	if cache.max == 0 || j.store.cfg.Scripts || len(j.set.Mounts) > 0 {
@@ -81,7 +81,8 @@ func (c cache) sets(order, key string) []string {
 	return all
 }
 
-// take puts the files of a set into a new layer, and returns them, nil if the set is not kept. What was changed or is not whole is removed.
+// take puts the files of a set into a new layer, and returns them, nil if the set is not kept. What was changed or is
+// not whole is removed.
 func (c cache) take(order, key string, into layer) (map[string]file, error) {
 	for _, dir := range c.sets(order, key) {
 		set, err := load(dir)
@@ -106,7 +107,8 @@ func (c cache) addSet(order, key string, from layer, files map[string]file) {
 	}
 }
 
-// trim removes entries, those first that were not used for the longest time, until the others have at most max bytes together.
+// trim removes entries, those first that were not used for the longest time, until the others have at most max bytes
+// together.
 func (c cache) trim() {
 	list, _ := os.ReadDir(c.dir)
 	used := map[string]time.Time{}

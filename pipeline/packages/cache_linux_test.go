@@ -44,7 +44,8 @@ func (b *bench) cachedSets() (sets int, bytes int64) {
 // clear removes a store's cache, as its operator may at any time.
 func (b *bench) clear() error { return os.RemoveAll(filepath.Join(b.cfg.Dir, "cache")) }
 
-// newFiles returns which of the registry's files were asked for since the last call, and not what they say of themselves.
+// newFiles returns which of the registry's files were asked for since the last call, and not what they say of
+// themselves.
 func (r *registry) newFiles() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -322,7 +323,8 @@ func TestCacheBounds(t *testing.T) {
 	}
 }
 
-// TestCacheTogether: sessions that install the same at the same time don't disturb each other, nor does one that clears the cache meanwhile.
+// TestCacheTogether: sessions that install the same at the same time don't disturb each other, nor does one that clears
+// the cache meanwhile.
 func TestCacheTogether(t *testing.T) {
 	b := newBench(t, Config{})
 	stock(b.registry)
@@ -353,8 +355,8 @@ func TestCacheTogether(t *testing.T) {
 	clean(t, b.cfg.Dir)
 }
 
-// BenchmarkCached measures an install of what another session has installed before, and the first one beside it: a set of 12 packages of 200 files
-// and 2 MB each. The figures are medians.
+// BenchmarkCached measures an install of what another session has installed before, and the first one beside it: a set
+// of 12 packages of 200 files and 2 MB each. The figures are medians.
 func BenchmarkCached(b *testing.B) {
 	for _, language := range []string{"python", "node"} {
 		b.Run(language, func(b *testing.B) {

@@ -53,7 +53,8 @@ func specName(language, spec string) string {
 
 func shorten(s string) string { return safetext.Clip(s, 80) }
 
-// validName matches the names of namespaces, and escaped the characters of those that stand for themselves nowhere or not everywhere.
+// validName matches the names of namespaces, and escaped the characters of those that stand for themselves nowhere or
+// not everywhere.
 var (
 	validName = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
 	escaped   = lazy.Regexp(`^\.|[A-Z]`)

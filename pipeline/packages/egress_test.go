@@ -225,7 +225,8 @@ func TestFilesOf(t *testing.T) {
 	}
 }
 
-// TestOnlyWheels: where packages may not run code, nothing that pip would build comes in, wherever it is and whatever it is called.
+// TestOnlyWheels: where packages may not run code, nothing that pip would build comes in, wherever it is and whatever
+// it is called.
 func TestOnlyWheels(t *testing.T) {
 	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "content") }))
 	defer files.Close()
@@ -342,8 +343,8 @@ func TestProxyRequests(t *testing.T) {
 	}
 }
 
-// TestRedirectedAddresses: the index is on the internet, as far as the gateway can tell, and redirects to this machine and its
-// neighbours.
+// TestRedirectedAddresses: the index is on the internet, as far as the gateway can tell, and redirects to this machine
+// and its neighbours.
 func TestRedirectedAddresses(t *testing.T) {
 	near := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { t.Error("it was reached") }))
 	defer near.Close()

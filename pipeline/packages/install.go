@@ -86,7 +86,8 @@ func (j *job) intoNamespace(ctx context.Context) (Receipt, error) {
 // installTime is longer than any install, whose own time ends its waiting.
 const installTime = 24 * time.Hour
 
-// intoSession installs into the session's layer. It waits for other installs, and ends with errDropped if the session ends.
+// intoSession installs into the session's layer. It waits for other installs, and ends with errDropped if the session
+// ends.
 func (j *job) intoSession(ctx context.Context) (Receipt, error) {
 	ses, err := j.store.session(j.order.Namespace, j.order.Session, j.order.Language)
 	if err != nil {
@@ -122,8 +123,8 @@ func (j *job) intoSession(ctx context.Context) (Receipt, error) {
 // put shows the new layer next, in which the fresh files are, and returns its hash.
 type put func(next layer, fresh map[string]file) (hash string, err error)
 
-// carryOut puts the files of an order into a new layer, and calls put to show them together with those of the layer before that stay. A
-// layer that would be larger than MaxBytes is refused.
+// carryOut puts the files of an order into a new layer, and calls put to show them together with those of the layer
+// before that stay. A layer that would be larger than MaxBytes is refused.
 func (j *job) carryOut(ctx context.Context, base layer, in layers, put put) (Receipt, error) {
 	next, held, err := in.add(managers()[j.order.Language].directory)
 	if err != nil {
@@ -199,8 +200,8 @@ func (j *job) run(ctx context.Context, base, next layer, dry bool) (Receipt, har
 	return receipt, h, err
 }
 
-// exec runs the command that installs. A failure of the package manager is in the receipt, with hints at the end of Stderr; a
-// missing package manager is an error.
+// exec runs the command that installs. A failure of the package manager is in the receipt, with hints at the end of
+// Stderr; a missing package manager is an error.
 func (j *job) exec(ctx context.Context, sandbox backends.Sandbox, command []string, show *screen, registries *registries) (Receipt, error) {
 	stdout, stderr := &output{screen: show}, &output{screen: show}
 	result, err := sandbox.Exec(ctx, backends.Command{Args: command, Dir: "/tmp"}, backends.Streams{Stdout: stdout, Stderr: stderr})
@@ -239,8 +240,8 @@ func (j *job) hint(output string) string {
 	return ""
 }
 
-// collect copies the installed files out of the sandbox: regular files below target, of at most max bytes in total. All else
-// that an install script made is left out. Of a dry run only the report is read.
+// collect copies the installed files out of the sandbox: regular files below target, of at most max bytes in total. All
+// else that an install script made is left out. Of a dry run only the report is read.
 func collect(ctx context.Context, from backends.Files, to layer, dry bool, max int64) (harvest, error) {
 	h := harvest{files: map[string]file{}}
 	_, err := from.Each(ctx, func(f backends.File) error {

@@ -51,8 +51,8 @@ func (l layer) hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// save writes the layer's description beside its content. The directories there get modes that other users can read, whatever the umask is:
-// the user of sandboxes is not ours.
+// save writes the layer's description beside its content. The directories there get modes that other users can read,
+// whatever the umask is: the user of sandboxes is not ours.
 func (l layer) save() error {
 	err := filepath.WalkDir(l.content(), func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {

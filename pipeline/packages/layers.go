@@ -47,8 +47,8 @@ func (s layers) current() (name, hash string, err error) {
 	return name, hash, err
 }
 
-// hold takes a shared lock of the current layer, so that nobody removes it, until the file is closed. A nil file without an error means that
-// there is no layer, and the one returned holds nothing.
+// hold takes a shared lock of the current layer, so that nobody removes it, until the file is closed. A nil file
+// without an error means that there is no layer, and the one returned holds nothing.
 func (s layers) hold() (l layer, hash string, held *os.File, err error) {
 	for range 100 { // each time another one was switched to, and the one before removed
 		name, hash, err := s.current()
@@ -73,7 +73,8 @@ func (s layers) base() (layer, *os.File, error) {
 	return l, held, err
 }
 
-// add makes a new layer's directory, with the one in its content that must be there, and holds it until the file is closed.
+// add makes a new layer's directory, with the one in its content that must be there, and holds it until the file is
+// closed.
 func (s layers) add(directory string) (layer, *os.File, error) {
 	for {
 		l := layer{dir: s.join(layerPrefix + rand.Text()[:13]), Files: map[string]file{}}
@@ -91,7 +92,8 @@ func (s layers) add(directory string) (layer, *os.File, error) {
 	}
 }
 
-// publish makes a layer current, after its files are on the disk, and returns its hash. The caller holds the layer, and the directory's lock.
+// publish makes a layer current, after its files are on the disk, and returns its hash. The caller holds the layer, and
+// the directory's lock.
 func (s layers) publish(l layer) (hash string, err error) {
 	hash = l.hash()
 	if err = l.save(); err == nil {
@@ -175,9 +177,9 @@ func (s *Store) View(ctx context.Context, b backends.Backend, namespace, session
 	return v, nil
 }
 
-// lock opens a lock file, making it where its directory is, and takes its lock unless that is held in a way that excludes it:
-// then the file is nil, without an error. The kernel lets go of the lock when the file is closed, also when the process
-// is killed.
+// lock opens a lock file, making it where its directory is, and takes its lock unless that is held in a way that
+// excludes it: then the file is nil, without an error. The kernel lets go of the lock when the file is closed, also
+// when the process is killed.
 func lock(name string, exclusive bool) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

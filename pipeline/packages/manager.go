@@ -30,7 +30,8 @@ var (
 	nodeKind string
 )
 
-// manager is a language's package manager. ask and install carry out its scripts, and kind prints an interpreter's part of its kind.
+// manager is a language's package manager. ask and install carry out its scripts, and kind prints an interpreter's part
+// of its kind.
 type manager struct {
 	program, missing, packaged string   // its name, the reason where it is missing, and how it comes there
 	ask, install, kind         []string // their commands
@@ -40,11 +41,12 @@ type manager struct {
 	inside, env                string // the place where they see it, and the variable that names that place
 }
 
-// Python looks for modules in PYTHONPATH, also in a virtual environment, where it would not look into a user's own directory. Two things
-// of packages don't work this way: .pth files are not read there, and programs that packages bring are not on the PATH (python -m is).
+// Python looks for modules in PYTHONPATH, also in a virtual environment, where it would not look into a user's own
+// directory. Two things of packages don't work this way: .pth files are not read there, and programs that packages
+// bring are not on the PATH (python -m is).
 //
-// Both ways of Node's importing look into the node_modules of every directory above the program, up to the root. import knows no other
-// way, require has NODE_PATH for programs that lie elsewhere.
+// Both ways of Node's importing look into the node_modules of every directory above the program, up to the root. import
+// knows no other way, require has NODE_PATH for programs that lie elsewhere.
 var managers = sync.OnceValue(func() map[string]manager {
 	return map[string]manager{
 		"python": {
@@ -106,7 +108,8 @@ type report struct {
 	Lock     string    `json:"lock"`     // decides what is installed, beside Brought
 }
 
-// plan returns the task of an order for a layer, as JSON, and the directories of this host that it shows the package manager.
+// plan returns the task of an order for a layer, as JSON, and the directories of this host that it shows the package
+// manager.
 func (j *job) plan(base layer, dry bool) ([]byte, []backends.Mount) {
 	t := task{Packages: j.order.Packages, Installed: base.Packages, Configuration: j.set.Inside, Scripts: j.store.cfg.Scripts, Dry: dry,
 		Proxy: "http://127.0.0.1:" + strconv.Itoa(proxyPort), Trust: backends.TrustFile}

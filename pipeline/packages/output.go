@@ -14,7 +14,8 @@ const maxOutput = 128 << 10
 // maxLine bounds a line, in bytes; a longer one is broken.
 const maxLine = 16 << 10
 
-// screen shows a package manager's output, line by line, once its secrets are taken out. It may be used by both outputs at the same time.
+// screen shows a package manager's output, line by line, once its secrets are taken out. It may be used by both outputs
+// at the same time.
 type screen struct {
 	mu     sync.Mutex
 	show   func(line string) // may be nil

@@ -2,12 +2,14 @@
 //
 // A namespace has one layer for each kind of interpreter, of this host or of an image: a directory that runs see and
 // can't write. An install runs pip or npm in a sandbox of its own, whose only way out is a gateway to the configured
-// registries that lets nothing but requests for files pass, then puts the new files beside those of the layer that there is, in a new one, and
-// switches to that at once. Sandboxes that run keep the layer they started with, which lives as long as it is held. What was unpacked is cached,
-// for installs of all namespaces and sessions. Two scripts for each language know its package manager: one says what it is configured with, on
-// this host, and one installs, in the sandbox.
+// registries that lets nothing but requests for files pass, then puts the new files beside those of the layer that
+// there is, in a new one, and switches to that at once. Sandboxes that run keep the layer they started with, which
+// lives as long as it is held. What was unpacked is cached, for installs of all namespaces and sessions. Two scripts
+// for each language know its package manager: one says what it is configured with, on this host, and one installs, in
+// the sandbox.
 //
-// The order of the files is packages, install, cache, session, layers, layer, kind, manager, registries, settings, output, check.
+// The order of the files is packages, install, cache, session, layers, layer, kind, manager, registries, settings,
+// output, check.
 package packages
 
 import (
@@ -102,8 +104,8 @@ func (s *Store) Close() error {
 	return err
 }
 
-// begin starts an operation that Close waits for, until the returned function is called. Its context ends when the store is
-// closed.
+// begin starts an operation that Close waits for, until the returned function is called. Its context ends when the
+// store is closed.
 func (s *Store) begin(ctx context.Context) (context.Context, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +135,8 @@ type Order struct {
 	Profile   string
 	Require   []string
 	Limits    backends.Limits // zero fields are an install's own
-	// Egress has Decided, which records what the install reaches, and the limits of connections. Its Dialer tells which addresses registries
-	// may lead to. The rest is the install's own.
+	// Egress has Decided, which records what the install reaches, and the limits of connections. Its Dialer tells which
+	// addresses registries may lead to. The rest is the install's own.
 	Egress egress.Config
 	// Progress, if not nil, is given lines as the package manager writes them, one at a time.
 	Progress func(line string)

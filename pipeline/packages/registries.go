@@ -252,8 +252,8 @@ func (d *download) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// onlyReceived reports whether all files that came in are those of these packages. Then what the package manager made of
-// them depends on nothing else, whatever these files did to it.
+// onlyReceived reports whether all files that came in are those of these packages. Then what the package manager made
+// of them depends on nothing else, whatever these files did to it.
 func (s *registries) onlyReceived(of []Package) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -64,8 +64,8 @@ type host struct {
 	named       bool // by the operator, or by filesOf: all that it has may be fetched, from whatever address
 }
 
-// filesOf names the hosts of public registries' files, where that is not the registry's own. Others are named in the package manager's
-// configuration, as one more registry.
+// filesOf names the hosts of public registries' files, where that is not the registry's own. Others are named in the
+// package manager's configuration, as one more registry.
 var filesOf = map[string]string{"pypi.org:443": "files.pythonhosted.org:443", "test.pypi.org:443": "test-files.pythonhosted.org:443"}
 
 // credential stands in requests below a URL. Sandboxes see neither it nor its placeholder: the relay adds both outside.
@@ -195,8 +195,8 @@ func (s *settings) setProxy() error {
 // askTime bounds a package manager's answer about its configuration.
 const askTime = 20 * time.Second
 
-// rememberFor is the time for which a package manager's settings and an interpreter's kind are remembered: asking takes longer than many an
-// install.
+// rememberFor is the time for which a package manager's settings and an interpreter's kind are remembered: asking takes
+// longer than many an install.
 const rememberFor = time.Minute
 
 // settings returns the configuration of a language's package manager on this host, asked once. It holds for installs in
@@ -225,7 +225,8 @@ func (s *Store) settings(ctx context.Context, b backends.Backend, language strin
 	return set, nil
 }
 
-// ask has the operator's own package manager say its configuration: that of an interpreter of this host, or on the PATH.
+// ask has the operator's own package manager say its configuration: that of an interpreter of this host, or on the
+// PATH.
 func (s *Store) ask(ctx context.Context, language, runtime string) (configuration, error) {
 	m := managers()[language]
 	program := ""
@@ -248,8 +249,8 @@ func (s *Store) ask(ctx context.Context, language, runtime string) (configuratio
 	return c, nil
 }
 
-// runAsk returns what a program prints that asks a package manager. It gets our environment, in which a part of the configuration is, but no
-// secrets.
+// runAsk returns what a program prints that asks a package manager. It gets our environment, in which a part of the
+// configuration is, but no secrets.
 func runAsk(ctx context.Context, dir, program string, args ...string) (c configuration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

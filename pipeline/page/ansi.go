@@ -9,14 +9,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// span is a piece of a program's output, and how it looks: names of classes. The text has no control character but line ends, tabs and
-// carriage returns, and nothing that would be invisible or change the order of what stands beside it.
+// span is a piece of a program's output, and how it looks: names of classes. The text has no control character but line
+// ends, tabs and carriage returns, and nothing that would be invisible or change the order of what stands beside it.
 type span struct {
 	Class string `json:"c,omitempty"`
 	Text  string `json:"t"`
 }
 
-// screen reads the output of one stream, piece by piece. Of escape sequences it obeys those that set colours and faces, and drops the others.
+// screen reads the output of one stream, piece by piece. Of escape sequences it obeys those that set colours and faces,
+// and drops the others.
 type screen struct {
 	tokens safetext.Tokens
 	style  style
@@ -114,7 +115,8 @@ func (l *style) set(params string) {
 	}
 }
 
-// extended returns the nearest of our 16 colours to one of 256, or to one of red, green and blue, and how many parameters that has.
+// extended returns the nearest of our 16 colours to one of 256, or to one of red, green and blue, and how many
+// parameters that has.
 func extended(codes []string) (colour, used int) {
 	number := func(i int) int {
 		if i >= len(codes) {

@@ -48,7 +48,8 @@ func (s *server) begin(language, code string) (run string, wait func() pipeline.
 	return run, func() pipeline.Outcome { return <-ended }
 }
 
-// TestAnswerWhileAnAgentWaits: a person sees a question come up, with the code that asks, and answers it: by the mouse, and by keys alone.
+// TestAnswerWhileAnAgentWaits: a person sees a question come up, with the code that asks, and answers it: by the mouse,
+// and by keys alone.
 func TestAnswerWhileAnAgentWaits(t *testing.T) {
 	s := serve(t)
 	c := browse(t, s, boss)
@@ -289,7 +290,8 @@ func TestByKeys(t *testing.T) {
 	c.until("the gate is there", `!!document.querySelector("#by_code")`)
 }
 
-// TestBelowAPath: behind a reverse proxy, below a path of another origin, a person gets in, reads, answers, follows, checks and signs out.
+// TestBelowAPath: behind a reverse proxy, below a path of another origin, a person gets in, reads, answers, follows,
+// checks and signs out.
 func TestBelowAPath(t *testing.T) {
 	s := serve(t)
 	res := s.ran("team", "shell", "echo one")

@@ -13,8 +13,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// contentPolicy lets a browser load and run our own files, send requests to us alone, and show us in no frame. Pictures may stand in the page,
-// as those that a program has shown do; a picture runs nothing. HTML is made of text by one function of our script alone.
+// contentPolicy lets a browser load and run our own files, send requests to us alone, and show us in no frame. Pictures
+// may stand in the page, as those that a program has shown do; a picture runs nothing. HTML is made of text by one
+// function of our script alone.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
 	"frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types sandboxmcp"
 
@@ -151,7 +152,8 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, err error) {
 	p.fail(w, r, status, text)
 }
 
-// done goes back to the page that a form was on, unless what it asked for has failed. Scripts only want to know that it is done.
+// done goes back to the page that a form was on, unless what it asked for has failed. Scripts only want to know that it
+// is done.
 func (p *Page) done(w http.ResponseWriter, r *http.Request, err error) error {
 	if err != nil {
 		return err

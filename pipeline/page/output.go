@@ -28,7 +28,8 @@ type update struct {
 	Time    string `json:"time,omitempty"`
 }
 
-// Output comes at the pace of a browser: what is not sent yet when more has come is cut in the middle, and the end is what people look at.
+// Output comes at the pace of a browser: what is not sent yet when more has come is cut in the middle, and the end is
+// what people look at.
 const (
 	sendEvery = 50 * time.Millisecond
 	maxUnsent = 256 << 10 // bytes

@@ -1,12 +1,13 @@
-// Package page is a page for people: what asks, what runs, what ran. It is a client of the people's API, package control, and knows nothing
-// else about the server.
+// Package page is a page for people: what asks, what runs, what ran. It is a client of the people's API, package
+// control, and knows nothing else about the server.
 //
-// Pages are HTML from html/template, which one script of ours keeps current by server-sent events; everything is embedded, and nothing comes
-// from elsewhere. What a program says is text: templates escape it, the script makes text nodes of it, and the policy in each answer
-// lets the browser run nothing but our two files.
+// Pages are HTML from html/template, which one script of ours keeps current by server-sent events; everything is
+// embedded, and nothing comes from elsewhere. What a program says is text: templates escape it, the script makes text
+// nodes of it, and the policy in each answer lets the browser run nothing but our two files.
 //
-// A browser gets in by a code that is good once and for two minutes, or by a person's token. Its session is a cookie below a path that nobody
-// else knows: browsers send cookies to all ports of a host, and another server of this machine must not be able to ask for it.
+// A browser gets in by a code that is good once and for two minutes, or by a person's token. Its session is a cookie
+// below a path that nobody else knows: browsers send cookies to all ports of a host, and another server of this machine
+// must not be able to ask for it.
 package page
 
 import (
@@ -32,7 +33,8 @@ import (
 type Config struct {
 	Client   *control.Client // whose calls are made in the name of the identity that their context has
 	Identify func(*http.Request) (identity.Identity, error)
-	// Watch returns a context of an identity that ends when its credentials do, and whether they hold. Nil is for identities that last.
+	// Watch returns a context of an identity that ends when its credentials do, and whether they hold. Nil is for
+	// identities that last.
 	Watch   func(context.Context, identity.Identity) (context.Context, context.CancelCauseFunc, bool)
 	Origins []string // that browsers know the page by, beside Host: where a proxy changes that
 	Version string
@@ -69,8 +71,8 @@ func (p *Page) Close() {
 	p.cells.Wait()
 }
 
-// Invite returns a code that lets a browser in as an identity, once, within two minutes. The error, a *control.Failure, is that too many codes
-// wait, of this identity or of all.
+// Invite returns a code that lets a browser in as an identity, once, within two minutes. The error, a *control.Failure,
+// is that too many codes wait, of this identity or of all.
 func (p *Page) Invite(i identity.Identity) (code string, err error) { return p.visitors.invite(i) }
 
 //go:embed assets

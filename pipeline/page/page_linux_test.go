@@ -88,7 +88,8 @@ func TestGetIn(t *testing.T) {
 	}
 }
 
-// TestOtherSites: no request has an effect that another site, another port or a frame made the browser send, with the cookie or a stolen one.
+// TestOtherSites: no request has an effect that another site, another port or a frame made the browser send, with the
+// cookie or a stolen one.
 func TestOtherSites(t *testing.T) {
 	s := serve(t)
 	v := s.as(boss)
@@ -391,7 +392,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestTypedByOthers: what came of a cell that somebody typed is not for people of other namespaces, even of those who know the run.
+// TestTypedByOthers: what came of a cell that somebody typed is not for people of other namespaces, even of those who
+// know the run.
 func TestTypedByOthers(t *testing.T) {
 	s := serve(t)
 	_, _, err := pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "covert", Language: "shell"})
@@ -416,7 +418,8 @@ func TestTypedByOthers(t *testing.T) {
 	}
 }
 
-// TestInvitations: whoever asks for many codes takes none of others', is told when there is none, and none is good once its maker's token is not.
+// TestInvitations: whoever asks for many codes takes none of others', is told when there is none, and none is good once
+// its maker's token is not.
 func TestInvitations(t *testing.T) {
 	s := serve(t)
 	bob := identity.Identity{Name: "bob", Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.Only("team")}

@@ -29,7 +29,8 @@ display(Shows("image/svg+xml", "<svg onload='pwned=1'>drawn</svg>"))
 6 * 7
 `
 
-// TestStoryShows: a finished run's story has its pictures as pictures, its value and drawings as text, its error, and what is missing.
+// TestStoryShows: a finished run's story has its pictures as pictures, its value and drawings as text, its error, and
+// what is missing.
 func TestStoryShows(t *testing.T) {
 	s := serve(t)
 	_, _, err := pipeline.Do(t.Context(), s.pipe, session.New{Namespace: "team", Language: "python"})
@@ -71,7 +72,8 @@ func TestStoryShows(t *testing.T) {
 	}
 }
 
-// TestWrongRequests: what a browser of ours never sends is refused as what it is, and HEAD is answered as GET, without a body.
+// TestWrongRequests: what a browser of ours never sends is refused as what it is, and HEAD is answered as GET, without
+// a body.
 func TestWrongRequests(t *testing.T) {
 	s := serve(t)
 	v := s.as(boss)

@@ -13,7 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// TestWords: all that the page says stands in one file. Templates have no words of their own, none is missing, and none is left over.
+// TestWords: all that the page says stands in one file. Templates have no words of their own, none is missing, and none
+// is left over.
 func TestWords(t *testing.T) {
 	var all map[string]string
 	body, err := assets.ReadFile("assets/words.json")
@@ -143,7 +144,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// FuzzScreen: whatever a program writes, what is shown has no control character but those of lines, and classes are ours.
+// FuzzScreen: whatever a program writes, what is shown has no control character but those of lines, and classes are
+// ours.
 func FuzzScreen(f *testing.F) {
 	f.Add([]byte("\x1b[31mred\x1b]0;x\x07\r\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -1,4 +1,5 @@
-// Package remedy has texts that tell callers what to do, in which each caller reads its own names of parameters and commands.
+// Package remedy has texts that tell callers what to do, in which each caller reads its own names of parameters and
+// commands.
 package remedy
 
 import (
@@ -12,7 +13,8 @@ import (
 // A Text is what stands one behind the other: a Name, a Part, and the rest as fmt prints it.
 type Text []any
 
-// A Name is a parameter or what else a caller can do, as the command line says it. A value stands for its %s, or behind it.
+// A Name is a parameter or what else a caller can do, as the command line says it. A value stands for its %s, or behind
+// it.
 type Name string
 
 // A Part is a Name with a value.

@@ -171,8 +171,8 @@ func display(r *pipeline.Run, show func(kernel.Bundle)) func(kernel.Bundle) {
 	}
 }
 
-// keepTexts has the result, and those who look on, keep no more than the texts of what was shown: the caller gets the rest as slowly as it
-// likes, and nothing else of it must wait for that.
+// keepTexts has the result, and those who look on, keep no more than the texts of what was shown: the caller gets the
+// rest as slowly as it likes, and nothing else of it must wait for that.
 func keepTexts(r *pipeline.Run) {
 	text := func(b kernel.Bundle) kernel.Bundle { return kernel.Bundle{"text/plain": b["text/plain"]} }
 	for i, b := range r.Outcome.Displays { // in place: the result that was returned has the same list

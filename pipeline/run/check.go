@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// plan is what was decided about a request before anything happens for it: its code parses, and nothing in it is above a
-// limit of policy. Nothing changes it later.
+// plan is what was decided about a request before anything happens for it: its code parses, and nothing in it is above
+// a limit of policy. Nothing changes it later.
 type plan struct {
 	containment.Containment
 	request  Request
@@ -71,8 +71,8 @@ func planProgram(ctx context.Context, r *pipeline.Run, q Request) (c plan, err e
 	return c, nil
 }
 
-// check parses the code, which is in language if nothing else says so, and decides which language's interpreter the sandbox is
-// to show. A command has nothing that could be parsed.
+// check parses the code, which is in language if nothing else says so, and decides which language's interpreter the
+// sandbox is to show. A command has nothing that could be parsed.
 func check(ctx context.Context, r *pipeline.Run, c *plan, language string) (err error) {
 	q := c.request
 	if q.Command != nil {
@@ -105,7 +105,8 @@ func check(ctx context.Context, r *pipeline.Run, c *plan, language string) (err 
 	return nil
 }
 
-// source is the code without the fence that an agent may have put around it. language is what it is if nothing else says so.
+// source is the code without the fence that an agent may have put around it. language is what it is if nothing else
+// says so.
 func (q Request) source(language string) validate.Code {
 	code := validate.Code{Language: cmp.Or(q.Language, language), Name: q.Name, Source: q.Code}
 	if !q.Show {

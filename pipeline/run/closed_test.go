@@ -10,7 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestClosedTakesNothing: a pipeline that was closed begins no run in the background and no session, also where it has had none before.
+// TestClosedTakesNothing: a pipeline that was closed begins no run in the background and no session, also where it has
+// had none before.
 func TestClosedTakesNothing(t *testing.T) {
 	r := pipelinetest.NewRig(t, nil)
 	r.Close()

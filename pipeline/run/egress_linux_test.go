@@ -151,8 +151,9 @@ func TestWhatMayBeNamed(t *testing.T) {
 	}
 }
 
-// TestLocal: a port of this machine that the operator has opened is one of the sandbox's localhost, for who names nothing and for who
-// names it; each connection is recorded. People who are asked about names are not asked about others, and nobody asks for one.
+// TestLocal: a port of this machine that the operator has opened is one of the sandbox's localhost, for who names
+// nothing and for who names it; each connection is recorded. People who are asked about names are not asked about
+// others, and nobody asks for one.
 func TestLocal(t *testing.T) {
 	s := httptest.NewServer(hello)
 	t.Cleanup(s.Close)

@@ -23,7 +23,8 @@ func (e *execution) redact(out *pipeline.ProgramEnd) {
 	e.Scrub()
 }
 
-// Seal signs what the program left, redacts the result, and notes the rows of the run's end. The sandbox is taken down meanwhile.
+// Seal signs what the program left, redacts the result, and notes the rows of the run's end. The sandbox is taken down
+// meanwhile.
 func (e *execution) Seal(ctx context.Context) error {
 	e.sign(ctx)
 	e.redact(e.out)
@@ -43,7 +44,8 @@ func (e *execution) Seal(ctx context.Context) error {
 	return e.SignOutcome(ctx, e.out, e.inputs)
 }
 
-// Settle waits until the sandbox is gone, and then keeps the result and its receipt, or nothing of what could not be recorded.
+// Settle waits until the sandbox is gone, and then keeps the result and its receipt, or nothing of what could not be
+// recorded.
 func (e *execution) Settle(ctx context.Context, unrecorded error) {
 	if err := <-e.closed; err != nil {
 		e.Warn(e.Clean(pipeline.HidePaths("the sandbox could not be removed completely: "+err.Error(), err)))

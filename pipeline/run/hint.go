@@ -74,8 +74,8 @@ func complaints(res pipeline.Outcome) string {
 	return res.Stderr
 }
 
-// networkHints say how a program gets network access that it lacked. That it has tried the sandbox has counted, so this is said of one
-// that went well, too; from words alone it is believed where the program failed.
+// networkHints say how a program gets network access that it lacked. That it has tried the sandbox has counted, so this
+// is said of one that went well, too; from words alone it is believed where the program failed.
 func (e *execution) networkHints(tried bool) (list []pipeline.Remedy) {
 	res := &e.Outcome
 	output, failed := complaints(*res), res.Ended != backends.EndedOK

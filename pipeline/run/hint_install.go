@@ -30,8 +30,8 @@ var installers = sync.OnceValue(func() []installer {
 	}
 })
 
-// installHints say how packages are installed, if the program has tried to: by the words of a package manager, or because its
-// code calls one and it has tried to get out, or to call what is not there.
+// installHints say how packages are installed, if the program has tried to: by the words of a package manager, or
+// because its code calls one and it has tried to get out, or to call what is not there.
 func (e *execution) installHints(output string, tried bool) (list []pipeline.Remedy) {
 	res := e.Outcome
 	output = lastWords(res.Stdout) + "\n" + lastWords(output)
@@ -51,8 +51,8 @@ func (e *execution) installHints(output string, tried bool) (list []pipeline.Rem
 	return list
 }
 
-// lastWords returns the end of an output, where a program says why it gave up: the expressions take half a microsecond a byte, and an
-// output may have many megabytes.
+// lastWords returns the end of an output, where a program says why it gave up: the expressions take half a microsecond
+// a byte, and an output may have many megabytes.
 func lastWords(output string) string { return output[max(0, len(output)-64<<10):] }
 
 // installHint returns how to install packages of one package manager.

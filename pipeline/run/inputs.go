@@ -44,7 +44,8 @@ type placer struct {
 // place puts the program, unless it is a cell, and its inputs into the workspace. A host workspace gets nothing: what
 // is put there would stay there.
 func (e *execution) place(ctx context.Context) (map[string]string, error) {
-	// The paths of our own files are resolved at the first input of the host: a hundred calls of the kernel, and most runs have none.
+	// The paths of our own files are resolved at the first input of the host: a hundred calls of the kernel, and most runs
+	// have none.
 	ours := sync.OnceValue(func() backends.Hidden { return backends.Hide(e.Pipeline.Config.Protected) })
 	p := &placer{files: e.sandbox.Files(), sums: map[string]string{}, room: e.limits.Disk, ours: ours, left: e.Artifact}
 	if e.request.Workspace.Host != "" {

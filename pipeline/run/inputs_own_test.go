@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestInputsAreNotOurs tries to have our own files copied into the workspace: by their names, by a link, and with a directory that
-// holds them.
+// TestInputsAreNotOurs tries to have our own files copied into the workspace: by their names, by a link, and with a
+// directory that holds them.
 func TestInputsAreNotOurs(t *testing.T) {
 	dir := project(t, map[string]string{"data.csv": "1", "state/keys/signing.key": "key", "config.yaml": "network: deny"})
 	if err := os.Symlink("state/keys/signing.key", filepath.Join(dir, "link")); err != nil {

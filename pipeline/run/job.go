@@ -44,12 +44,12 @@ type job struct {
 	done     chan struct{}
 }
 
-// maxJobs is how many runs in the background are remembered. Those that still run always are: the queue bounds them, and
-// waitingOf those that wait for their client.
+// maxJobs is how many runs in the background are remembered. Those that still run always are: the queue bounds them,
+// and waitingOf those that wait for their client.
 const maxJobs = 256
 
-// Begin runs a request in the background, for as long as the pipeline is open and the token holds that ctx may have, but
-// beyond the end of ctx. Job finds it under the id; done is closed when it is done.
+// Begin runs a request in the background, for as long as the pipeline is open and the token holds that ctx may have,
+// but beyond the end of ctx. Job finds it under the id; done is closed when it is done.
 func Begin(ctx context.Context, p *pipeline.Pipeline, q Request) (id string, done <-chan struct{}) {
 	if q.ID == "" {
 		q.ID = pipeline.NewID()

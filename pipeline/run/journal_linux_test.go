@@ -20,8 +20,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestCrash: what a killed server had under way has an end in the log once the next one has started, and what had one keeps it; a server that
-// lives is not taken for a killed one.
+// TestCrash: what a killed server had under way has an end in the log once the next one has started, and what had one
+// keeps it; a server that lives is not taken for a killed one.
 func TestCrash(t *testing.T) {
 	dir := t.TempDir()
 	first, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Journal = dir })
@@ -118,7 +118,8 @@ func TestCrashOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestCrashWhileSaving: the artifacts that a killed process had not saved yet are removed, and a row names their directory.
+// TestCrashWhileSaving: the artifacts that a killed process had not saved yet are removed, and a row names their
+// directory.
 func TestCrashWhileSaving(t *testing.T) {
 	dir, id := t.TempDir(), pipeline.NewID()
 	_, log, _ := pipelinetest.NewReal(t, nil)
@@ -143,8 +144,8 @@ func TestCrashWhileSaving(t *testing.T) {
 	}
 }
 
-// TestArtifactsAfterTheirRow: until the end of a run is in the log, which vouches for its artifacts, none of them has its name, and those of an
-// earlier run are as they were; then all have, with the receipt.
+// TestArtifactsAfterTheirRow: until the end of a run is in the log, which vouches for its artifacts, none of them has
+// its name, and those of an earlier run are as they were; then all have, with the receipt.
 func TestArtifactsAfterTheirRow(t *testing.T) {
 	dir := t.TempDir()
 	r, _ := signing(t, func(c *pipeline.Config) { c.Journal = dir })
@@ -221,7 +222,8 @@ func TestServerEnds(t *testing.T) {
 	}
 }
 
-// TestJournalIsSmall: a journal does not grow with what has ended, and lists what has not, also when it was written anew.
+// TestJournalIsSmall: a journal does not grow with what has ended, and lists what has not, also when it was written
+// anew.
 func TestJournalIsSmall(t *testing.T) {
 	dir := t.TempDir()
 	j := &pipeline.Journal{Dir: dir, Open: map[string]string{}}

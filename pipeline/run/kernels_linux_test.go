@@ -197,7 +197,8 @@ func TestOwnKernelThatFails(t *testing.T) {
 const crude = `use JSON::PP; open $in, "<&=3"; open $out, ">&=3"; $out->autoflush; print $out qq({"op":"ready"}\n);
 	while (<$in>) { $q = decode_json $_; $id = $q->{id}; $v = eval $q->{code}; print $out encode_json({op => "done", id => $id, value => {"text/plain" => "$v"}}), "\n" }`
 
-// TestOwnKernelThatIsLost is about kernels that become none while a cell runs: the cell says why, and the next one has a new kernel.
+// TestOwnKernelThatIsLost is about kernels that become none while a cell runs: the cell says why, and the next one has
+// a new kernel.
 func TestOwnKernelThatIsLost(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
 		tiny := perlKernel(t, crude)

@@ -18,7 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestTakenAwayWithoutALog: what ends something takes effect where the log can't be written, and says that its row is late; nothing else does.
+// TestTakenAwayWithoutALog: what ends something takes effect where the log can't be written, and says that its row is
+// late; nothing else does.
 func TestTakenAwayWithoutALog(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Journal = t.TempDir() })
 	var late []string

@@ -90,7 +90,8 @@ var ofRooms = strings.Fields(`Begin Close Forget Go Limit NewRedactor OnClose On
 var coreState = regexp.MustCompile(`\b[pP]ipeline\.(Budget|Counters|Journal|NamespaceLimits|Under)\.|\bNamespaceLimits\.Set\(`)
 
 // TestOneWayIn calls every way in but those of rooms, and fails where one leaves a row in the log, starts a sandbox or
-// changes a session or a limit, other than through Do. One that it does not know fails it, too, and so does one of rooms that others use.
+// changes a session or a limit, other than through Do. One that it does not know fails it, too, and so does one of
+// rooms that others use.
 func TestOneWayIn(t *testing.T) {
 	var mu sync.Mutex
 	var method string

@@ -195,7 +195,8 @@ func TestOutputThatIsNotText(t *testing.T) {
 	}
 }
 
-// Who is to have all of the output gets it, at the reader's own pace, and no more than a window of it is ever in memory.
+// Who is to have all of the output gets it, at the reader's own pace, and no more than a window of it is ever in
+// memory.
 func TestWholeOutput(t *testing.T) {
 	const limit, chunk, all = 1000, 32 << 10, 64 << 20
 	want := sha256.New()

@@ -321,7 +321,8 @@ func TestWithheldResultLeavesOwnFilesAlone(t *testing.T) {
 	}
 }
 
-// Who runs a command learns what to type about a log that can't be written; clients, whose machine that need not be, who sees why.
+// Who runs a command learns what to type about a log that can't be written; clients, whose machine that need not be,
+// who sees why.
 func TestRemedyOfALog(t *testing.T) {
 	for _, tt := range []struct {
 		err  error

@@ -29,8 +29,8 @@ type Request struct {
 	// CheckOnly has the syntax of the code be checked instead, as the operator's runtime of its language says.
 	CheckOnly bool
 	// Command is a program to run instead of code, and its arguments. It is looked for in the sandbox: in /workspace, its
-	// working directory, where its name has a slash, else on the PATH. Language then says whose interpreter and image are shown;
-	// "" shows all interpreters of this host.
+	// working directory, where its name has a slash, else on the PATH. Language then says whose interpreter and image are
+	// shown; "" shows all interpreters of this host.
 	Command []string
 	Args    []string // after the file's name
 	Env     []string // KEY=VALUE
@@ -97,18 +97,18 @@ type Streams struct {
 	// or fails holds up neither the program nor its record: Do waits for it at the very end only,
 	// and only until its context ends.
 	Stdout, Stderr io.Writer `json:"-"`
-	// Whole has Stdout and Stderr get all of the output: only what the result keeps is cut. A writer that blocks then holds
-	// up the program, as the reader of a pipe does, until the program's time is up.
+	// Whole has Stdout and Stderr get all of the output: only what the result keeps is cut. A writer that blocks then
+	// holds up the program, as the reader of a pipe does, until the program's time is up.
 	Whole bool
 	// Terminal, if not nil, is what the program has instead of pipes: Stdout gets all that it shows. Not in a session.
 	Terminal *backends.Terminal `json:"-"`
-	// Display gets what code in a session shows while it runs, free of secrets; the result has only the texts of it then. It may be nil, and
-	// block as Stdout may.
+	// Display gets what code in a session shows while it runs, free of secrets; the result has only the texts of it then.
+	// It may be nil, and block as Stdout may.
 	Display func(kernel.Bundle) `json:"-"`
 	// Charts has figures and tables come with their data: see kernel.Cell.
 	Charts bool
-	// Stop, if not nil, is by what the caller ends the program, other than by the end of the context, which ends the run and
-	// keeps nothing that the program left. It has no effect in a session.
+	// Stop, if not nil, is by what the caller ends the program, other than by the end of the context, which ends the run
+	// and keeps nothing that the program left. It has no effect in a session.
 	Stop *pipeline.Stop `json:"-"`
 }
 

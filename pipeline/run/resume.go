@@ -28,7 +28,8 @@ type ToolResult struct {
 	Error string
 }
 
-// NewToolResult returns the result of a call: a value, of which none is null, or an error, whose text is a string or else any JSON.
+// NewToolResult returns the result of a call: a value, of which none is null, or an error, whose text is a string or
+// else any JSON.
 func NewToolResult(id string, value json.RawMessage, failed bool) ToolResult {
 	if len(value) == 0 {
 		value = json.RawMessage("null")
@@ -105,11 +106,13 @@ func (c *toolCalls) waiting() ([]ToolCall, <-chan struct{}) {
 	return slices.Clone(c.open), c.fresh
 }
 
-// gather is how long Resume waits for more calls after the first: code that makes several at a time does so within less.
+// gather is how long Resume waits for more calls after the first: code that makes several at a time does so within
+// less.
 const gather = 10 * time.Millisecond
 
-// Resume gives a background run the results of calls of its session's tools, and waits until calls wait for results, or it is done. It
-// returns all calls that wait, unless known, which may be nil, reports each of them: then it waits for another.
+// Resume gives a background run the results of calls of its session's tools, and waits until calls wait for results, or
+// it is done. It returns all calls that wait, unless known, which may be nil, reports each of them: then it waits for
+// another.
 func Resume(ctx context.Context, p *pipeline.Pipeline, namespace, id string, results []ToolResult, known func(ToolCall) bool) (Job, error) {
 	j := stateOf(p).jobs.of(namespace, id)
 	if j == nil {

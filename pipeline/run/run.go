@@ -1,15 +1,17 @@
 // Package run runs programs, and code in sessions. A Request is the effect.
 //
-// Its plan, made in check, finds the language and parses the code, and decides what contains and limits it; the code of a session is planned in
-// cell. The action is an execution, whose stages are its methods: it waits for its session and for slots of the queue, leases secrets (run), gets
-// its way out (egress), and starts its sandbox while its start is recorded, and puts its files there (start, inputs). The program runs (exec, or
-// cell in a session's interpreter); what it left is hashed and saved (sign, tree, artifacts), hints are found, and the outcome is sealed (end).
+// Its plan, made in check, finds the language and parses the code, and decides what contains and limits it; the code of
+// a session is planned in cell. The action is an execution, whose stages are its methods: it waits for its session and
+// for slots of the queue, leases secrets (run), gets its way out (egress), and starts its sandbox while its start is
+// recorded, and puts its files there (start, inputs). The program runs (exec, or cell in a session's interpreter); what
+// it left is hashed and saved (sign, tree, artifacts), hints are found, and the outcome is sealed (end).
 //
-// Code of a session can call tools of its client (tools), whose answers come by Resume; it gives its slots back meanwhile (seat). Begin has a
-// request run in the background (job). Analyze and the review of dangerous code ask a parser in a sandbox of its own (review).
+// Code of a session can call tools of its client (tools), whose answers come by Resume; it gives its slots back
+// meanwhile (seat). Begin has a request run in the background (job). Analyze and the review of dangerous code ask a
+// parser in a sandbox of its own (review).
 //
-// A file calls what stands in those behind it, in this order: run, check, end, exec, hint, hint_install, resume, review, runtimes, sign, artifacts,
-// start, inputs, egress, job, state, request, cell, tools, seat, tree.
+// A file calls what stands in those behind it, in this order: run, check, end, exec, hint, hint_install, resume,
+// review, runtimes, sign, artifacts, start, inputs, egress, job, state, request, cell, tools, seat, tree.
 package run
 
 import (

@@ -48,7 +48,8 @@ func (f *follower) text(n int) string {
 	return f.out[n].String()
 }
 
-// TestFollow: whoever comes later sees all that a program writes, as it writes it, and no secret; namespaces see nothing of each other.
+// TestFollow: whoever comes later sees all that a program writes, as it writes it, and no secret; namespaces see
+// nothing of each other.
 func TestFollow(t *testing.T) {
 	p, _, memory := pipelinetest.NewReal(t, nil)
 	memory.Set("team", "TOKEN", []byte("abc123def456ghi"))
@@ -103,7 +104,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestInterrupt: a program gets a signal that it can handle, a cell its language's exception, and the log says who sent it.
+// TestInterrupt: a program gets a signal that it can handle, a cell its language's exception, and the log says who sent
+// it.
 func TestInterrupt(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, nil)
 	r, wait := begun(t, p, run.Request{Language: "shell", Code: []byte("trap 'echo handled; exit 3' INT; echo ready; while :; do sleep 0.05; done")})

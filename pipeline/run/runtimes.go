@@ -11,8 +11,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// other is check for code in a language of the operator's, which is that of its session if nothing else says so. It returns false for any
-// other. A cell's syntax is its kernel's to judge: it may use what earlier cells have defined, which Check knows nothing of.
+// other is check for code in a language of the operator's, which is that of its session if nothing else says so. It
+// returns false for any other. A cell's syntax is its kernel's to judge: it may use what earlier cells have defined,
+// which Check knows nothing of.
 func other(r *pipeline.Run, c *plan, session string) (is bool, err error) {
 	q := c.request
 	code, language := q.Code, cmp.Or(q.Language, session)

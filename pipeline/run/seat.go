@@ -8,8 +8,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// A seat holds the slots of a run whose code can call tools. While calls wait for their client it holds none, so that others run meanwhile,
-// and it takes some again before the code goes on.
+// A seat holds the slots of a run whose code can call tools. While calls wait for their client it holds none, so that
+// others run meanwhile, and it takes some again before the code goes on.
 type seat struct {
 	run    *execution
 	lock   chan struct{} // has room for who takes slots again
@@ -20,11 +20,12 @@ type seat struct {
 	closed bool
 }
 
-// restAgain is how long code that goes on while other calls of it wait has slots: whether it computes, or waits for those, nobody can tell.
+// restAgain is how long code that goes on while other calls of it wait has slots: whether it computes, or waits for
+// those, nobody can tell.
 const restAgain = time.Second
 
-// WaitingOf returns how many executions of one caller may wait for their client at the same time: each keeps its output and its interpreter,
-// and no slot bounds them.
+// WaitingOf returns how many executions of one caller may wait for their client at the same time: each keeps its output
+// and its interpreter, and no slot bounds them.
 func WaitingOf(slots int) int { return max(16, 8*slots) }
 
 // rest counts a call that waits for its client, and gives the slots back.

@@ -79,7 +79,8 @@ func TestWaitingGivesSlotsBack(t *testing.T) {
 	}
 }
 
-// TestQueueingAgainEnds: a cancellation, and the end of its time, end code that waits for its client or for a slot to go on with.
+// TestQueueingAgainEnds: a cancellation, and the end of its time, end code that waits for its client or for a slot to
+// go on with.
 func TestQueueingAgainEnds(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, single)
 	s := pipelinetest.Open(t, p, session.New{Tools: []session.Tool{searchTool}})
@@ -121,7 +122,8 @@ func TestQueueingAgainEnds(t *testing.T) {
 	}
 }
 
-// TestOthersStillWait: code that got one of its answers goes on with slots, and has none for ever for the sake of the others.
+// TestOthersStillWait: code that got one of its answers goes on with slots, and has none for ever for the sake of the
+// others.
 func TestOthersStillWait(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, single)
 	s := pipelinetest.Open(t, p, session.New{Language: "node", Tools: []session.Tool{searchTool}})

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestEndlessProgramsKeepNobodyOut: real programs of one namespace that never end, as jobs, as calls that are waited for, and as cells of sessions, do
-// not keep another one's out.
+// TestEndlessProgramsKeepNobodyOut: real programs of one namespace that never end, as jobs, as calls that are waited
+// for, and as cells of sessions, do not keep another one's out.
 func TestEndlessProgramsKeepNobodyOut(t *testing.T) {
 	const forever = "while :; do sleep 1000; done"
 	for name, hold := range map[string]func(context.Context, *pipeline.Pipeline, run.Request){

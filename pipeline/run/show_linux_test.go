@@ -17,7 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestRunShows has runs in sandboxes of their own show what a session's cells show: cold, and where an interpreter stood ready.
+// TestRunShows has runs in sandboxes of their own show what a session's cells show: cold, and where an interpreter
+// stood ready.
 func TestRunShows(t *testing.T) {
 	for _, ready := range []bool{false, true} {
 		t.Run(fmt.Sprintf("warm %v", ready), func(t *testing.T) {

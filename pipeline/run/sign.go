@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// sign is the stage of artifacts: it lists and hashes what the program left, and copies it to where it is to be saved. Artifacts that can't be read
-// or saved do not undo the run: the result says so. The receipt, which has the hashes, is signed with the row of the run's end, see signOutcome;
-// the files get their names when that is in the log.
+// sign is the stage of artifacts: it lists and hashes what the program left, and copies it to where it is to be saved.
+// Artifacts that can't be read or saved do not undo the run: the result says so. The receipt, which has the hashes, is
+// signed with the row of the run's end, see signOutcome; the files get their names when that is in the log.
 func (e *execution) sign(ctx context.Context) {
 	defer e.Time(&e.Outcome.Timings.Sign)()
 	ctx, cancel := pipeline.Outlast(ctx)

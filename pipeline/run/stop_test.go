@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// A signal that comes while the program is being started is the program's: it may have run for a moment, and set a trap, before
-// its backend has said so. The second one ends the start.
+// A signal that comes while the program is being started is the program's: it may have run for a moment, and set a
+// trap, before its backend has said so. The second one ends the start.
 func TestSignalWhileStarting(t *testing.T) {
 	stop, killed := &pipeline.Stop{Grace: time.Hour}, 0
 	if stop.Signal(syscall.SIGTERM) {

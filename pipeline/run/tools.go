@@ -73,7 +73,8 @@ func (u *toolUse) ask(ctx context.Context, r *pipeline.Run, row pipeline.Facts) 
 	return answer
 }
 
-// answer returns the client's answer, and how the call ended. The run has no slots of the queue while it waits for that.
+// answer returns the client's answer, and how the call ended. The run has no slots of the queue while it waits for
+// that.
 func (u *toolUse) answer(ctx context.Context) (answer ToolResult, ended string) {
 	if err := u.of.seat.rest(ctx); err != nil {
 		return ToolResult{Error: err.Error()}, "refused"

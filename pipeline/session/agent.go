@@ -16,7 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// ResolvePath returns the absolute path that a name means in a session: a relative one, and ~, is in its home directory.
+// ResolvePath returns the absolute path that a name means in a session: a relative one, and ~, is in its home
+// directory.
 func ResolvePath(i Info, name string) (string, error) {
 	home := cmp.Or(i.Home, backends.Workspace)
 	switch {
@@ -77,7 +78,8 @@ func Inside(ctx context.Context, p *pipeline.Pipeline, namespace, id, name strin
 	return FileFault(s, do(s, c, file))
 }
 
-// Checked returns content that must have a hash, in hex; nil and "" are any. What has another ends with an error, which wrong gets, too.
+// Checked returns content that must have a hash, in hex; nil and "" are any. What has another ends with an error, which
+// wrong gets, too.
 func Checked(content io.Reader, hash func() string, wrong *error) io.Reader {
 	if hash == nil {
 		return content

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Bridge carries a value into a session: Value, or what the variable Key of From has. The result's id is that under which the audit
-// log has it. Secrets of the session that it comes from are taken out on the way.
+// Bridge carries a value into a session: Value, or what the variable Key of From has. The result's id is that under
+// which the audit log has it. Secrets of the session that it comes from are taken out on the way.
 type Bridge struct {
 	Namespace string
 	From      string // a session of the namespace, "" when Value is given

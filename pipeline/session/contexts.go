@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// NewContext starts another interpreter in a session, with variables of its own. It comes to its [Context]; code runs in
-// it by Request.Context.
+// NewContext starts another interpreter in a session, with variables of its own. It comes to its [Context]; code runs
+// in it by Request.Context.
 type NewContext struct {
 	Namespace, Session string
 	ID                 string // "" makes one

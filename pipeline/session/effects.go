@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// New asks for a session. Zero fields are the operator's defaults. It is in the audit log before anybody can use it. It comes to its
-// [Info].
+// New asks for a session. Zero fields are the operator's defaults. It is in the audit log before anybody can use it. It
+// comes to its [Info].
 type New struct {
 	Namespace, Language, Backend, Profile string
 	Allow                                 []string // names that its cells may reach; nil and empty as in Request
@@ -31,7 +31,8 @@ type New struct {
 	Limits         pipeline.Bounds // Wall and Output are those of each cell that asks for none
 	Idle, Lifetime time.Duration
 
-	// Bare is a session without an interpreter: for programs, files, and contexts. Language "" then shows all interpreters.
+	// Bare is a session without an interpreter: for programs, files, and contexts. Language "" then shows all
+	// interpreters.
 	Bare bool
 	// Home is its home directory, "/home/NAME"; "" is /workspace.
 	Home string
@@ -44,8 +45,8 @@ type New struct {
 
 	Git pipeline.GitIdentity // of commits in it; what is empty is the operator's
 
-	// Tools are functions of its client that its code can call, by runs in the background: see Resume. ToolTimeout bounds each call; 0 is five
-	// minutes. The time of the code goes on meanwhile.
+	// Tools are functions of its client that its code can call, by runs in the background: see Resume. ToolTimeout bounds
+	// each call; 0 is five minutes. The time of the code goes on meanwhile.
 	Tools       []Tool
 	ToolTimeout time.Duration
 
@@ -126,11 +127,13 @@ func (q New) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], er
 	}}}, nil
 }
 
-// rememberClosed is how long a backend that could give a session no gateway is not asked for one that nobody has asked for.
+// rememberClosed is how long a backend that could give a session no gateway is not asked for one that nobody has asked
+// for.
 const rememberClosed = 10 * time.Minute
 
-// openConnected starts a session with its way out. Where the backend can't give it one, as a cluster that enforces no network policies, a session
-// that has asked for none starts without: what may be approved later is not worth a refusal.
+// openConnected starts a session with its way out. Where the backend can't give it one, as a cluster that enforces no
+// network policies, a session that has asked for none starts without: what may be approved later is not worth a
+// refusal.
 func openConnected(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out *outbound.Session, held *vault.Held) (Info, error) {
 	if q.Allow != nil || q.Network != nil {
 		return openSession(ctx, r, q, c, out, held)
@@ -261,7 +264,8 @@ func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
 	return c, nil
 }
 
-// End ends a session of a namespace, and all that runs in it, or removes the files of a paused one or a snapshot. It comes to its last [Info].
+// End ends a session of a namespace, and all that runs in it, or removes the files of a paused one or a snapshot. It
+// comes to its last [Info].
 type End struct{ Namespace, Session string }
 
 func (q End) Subject() pipeline.Subject { return pipeline.About("session", q.Namespace, q.Session) }
@@ -313,8 +317,8 @@ func Find(p *pipeline.Pipeline, namespace, id string) (*Session, error) {
 	return s, nil
 }
 
-// Stand takes a place in the lines of sessions of a namespace: requests whose context has it have these when those that stood there before
-// have left. Sessions that there are not have no line. The place of a context is kept.
+// Stand takes a place in the lines of sessions of a namespace: requests whose context has it have these when those that
+// stood there before have left. Sessions that there are not have no line. The place of a context is kept.
 func Stand(ctx context.Context, p *pipeline.Pipeline, namespace string, ids ...string) *Place {
 	if place := Keep(ctx); place != nil {
 		return place

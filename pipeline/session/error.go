@@ -32,8 +32,8 @@ func ErrorOf(stage string, err error) error {
 	return e
 }
 
-// StatusOf returns the status of HTTP that says why an effect was not performed: that the server is busy, that there is no such session, that
-// policy refuses it, or else that something broke.
+// StatusOf returns the status of HTTP that says why an effect was not performed: that the server is busy, that there is
+// no such session, that policy refuses it, or else that something broke.
 func StatusOf(err error) int {
 	own, _ := errors.AsType[*pipeline.Error](err)
 	switch {

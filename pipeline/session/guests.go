@@ -22,8 +22,8 @@ type agent struct {
 	err     error
 }
 
-// maxCopies bounds the copies of one session's files that the server holds at the same time, and maxLists its lists. A copy may be as large
-// as the sandbox's disk.
+// maxCopies bounds the copies of one session's files that the server holds at the same time, and maxLists its lists. A
+// copy may be as large as the sandbox's disk.
 const (
 	maxCopies = 4
 	maxLists  = 8
@@ -54,8 +54,8 @@ func (s *Session) place(ctx context.Context, places chan struct{}) (release func
 	}
 }
 
-// Guest returns the agent in the session's sandbox, and starts one if there is none: one start is for all who wait for it, and goes on when
-// one of them gives up. The error is ErrNoAgent for a session whose sandbox does not show it.
+// Guest returns the agent in the session's sandbox, and starts one if there is none: one start is for all who wait for
+// it, and goes on when one of them gives up. The error is ErrNoAgent for a session whose sandbox does not show it.
 func (s *Session) Guest(ctx context.Context) (*guest.Client, error) {
 	if err := s.Over(); err != nil {
 		return nil, err
@@ -79,7 +79,8 @@ func (s *Session) Guest(ctx context.Context) (*guest.Client, error) {
 	return a.client, a.err
 }
 
-// current returns the agent, which is started if there is none that could still be used. The end of its sandbox ends that, too.
+// current returns the agent, which is started if there is none that could still be used. The end of its sandbox ends
+// that, too.
 func (g *guests) current(s *Session) *agent {
 	g.mu.Lock()
 	defer g.mu.Unlock()

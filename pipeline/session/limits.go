@@ -8,8 +8,8 @@ import (
 )
 
 // NewLimits changes what later runs of a namespace get that ask for nothing else, or, with a session, what that may use
-// from now on. Zero fields stay as they are, and nothing goes above the operator's caps. It is in the audit log before it takes effect.
-// It comes to what is then in force.
+// from now on. Zero fields stay as they are, and nothing goes above the operator's caps. It is in the audit log before
+// it takes effect. It comes to what is then in force.
 type NewLimits struct {
 	Namespace, Session string
 	Bounds             pipeline.Bounds

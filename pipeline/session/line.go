@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A Place is a caller's place in the lines of sessions: callers have a session one after another, in the order in which they took their
-// places. Who uses a session without one stands in line for that alone.
+// A Place is a caller's place in the lines of sessions: callers have a session one after another, in the order in which
+// they took their places. Who uses a session without one stands in line for that alone.
 type Place struct {
 	manager *Manager
 	tickets map[*Session]*ticket
@@ -16,7 +16,8 @@ type Place struct {
 // ticket is one place in the line of one session.
 type ticket struct{ first chan struct{} } // closed when nobody is before it
 
-// Stand takes the last place in each of the lines, in all at once: so no two places wait for each other. Leave gives it up.
+// Stand takes the last place in each of the lines, in all at once: so no two places wait for each other. Leave gives it
+// up.
 func (k *Manager) Stand(in ...*Session) *Place {
 	p := &Place{manager: k, tickets: map[*Session]*ticket{}, users: 1}
 	k.lines.Lock()
@@ -87,8 +88,8 @@ func (p *Place) In(ctx context.Context) context.Context {
 	return context.WithValue(ctx, placeKey{}, p)
 }
 
-// Wait waits until nobody is before the caller in the session's line: by its place, which it keeps until it leaves it, or by one that leave
-// gives up.
+// Wait waits until nobody is before the caller in the session's line: by its place, which it keeps until it leaves it,
+// or by one that leave gives up.
 func (s *Session) Wait(ctx context.Context) (leave func(), err error) {
 	k := s.manager
 	k.lines.Lock()

@@ -87,7 +87,8 @@ func NewManager(cfg Config, ended func(Info)) *Manager {
 // Bounds returns what is kept, with the defaults.
 func (k *Manager) Bounds() Config { return k.cfg }
 
-// now returns the time that people are told. Time that has passed is measured by cfg.Now: UTC drops the monotonic reading, and a wall clock jumps.
+// now returns the time that people are told. Time that has passed is measured by cfg.Now: UTC drops the monotonic
+// reading, and a wall clock jumps.
 func (k *Manager) now() time.Time { return k.cfg.Now().UTC() }
 
 // Plan describes a new session.

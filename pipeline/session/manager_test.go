@@ -9,7 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// TestReschedule: a session may end earlier and later than planned, but never lives longer than the operator allows, however it is asked for.
+// TestReschedule: a session may end earlier and later than planned, but never lives longer than the operator allows,
+// however it is asked for.
 func TestReschedule(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	k := NewManager(Config{Lifetime: time.Hour}, func(Info) {})
@@ -32,7 +33,8 @@ func TestReschedule(t *testing.T) {
 	}
 }
 
-// jump returns a time of which the wall clock differs by d, as the time of a clock that was set meanwhile: its monotonic reading stays.
+// jump returns a time of which the wall clock differs by d, as the time of a clock that was set meanwhile: its
+// monotonic reading stays.
 func jump(t *testing.T, at time.Time, d time.Duration) time.Time {
 	t.Helper()
 	there := at

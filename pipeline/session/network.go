@@ -23,8 +23,8 @@ type Network struct {
 	Headers []Header       // that requests are given
 }
 
-// Header is one that each request to a host is given on its way, over TLS, whatever the program sent there. Its value is a secret:
-// the program never has it.
+// Header is one that each request to a host is given on its way, over TLS, whatever the program sent there. Its value
+// is a secret: the program never has it.
 type Header struct{ Host, Name, Value string }
 
 // The bounds of a session's rules.
@@ -68,8 +68,8 @@ func (n Network) lease(v *vault.Vault, id string) (l *vault.Lease, names []strin
 	return l, names, nil
 }
 
-// SetNetwork replaces what a session may reach while it lives. Connections that stand are ended. The session must have been started with a
-// Network.
+// SetNetwork replaces what a session may reach while it lives. Connections that stand are ended. The session must have
+// been started with a Network.
 type SetNetwork struct {
 	Namespace, Session string
 	Network

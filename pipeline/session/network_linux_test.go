@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// TestSessionNetwork: the rules of a session are within what the operator allows, can be replaced, and are refused where they can't be
-// enforced.
+// TestSessionNetwork: the rules of a session are within what the operator allows, can be replaced, and are refused
+// where they can't be enforced.
 func TestSessionNetwork(t *testing.T) {
 	p, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
 		c.Egress.Policy, _ = egress.NewPolicy([]string{"a.test", "b.test"}, nil)
@@ -109,8 +109,8 @@ for n in "a.test", "b.test", "c.test":
 	}
 }
 
-// TestNetworkLeases: a session holds the values of its rules' headers and no more leases, of which there is a bound, and one that is not
-// opened holds none.
+// TestNetworkLeases: a session holds the values of its rules' headers and no more leases, of which there is a bound,
+// and one that is not opened holds none.
 func TestNetworkLeases(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
 		c.Egress.Policy, _ = egress.NewPolicy([]string{"a.test"}, nil)
@@ -153,7 +153,8 @@ func TestNetworkLeases(t *testing.T) {
 	}
 }
 
-// TestDisplay: what a cell shows comes while it runs, without secrets, and variables that are for one cell are gone after it.
+// TestDisplay: what a cell shows comes while it runs, without secrets, and variables that are for one cell are gone
+// after it.
 func TestDisplay(t *testing.T) {
 	p, _, memory := pipelinetest.NewReal(t, nil)
 	memory.Set("default", "TOKEN", []byte("abc123def456ghi"))
@@ -217,7 +218,8 @@ func TestLeftOut(t *testing.T) {
 	t.Errorf("got %q", got)
 }
 
-// TestSlowDisplay: code that shows something waits for no caller, who gets all of it in its order. Nobody else keeps more than its texts meanwhile.
+// TestSlowDisplay: code that shows something waits for no caller, who gets all of it in its order. Nobody else keeps
+// more than its texts meanwhile.
 func TestSlowDisplay(t *testing.T) {
 	p, _, _ := pipelinetest.NewReal(t, nil)
 	opened, _, err := pipeline.Do(t.Context(), p, session.New{Language: "python"})

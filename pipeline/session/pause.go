@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Pause ends a session, and keeps the files of its home directory for New.Files: its programs and interpreters end, and no memory is
-// kept. It comes to its last [Info].
+// Pause ends a session, and keeps the files of its home directory for New.Files: its programs and interpreters end, and
+// no memory is kept. It comes to its last [Info].
 type Pause struct {
 	Namespace, Session string
 	// Memory says that the caller wants what runs back as it was: then it is refused while something runs.
@@ -70,8 +70,9 @@ func planKeeping(r *pipeline.Run, namespace, id string, memory bool) (*Session, 
 	return s, nil
 }
 
-// Snapshot copies the files of the home directory of a session in which nothing runs. New.Files can have the copy any number of
-// times, by the result's ID, until End of that ID, or until sessions' longest lifetime or the server's is over.
+// Snapshot copies the files of the home directory of a session in which nothing runs. New.Files can have the copy any
+// number of times, by the result's ID, until End of that ID, or until sessions' longest lifetime or the server's is
+// over.
 type Snapshot struct{ Namespace, Session string }
 
 func (q Snapshot) Subject() pipeline.Subject {
@@ -91,7 +92,8 @@ func (q Snapshot) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipe
 // idleProcesses are those of a session in which nothing runs: our init and our agent.
 const idleProcesses = 2
 
-// paused holds the files of paused sessions and snapshots, which have no names: they are gone with the server, however that ends.
+// paused holds the files of paused sessions and snapshots, which have no names: they are gone with the server, however
+// that ends.
 type paused struct {
 	mu    sync.Mutex
 	all   map[string]*savedFiles // by id
@@ -111,7 +113,8 @@ type savedFiles struct {
 	dropped  bool // the last user closes the file
 }
 
-// keepFiles copies the home directory of a session to k. A secret of the session in it is an error: the session that gets it would not know it.
+// keepFiles copies the home directory of a session to k. A secret of the session in it is an error: the session that
+// gets it would not know it.
 func keepFiles(ctx context.Context, p *pipeline.Pipeline, s *Session, k *savedFiles) error {
 	k.info = s.Info()
 	return Inside(ctx, p, k.info.Namespace, k.info.ID, "~", func(s *Session, c *guest.Client, home string) error {
@@ -158,7 +161,8 @@ func tooMany(most int64) error {
 // Archived is the most bytes of a tar of files of so many bytes.
 func Archived(disk int64) int64 { return 2*disk + 16<<20 }
 
-// Nameless copies content to a file of the server's that has no name. More than most bytes are an error, as are secrets.
+// Nameless copies content to a file of the server's that has no name. More than most bytes are an error, as are
+// secrets.
 func Nameless(p *pipeline.Pipeline, content io.Reader, most int64, leases vault.Leases) (f *os.File, size int64, sum string, err error) {
 	dir, err := containment.TempDir(p.Config.Temp)
 	if err != nil {

@@ -119,8 +119,8 @@ func (s *Session) rebuild(ctx context.Context) (*kernel.Kernel, error) {
 	return k, nil
 }
 
-// replace has the session use another sandbox, and closes the one that it had, with the agent there. It does not if the session has ended
-// meanwhile: whoever ends it knows the old sandbox alone.
+// replace has the session use another sandbox, and closes the one that it had, with the agent there. It does not if the
+// session has ended meanwhile: whoever ends it knows the old sandbox alone.
 func (s *Session) replace(sandbox backends.Sandbox) bool {
 	s.guests.mu.Lock() // who asks for an agent from now on gets one of the new sandbox, which stays
 	s.mu.Lock()

@@ -62,8 +62,8 @@ type Seen struct {
 // ErrDead is returned for a session that has ended. The text says why.
 var ErrDead = errors.New("the session has ended")
 
-// Acquire waits for its place in line (see [Place]), and locks the session's first interpreter. If the interpreter was lost, Acquire starts a new
-// one. Release unlocks it.
+// Acquire waits for its place in line (see [Place]), and locks the session's first interpreter. If the interpreter was
+// lost, Acquire starts a new one. Release unlocks it.
 func (s *Session) Acquire(ctx context.Context) (*Guard, error) {
 	if s.Language == "" {
 		return nil, ErrBare
@@ -246,8 +246,8 @@ func (s *Session) Change(f func(*Info)) {
 // shutdownTimeout bounds the wait for the running cell to report its end.
 const shutdownTimeout = time.Minute
 
-// shut ends the interpreters and the sandbox, and wipes the secrets: not before the cells and programs under way, which are
-// dead by then, have had them taken out of what they say.
+// shut ends the interpreters and the sandbox, and wipes the secrets: not before the cells and programs under way, which
+// are dead by then, have had them taken out of what they say.
 func (s *Session) shut() {
 	s.Sandbox().Close()
 	left := make(chan struct{})

@@ -64,10 +64,12 @@ func openSessions(p *pipeline.Pipeline) *sessionRoom {
 	return s
 }
 
-// maxPrograms bounds the programs of one session that others can find. Each holds some goroutines and the beginning of its output.
+// maxPrograms bounds the programs of one session that others can find. Each holds some goroutines and the beginning of
+// its output.
 const maxPrograms = 256
 
-// AddProgram registers a program that is about to run, until DropProgram. It reports false where its session has as many as it may have.
+// AddProgram registers a program that is about to run, until DropProgram. It reports false where its session has as
+// many as it may have.
 func AddProgram(p *pipeline.Pipeline, program Program) bool {
 	s := stateOf(p)
 	s.mu.Lock()

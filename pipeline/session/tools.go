@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Tool is a function of a session's client, which the session's code can import from the module tools. See [run.Resume] for how its
-// calls are answered.
+// Tool is a function of a session's client, which the session's code can import from the module tools. See [run.Resume]
+// for how its calls are answered.
 type Tool struct {
 	Name        string          `json:"name"` // as Python and JavaScript can have one
 	Description string          `json:"description"`

@@ -18,9 +18,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// Browse reads a page as a browser shows it. It runs a browser of its own for the one page, contained like any other program and with
-// the gateway of runs as its only way out, so that the policy holds for each redirect and each part of the page. Nothing of the browser
-// is left. It comes to a [Browsed]. What it returns was written by strangers: web.Fence marks it.
+// Browse reads a page as a browser shows it. It runs a browser of its own for the one page, contained like any other
+// program and with the gateway of runs as its only way out, so that the policy holds for each redirect and each part of
+// the page. Nothing of the browser is left. It comes to a [Browsed]. What it returns was written by strangers:
+// web.Fence marks it.
 type Browse struct {
 	Namespace  string
 	URL        string // http or https
@@ -31,8 +32,8 @@ type Browse struct {
 	Timeout    time.Duration // until the page is read as it is by then; 0 is the operator's
 }
 
-// Browsed is a page that a browser has read. The text is in the result's Stdout, as far as it was asked for. A page that was not
-// loaded in time is a result, too: Late then says what was missing, and Ended is "timeout".
+// Browsed is a page that a browser has read. The text is in the result's Stdout, as far as it was asked for. A page
+// that was not loaded in time is a result, too: Late then says what was missing, and Ended is "timeout".
 type Browsed struct {
 	URL     string   `json:"url"` // after redirects
 	Host    string   `json:"host"`

@@ -436,8 +436,8 @@ func TestBrowseCapped(t *testing.T) {
 	}
 }
 
-// TLS goes through the gateway as it is: what the browser says of a certificate that nobody trusts is about the server's
-// own. A page of an authority that was added to this machine is shown.
+// TLS goes through the gateway as it is: what the browser says of a certificate that nobody trusts is about the
+// server's own. A page of an authority that was added to this machine is shown.
 func TestBrowseTLS(t *testing.T) {
 	t.Parallel()
 	p, _, _, w := newPages(t, nil)

@@ -92,7 +92,8 @@ func (b *browsing) open(ctx context.Context) (backends.Sandbox, error) {
 	return sandbox, nil
 }
 
-// read has the browser run until the page is read. The browser finds the channel at descriptor 3, and wants it at 4, too.
+// read has the browser run until the page is read. The browser finds the channel at descriptor 3, and wants it at 4,
+// too.
 func (b *browsing) read(ctx context.Context, sandbox backends.Sandbox) (got browser.Page, out backends.Result, err error) {
 	running, stop := context.WithCancel(ctx)
 	defer stop()

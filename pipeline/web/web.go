@@ -1,5 +1,6 @@
-// Package web has the effects that read the web: Fetch and Search (web), whose pages are parsed in a sandbox (reader), and Browse, which has a
-// browser in a sandbox render one (browse decides, browse_run does). Package egress/web has how pages are fetched and read.
+// Package web has the effects that read the web: Fetch and Search (web), whose pages are parsed in a sandbox (reader),
+// and Browse, which has a browser in a sandbox render one (browse decides, browse_run does). Package egress/web has how
+// pages are fetched and read.
 package web
 
 import (

@@ -251,7 +251,8 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// readable is a copy of a program in a directory that an unprivileged user can look into, as the profile landlock needs.
+// readable is a copy of a program in a directory that an unprivileged user can look into, as the profile landlock
+// needs.
 func readable(t *testing.T, program string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "reader")

@@ -1,5 +1,5 @@
-// Package diff shows what changed from one text to another. rogpeppe/go-internal has Go's own implementation, which takes
-// n log n time on any text.
+// Package diff shows what changed from one text to another. rogpeppe/go-internal has Go's own implementation, which
+// takes n log n time on any text.
 package diff
 
 import (

@@ -13,8 +13,9 @@ func DidYouMean(word string, names []string) string {
 	return ""
 }
 
-// Nearest returns the name that word was probably meant to be, or "": one that differs in a third of its letters at most, or else
-// one that contains word, or the longest that word contains. Capitals, dashes and underscores make no difference.
+// Nearest returns the name that word was probably meant to be, or "": one that differs in a third of its letters at
+// most, or else one that contains word, or the longest that word contains. Capitals, dashes and underscores make no
+// difference.
 func Nearest(word string, names []string) string {
 	if len(word) > longest {
 		return ""
@@ -43,8 +44,8 @@ func Nearest(word string, names []string) string {
 
 func plain(name string) string { return strings.ToLower(strings.ReplaceAll(name, "-", "_")) }
 
-// Distance counts the letters to insert, remove, replace or swap with a neighbour on the way from a to b (optimal string
-// alignment).
+// Distance counts the letters to insert, remove, replace or swap with a neighbour on the way from a to b (optimal
+// string alignment).
 func Distance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -101,5 +101,6 @@ const words = `password passwd passw0rd mypassword my-password my_password mypas
 	example admin postgres mysql mariadb mongo mongodb redis rabbitmq guest token access_token access-token
 	your_token your-token yourtoken api_key apikey api-key x-oauth-basic redacted hidden dummy placeholder username`
 
-// escape is the end of an escape in JSON, a URL or a string, or of a colour, as bytes or as a program writes it in JSON.
+// escape is the end of an escape in JSON, a URL or a string, or of a colour, as bytes or as a program writes it in
+// JSON.
 var escape = lazy.Regexp(`(?:\\[abefnrtv]|(?:%|\\x|\\u00)[0-9a-fA-F]{2}|(?:\x1b|1b|1B|033|\\e)\[[0-9;:]*m)$`)

@@ -2,13 +2,13 @@
 // runs in the init.
 //
 // Both share one connection, a Unix socket mounted into the container or the container's standard input and output, and
-// the server trusts nothing that arrives: a program may have taken over the init. The init begins with a greeting, which has
-// facts about its surroundings. All else is HTTP/2, of which the server is the client: it has the init build the sandbox, and
-// each command, each of a command's streams, each file and each direction of a connection is one request. Content that has to
-// be whole ends with a trailer.
+// the server trusts nothing that arrives: a program may have taken over the init. The init begins with a greeting,
+// which has facts about its surroundings. All else is HTTP/2, of which the server is the client: it has the init build
+// the sandbox, and each command, each of a command's streams, each file and each direction of a connection is one
+// request. Content that has to be whole ends with a trailer.
 //
-// Over Unix sockets ([Local]), the init hands its sockets to the server as descriptors, and the server accepts and answers
-// inside the container's network namespace. Elsewhere their connections are asked for, and travel as requests.
+// Over Unix sockets ([Local]), the init hands its sockets to the server as descriptors, and the server accepts and
+// answers inside the container's network namespace. Elsewhere their connections are asked for, and travel as requests.
 package call
 
 import (

@@ -34,8 +34,8 @@ type Conn struct {
 	work   sync.WaitGroup
 }
 
-// Handshake waits for the init's greeting and returns the connection, which owns conn. Closing conn must end a Read and a
-// Write that wait. An init of another version is an error that says so.
+// Handshake waits for the init's greeting and returns the connection, which owns conn. Closing conn must end a Read and
+// a Write that wait. An init of another version is an error that says so.
 func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
 	c := &Conn{wire: duplex.New(conn), initTimeout: defaultInitTimeout}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
@@ -122,8 +122,8 @@ func (c *Conn) protocolError(what string, args ...any) error {
 	return c.lostError(fmt.Errorf("its init broke the protocol: "+what, args...))
 }
 
-// reply is a response of the init's that is under way. Errors of its methods have ended the connection, but for those of
-// the caller: that its context has ended, or that it has closed the reply.
+// reply is a response of the init's that is under way. Errors of its methods have ended the connection, but for those
+// of the caller: that its context has ended, or that it has closed the reply.
 type reply struct {
 	conn   *Conn
 	res    *http.Response

@@ -276,7 +276,8 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// TestLiesAboutSockets: descriptors that are not the sockets that were asked for end the connection, and none stays open.
+// TestLiesAboutSockets: descriptors that are not the sockets that were asked for end the connection, and none stays
+// open.
 func TestLiesAboutSockets(t *testing.T) {
 	listen := func(network, address string) *os.File {
 		l, err := net.Listen(network, address)

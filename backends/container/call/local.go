@@ -10,7 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Local is a connection between processes of one host: descriptors travel beside its bytes, on a connection of their own.
+// Local is a connection between processes of one host: descriptors travel beside its bytes, on a connection of their
+// own.
 type Local struct {
 	*net.UnixConn
 	files *net.UnixConn
@@ -25,7 +26,8 @@ func NewLocal(conns []*net.UnixConn) *Local { return &Local{conns[0], conns[1]} 
 // Close implements [io.Closer].
 func (l *Local) Close() error { return errors.Join(l.UnixConn.Close(), l.files.Close()) }
 
-// sendSockets hands a sandbox's sockets over. A socket stays in the network namespace where it was made, whoever holds it.
+// sendSockets hands a sandbox's sockets over. A socket stays in the network namespace where it was made, whoever holds
+// it.
 func (l *Local) sendSockets(g backends.Sockets) error {
 	files, err := g.Files()
 	if err == nil {
@@ -35,8 +37,8 @@ func (l *Local) sendSockets(g backends.Sockets) error {
 	return err
 }
 
-// takeSockets returns the sockets of a sandbox, which the init has sent before it answered. No more descriptors are taken: unread, they
-// would count as the server's.
+// takeSockets returns the sockets of a sandbox, which the init has sent before it answered. No more descriptors are
+// taken: unread, they would count as the server's.
 func (l *Local) takeSockets(spec backends.Spec) (backends.Sockets, error) {
 	defer l.files.Close()
 	if !spec.Resolves() {

@@ -56,7 +56,8 @@ type (
 		Main      bool
 		Endless   bool           `json:",omitempty"`
 		Terminal  *backends.Size `json:",omitempty"`
-		// Which streams the caller has. Those that are not the body of the request or its response have requests of their own.
+		// Which streams the caller has. Those that are not the body of the request or its response have requests of their
+		// own.
 		Stdin, Stdout, Stderr, Channel bool
 	}
 	put struct {

@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// An output stream of a command travels in parts, each behind its length. While the server needs nothing of it, its bytes are counted
-// by the init, and a part of another kind reports their number: what no caller keeps must not cost the engine, or a cluster's API server,
-// anything. There is exactly one report for each request to skip.
+// An output stream of a command travels in parts, each behind its length. While the server needs nothing of it, its
+// bytes are counted by the init, and a part of another kind reports their number: what no caller keeps must not cost
+// the engine, or a cluster's API server, anything. There is exactly one report for each request to skip.
 const (
 	reported  = 1 << 31 // in the place of a length: a number of eight bytes follows
 	partLimit = 1 << 20

@@ -109,8 +109,8 @@ func TestSpareFailed(t *testing.T) {
 	<-served
 }
 
-// TestSpareCells has a session's code write more than its caller needs, cell after cell: each cell's output is its own, whenever the request to
-// leave some out meets the mark that ends it.
+// TestSpareCells has a session's code write more than its caller needs, cell after cell: each cell's output is its own,
+// whenever the request to leave some out meets the mark that ends it.
 func TestSpareCells(t *testing.T) {
 	hosttest.Program(t, "python3")
 	onBoth(t, backends.Spec{Keep: true}, func(t *testing.T, s backends.Sandbox) {
@@ -162,7 +162,8 @@ func (r renamed) Exec(ctx context.Context, c backends.Command, s backends.Stream
 	return r.Sandbox.Exec(ctx, c, s)
 }
 
-// TestOutput has requests to leave out output come at all times around the text that ends them, however the stream is split.
+// TestOutput has requests to leave out output come at all times around the text that ends them, however the stream is
+// split.
 func TestOutput(t *testing.T) {
 	const mark = "\x00mark\x00"
 	for _, tt := range []struct {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Pace bounds the output that several connections carry together, where an engine or a cluster's API server carries it, too. The zero
-// value is ready, and nil bounds nothing. A program that writes faster waits, once the buffers on the way are full.
+// Pace bounds the output that several connections carry together, where an engine or a cluster's API server carries it,
+// too. The zero value is ready, and nil bounds nothing. A program that writes faster waits, once the buffers on the way
+// are full.
 type Pace struct {
 	mu   sync.Mutex
 	next time.Time // when what was carried so far would have been, at the rate

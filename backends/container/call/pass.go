@@ -65,7 +65,8 @@ func (p *passing) move(in io.Reader) error {
 	}
 }
 
-// write passes on a part, and asks to be spared what the writer does not need. The time that this takes is the caller's.
+// write passes on a part, and asks to be spared what the writer does not need. The time that this takes is the
+// caller's.
 func (p *passing) write(b []byte) {
 	p.busy.Add(1)
 	defer p.busy.Add(-1)

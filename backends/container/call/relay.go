@@ -23,7 +23,8 @@ type relayed struct {
 	open atomic.Int32 // directions
 }
 
-// accept waits for a connection of a program and sends what it says, and in the trailer whether the program closed its end.
+// accept waits for a connection of a program and sends what it says, and in the trailer whether the program closed its
+// end.
 func (s *service) accept(ctx context.Context, sandbox backends.Sandbox, out *stream, which int) error {
 	all := sandbox.Gateway().Listeners()
 	if which < 0 || which >= len(all) {

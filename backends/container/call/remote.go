@@ -87,8 +87,8 @@ func (l *remoteListener) Close() error {
 // Addr implements [net.Listener].
 func (l *remoteListener) Addr() net.Addr { return l.addr }
 
-// remoteConn is a connection that is carried by a request for each direction: one that a program has made, or a command's
-// channel, which has one request for both. Pipes give it deadlines.
+// remoteConn is a connection that is carried by a request for each direction: one that a program has made, or a
+// command's channel, which has one request for both. Pipes give it deadlines.
 type remoteConn struct {
 	conn          *Conn
 	local, remote net.Addr
@@ -180,8 +180,8 @@ func (c *remoteConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// remotePacketConn is the packet socket of the container's DNS. A request brings its packets, each in one piece through a pipe,
-// and each answer is a request.
+// remotePacketConn is the packet socket of the container's DNS. A request brings its packets, each in one piece through
+// a pipe, and each answer is a request.
 type remotePacketConn struct {
 	net.Conn // our end of the pipe
 	conn     *Conn

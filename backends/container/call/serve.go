@@ -169,8 +169,8 @@ func (s *service) build(out *stream, spec backends.Spec) error {
 	return write(out, response{})
 }
 
-// stream is a response under way, with the rest of its request's body. It may be written by programs' copiers that outlast
-// the request.
+// stream is a response under way, with the rest of its request's body. It may be written by programs' copiers that
+// outlast the request.
 type stream struct {
 	in io.Reader
 

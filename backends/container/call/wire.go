@@ -20,9 +20,9 @@ const (
 	chunk      = 32 << 10  // bytes of one copy, and of one frame
 )
 
-// newServer returns the server that the init is. Streams that nobody reads must hold up no other: so the connection's window
-// is that of all connections that a program may have, and more. Where the kernel reports the end of the other side, no sign
-// of life is asked for: our server may be stopped for as long as its user likes.
+// newServer returns the server that the init is. Streams that nobody reads must hold up no other: so the connection's
+// window is that of all connections that a program may have, and more. Where the kernel reports the end of the other
+// side, no sign of life is asked for: our server may be stopped for as long as its user likes.
 func newServer(h http.Handler, local bool) *http.Server {
 	c := &http.HTTP2Config{
 		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: chunk,

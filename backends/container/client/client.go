@@ -51,7 +51,8 @@ func (c *Client) Once(ctx context.Context, send func(Link) error) error {
 // retryPause is the time before a second attempt.
 const retryPause = 300 * time.Millisecond
 
-// Retry sends a request, and once more if the first attempt failed by chance. It is only for requests that may be repeated.
+// Retry sends a request, and once more if the first attempt failed by chance. It is only for requests that may be
+// repeated.
 func (c *Client) Retry(ctx context.Context, send func(Link) error) error {
 	return c.RetryIf(ctx, IsTemporary, send)
 }
@@ -166,7 +167,8 @@ func (c *Client) List(ctx context.Context, label string) ([]container.Entry, err
 	var all []container.Entry
 	for _, s := range r.Items {
 		if len(s.Names) == 0 {
-			// Docker 20.10 may list a container that does not exist until it is restarted, when it was killed while it removed that.
+			// Docker 20.10 may list a container that does not exist until it is restarted, when it was killed while it removed
+			// that.
 			if _, err := c.Inspect(ctx, s.ID); errdefs.IsNotFound(err) {
 				continue
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// PrintProgress reads an engine's messages while it pulls or builds, gives lines of them to progress, for people, and returns
-// the error with which it ended, if it did. progress may be nil.
+// PrintProgress reads an engine's messages while it pulls or builds, gives lines of them to progress, for people, and
+// returns the error with which it ended, if it did. progress may be nil.
 func PrintProgress(r io.Reader, progress func(string)) error {
 	p := printer{emit: progress, layers: map[string]jsonstream.Progress{}, status: map[string]string{}}
 	if progress == nil {

@@ -21,8 +21,8 @@ const (
 	seedPollInterval = 200 * time.Millisecond
 )
 
-// Fill makes a volume with the content of an archive, unless a whole one exists, through a helper: a container that mounts it
-// and never runs, for engines unpack archives into such, too. create is the engine's.
+// Fill makes a volume with the content of an archive, unless a whole one exists, through a helper: a container that
+// mounts it and never runs, for engines unpack archives into such, too. create is the engine's.
 func (c *Client) Fill(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string, create func(context.Context, container.Container) (string, error)) (err error) {
 	defer func() { err = c.Explain("fill volume "+volume, err) }()
 	// That it is there already, with other labels or the same, is no error.
@@ -66,7 +66,8 @@ func (c *Client) Fill(ctx context.Context, volume string, labels map[string]stri
 	return err
 }
 
-// helper makes the helper once no other server has one: its name, which is unique, keeps two from filling the same volume at once.
+// helper makes the helper once no other server has one: its name, which is unique, keeps two from filling the same
+// volume at once.
 func (c *Client) helper(ctx context.Context, name string, create func() (string, error)) (string, error) {
 	for deadline := time.Now().Add(helperTimeout); ; {
 		id, err := create()

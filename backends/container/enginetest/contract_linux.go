@@ -25,10 +25,9 @@ type mode struct {
 	part   []string // with the others
 }
 
-// modes are fresh containers, those that were started ahead, the same with an interpreter that stands ready for its program, and
-// attached streams, as with an engine that can mount
-// nothing of this host. What a line could get wrong, package call tries without an engine; what a run is in a
-// container, cli/enginecheck compares with all engines.
+// modes are fresh containers, those that were started ahead, the same with an interpreter that stands ready for its
+// program, and attached streams, as with an engine that can mount nothing of this host. What a line could get wrong,
+// package call tries without an engine; what a run is in a container, cli/enginecheck compares with all engines.
 var modes = []mode{
 	{"fresh", 0, false, nil,
 		[]string{"Probe", "Contained", "Files", "Mounts", "Isolation", "Container", "Network", "Kernel", "Limits", "Visible", "Gateway"},

@@ -109,8 +109,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestKilled kills a test process that has engines with containers that run, alone and with its supervisors: of the first nothing
-// stays, and of the second nothing when the next test begins.
+// TestKilled kills a test process that has engines with containers that run, alone and with its supervisors: of the
+// first nothing stays, and of the second nothing when the next test begins.
 func TestKilled(t *testing.T) {
 	if os.Getenv("SANDBOXMCP_TEST_ROLE") == "killed" {
 		for _, e := range engines {

@@ -22,8 +22,8 @@ var nodeImages struct {
 	imported map[string]error
 }
 
-// NodeImage gives the node of the cluster one of the images and returns its reference. The node is one whose containerd this machine
-// reaches, beside its kubeconfig.
+// NodeImage gives the node of the cluster one of the images and returns its reference. The node is one whose containerd
+// this machine reaches, beside its kubeconfig.
 func NodeImage(t testing.TB, name string) string {
 	t.Helper()
 	if Kubeconfig == "" {

@@ -247,7 +247,8 @@ func (k *supervisor) removeFiles() {
 	remove(k.dir)
 }
 
-// removeCgroup removes a cgroup with those below, and kills the processes in it. They have no files that can be removed.
+// removeCgroup removes a cgroup with those below, and kills the processes in it. They have no files that can be
+// removed.
 func removeCgroup(dir string) {
 	pids, _ := os.ReadFile(dir + "/cgroup.procs")
 	for _, pid := range strings.Fields(string(pids)) {

@@ -71,8 +71,8 @@ func isNew(dir string) bool {
 	return err != nil || time.Since(info.ModTime()) < time.Minute
 }
 
-// kill kills the processes of a directory's engine: those whose arguments name the directory, such as shims and conmon, and
-// those in containers, whose root is mounted from it. They have networks without names, which end with them.
+// kill kills the processes of a directory's engine: those whose arguments name the directory, such as shims and conmon,
+// and those in containers, whose root is mounted from it. They have networks without names, which end with them.
 func kill(dir string) {
 	files, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range files {

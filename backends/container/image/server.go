@@ -38,8 +38,8 @@ func (s Server) WriteContext(w io.Writer) error {
 	return s.write(w, "layer.tar", size, file{"Containerfile", []byte(containerfile)})
 }
 
-// Save writes the image as `docker save` does, which engines, nodes and tools for registries load. It is the same, byte for
-// byte, for the same parts.
+// Save writes the image as `docker save` does, which engines, nodes and tools for registries load. It is the same, byte
+// for byte, for the same parts.
 func (s Server) Save(w io.Writer, reference string) error {
 	sum, size, err := s.measure()
 	if err != nil {

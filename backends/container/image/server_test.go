@@ -43,8 +43,8 @@ func testServer(t *testing.T) Server {
 	return Server{Binary: file, Arch: "arm64", Certificates: []byte("certificates\n")}
 }
 
-// TestServer wants in the image the program, certificates and users, and nothing else: no shell, no link out, nothing that its
-// user could change but its state.
+// TestServer wants in the image the program, certificates and users, and nothing else: no shell, no link out, nothing
+// that its user could change but its state.
 func TestServer(t *testing.T) {
 	s := testServer(t)
 	var saved, again bytes.Buffer

@@ -115,15 +115,15 @@ func makeThreads(n int) {
 	all.Wait()
 }
 
-// The connection that the argument after the language asks for; without one it is the server's socket. In a pod, the time that
-// a network policy may take and the addresses to probe follow.
+// The connection that the argument after the language asks for; without one it is the server's socket. In a pod, the
+// time that a network policy may take and the addresses to probe follow.
 const (
 	standardStreams = "-"
 	podRelayed      = "pod"
 )
 
-// connect reaches the server by its socket, over standard input and output, or by the relay of a pod. Again does so for the
-// next server that takes a sandbox in which nothing ran; nil where there is none.
+// connect reaches the server by its socket, over standard input and output, or by the relay of a pod. Again does so for
+// the next server that takes a sandbox in which nothing ran; nil where there is none.
 func connect(args []string) (conn io.ReadWriteCloser, again func() (io.ReadWriteCloser, error), err error) {
 	switch {
 	case len(args) == 0:

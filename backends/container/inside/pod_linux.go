@@ -15,8 +15,8 @@ import (
 )
 
 // A pod has three containers of ours. The first copies this program into a volume and ends. PID 1 of the second is the
-// init, which waits for a connection as with an engine that mounts a socket. The third, of another user and with PIDs of
-// its own, holds that socket: the server executes an attach there, whose standard streams are the connection. No
+// init, which waits for a connection as with an engine that mounts a socket. The third, of another user and with PIDs
+// of its own, holds that socket: the server executes an attach there, whose standard streams are the connection. No
 // program can reach the third, so none can end the connection or take its place. As long as nothing has run in the pod,
 // another server may take it, whose connection is the next.
 
@@ -45,7 +45,8 @@ func podHelper(args []string) (is bool, err error) {
 	return false, nil
 }
 
-// copySelf writes this program, the directory of its socket and files of /etc, each as "name=content", into an empty volume.
+// copySelf writes this program, the directory of its socket and files of /etc, each as "name=content", into an empty
+// volume.
 func copySelf(dir string, etc []string) error {
 	from, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -119,8 +120,8 @@ func listen(path string) (*net.UnixListener, error) {
 	return l, os.Chmod(path, 0o666) // the init has another user
 }
 
-// acceptEnd takes the end of a socket pair that one connection brings, and removes the socket: programs see the names of sockets
-// that were listened on, as long as connections with them stand.
+// acceptEnd takes the end of a socket pair that one connection brings, and removes the socket: programs see the names
+// of sockets that were listened on, as long as connections with them stand.
 func acceptEnd(l *net.UnixListener) (*net.UnixConn, error) {
 	defer l.Close()
 	if err := l.SetDeadline(time.Now().Add(podTimeout)); err != nil {

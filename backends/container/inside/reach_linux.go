@@ -74,8 +74,8 @@ func defaultGateway(routes string) string {
 	return ""
 }
 
-// defaultGateway6 finds it in the text of /proc/net/ipv6_route: destination, its length, source, its length, next hop, ..., interface.
-// It is most often a link's own address, which needs the interface's name.
+// defaultGateway6 finds it in the text of /proc/net/ipv6_route: destination, its length, source, its length, next hop,
+// ..., interface. It is most often a link's own address, which needs the interface's name.
 func defaultGateway6(routes string) string {
 	for line := range strings.Lines(routes) {
 		f := strings.Fields(line)

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// The following code runs in forked children, without a Go runtime: no function may grow its stack (go:nosplit), allocate,
-// store a pointer, or be instrumented by the race detector. All memory that it needs is here, and is allocated page by page
-// on first use.
+// The following code runs in forked children, without a Go runtime: no function may grow its stack (go:nosplit),
+// allocate, store a pointer, or be instrumented by the race detector. All memory that it needs is here, and is
+// allocated page by page on first use.
 var (
 	plan  [MaxPlan]byte
 	slots [Slots]uintptr
@@ -65,8 +65,8 @@ func resetSignals() {
 	}
 }
 
-// load reads the plan from its descriptor, unless the message had it and inMessage is its size in bytes; checks its size; and
-// applies its fixups.
+// load reads the plan from its descriptor, unless the message had it and inMessage is its size in bytes; checks its
+// size; and applies its fixups.
 //
 //go:nosplit
 //go:norace

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// serveSandbox is the main loop of PID 1: it executes the server's plan for the sandbox, starts programs at the server's
-// request, reaps every process of the sandbox, and reports the ends of programs. When the server's end of the socket is
-// closed it exits, and the kernel kills all other processes of its PID namespace.
+// serveSandbox is the main loop of PID 1: it executes the server's plan for the sandbox, starts programs at the
+// server's request, reaps every process of the sandbox, and reports the ends of programs. When the server's end of the
+// socket is closed it exits, and the kernel kills all other processes of its PID namespace.
 //
 //go:nosplit
 //go:norace
@@ -139,9 +139,9 @@ func remember(pid int32) {
 	}
 }
 
-// take receives a message and its descriptors: the first, usually the plan's, into SlotPlan, the others into SlotFiles and
-// on; if the message contains the plan, behind the bytes at into, all of them into SlotFiles and on. It returns the number
-// of the others and the message's size, and ends the sandbox when the server is gone.
+// take receives a message and its descriptors: the first, usually the plan's, into SlotPlan, the others into SlotFiles
+// and on; if the message contains the plan, behind the bytes at into, all of them into SlotFiles and on. It returns the
+// number of the others and the message's size, and ends the sandbox when the server is gone.
 //
 //go:nosplit
 //go:norace
@@ -176,8 +176,8 @@ func take(into unsafe.Pointer, size, parts uintptr) (files, received uintptr) {
 	return count, n
 }
 
-// end ends the sandbox. In a PID namespace, exiting is enough; without one, PID 1's stand-in is a subreaper, which kills
-// and reaps its children until there are none. A launcher's children end by themselves.
+// end ends the sandbox. In a PID namespace, exiting is enough; without one, PID 1's stand-in is a subreaper, which
+// kills and reaps its children until there are none. A launcher's children end by themselves.
 //
 //go:nosplit
 //go:norace

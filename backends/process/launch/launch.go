@@ -1,23 +1,24 @@
-// Package launch is the part of the process backend that runs outside the server: a small process, the launcher, that only
-// starts sandboxes, and in each sandbox its PID 1.
+// Package launch is the part of the process backend that runs outside the server: a small process, the launcher, that
+// only starts sandboxes, and in each sandbox its PID 1.
 //
-// The launcher forks a process into new namespaces, and that becomes PID 1. The server compiles the setup of a sandbox, and
-// later the start of each program in it, into a [Step] list: system calls with their arguments, and the required result of
-// each. PID 1, or a child of it, makes the calls one after another and stops at the first unexpected result. A forked child
-// of a Go process has no Go runtime (no other threads, no collector, no growing stacks), and a list of system calls needs
-// none. Package process compiles the lists in ordinary Go.
+// The launcher forks a process into new namespaces, and that becomes PID 1. The server compiles the setup of a sandbox,
+// and later the start of each program in it, into a [Step] list: system calls with their arguments, and the required
+// result of each. PID 1, or a child of it, makes the calls one after another and stops at the first unexpected result.
+// A forked child of a Go process has no Go runtime (no other threads, no collector, no growing stacks), and a list of
+// system calls needs none. Package process compiles the lists in ordinary Go.
 //
-// Why a launcher: the cost of a fork grows with the memory of the process that forks, and the server may be large; starting
-// a whole Go program for each sandbox's PID 1 would cost 2 ms; and only the launcher's thread must live as long as the
-// sandboxes, which die with it (PR_SET_PDEATHSIG).
+// Why a launcher: the cost of a fork grows with the memory of the process that forks, and the server may be large;
+// starting a whole Go program for each sandbox's PID 1 would cost 2 ms; and only the launcher's thread must live as
+// long as the sandboxes, which die with it (PR_SET_PDEATHSIG).
 //
-// A template is a PID 1 in which no program ever runs: it has set up a root directory that many sandboxes share, and forks
-// their PID 1s, as the launcher does, with the root in place. A Python that speaks the same messages can be a template,
-// too: see package zygote.
+// A template is a PID 1 in which no program ever runs: it has set up a root directory that many sandboxes share, and
+// forks their PID 1s, as the launcher does, with the root in place. A Python that speaks the same messages can be a
+// template, too: see package zygote.
 //
-// The package takes over the process in its init function if argument zero is the launcher's, before the packages that the
-// rest of the binary imports are initialised: Go initialises packages in the order of their paths as soon as their imports
-// are, so this one may import nothing but syscall and unsafe. TestTakesOverFirst in package process keeps that true.
+// The package takes over the process in its init function if argument zero is the launcher's, before the packages that
+// the rest of the binary imports are initialised: Go initialises packages in the order of their paths as soon as their
+// imports are, so this one may import nothing but syscall and unsafe. TestTakesOverFirst in package process keeps that
+// true.
 package launch
 
 // Name is the launcher's argument zero.
@@ -31,8 +32,8 @@ const Closed = "closed"
 // closed, for whatever reason, the launcher exits and its sandboxes are killed.
 const Sock = 3
 
-// MaxPlan bounds a plan, in bytes: arguments and environment of a program together may have 2 MiB before execve(2) refuses
-// them, and the rest of a plan is small.
+// MaxPlan bounds a plan, in bytes: arguments and environment of a program together may have 2 MiB before execve(2)
+// refuses them, and the rest of a plan is small.
 const MaxPlan = 4 << 20
 
 // Slots is the number of values (descriptors, lengths) that a plan can keep between its steps.
@@ -49,8 +50,8 @@ const (
 // MaxFiles bounds the descriptors of one message.
 const MaxFiles = 32
 
-// Request asks the launcher, or a template, for a process in new namespaces, which becomes PID 1 of a sandbox and waits for
-// its plans. The message carries its control socket and, if any, the cgroup v2 directory to clone into.
+// Request asks the launcher, or a template, for a process in new namespaces, which becomes PID 1 of a sandbox and waits
+// for its plans. The message carries its control socket and, if any, the cgroup v2 directory to clone into.
 type Request struct {
 	Flags uint64 // CLONE_*
 }

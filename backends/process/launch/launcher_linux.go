@@ -5,8 +5,8 @@ import (
 	"unsafe"
 )
 
-// init makes this process the launcher if it was started as one, and does not return then. The arguments are read from the
-// kernel, because package os is not initialised yet.
+// init makes this process the launcher if it was started as one, and does not return then. The arguments are read from
+// the kernel, because package os is not initialised yet.
 func init() {
 	fd, err := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {

@@ -18,8 +18,8 @@ var (
 	}{Cmsghdr: syscall.Cmsghdr{Len: syscall.SizeofCmsghdr + 4, Level: syscall.SOL_SOCKET, Type: syscall.SCM_RIGHTS}}
 )
 
-// spawnSandbox takes one request from the server and forks a process, which is PID 1 of a sandbox when this returns in it,
-// with this process's namespaces and root directory.
+// spawnSandbox takes one request from the server and forks a process, which is PID 1 of a sandbox when this returns in
+// it, with this process's namespaces and root directory.
 //
 //go:nosplit
 //go:norace

@@ -1,12 +1,12 @@
 // Package notify acts for programs of the profile "landlock".
 //
-// Landlock has no say over modes and times of files. In the profile "landlock" a program that has our user could change them
-// for all files of that user, also through a descriptor opened to read. So the filter has the kernel ask us: a
-// program's chmod, fchmod, fchmodat or utimensat waits until we have done it, to a file in a directory that the program may write,
-// or have refused it: seccomp_unotify(2).
+// Landlock has no say over modes and times of files. In the profile "landlock" a program that has our user could change
+// them for all files of that user, also through a descriptor opened to read. So the filter has the kernel ask us: a
+// program's chmod, fchmod, fchmodat or utimensat waits until we have done it, to a file in a directory that the program
+// may write, or have refused it: seccomp_unotify(2).
 //
-// The server acts on a file that it has opened and inspected itself (O_PATH), so that nothing that the program changes meanwhile,
-// neither its memory nor links, leads elsewhere.
+// The server acts on a file that it has opened and inspected itself (O_PATH), so that nothing that the program changes
+// meanwhile, neither its memory nor links, leads elsewhere.
 package notify
 
 import (
@@ -87,8 +87,8 @@ func ioctl(fd int, request uint, arg unsafe.Pointer) error {
 	return nil
 }
 
-// serve makes the call, on a file below one of roots. waits reports whether the caller still waits: until then its process
-// number is its own.
+// serve makes the call, on a file below one of roots. waits reports whether the caller still waits: until then its
+// process number is its own.
 func (q *request) serve(roots []string, waits func() bool) error {
 	var at int64 = unix.AT_FDCWD
 	var name, times, mode, flags uint64

@@ -63,7 +63,8 @@ func StatusField[T string | []byte](text T, key string) string {
 	return ""
 }
 
-// PIDOf returns the process number of a pidfd in the server's PID namespace. The template knows the number in its own only.
+// PIDOf returns the process number of a pidfd in the server's PID namespace. The template knows the number in its own
+// only.
 func PIDOf(pidfd *os.File) (int, error) {
 	text, err := Read("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package runtimes finds the interpreter that a user means by "python", "node", "shell" or "r", and the directories of the
-// host that it needs.
+// Package runtimes finds the interpreter that a user means by "python", "node", "shell" or "r", and the directories of
+// the host that it needs.
 //
-// Every command line run pays for it: a system interpreter costs some stat(2) calls. A version manager is asked what is behind
-// its shim, which takes some 70 ms for pyenv, and a wrapper script of unknown make is executed, once: the answer is cached until
-// a file or a variable changes that it may have come from.
+// Every command line run pays for it: a system interpreter costs some stat(2) calls. A version manager is asked what is
+// behind its shim, which takes some 70 ms for pyenv, and a wrapper script of unknown make is executed, once: the answer
+// is cached until a file or a variable changes that it may have come from.
 package runtimes
 
 import (

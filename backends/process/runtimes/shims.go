@@ -27,8 +27,8 @@ const answerTime = 5 * time.Second
 // startsManager finds the version manager in a shim: exec "/home/u/.pyenv/libexec/pyenv" exec "$program" "$@"
 var startsManager = lazy.Regexp(`(?m)^\s*exec "?([^"\s]+)"? exec `)
 
-// behind returns the program that a version manager's shim, or another script, would start, and the reason. A program that is
-// no script is returned itself, with an empty reason.
+// behind returns the program that a version manager's shim, or another script, would start, and the reason. A program
+// that is no script is returned itself, with an empty reason.
 func (f *finder) behind(ctx context.Context, path string) (target, how string, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -57,8 +57,9 @@ func (f *finder) behind(ctx context.Context, path string) (target, how string, e
 	return target, "behind the script " + path, err
 }
 
-// which asks a version manager which program its shim would start here. A project chooses versions, and some managers take a path
-// for one: what is not among the manager's own is not heeded, since we start it outside of any sandbox to ask for its version.
+// which asks a version manager which program its shim would start here. A project chooses versions, and some managers
+// take a path for one: what is not among the manager's own is not heeded, since we start it outside of any sandbox to
+// ask for its version.
 func (f *finder) which(ctx context.Context, shim, manager string) (target, how string, err error) {
 	root := filepath.Dir(filepath.Dir(shim))
 	for _, dir := range f.searched() {
@@ -119,8 +120,8 @@ func (f *finder) searched() []string {
 	return slices.DeleteFunc(filepath.SplitList(f.env.Path), func(dir string) bool { return !filepath.IsAbs(dir) || safe(dir) != nil })
 }
 
-// state is a hash of all that an answer about a shim may come from: variables, and of files the size, time and inode, as ccache does.
-// A manager would read a fifo or a device that a project has for a file, and never end.
+// state is a hash of all that an answer about a shim may come from: variables, and of files the size, time and inode,
+// as ccache does. A manager would read a fifo or a device that a project has for a file, and never end.
 func (f *finder) state(shim string, env []string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q", env)

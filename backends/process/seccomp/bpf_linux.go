@@ -36,7 +36,8 @@ type decision struct {
 // conditions must all hold.
 type conditions []condition
 
-// condition holds when the bits of an argument that are in mask equal those of value, or when its low 32 bits are one of any.
+// condition holds when the bits of an argument that are in mask equal those of value, or when its low 32 bits are one
+// of any.
 type condition struct {
 	arg         uint32
 	mask, value uint64
@@ -93,7 +94,8 @@ func (all conditions) assemble(match uint32) []netbpf.Instruction {
 	return list
 }
 
-// isAny compares the low half of an argument with each of any, and skips the rest instructions that follow if none equals it.
+// isAny compares the low half of an argument with each of any, and skips the rest instructions that follow if none
+// equals it.
 func (c condition) isAny(rest int) (list []netbpf.Instruction) {
 	for i, value := range slices.Backward(c.any) {
 		test := netbpf.JumpIf{Cond: netbpf.JumpEqual, Val: value, SkipTrue: uint8(len(list))}

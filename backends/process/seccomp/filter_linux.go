@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Filters holds the filter of each kind, assembled once. Its zero value is ready, and its methods may be called concurrently.
+// Filters holds the filter of each kind, assembled once. Its zero value is ready, and its methods may be called
+// concurrently.
 type Filters struct {
 	mu   sync.Mutex
 	made map[Kind][]byte
@@ -37,12 +38,12 @@ func (f *Filters) Of(k Kind) ([]byte, error) {
 	return f.made[k], nil
 }
 
-// assemble compiles the filter: a denied call is EPERM, a call newer than the list is ENOSYS (so that libraries fall back),
-// a call of another architecture kills the process.
+// assemble compiles the filter: a denied call is EPERM, a call newer than the list is ENOSYS (so that libraries fall
+// back), a call of another architecture kills the process.
 //
-// Calls that are always allowed are found first, by binary search over ranges of numbers: the kernel runs the filter once for
-// each call when it is loaded (seccomp_cache_prepare), and the comparisons behind would make that 0.1 ms longer. The calls
-// whose arguments decide follow, a comparison each, the frequent ones before the others.
+// Calls that are always allowed are found first, by binary search over ranges of numbers: the kernel runs the filter
+// once for each call when it is loaded (seccomp_cache_prepare), and the comparisons behind would make that 0.1 ms
+// longer. The calls whose arguments decide follow, a comparison each, the frequent ones before the others.
 func assemble(k Kind) ([]netbpf.RawInstruction, error) {
 	info, err := arch.GetInfo("")
 	if err != nil {

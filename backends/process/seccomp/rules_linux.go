@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forbidden are calls that moby's list permits to a container without capabilities, and a sandbox does not need: each has
-// been, or leads to, a large attack surface of the kernel.
+// forbidden are calls that moby's list permits to a container without capabilities, and a sandbox does not need: each
+// has been, or leads to, a large attack surface of the kernel.
 var forbidden = []string{
 	"ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "pidfd_getfd", "process_madvise",
 	"io_uring_setup", "io_uring_enter", "io_uring_register",
@@ -27,8 +27,8 @@ var forbidden = []string{
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// withheld returns the calls that this kind denies. Without an IPC namespace, objects of the latter calls would outlive the
-// sandbox.
+// withheld returns the calls that this kind denies. Without an IPC namespace, objects of the latter calls would outlive
+// the sandbox.
 func (k Kind) withheld() []string {
 	var list []string
 	if !k.Affinity {
@@ -46,9 +46,9 @@ func (k Kind) withheld() []string {
 	return list
 }
 
-// replies returns the answers to calls whose arguments give a filter nothing to decide by: Landlock does not cover these
-// rights, and extended attributes of all the user's files could be read, too. To programs, the file system seems not to
-// support them.
+// replies returns the answers to calls whose arguments give a filter nothing to decide by: Landlock does not cover
+// these rights, and extended attributes of all the user's files could be read, too. To programs, the file system seems
+// not to support them.
 func (k Kind) replies() map[string]uint32 {
 	replies := map[string]uint32{}
 	for _, name := range k.absent() {
@@ -71,8 +71,8 @@ func (k Kind) replies() map[string]uint32 {
 	return replies
 }
 
-// absent returns the calls that this kernel seems not to have, because a filter can't see their arguments: programs then
-// fall back to others.
+// absent returns the calls that this kernel seems not to have, because a filter can't see their arguments: programs
+// then fall back to others.
 func (k Kind) absent() []string {
 	list := append([]string{"clone3", "seccomp"}, rare...)
 	if k.WritesHost {
@@ -82,15 +82,15 @@ func (k Kind) absent() []string {
 }
 
 // rare are calls with a fallback in every program: the older asynchronous I/O, whose contexts are counted for the whole
-// host (fs.aio-max-nr), memory that the kernel takes out of its own map in pieces, for good, what of others' files is in
-// memory, and two recent ones.
+// host (fs.aio-max-nr), memory that the kernel takes out of its own map in pieces, for good, what of others' files is
+// in memory, and two recent ones.
 var rare = []string{
 	"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy", "memfd_secret", "cachestat",
 	"vmsplice", "futex_waitv",
 }
 
-// mobysList returns the calls that Docker permits to a container without capabilities on this kernel, without the forbidden
-// ones. Names that this architecture does not have are left out.
+// mobysList returns the calls that Docker permits to a container without capabilities on this kernel, without the
+// forbidden ones. Names that this architecture does not have are left out.
 func mobysList(info *arch.Info) (always []int, decisions []decision, err error) {
 	spec := &specs.Spec{Process: &specs.Process{Capabilities: &specs.LinuxCapabilities{}}}
 	profile, err := moby.GetDefaultProfile(spec)
@@ -155,8 +155,9 @@ func ours(k Kind) []decision {
 			{without(0, newNamespaces), with(0, unix.CLONE_FILES)},
 		}
 	}
-	// A line discipline would be a driver of the kernel's behind a terminal, and setting it loads its module: n_hdlc and n_gsm made programs root.
-	// A file system keeps keys for the whole host, and gives them to whoever has one of its files open for reading.
+	// A line discipline would be a driver of the kernel's behind a terminal, and setting it loads its module: n_hdlc and
+	// n_gsm made programs root. A file system keeps keys for the whole host, and gives them to whoever has one of its
+	// files open for reading.
 	refusedIoctls := low32(1, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD, unix.FS_IOC_ADD_ENCRYPTION_KEY)
 	ioctl := decision{"ioctl", []conditions{{refusedIoctls}}, eperm, allowed}
 	if k.Notifies {
@@ -175,9 +176,9 @@ func ours(k Kind) []decision {
 		// Sanitizers start anew without randomness of addresses, where theirs are taken.
 		decision{"personality", []conditions{{equal(0, addrNoRandomize)}}, allowed, undecided},
 	)
-	// A program of BPF takes memory of the kernel's that no cgroup counts, see socketFilters; and libseccomp takes EINVAL for
-	// a kernel without. A cookie of core scheduling keeps the neighbouring thread of a core idle, which is others' CPU time.
-	// Names of memory are the kernel's, and uncounted.
+	// A program of BPF takes memory of the kernel's that no cgroup counts, see socketFilters; and libseccomp takes EINVAL
+	// for a kernel without. A cookie of core scheduling keeps the neighbouring thread of a core idle, which is others' CPU
+	// time. Names of memory are the kernel's, and uncounted.
 	refused := []conditions{{low32(0, unix.PR_SET_SECCOMP, unix.PR_SCHED_CORE, unix.PR_SET_VMA)}}
 	if !k.Affinity {
 		// The watcher must be able to read every process's memory use, which 1 permits.
@@ -204,8 +205,8 @@ func ours(k Kind) []decision {
 
 const addrNoRandomize = 0x40000 // linux/personality.h, not in x/sys
 
-// hugePages refuse the host's pool of huge pages, which the memory cgroup does not count, in whatever size: to programs, the
-// pool is empty, and to memfd_create there is none.
+// hugePages refuse the host's pool of huge pages, which the memory cgroup does not count, in whatever size: to
+// programs, the pool is empty, and to memfd_create there is none.
 func hugePages() []decision {
 	const shmHugeTLB = 0o4000 // linux/shm.h, not in x/sys
 	return []decision{
@@ -216,29 +217,29 @@ func hugePages() []decision {
 	}
 }
 
-// leases are the commands of fcntl by which a program keeps others, who open a file of its user, waiting (lease-break-time),
-// F_SETDELEG among them, or is told what happens in a directory.
+// leases are the commands of fcntl by which a program keeps others, who open a file of its user, waiting
+// (lease-break-time), F_SETDELEG among them, or is told what happens in a directory.
 var leases = []uint32{unix.F_SETLEASE, unix.F_NOTIFY, 1040}
 
-// safeIoctls are requests of terminals, pipes and descriptors. Others change attributes of files that are open for reading,
-// or control a file system.
+// safeIoctls are requests of terminals, pipes and descriptors. Others change attributes of files that are open for
+// reading, or control a file system.
 var safeIoctls = []uint32{
 	unix.TCGETS, unix.TCSETS, unix.TCSETSW, unix.TCSETSF, unix.TCSBRK, unix.TCFLSH, unix.TIOCGPGRP, unix.TIOCSPGRP, unix.TIOCOUTQ,
 	unix.TIOCGWINSZ, unix.TIOCSWINSZ, unix.TIOCSCTTY, unix.TIOCSPTLCK, unix.TIOCGPTPEER, unix.TIOCINQ, unix.TIOCGSID,
 	0x5421, 0x5450, 0x5451, 0x5452, 0x5460, // FIONBIO, FIONCLEX, FIOCLEX, FIOASYNC, FIOQSIZE of asm-generic/ioctls.h, not in x/sys
 }
 
-// socketFilters are the options that attach a program of BPF to a socket, or lock an attached one. Each is compiled into
-// memory that the whole host shares (net.core.bpf_jit_limit): thousands, released at once, kept the work queues of a kernel
-// 6.18 busy for good, and no process of the host could load a filter any more.
+// socketFilters are the options that attach a program of BPF to a socket, or lock an attached one. Each is compiled
+// into memory that the whole host shares (net.core.bpf_jit_limit): thousands, released at once, kept the work queues of
+// a kernel 6.18 busy for good, and no process of the host could load a filter any more.
 var socketFilters = []uint32{unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF, unix.SO_LOCK_FILTER}
 
-// buffers are the options that enlarge a socket's buffer, directly or by its low-water mark. The call seems to succeed, as
-// the kernel does for sizes above its maximum; getsockopt returns the real size.
+// buffers are the options that enlarge a socket's buffer, directly or by its low-water mark. The call seems to succeed,
+// as the kernel does for sizes above its maximum; getsockopt returns the real size.
 var buffers = []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_RCVLOWAT}
 
-// refusedOptions match the options of sockets that take from a table or pool of the whole host, or lead to a part of the
-// kernel that programs without a network have no use for. The answer is that of a kernel without them.
+// refusedOptions match the options of sockets that take from a table or pool of the whole host, or lead to a part of
+// the kernel that programs without a network have no use for. The answer is that of a kernel without them.
 func refusedOptions() []conditions {
 	const tcpAO, flowLabel = 38, 32 // TCP_AO_ADD_KEY, IPV6_FLOWLABEL_MGR: not in x/sys
 	return []conditions{
@@ -258,8 +259,8 @@ func refusedOptions() []conditions {
 // itself matches calls that change the caller, which is number 0, and no other process.
 var itself = []conditions{{equal(0, 0)}}
 
-// onlyItself is for sandboxes in which programs can reach other processes of their user: the user's own, where there is no
-// user namespace, and in a container the init and its children.
+// onlyItself is for sandboxes in which programs can reach other processes of their user: the user's own, where there is
+// no user namespace, and in a container the init and its children.
 func onlyItself() []decision {
 	return []decision{
 		{"prlimit64", itself, allowed, eperm},
@@ -288,8 +289,8 @@ func notInit(k Kind) []decision {
 	return list
 }
 
-// noSetuid keeps a program from creating files on the host that run with the rights of its user, in a directory that it may
-// write: nosuid affects only the mounts inside.
+// noSetuid keeps a program from creating files on the host that run with the rights of its user, in a directory that it
+// may write: nosuid affects only the mounts inside.
 func noSetuid() []decision {
 	const bits = unix.S_ISUID | unix.S_ISGID
 	// The mode counts only where a file is made: O_CREAT, and O_TMPFILE's own bit.

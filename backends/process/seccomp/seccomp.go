@@ -1,6 +1,6 @@
-// Package seccomp makes the filter of system calls that all programs of a sandbox have: the list that Docker permits to a
-// container without capabilities (moby/profiles), less what a sandbox does not need, and decided by arguments where a call
-// has a use and a danger. elastic/go-seccomp-bpf knows the numbers of the calls, and x/net/bpf assembles.
+// Package seccomp makes the filter of system calls that all programs of a sandbox have: the list that Docker permits to
+// a container without capabilities (moby/profiles), less what a sandbox does not need, and decided by arguments where a
+// call has a use and a danger. elastic/go-seccomp-bpf knows the numbers of the calls, and x/net/bpf assembles.
 package seccomp
 
 // Kind distinguishes the filters that sandboxes need.

@@ -14,9 +14,9 @@ import (
 // CPUs spreads sandboxes over the CPUs, where no cgroup counts their time: the affinity, with a filter that forbids
 // changing it, enforces the limit then.
 //
-// Where a cgroup counts, no sandbox is bound to a CPU, although some runtimes would read its number of cores there: bound, a
-// program waits for whatever else runs on its CPU while another is idle. On a busy machine with two CPUs, a warm run of
-// Python took 11 to 26 ms in place of 3 to 6 (medians of 25 runs, four times in turn).
+// Where a cgroup counts, no sandbox is bound to a CPU, although some runtimes would read its number of cores there:
+// bound, a program waits for whatever else runs on its CPU while another is idle. On a busy machine with two CPUs, a
+// warm run of Python took 11 to 26 ms in place of 3 to 6 (medians of 25 runs, four times in turn).
 type CPUs struct {
 	mu    sync.Mutex
 	bound map[int]int // sandboxes, by CPU

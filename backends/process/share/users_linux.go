@@ -54,7 +54,8 @@ func (u *Users) Return(uid int) {
 }
 
 // open picks a block that no other server of this network namespace has. Its mark, an abstract name of a Unix socket,
-// disappears with the server, however that ends. Servers in different network namespaces are kept apart by chance alone.
+// disappears with the server, however that ends. Servers in different network namespaces are kept apart by chance
+// alone.
 func (u *Users) open() {
 	u.used, u.next = map[int]bool{}, rand.IntN(blockUIDs)
 	at := rand.IntN(uidBlocks)
@@ -70,8 +71,8 @@ func (u *Users) open() {
 	u.first = firstUID + at*blockUIDs
 }
 
-// MapAll maps all of the block's users, under their own numbers, into the new user namespace of a process, whose children
-// can become any of them.
+// MapAll maps all of the block's users, under their own numbers, into the new user namespace of a process, whose
+// children can become any of them.
 func (u *Users) MapAll(pid int) error {
 	same := fmt.Appendf(nil, "%d %d %d", u.first, u.first, blockUIDs)
 	for _, file := range []struct {

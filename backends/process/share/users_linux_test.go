@@ -2,7 +2,8 @@ package share
 
 import "testing"
 
-// TestUserComesAgain sees that a user is another sandbox's only when no process of the first is left, and then as late as can be.
+// TestUserComesAgain sees that a user is another sandbox's only when no process of the first is left, and then as late
+// as can be.
 func TestUserComesAgain(t *testing.T) {
 	var u Users
 	defer u.Close()

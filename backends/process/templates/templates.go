@@ -1,5 +1,5 @@
-// Package templates keeps templates, which are processes that spawn others. It decides on their numbers and lifetimes, and on
-// the consequences of failures, and knows nothing of how they are made.
+// Package templates keeps templates, which are processes that spawn others. It decides on their numbers and lifetimes,
+// and on the consequences of failures, and knows nothing of how they are made.
 package templates
 
 import (
@@ -112,8 +112,9 @@ func New[T Template](l Limits) *Set[T] {
 	return &Set[T]{Limits: l, running: map[string][]T{}, starting: map[string]*start{}, failed: map[string]failure{}}
 }
 
-// Acquire returns a template for one spawn: an idle one, or another if all are busy and the limit permits one more. begin
-// starts it. The caller calls Spawned after the spawn, successful or not, and Release when the spawned process is gone.
+// Acquire returns a template for one spawn: an idle one, or another if all are busy and the limit permits one more.
+// begin starts it. The caller calls Spawned after the spawn, successful or not, and Release when the spawned process is
+// gone.
 func (t *Set[T]) Acquire(ctx context.Context, key string, begin func(context.Context) (T, error)) (T, error) {
 	for {
 		t.mu.Lock()
@@ -139,7 +140,8 @@ func (t *Set[T]) Acquire(ctx context.Context, key string, begin func(context.Con
 	}
 }
 
-// find returns a running template, or the reason why none can be had; neither if one is to be started. The caller holds mu.
+// find returns a running template, or the reason why none can be had; neither if one is to be started. The caller holds
+// mu.
 func (t *Set[T]) find(key string) (one T, found bool, err error) {
 	if t.closed {
 		return one, false, ErrClosed
@@ -198,8 +200,8 @@ func (t *Set[T]) add(ctx context.Context, key string, one T, err error) (none T,
 	return t.acquire(one), nil
 }
 
-// end ends a template that was given up. The caller holds mu. Close waits for it, unless that waits already: then nothing can
-// be added any more.
+// end ends a template that was given up. The caller holds mu. Close waits for it, unless that waits already: then
+// nothing can be added any more.
 func (t *Set[T]) end(one T) {
 	if t.closed {
 		go one.Remove()
@@ -251,8 +253,8 @@ func (t *Set[T]) Running() []T {
 	return t.all()
 }
 
-// Drop gives up a template that has failed to spawn; the processes that it has spawned may be well. If why is not nil, none
-// is started in its place for a while.
+// Drop gives up a template that has failed to spawn; the processes that it has spawned may be well. If why is not nil,
+// none is started in its place for a while.
 func (t *Set[T]) Drop(bad T, why error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

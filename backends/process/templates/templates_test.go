@@ -33,7 +33,8 @@ func spawn(t *testing.T, of *Set[*template], key string) *template {
 	return one
 }
 
-// TestTemplateRetired sees for how long a template serves, and that it ends with the last that it spawned, and no sooner.
+// TestTemplateRetired sees for how long a template serves, and that it ends with the last that it spawned, and no
+// sooner.
 func TestTemplateRetired(t *testing.T) {
 	for _, c := range []struct {
 		name   string

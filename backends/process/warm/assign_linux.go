@@ -28,8 +28,8 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	return r, err
 }
 
-// launchWarm has the idle process run a command; without one, it returns the reason. warm reports that at least the sandbox
-// was idle, and the interpreter is to be started for the command.
+// launchWarm has the idle process run a command; without one, it returns the reason. warm reports that at least the
+// sandbox was idle, and the interpreter is to be started for the command.
 func (s *sandbox) launchWarm(ctx context.Context, cmd backends.Command, streams backends.Streams) (one *process.Program, warm bool, why string) {
 	k := s.takeIdle()
 	switch {
@@ -72,8 +72,8 @@ func (s *sandbox) announced(k *idleProcess, cmd backends.Command) bool {
 	return !cmd.Main && cmd.Dir == k.program.Dir && slices.Equal(cmd.Args, k.program.Args) && slices.Equal(cmd.Env, k.program.Env)
 }
 
-// assign gives the idle process its command, and connects it with the streams just before the program can run. If why is not
-// empty, it was not connected, and must be ended.
+// assign gives the idle process its command, and connects it with the streams just before the program can run. If why
+// is not empty, it was not connected, and must be ended.
 func (s *sandbox) assign(k *idleProcess, cmd backends.Command, streams backends.Streams) (why string) {
 	if why := s.hindered(k); why != "" {
 		return why
@@ -100,8 +100,8 @@ func (r poolKey) assignment(cmd backends.Command, env []string) []byte {
 	return assignmentBytes(cmd.Args[len(r.args()):], env)
 }
 
-// assignmentBytes encodes the assignment that an idle Python reads from descriptor 3 to the end: the number of arguments
-// behind the script's name, these arguments, and the whole environment; each ends with NUL.
+// assignmentBytes encodes the assignment that an idle Python reads from descriptor 3 to the end: the number of
+// arguments behind the script's name, these arguments, and the whole environment; each ends with NUL.
 func assignmentBytes(args, env []string) []byte {
 	var b bytes.Buffer
 	b.WriteString(strconv.Itoa(len(args)) + "\x00")
@@ -141,8 +141,8 @@ func (s *sandbox) endIdle(k *idleProcess) {
 // bashWaits has bash read its assignment.
 const bashWaits = "BASH_ENV=/proc/self/fd/3"
 
-// bashAssignment makes an idle bash equal to one that has just begun with these variables: no time has passed, and no trace
-// of the wait is left. The last word is the value of _ where a script begins.
+// bashAssignment makes an idle bash equal to one that has just begun with these variables: no time has passed, and no
+// trace of the wait is left. The last word is the value of _ where a script begins.
 func bashAssignment(env []string) []byte {
 	var b strings.Builder
 	for _, kv := range env {

@@ -37,8 +37,8 @@ func New(core *process.Backend, c Config) *Backend {
 	return b
 }
 
-// Warm begins, in the background, the work that the next Start will need, for a program that has other work to do first. It
-// must not be called after Start.
+// Warm begins, in the background, the work that the next Start will need, for a program that has other work to do
+// first. It must not be called after Start.
 func (b *Backend) Warm() {
 	if b.Inside() {
 		b.EnsureLauncher(context.Background())
@@ -55,8 +55,8 @@ func (b *Backend) Warm() {
 	})
 }
 
-// Prepare puts an idle sandbox for spec's program into the pool if possible, and returns when it is there. It is for the
-// one program of a container: see process.Config.Inside.
+// Prepare puts an idle sandbox for spec's program into the pool if possible, and returns when it is there. It is for
+// the one program of a container: see process.Config.Inside.
 func (b *Backend) Prepare(spec backends.Spec) {
 	if r, why := poolKeyOf(spec); why == "" {
 		b.pool.Prepare(r)

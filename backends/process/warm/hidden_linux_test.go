@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// TestHiddenInPrefix has something hidden lie in the directory of an interpreter, which all of its sandboxes show, however they
-// are made.
+// TestHiddenInPrefix has something hidden lie in the directory of an interpreter, which all of its sandboxes show,
+// however they are made.
 func TestHiddenInPrefix(t *testing.T) {
 	home, err := os.UserHomeDir() // a sandbox's /tmp is its own
 	if err != nil {

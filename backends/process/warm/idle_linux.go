@@ -16,11 +16,12 @@ import (
 
 // idleProcess is an interpreter that is contained already, and waits for its program.
 //
-// Python waits in a sitecustomize.py that removes itself, reading its assignment from descriptor 3: see assignmentBytes.
-// Node waits without any help: it opens the package.json beside its program before it reads that, and finds a fifo, on
-// which open(2) waits. When the fifo is gone and the call restarts, Node finds the real file or none. Nothing of Node's own
-// is changed, but it reads its arguments and variables earlier, so that there can be no more of them. Bash waits without
-// any help, too: it reads BASH_ENV, which is a pipe that delivers the assignment, to its end before it opens its script.
+// Python waits in a sitecustomize.py that removes itself, reading its assignment from descriptor 3: see
+// assignmentBytes. Node waits without any help: it opens the package.json beside its program before it reads that, and
+// finds a fifo, on which open(2) waits. When the fifo is gone and the call restarts, Node finds the real file or none.
+// Nothing of Node's own is changed, but it reads its arguments and variables earlier, so that there can be no more of
+// them. Bash waits without any help, too: it reads BASH_ENV, which is a pipe that delivers the assignment, to its end
+// before it opens its script.
 type idleProcess struct {
 	key         poolKey            // of its bucket in the pool
 	program     *backends.Command  // of the caller that has leased it

@@ -65,8 +65,8 @@ func hello(ctx context.Context, channel io.ReadWriteCloser) error {
 	return err
 }
 
-// waits reports whether the interpreter's main thread is in the expected system call, by proc_pid_syscall(5): Python reads
-// descriptor 3, bash reads the descriptor that it opened by that name, Node opens the fifo.
+// waits reports whether the interpreter's main thread is in the expected system call, by proc_pid_syscall(5): Python
+// reads descriptor 3, bash reads the descriptor that it opened by that name, Node opens the fifo.
 func (k *idleProcess) waits() (bool, error) {
 	text, err := procfs.Read("/proc/" + strconv.Itoa(k.host) + "/syscall")
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
 )
 
-// Backend is package process's with processes that are started before a request needs them. It implements [backends.Backend].
+// Backend is package process's with processes that are started before a request needs them. It implements
+// [backends.Backend].
 type Backend struct {
 	*process.Backend
 	active    bool                              // or else each sandbox is made on request

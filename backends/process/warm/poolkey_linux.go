@@ -66,7 +66,8 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	return r, ""
 }
 
-// common are variables that all programs of a server or a session have, and no secrets: an idle Node is started with them.
+// common are variables that all programs of a server or a session have, and no secrets: an idle Node is started with
+// them.
 var common = []string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "NPM_CONFIG_FETCH_RETRIES", "PIP_RETRIES"}
 
 // sourceMaps is the only option of Node with which a program can get an idle interpreter.
@@ -118,7 +119,8 @@ func readAtStart(name string) bool {
 	}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// simpleFileName reports whether a script's name is that of a file directly in the workspace, of ordinary characters only.
+// simpleFileName reports whether a script's name is that of a file directly in the workspace, of ordinary characters
+// only.
 func simpleFileName(name string) bool {
 	ordinary := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.'

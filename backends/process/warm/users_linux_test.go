@@ -13,7 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
-// TestOwnUser starts sandboxes in all ways there are, beside each other: what the kernel counts by user is nobody else's.
+// TestOwnUser starts sandboxes in all ways there are, beside each other: what the kernel counts by user is nobody
+// else's.
 func TestOwnUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a sandbox a host user of its own")

@@ -14,7 +14,8 @@ import (
 const (
 	maxForks     = 1000
 	maxZygoteAge = 10 * time.Minute
-	// spawnTimeout bounds the fork of a PID 1 and its setup: a run that waits longer would have begun sooner without a zygote.
+	// spawnTimeout bounds the fork of a PID 1 and its setup: a run that waits longer would have begun sooner without a
+	// zygote.
 	spawnTimeout = 5 * time.Second
 	// maxZygotes bounds the zygotes: callers choose the names of scripts.
 	maxZygotes = 4
@@ -41,8 +42,8 @@ func (b *Backend) spawnByZygote(ctx context.Context, r runtimes.Runtime, script 
 	return child, one, nil
 }
 
-// startZygote starts a template whose PID 1 is a Python up to the point where it would run its script, and whose children are
-// forks of it, see package zygote.
+// startZygote starts a template whose PID 1 is a Python up to the point where it would run its script, and whose
+// children are forks of it, see package zygote.
 func (b *Backend) startZygote(ctx context.Context, r runtimes.Runtime, script string) (*process.Template, error) {
 	code, err := b.bytecode(ctx, r.Path, "zygote", zygote.Source())
 	if err != nil {

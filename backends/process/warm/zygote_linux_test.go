@@ -62,7 +62,8 @@ func TestZygoteStops(t *testing.T) {
 	ends(t, old) // its children are gone, or going
 }
 
-// TestTemplateUnanswered has a template that did not answer in time be asked once more, when it would: the answer would be that to the first.
+// TestTemplateUnanswered has a template that did not answer in time be asked once more, when it would: the answer would
+// be that to the first.
 func TestTemplateUnanswered(t *testing.T) {
 	b := pooled(t)
 	stock(t, b, announced("python", readyPython))

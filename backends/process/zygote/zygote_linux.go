@@ -1,11 +1,11 @@
-// Package zygote is a Python interpreter that has started once and is forked for each program: the Python half of it, which
-// the process backend puts into the interpreter's path.
+// Package zygote is a Python interpreter that has started once and is forked for each program: the Python half of it,
+// which the process backend puts into the interpreter's path.
 //
-// Python imports sitecustomize at the end of its own start, when its environment is complete and nothing of the program has
-// been read. Our sitecustomize stops there, and serves the same requests as package launch's launcher and PID 1 do: it
-// forks a process into new namespaces, which executes the server's plans as PID 1 of a sandbox, and that forks the
-// program's process, which executes its plan up to execve. In place of execve it waits for its arguments and environment,
-// and returns from sitecustomize: Python goes on, and runs the script.
+// Python imports sitecustomize at the end of its own start, when its environment is complete and nothing of the program
+// has been read. Our sitecustomize stops there, and serves the same requests as package launch's launcher and PID 1 do:
+// it forks a process into new namespaces, which executes the server's plans as PID 1 of a sandbox, and that forks the
+// program's process, which executes its plan up to execve. In place of execve it waits for its arguments and
+// environment, and returns from sitecustomize: Python goes on, and runs the script.
 package zygote
 
 import (

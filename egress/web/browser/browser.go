@@ -7,8 +7,9 @@
 // is bounded, is parsed into strict types, and affects only its own visit.
 //
 // chromedp drives browsers that it trusts: its goroutines take what events must have for granted (a Page.frameNavigated
-// without a frame ends the process), read messages of any length, and mirror the whole DOM. So the connection is ours, and
-// the dozen commands that a visit needs are named where they are sent: cdproto's types of them bring a second JSON library.
+// without a frame ends the process), read messages of any length, and mirror the whole DOM. So the connection is ours,
+// and the dozen commands that a visit needs are named where they are sent: cdproto's types of them bring a second JSON
+// library.
 package browser
 
 import (

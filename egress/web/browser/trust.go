@@ -87,8 +87,9 @@ func certificates(name string) (all [][]byte) {
 	}
 }
 
-// Trust are the files of /etc by which a browser trusts authorities beside its own: a policy of who runs the machine, since
-// there is no argument for it that would not switch checks off. Nothing else is in them. No authorities, no files.
+// Trust are the files of /etc by which a browser trusts authorities beside its own: a policy of who runs the machine,
+// since there is no argument for it that would not switch checks off. Nothing else is in them. No authorities, no
+// files.
 func Trust(authorities [][]byte) map[string]string {
 	if len(authorities) == 0 {
 		return nil

@@ -134,7 +134,8 @@ func (w *wire) send(session, method string, params object) int64 {
 	return w.last
 }
 
-// tell sends a command whose answer nobody waits for. If the browser does not read its commands, the command is dropped.
+// tell sends a command whose answer nobody waits for. If the browser does not read its commands, the command is
+// dropped.
 func (w *wire) tell(session, method string, params object) {
 	if len(w.queue) < maxQueue {
 		w.send(session, method, params)

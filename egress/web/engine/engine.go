@@ -1,5 +1,5 @@
-// Package engine reads the answers of web search engines that answer programs in JSON. An answer that is not understood is
-// an error and not an empty list.
+// Package engine reads the answers of web search engines that answer programs in JSON. An answer that is not understood
+// is an error and not an empty list.
 package engine
 
 import (
@@ -104,8 +104,8 @@ func target(link string) string {
 	return page.Line(u.String(), 8000)
 }
 
-// readSearXNG reads JSON, with which SearXNG answers programs if its settings name json among search.formats; otherwise it
-// answers with HTTP 403.
+// readSearXNG reads JSON, with which SearXNG answers programs if its settings name json among search.formats; otherwise
+// it answers with HTTP 403.
 func readSearXNG(body []byte) ([]Result, error) {
 	var answer struct {
 		Results *[]struct {

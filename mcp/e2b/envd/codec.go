@@ -12,8 +12,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Messages are structs whose fields have the tag pb with their number in the protocol, and json with their name in ProtoJSON. That is all
-// that the two services need: generated code would register its types whenever the program starts.
+// Messages are structs whose fields have the tag pb with their number in the protocol, and json with their name in
+// ProtoJSON. That is all that the two services need: generated code would register its types whenever the program
+// starts.
 
 // timestamp is google.protobuf.Timestamp: a string in JSON, seconds and nanoseconds in a message.
 type timestamp struct {
@@ -142,7 +143,8 @@ var errWire = errors.New("the message is not well-formed")
 // decode reads protobuf into a pointer to a message. Fields that it does not have are ignored.
 func decode(b []byte, message any) error { return decodeMessage(b, reflect.ValueOf(message).Elem(), 0) }
 
-// maxNesting bounds messages in messages, and maxRepeated the values of one field: each takes more memory than its two bytes.
+// maxNesting bounds messages in messages, and maxRepeated the values of one field: each takes more memory than its two
+// bytes.
 const (
 	maxNesting  = 8
 	maxRepeated = 1 << 16

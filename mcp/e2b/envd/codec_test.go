@@ -148,8 +148,8 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestLost: a stream ends when its client does not take what shows that it stands. Over HTTP/1 nothing else tells that a client is gone
-// which has not sent all of its body, and the program that it follows may be silent for hours.
+// TestLost: a stream ends when its client does not take what shows that it stands. Over HTTP/1 nothing else tells that
+// a client is gone which has not sent all of its body, and the program that it follows may be silent for hours.
 func TestLost(t *testing.T) {
 	for _, every := range []string{"1", "9223372036854775807", ""} { // the second is more than a Duration holds
 		synctest.Test(t, func(t *testing.T) {

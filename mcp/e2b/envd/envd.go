@@ -1,10 +1,11 @@
-// Package envd speaks the protocol of E2B's daemon for the pipeline: what its SDKs ask of one sandbox. Processes, files and watches are those of a
-// session, each change of which is an effect of the pipeline's.
+// Package envd speaks the protocol of E2B's daemon for the pipeline: what its SDKs ask of one sandbox. Processes, files
+// and watches are those of a session, each change of which is an effect of the pipeline's.
 //
 // connectrpc.com/connect 1.21 would save some 60 lines, since messages and errors stay ours, and cost 0.5 MB and five
 // packages' inits. It reads and unzips into pooled buffers of up to 8 MB, for which it asks no budget (pipeline/door).
 //
-// A sandbox has one unprivileged user. Clients may call it "user", "root" or nothing: it is the same, and nobody is root.
+// A sandbox has one unprivileged user. Clients may call it "user", "root" or nothing: it is the same, and nobody is
+// root.
 package envd
 
 import (

@@ -853,7 +853,8 @@ type streamed struct {
 
 func (s *streamed) AllowIdle(idle time.Duration) { s.idle = idle }
 
-// TestStreamInputIsAStream: the door is told that a client may be silent between what it types; one without the token has no such time.
+// TestStreamInputIsAStream: the door is told that a client may be silent between what it types; one without the token
+// has no such time.
 func TestStreamInputIsAStream(t *testing.T) {
 	h := newHost(t)
 	for token, want := range map[string]time.Duration{h.target.Token: maxQuiet, "x": 0} {

@@ -78,8 +78,8 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) erro
 	return nil
 }
 
-// acceptable returns the encoding of an answer for a header Accept-Encoding: "gzip" if the client likes it better than what the file is; false if
-// it takes neither.
+// acceptable returns the encoding of an answer for a header Accept-Encoding: "gzip" if the client likes it better than
+// what the file is; false if it takes neither.
 func acceptable(header string) (encoding string, ok bool) {
 	likes := map[string]float64{}
 	for part := range strings.SplitSeq(strings.ToLower(header), ",") {
@@ -133,7 +133,8 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) error 
 	return door.Reply(w, http.StatusOK, u.done)
 }
 
-// unreadBody is the error of a body that was not read: there is no memory for it at the moment, or else what the text says.
+// unreadBody is the error of a body that was not read: there is no memory for it at the moment, or else what the text
+// says.
 func unreadBody(err error, text string) error {
 	if errors.As(err, new(*door.Refused)) {
 		return err

@@ -20,7 +20,8 @@ import (
 // headers of ours, and of the proxy's client, that a program in a sandbox has no use for.
 var ownHeaders = []string{"E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "E2b-Traffic-Access-Token", "X-Api-Key", "Authorization"}
 
-// pageCookie is the name of the cookie by which a person's browser is known to the page: a browser sends it to all ports of a host.
+// pageCookie is the name of the cookie by which a person's browser is known to the page: a browser sends it to all
+// ports of a host.
 const pageCookie = "sandboxmcp"
 
 // dropCookie takes the page's cookie out of a request.
@@ -51,8 +52,8 @@ func ownCookies(r *http.Response) error {
 	return nil
 }
 
-// ServePort hands a request to the server that a program of the sandbox runs on a port of its loopback. Each request is a connection of its
-// own, and a row of the log. host is its Host, "" the client's.
+// ServePort hands a request to the server that a program of the sandbox runs on a port of its loopback. Each request is
+// a connection of its own, and a row of the log. host is its Host, "" the client's.
 func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, port int, host string) {
 	r.Body = struct {
 		io.Reader

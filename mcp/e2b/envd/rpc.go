@@ -151,7 +151,8 @@ func (c *call) marshal(message any) []byte {
 	return b
 }
 
-// unread is the fault of a message that was not read: it is too large, there is no memory for it at the moment, or else what the text says.
+// unread is the fault of a message that was not read: it is too large, there is no memory for it at the moment, or else
+// what the text says.
 func (c *call) unread(err error, format string, args ...any) *fault {
 	full, ok := errors.AsType[*door.Refused](err)
 	switch {
@@ -167,7 +168,8 @@ func (c *call) unread(err error, format string, args ...any) *fault {
 	return faultf(resourceExhausted, "%s", full.Text)
 }
 
-// receive reads the message of a unary call, or the next of a stream; io.EOF is its end. Those of E2B's SDKs are never compressed.
+// receive reads the message of a unary call, or the next of a stream; io.EOF is its end. Those of E2B's SDKs are never
+// compressed.
 func (c *call) receive(message any) error {
 	from, size := io.Reader(c.r.Body), c.r.ContentLength
 	switch {

@@ -1,4 +1,5 @@
-// Package notify shows questions on the desktop of the user that the server runs as, by notify-send, where that is installed.
+// Package notify shows questions on the desktop of the user that the server runs as, by notify-send, where that is
+// installed.
 //
 // A notification says who asks for what, and the command that answers. It answers nothing itself: a button that
 // approves would be one that any program in the session could press for a person, and one that is too easily pressed
@@ -17,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// Send returns a function that shows a question with a program, notify-send, in an environment. It returns at once. Four are sent at
-// a time, each within five seconds; more are no help, and sandboxmcp approvals has all.
+// Send returns a function that shows a question with a program, notify-send, in an environment. It returns at once.
+// Four are sent at a time, each within five seconds; more are no help, and sandboxmcp approvals has all.
 func Send(program string, environ []string) func(approval.Question) {
 	room := make(chan struct{}, 4)
 	return func(q approval.Question) {
@@ -36,8 +37,8 @@ func Send(program string, environ []string) func(approval.Question) {
 	}
 }
 
-// textOf returns the title and the body of a notification, in which nothing that an agent chose is markup for the desktop, or an escape
-// for notify-send, which resolves those of C.
+// textOf returns the title and the body of a notification, in which nothing that an agent chose is markup for the
+// desktop, or an escape for notify-send, which resolves those of C.
 func textOf(q approval.Question) []string {
 	body := "for " + q.For.String() + "\nlook at it with: sandboxmcp approvals\nanswer with: sandboxmcp approve " + q.ID
 	if q.Run != "" { // the reason of a run is ours, and says nothing that the question does not

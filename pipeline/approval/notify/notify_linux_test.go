@@ -86,8 +86,8 @@ var question = approval.Question{
 	Client: "agent 1.0", Reason: "because <a href=\"http://evil.example\">I</a> need it", For: time.Hour,
 }
 
-// TestNotification has the real notify-send show a question: what an agent chose is neither markup nor an escape there, and there
-// are no buttons.
+// TestNotification has the real notify-send show a question: what an agent chose is neither markup nor an escape there,
+// and there are no buttons.
 func TestNotification(t *testing.T) {
 	program := hosttest.Program(t, "notify-send")
 	address := startBus(t)
@@ -109,7 +109,8 @@ func TestNotification(t *testing.T) {
 	}
 }
 
-// TestSend: the words reach the program as they are, none as an option, and questions wait for no program; of many that hang, a few run.
+// TestSend: the words reach the program as they are, none as an option, and questions wait for no program; of many that
+// hang, a few run.
 func TestSend(t *testing.T) {
 	hosttest.Program(t, "sh")
 	dir := t.TempDir()

@@ -60,8 +60,8 @@ func deny(name, format string, args ...any) error {
 // longest is the longest path that Linux takes, in bytes.
 const longest = 4095
 
-// Clean returns a path as it is compared: absolute, without "." and doubled slashes. One with ".." in it is refused, since
-// what that means depends on where links lead.
+// Clean returns a path as it is compared: absolute, without "." and doubled slashes. One with ".." in it is refused,
+// since what that means depends on where links lead.
 func Clean(name string) (string, error) {
 	switch {
 	case strings.ContainsRune(name, 0):

@@ -19,8 +19,9 @@ type Guard struct {
 	obeyed  []string
 }
 
-// NewGuard looks where sandboxmcp's own places are now, and those of credentials in a home directory; "" is no home. obeyed is what
-// programs of this machine take commands from, besides what is known here: absolute paths, and names of files in any directory.
+// NewGuard looks where sandboxmcp's own places are now, and those of credentials in a home directory; "" is no home.
+// obeyed is what programs of this machine take commands from, besides what is known here: absolute paths, and names of
+// files in any directory.
 func NewGuard(own []string, home string, obeyed []string) Guard {
 	g := Guard{own: backends.Hide(own), ours: own, ownIDs: identities(own)}
 	for _, name := range obeyed {
@@ -53,7 +54,8 @@ type spot struct {
 	private privatePlaces
 }
 
-// privatePlaces are the private places that a root does not name, looked up once for each access: a list may be of many directories.
+// privatePlaces are the private places that a root does not name, looked up once for each access: a list may be of many
+// directories.
 type privatePlaces struct {
 	places []string
 	now    backends.Hidden

@@ -27,8 +27,8 @@ func identities(places []string) (all []identity) {
 	return all
 }
 
-// inspect opens what is at a path below the root, and judges that rather than its name: kind is what it must be. Only a directory
-// may be opened for more than to be looked at, since nobody notices that.
+// inspect opens what is at a path below the root, and judges that rather than its name: kind is what it must be. Only a
+// directory may be opened for more than to be looked at, since nobody notices that.
 func (a Access) inspect(d *rootedPath, kind uint32, flags int) (f *os.File, st unix.Stat_t, err error) {
 	if f, err = d.open(d.rel, flags); err != nil {
 		return nil, st, err

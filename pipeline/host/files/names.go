@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// privateNames are files and directories that hold credentials wherever they are, or that tools look for them in. Each is
-// one name, or several of directories in each other; * is any part of a name.
+// privateNames are files and directories that hold credentials wherever they are, or that tools look for them in. Each
+// is one name, or several of directories in each other; * is any part of a name.
 var privateNames = []string{
 	".ssh", ".gnupg", ".aws", ".azure", ".kube", ".config/gcloud", ".config/gh", ".config/hub", ".config/glab-cli", ".config/doctl", ".config/rclone",
 	".config/op", ".config/sops", ".config/git/credentials", ".docker/config.json", ".docker/contexts", ".netrc", "_netrc", ".git-credentials",
@@ -33,10 +33,11 @@ var privateAtHome = []string{".npmrc", ".yarnrc.yml", ".config/pip", ".pip", ".c
 var privateOfSystem = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers", "/etc/sudoers.d",
 	"/etc/krb5.keytab", "/etc/kubernetes", "/etc/NetworkManager/system-connections", "/var/run/secrets", "/run/secrets"}
 
-// trapNames are what the host runs, or takes commands from, without being told to. What is hidden is that by its kind: programs
-// keep there what they obey, and there is no list of all programs. The others have names that say what they are. Of directories in
-// which many programs have theirs, each is one of its own: who names .config does not name .config/autostart. *~1 is how
-// FAT and NTFS call a file besides, which may be a hidden one. See privateNames for how they are written.
+// trapNames are what the host runs, or takes commands from, without being told to. What is hidden is that by its kind:
+// programs keep there what they obey, and there is no list of all programs. The others have names that say what they
+// are. Of directories in which many programs have theirs, each is one of its own: who names .config does not name
+// .config/autostart. *~1 is how FAT and NTFS call a file besides, which may be a hidden one. See privateNames for how
+// they are written.
 var trapNames = strings.Fields(`.* .config/* .local/* .local/share/* .cargo/* *~[1-9]*
 	*mcp.json* *mcp[_-]config.json* *mcp[_-]settings.json* *mcp[_-]servers.json* crush.json* *.code-workspace
 	lefthook.y*ml mise.toml venv/bin venv/lib* pyvenv.cfg sitecustomize.py usercustomize.py *.pth crontab authorized_keys*
@@ -48,7 +49,8 @@ var trapNames = strings.Fields(`.* .config/* .local/* .local/share/* .cargo/* *~
 // trapPlaces are the machine's own: what is written there runs as root, or as everybody.
 var trapPlaces = []string{"/etc", "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/boot", "/opt", "/var/spool/cron", "/var/spool/at", "/var/spool/anacron", "/var/lib/systemd", "/run", "/var/run", "/dev", "/snap"}
 
-// named returns what in the spot's path is the first of names, as far as the root's own path does not have it; "" if there is nothing.
+// named returns what in the spot's path is the first of names, as far as the root's own path does not have it; "" if
+// there is nothing.
 func (s spot) named(names []string) string {
 	if what := inside(s.asked, s.root.Path, names); what != "" {
 		return what

@@ -29,8 +29,8 @@ type Task struct {
 	V2    bool `json:"v2,omitempty"`    // the descriptor to join by is a directory
 }
 
-// Bounds are of a command and all that it starts. Without a cgroup that keeps them they are kept here: by looking, and by
-// what the kernel has for each process. A 0 is no bound.
+// Bounds are of a command and all that it starts. Without a cgroup that keeps them they are kept here: by looking, and
+// by what the kernel has for each process. A 0 is no bound.
 type Bounds struct {
 	RAM       int64   `json:"ram,omitempty"` // bytes
 	Processes int     `json:"processes,omitempty"`

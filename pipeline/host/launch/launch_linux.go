@@ -56,8 +56,8 @@ func serve(order, answer *os.File) int {
 	return 0
 }
 
-// fork starts the command, in its cgroup if it has one. In v1 its first process starts in the cgroup of this thread, which goes
-// there for that moment; it is the thread that the command dies with, so another could not do it.
+// fork starts the command, in its cgroup if it has one. In v1 its first process starts in the cgroup of this thread,
+// which goes there for that moment; it is the thread that the command dies with, so another could not do it.
 func fork(t Task) (int, error) {
 	sys := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if t.V2 {

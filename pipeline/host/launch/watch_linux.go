@@ -30,8 +30,8 @@ func bound(b Bounds) error {
 	return nil
 }
 
-// watch says which of the bounds all descendants together are past, once. Each look is followed by a rest of ten times as
-// long, and 10 ms at least.
+// watch says which of the bounds all descendants together are past, once. Each look is followed by a rest of ten times
+// as long, and 10 ms at least.
 func watch(b Bounds, exceeded chan<- string) {
 	for {
 		began := time.Now()
