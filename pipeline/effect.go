@@ -53,7 +53,7 @@ func About(name, namespace, session string) Subject {
 
 // Action is an effect that may happen. Do calls its methods in this order; an error of one ends it, and is in the log.
 type Action[T any] interface {
-	// Acquire waits for the action's turn, and for what it needs. What it acquires is given back by r.releases.
+	// Acquire waits for the action's turn, and for what it needs. What it acquires is given back by Run.Releases.
 	Acquire(context.Context) error
 	// Start records that the action is about to happen, before it does.
 	Start(context.Context) error
@@ -230,8 +230,8 @@ func (c *Change[T]) Start(ctx context.Context) error {
 // the outside may know them.
 //
 // check refuses what policy forbids. It may ask a person, and comes before the place in the queue and the first row.
-// What t does says in r.res how it ended, which is "ok" if it says nothing, and in r.facts what the last row is to
-// hold. It cleans all text of the outside that it keeps, by r.clean, before it cuts it.
+// What t does says in r.Outcome how it ended, which is "ok" if it says nothing, and in r.Facts what the last row is to
+// hold. It cleans all text of the outside that it keeps, by r.Clean, before it cuts it.
 func PlanAction[T any](ctx context.Context, r *Run, what string, more Facts, check func(context.Context) error, t Task[T]) (Action[T], error) {
 	if err := r.knowAll(ctx); err != nil {
 		return nil, err

@@ -15,9 +15,6 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// ErrClosed is why a run in the background ends when the server does.
-var ErrClosed = errors.New("the server is shutting down")
-
 // Stages of a run, as Error.Stage names them.
 const (
 	StageValidate = "validate"
@@ -72,11 +69,9 @@ func Refuse(stage, reason string, do ...any) *Error {
 	return &Error{Stage: stage, Reason: reason, Remedy: do, Denied: true}
 }
 
-// RefuseFor is refuse for an error, which is below its own.
+// RefuseFor is Refuse for an error, which is below its own.
 func RefuseFor(err error, stage string, do ...any) *Error {
-	e := Refuse(stage, err.Error(), do...)
-	e.err = err
-	return e
+	return Refuse(stage, err.Error(), do...).Because(err)
 }
 
 // Broke wraps what a stage could not do. A backend's refusal is still one.

@@ -20,9 +20,9 @@ type ProgramEnd struct {
 	ReaderWait     time.Duration     // see Stop.ReaderWait
 }
 
-// NewOutcome returns the end of a program that is about to run: keep bytes of each stream are kept. whole and display
+// NewProgramEnd returns the end of a program that is about to run: keep bytes of each stream are kept. whole and display
 // are as in run.Streams.
-func NewOutcome(keep int64, stdout, stderr io.Writer, whole bool, display func(kernel.Bundle)) *ProgramEnd {
+func NewProgramEnd(keep int64, stdout, stderr io.Writer, whole bool, display func(kernel.Bundle)) *ProgramEnd {
 	return &ProgramEnd{Stdout: output.NewStream(keep, stdout, whole), Stderr: output.NewStream(keep, stderr, whole), Shows: output.NewShows(display)}
 }
 

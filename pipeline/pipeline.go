@@ -189,20 +189,30 @@ func (p *Pipeline) OnLearn(leasesOf func(namespace, session string) vault.Leases
 
 // Settings returns the settings of a package with effects of its own: the zero value where there are none.
 func Settings[T any](p *Pipeline) *T {
-	c := Config{Parts: slices.Clip(p.Config.Parts)}
-	return SettingsIn[T](&c)
+	if settings := find[T](p.Config.Parts); settings != nil {
+		return settings
+	}
+	return new(T)
 }
 
 // SettingsIn returns the settings of a package with effects of its own, which are added to c if it has none.
 func SettingsIn[T any](c *Config) *T {
-	for _, part := range c.Parts {
+	settings := find[T](c.Parts)
+	if settings == nil {
+		settings = new(T)
+		c.Parts = append(c.Parts, settings)
+	}
+	return settings
+}
+
+// find returns the settings of a type, nil where there are none.
+func find[T any](parts []any) *T {
+	for _, part := range parts {
 		if settings, is := part.(*T); is {
 			return settings
 		}
 	}
-	settings := new(T)
-	c.Parts = append(c.Parts, settings)
-	return settings
+	return nil
 }
 
 // Part returns what a package with effects of its own keeps with a pipeline, which is made the first time.
@@ -227,7 +237,3 @@ type Runtime struct {
 	Kernel     []string // keeps a session, see [kernel.Own]; nil is that it has none. In it, {driver} stands for a file that has Driver.
 	Driver     string
 }
-
-// GitIdentity is who git says has made a commit in a sandbox. Credentials are another matter: secrets that are bound to
-// a host.
-type GitIdentity struct{ Name, Email string }

@@ -1,6 +1,6 @@
 // Package containment decides what contains a program, before there is one: the backend, its profile and layers
 // (containment), the operator's languages (runtimes), what of the host it sees (data, overlap, packages), what it may
-// reach (egress), and with which environment (env, git). Effects that have a sandbox ask it when they plan. It starts
+// reach (egress), and with which environment (env). Effects that have a sandbox ask it when they plan. It starts
 // nothing.
 package containment
 

@@ -119,7 +119,7 @@ func (h *hostRun) do(ctx context.Context) (ExecEnd, error) {
 	cfg, d := pipeline.Settings[Config](h.Pipeline), DefaultHostBounds
 	bounds := launch.Bounds{RAM: cmp.Or(cfg.Bounds.RAM, d.RAM), Processes: cmp.Or(cfg.Bounds.Processes, d.Processes), CPU: cmp.Or(cfg.Bounds.CPU, d.CPU)}
 	keep := cmp.Or(cfg.Output, DefaultHostOutput)
-	out := pipeline.NewOutcome(keep, nil, nil, false, nil)
+	out := pipeline.NewProgramEnd(keep, nil, nil, false, nil)
 	stdout, stderr, closePipes := h.Pipes(out)
 	end, err := Run{Program: h.decided.Program, Words: h.words, Directory: h.dir, Stdin: h.c.Stdin, Stdout: stdout, Stderr: stderr,
 		Env: h.policy.Environment(cfg.Environment, os.LookupEnv), Bounds: bounds, Cage: cfg.Cage}.Do(ctx)

@@ -86,7 +86,7 @@ func (q Process) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[pipel
 	c.Describe(r, program, limits)
 	t := &pipeline.Task[pipeline.None]{Run: r, Stage: pipeline.StageBackend}
 	t.Do = func(ctx context.Context) (none pipeline.None, _ error) {
-		t.Out = pipeline.NewOutcome(limits.Output, q.Stdout, q.Stderr, true, nil)
+		t.Out = pipeline.NewProgramEnd(limits.Output, q.Stdout, q.Stderr, true, nil)
 		r.Releases = append(r.Releases, func() { t.Out.Deliver(ctx) })
 		if err := q.run(ctx, r, s, t.Out); err != nil {
 			return none, err

@@ -17,7 +17,7 @@ func TestClosedTakesNothing(t *testing.T) {
 	r.Close()
 	id, done := run.Begin(t.Context(), r.Pipeline, run.Request{Language: "shell", Code: []byte("true")})
 	<-done
-	if j, ok := run.JobOf(r.Pipeline, "", id); !ok || j.Result.Refused == nil || !errors.Is(j.Result.Refused, pipeline.ErrClosed) {
+	if j, ok := run.JobOf(r.Pipeline, "", id); !ok || j.Result.Refused == nil || !errors.Is(j.Result.Refused, run.ErrClosed) {
 		t.Errorf("a run in the background after Close: %+v", j.Result)
 	}
 	if _, _, err := pipeline.Do(t.Context(), r.Pipeline, session.New{}); err == nil {

@@ -19,7 +19,7 @@ func (e *execution) Perform(ctx context.Context) (none pipeline.None, _ error) {
 		return none, context.Cause(ctx)
 	}
 	q := e.request
-	out := pipeline.NewOutcome(e.limits.Output, q.Stdout, q.Stderr, q.Whole, q.Display)
+	out := pipeline.NewProgramEnd(e.limits.Output, q.Stdout, q.Stderr, q.Whole, q.Display)
 	e.out = out
 	sandbox, running := e.sandbox, pipeline.Followed{Language: e.Outcome.Language, Name: e.Clean(e.Outcome.Name), Limits: e.limits, Out: out}
 	running.Code, running.Use = func() []byte { return []byte(e.Clean(string(e.unfenced))) }, func() backends.Usage { return sandbox.Usage() }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -48,6 +49,9 @@ type job struct {
 // and waitingOf those that wait for their client.
 const maxJobs = 256
 
+// ErrClosed is why a run in the background ends when the server does.
+var ErrClosed = errors.New("the server is shutting down")
+
 // Begin runs a request in the background, for as long as the pipeline is open and the token holds that ctx may have,
 // but beyond the end of ctx. Job finds it under the id; done is closed when it is done.
 func Begin(ctx context.Context, p *pipeline.Pipeline, q Request) (id string, done <-chan struct{}) {
@@ -64,7 +68,7 @@ func Begin(ctx context.Context, p *pipeline.Pipeline, q Request) (id string, don
 	j.Job = Job{ID: q.ID, Namespace: pipeline.OrDefault(q.Namespace), Session: q.Session, State: "running", Began: time.Now().UTC()}
 	q.Stdout, q.Stderr, q.calls = also(&j.out, q.Stdout), also(&j.err, q.Stderr), j.calls
 	if !stateOf(p).jobs.add(j) {
-		cancel(pipeline.ErrClosed) // and so the request is refused before it begins
+		cancel(ErrClosed) // and so the request is refused before it begins
 	}
 	p.Journal.Begin(pipeline.JournalJob, q.ID, j.Namespace)
 	stateOf(p).jobs.going.Go(func() {
@@ -178,7 +182,7 @@ func (s *jobs) close() {
 	s.mu.Lock()
 	s.closed = true
 	for _, j := range s.all {
-		j.cancel(pipeline.ErrClosed)
+		j.cancel(ErrClosed)
 	}
 	s.mu.Unlock()
 	s.going.Wait()

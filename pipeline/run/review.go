@@ -97,7 +97,7 @@ func (a *analysers) ask(ctx context.Context, p *pipeline.Pipeline, request []byt
 	for range 2 { // one that has died while nobody asked is no reason to fail
 		fresh := a.now == nil
 		if a.closed {
-			return nil, pipeline.ErrClosed
+			return nil, ErrClosed
 		}
 		if fresh {
 			if a.now, err = startAnalyser(ctx, p); err != nil {

@@ -89,7 +89,7 @@ func (e *execution) build(ctx context.Context) (err error) {
 		return err
 	}
 	defer remove()
-	env := e.env(file, e.Leases.Env(q.Secrets), slices.Concat(containment.Env(e.Pipeline.Config.Git), e.view.Env, reach))
+	env := e.env(file, e.Leases.Env(q.Secrets), slices.Concat(e.Pipeline.Config.Git.Env(), e.view.Env, reach))
 	e.command = backends.Command{Args: e.argv(file), Env: slices.Concat(env, e.outbound.Git(q.Env))}
 	if q.Terminal == nil { // or an interpreter that stood ready would have pipes
 		spec.Program = &e.command // nothing else will run in it

@@ -172,7 +172,7 @@ func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out
 			Idle: q.Idle.Seconds(), Lifetime: q.Lifetime.Seconds(), Limits: pipeline.LimitsOf(c.limits),
 			Bare: q.Bare, Home: q.Home, Pause: q.Pause, Owner: pipeline.CallerOf(ctx).Identity, Template: q.Template, Metadata: q.Metadata, Allow: q.Allow, Tools: tools,
 		},
-		Env:   slices.Concat(view.Env, reach, containment.Env(containment.Or(q.Git, r.Pipeline.Config.Git)), q.Env),
+		Env:   slices.Concat(view.Env, reach, q.Git.Or(r.Pipeline.Config.Git).Env(), q.Env),
 		Tools: c.tools, ToolTimeout: q.ToolTimeout,
 		Leases:   held,
 		Outbound: out,
@@ -232,12 +232,12 @@ type sessionPlan struct {
 
 // checkSession validates a request for a session.
 func checkSession(r *pipeline.Run, q New) (c sessionPlan, err error) {
-	wrong := cmp.Or(pipeline.CheckScope(r.Outcome.ID, r.Outcome.Namespace), containment.CheckEnv(slices.Concat(q.Env, containment.Env(q.Git)), nil), checkMetadata(q.Metadata))
+	wrong := cmp.Or(pipeline.CheckScope(r.Outcome.ID, r.Outcome.Namespace), containment.CheckEnv(slices.Concat(q.Env, q.Git.Env()), nil), checkMetadata(q.Metadata))
 	if wrong != nil {
 		return c, wrong
 	}
-	if max(len(q.Git.Name), len(q.Git.Email)) > containment.MaxAuthor {
-		return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the name or address of an author of commits has more than %d bytes", containment.MaxAuthor), "give less")
+	if max(len(q.Git.Name), len(q.Git.Email)) > pipeline.MaxAuthor {
+		return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the name or address of an author of commits has more than %d bytes", pipeline.MaxAuthor), "give less")
 	}
 	if c.Containment, err = containment.Of(r.Pipeline, q.Backend, q.Profile, nil); err != nil {
 		return c, err
@@ -303,18 +303,6 @@ func endSession(ctx context.Context, r *pipeline.Run, s *Session, why string) (I
 		r.WarnLate()
 	}
 	return info, nil
-}
-
-// Find returns a living session of a namespace.
-func Find(p *pipeline.Pipeline, namespace, id string) (*Session, error) {
-	s, err := stateOf(p).manager.Get(id)
-	if err == nil && s.Info().Namespace != pipeline.OrDefault(namespace) {
-		err = fmt.Errorf("%w: %.40q", ErrUnknown, id)
-	}
-	if err != nil {
-		return nil, ErrorOf(pipeline.StageValidate, err)
-	}
-	return s, nil
 }
 
 // Stand takes a place in the lines of sessions of a namespace: requests whose context has it have these when those that

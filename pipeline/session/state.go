@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -46,8 +47,8 @@ func openSessions(p *pipeline.Pipeline) *sessionRoom {
 	}
 	s.manager = NewManager(cfg, func(info Info) { sessionEnded(p, info) })
 	p.OnLearn(func(namespace, id string) vault.Leases {
-		own, err := s.manager.Get(id)
-		if err != nil || own.Info().Namespace != pipeline.OrDefault(namespace) {
+		own, err := Find(p, namespace, id)
+		if err != nil {
 			return nil
 		}
 		return own.Leases()
@@ -62,6 +63,18 @@ func openSessions(p *pipeline.Pipeline) *sessionRoom {
 		}
 	})
 	return s
+}
+
+// Find returns a living session of a namespace.
+func Find(p *pipeline.Pipeline, namespace, id string) (*Session, error) {
+	s, err := stateOf(p).manager.Get(id)
+	if err == nil && s.Info().Namespace != pipeline.OrDefault(namespace) {
+		err = fmt.Errorf("%w: %.40q", ErrUnknown, id)
+	}
+	if err != nil {
+		return nil, ErrorOf(pipeline.StageValidate, err)
+	}
+	return s, nil
 }
 
 // maxPrograms bounds the programs of one session that others can find. Each holds some goroutines and the beginning of

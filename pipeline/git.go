@@ -1,22 +1,24 @@
-package containment
+package pipeline
 
 import (
 	"cmp"
 	"slices"
-
-	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
+
+// GitIdentity is who git says has made a commit in a sandbox. Credentials are another matter: secrets that are bound to
+// a host.
+type GitIdentity struct{ Name, Email string }
 
 // MaxAuthor bounds each of its fields, in bytes: they are variables of all programs.
 const MaxAuthor = 1000
 
 // Or returns the identity with what it lacks from another.
-func Or(g pipeline.GitIdentity, other pipeline.GitIdentity) pipeline.GitIdentity {
-	return pipeline.GitIdentity{Name: cmp.Or(g.Name, other.Name), Email: cmp.Or(g.Email, other.Email)}
+func (g GitIdentity) Or(other GitIdentity) GitIdentity {
+	return GitIdentity{Name: cmp.Or(g.Name, other.Name), Email: cmp.Or(g.Email, other.Email)}
 }
 
 // Env returns the variables by which git learns it.
-func Env(g pipeline.GitIdentity) (env []string) {
+func (g GitIdentity) Env() (env []string) {
 	if g.Name != "" {
 		env = append(env, "GIT_AUTHOR_NAME="+g.Name, "GIT_COMMITTER_NAME="+g.Name)
 	}
