@@ -97,6 +97,12 @@ type Files interface {
 	// returns. It returns the number of entries that it skipped: links, sockets, devices, fifos, and names in directories
 	// that could not be read.
 	Each(ctx context.Context, f func(File) error) (skipped int, err error)
+
+	// Changes calls f for every path of a proposed workspace that may differ from the host's directory, until f returns an
+	// error, which Changes then returns. A directory comes before its content. A path that is gone is Removed, and once: a
+	// removed directory stands for all that was in it. Unchanged paths may be among them. No link is followed. It may be
+	// used after Exec, until Close; without [Mount].Propose, the error is ErrNotProposed.
+	Changes(ctx context.Context, f func(Change) error) error
 }
 
 // File is one regular file of a workspace.

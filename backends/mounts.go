@@ -26,6 +26,9 @@ const maxMounts = 24
 // CheckPlaces refuses mounts whose place inside is not available: in directories of the system or of the sandbox
 // itself, to which a backend may add its own, and within one another.
 func CheckPlaces(spec Spec, own ...string) error {
+	if err := checkProposal(spec); err != nil {
+		return err
+	}
 	if len(spec.Mounts) > maxMounts {
 		return Refuse(fmt.Sprintf("%d mounts are more than %d", len(spec.Mounts), maxMounts), "mount a directory above them")
 	}
@@ -63,6 +66,9 @@ type Mount struct {
 	Host   string // absolute
 	Inside string // absolute; ignored for Spec.Workspace
 	Write  bool   // read-only unless set
+	// Propose, of Spec.Workspace, lets programs write while the host's directory stays as it is: Files.Changes lists the
+	// difference. It excludes Write.
+	Propose bool
 }
 
 // User returns the name of the sandbox's user and its home directory.

@@ -102,6 +102,10 @@ func (f bareFiles) Each(context.Context, func(backends.File) error) (int, error)
 	return 0, fmt.Errorf("bare: %w", os.ErrInvalid)
 }
 
+func (f bareFiles) Changes(context.Context, func(backends.Change) error) error {
+	return backends.ErrNotProposed
+}
+
 // TestAttacksOpenWithoutContainment watches each attack succeed where nothing stops it: one that
 // is shut there, too, proves nothing. Those that would harm the host run in namespaces of their
 // own, and a few that would even then do not run.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // maxBinds bounds the binds of a container, with those of what is mounted below them.
@@ -18,6 +19,9 @@ const maxBinds = 100
 func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, covers []string, err error) {
 	if err := backends.CheckPlaces(spec, Home); err != nil {
 		return nil, nil, err
+	}
+	if spec.Workspace.Propose {
+		return nil, nil, backends.Refuse("a container can't propose changes of a workspace", "use ", remedy.Backend.With("process"))
 	}
 	if len(spec.Mounts) > 0 || spec.Workspace.Host != "" {
 		if err := s.canMount(b.Name()); err != nil {
@@ -37,7 +41,7 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 		all = append(all, backends.Mount{Host: w.Host, Inside: Workspace, Write: w.Write})
 	}
 	for _, m := range all {
-		binds = append(binds, Bind(m))
+		binds = append(binds, Bind{m.Host, m.Inside, m.Write})
 		if !m.Write {
 			binds = append(binds, below(m)...)
 		}

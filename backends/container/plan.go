@@ -67,7 +67,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 		return nil, err
 	}
 	for _, bind := range p.binds {
-		if err := backends.CheckRights(ctx, backends.Mount(bind), p.user.onHost(s.Info, s.us)); err != nil {
+		if err := backends.CheckRights(ctx, backends.Mount{Host: bind.Host, Inside: bind.Inside, Write: bind.Write}, p.user.onHost(s.Info, s.us)); err != nil {
 			return nil, err
 		}
 	}

@@ -107,6 +107,11 @@ func (f *files) Each(ctx context.Context, do func(backends.File) error) (int, er
 	return f.walk(ctx, ".", 0, do)
 }
 
+// Changes implements [backends.Files].
+func (f *files) Changes(context.Context, func(backends.Change) error) error {
+	return backends.ErrNotProposed
+}
+
 // walk calls do with the regular files below dir, and returns the number of entries that it left out: those of other
 // types, those deeper than maxDepth, and those that can't be read. It ends with an error of do or ctx, or if dir at
 // depth 0 can't be opened.

@@ -18,6 +18,9 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 	if err := backends.CheckPlaces(spec); err != nil {
 		return spec, err
 	}
+	if spec.Workspace.Propose {
+		return spec, backends.Refuse("the process backend can't propose changes of a workspace yet")
+	}
 	for _, m := range spec.Mounts {
 		if spec.Profile == "landlock" && m.Host != m.Inside {
 			return spec, backends.RefuseMount(m.Inside, "would have to be mounted, which the profile landlock can't do")

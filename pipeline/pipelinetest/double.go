@@ -173,6 +173,10 @@ func (f fakeFiles) Each(_ context.Context, do func(backends.File) error) (skippe
 	return skipped, err
 }
 
+func (f fakeFiles) Changes(context.Context, func(backends.Change) error) error {
+	return backends.ErrNotProposed
+}
+
 // Rig is a pipeline on a double, with a real audit log that can be made to fail.
 type Rig struct {
 	*pipeline.Pipeline

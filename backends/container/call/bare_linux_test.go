@@ -187,6 +187,10 @@ func (f bareFiles) Each(ctx context.Context, do func(backends.File) error) (skip
 	return skipped, err
 }
 
+func (f bareFiles) Changes(context.Context, func(backends.Change) error) error {
+	return backends.ErrNotProposed
+}
+
 func fileID(info fs.FileInfo) backends.FileID {
 	st := info.Sys().(*syscall.Stat_t)
 	return backends.FileID{uint64(st.Dev), st.Ino}

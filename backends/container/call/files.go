@@ -78,6 +78,11 @@ func (f files) Each(ctx context.Context, do func(backends.File) error) (int, err
 	}
 }
 
+// Changes implements [backends.Files].
+func (f files) Changes(context.Context, func(backends.Change) error) error {
+	return backends.ErrNotProposed
+}
+
 // checked converts an entry into a file that can be opened. A name that no workspace has breaks the protocol.
 func (f files) checked(l *fileEntry) (backends.File, error) {
 	const longest = 64 << 10 // bytes, of a path that was made directory by directory

@@ -1,0 +1,37 @@
+package backends
+
+import (
+	"io"
+	"io/fs"
+	"time"
+)
+
+// Change is one path of a proposed workspace as a program left it, see [Mount].
+type Change struct {
+	Name    string      // relative to the workspace, slash separated; any bytes but NUL
+	Removed bool        // nothing is there any more; the fields below are zero
+	Mode    fs.FileMode // type and permission bits, as lstat has them: set-user-ID, devices, sockets and FIFOs, too
+	Size    int64       // bytes
+	ModTime time.Time
+	Target  string                        // of a symbolic link
+	Open    func() (io.ReadCloser, error) // of a regular file, as [File.Open]
+}
+
+// ErrNotProposed is the error of [Files].Changes for a workspace that is not a proposed one.
+var ErrNotProposed = Refuse("the workspace was not started with proposed changes")
+
+// checkProposal refuses proposed changes of anything but a workspace of the host, and of one that programs write through.
+func checkProposal(spec Spec) error {
+	for _, m := range spec.Mounts {
+		if m.Propose {
+			return RefuseMount(m.Host, "can't have proposed changes, which only a workspace has")
+		}
+	}
+	switch w := spec.Workspace; {
+	case w.Propose && w.Host == "":
+		return Refuse("changes can be proposed only to a workspace of the host")
+	case w.Propose && w.Write:
+		return RefuseMount(w.Host, "can't be writable and have proposed changes at once")
+	}
+	return nil
+}
