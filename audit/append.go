@@ -226,7 +226,9 @@ func (l *logFile) commit(r *request, err error) {
 func (l *logFile) put(batch []*request, err error) (commit int64, _ error) {
 	defer l.writeMu.Unlock()
 	if err == nil {
-		err = l.w.end(l.w.insert(batch, l.now))
+		if err = l.w.end(l.w.insert(batch, l.now)); err == nil {
+			l.w.tip.version = l.w.version()
+		}
 	}
 	if err != nil {
 		return 0, err

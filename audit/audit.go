@@ -89,8 +89,8 @@ type Log struct {
 	sync    func(*os.File) error // puts a file on the disk
 
 	active atomic.Pointer[logFile]
-	next   chan struct{}    // has a value while somebody makes another the active one
-	mu     sync.Mutex       // guards files, and is held while another becomes the active one
+	next   chan struct{}    // has a value while a file that becomes the active one is created, or while Close runs
+	mu     sync.Mutex       // guards files
 	files  map[int]*logFile // that are open, by number
 	named  []*logFile       // the only files, where OpenFiles named them
 	closed bool
@@ -173,6 +173,8 @@ func (l *Log) openActive(ctx context.Context) error {
 // error says that rows stay unsigned, or that a file could not be closed. It is safe to call more than once.
 func (l *Log) Close() error {
 	err := l.closeDebts()
+	l.next <- struct{}{}
+	defer func() { <-l.next }()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true

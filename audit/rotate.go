@@ -204,18 +204,13 @@ func (l *logFile) closeRows(ctx context.Context) error {
 // that, it is made here.
 func (l *Log) advance(ctx context.Context, f *logFile) (*logFile, error) {
 	select {
-	case l.next <- struct{}{}: // others wait here, and not at the mutex: it takes a checkpoint
+	case l.next <- struct{}{}:
 		defer func() { <-l.next }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if now := l.active.Load(); now != f {
 		return now, nil
-	}
-	if l.closed {
-		return nil, errClosed
 	}
 	number, err := f.nextNumber()
 	if err != nil {
@@ -226,6 +221,14 @@ func (l *Log) advance(ctx context.Context, f *logFile) (*logFile, error) {
 		if err := l.createNext(ctx, f, path); err != nil {
 			return nil, err
 		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.active.Load(); now != f { // opened anew as its disk failed
+		return now, nil
+	}
+	if l.closed {
+		return nil, errClosed
 	}
 	next, err := l.openFile(ctx, number, true)
 	if err != nil {

@@ -20,7 +20,7 @@ func OpenFiles(ctx context.Context, paths ...string) (*Log, error) {
 }
 
 func openFiles(ctx context.Context, damaged bool, paths []string) (*Log, error) {
-	l := &Log{wait: schema.LockWait, now: time.Now, sync: statefile.SyncData}
+	l := &Log{wait: schema.LockWait, now: time.Now, sync: statefile.SyncData, next: make(chan struct{}, 1)}
 	for i, path := range paths {
 		path, err := filepath.Abs(path)
 		if l.path == "" {

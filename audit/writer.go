@@ -11,7 +11,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"time"
+
+	"modernc.org/sqlite"
 )
 
 // maxPause is the longest time between two polls of a lock that another process holds.
@@ -22,6 +25,7 @@ type writer struct {
 	conn       *sql.Conn
 	lock, done *sql.Stmt // of a transaction
 	head, put  *sql.Stmt
+	tip        tip // of the last commit
 
 	since        time.Time // when the first of the commits was made that are not on the disk
 	timed        bool      // that is looked after
@@ -32,6 +36,15 @@ const (
 	selectHead = "SELECT seq, hash, kind FROM audit ORDER BY seq DESC LIMIT 1"
 	insertRow  = "INSERT INTO audit (seq, time, kind, run, namespace, prev, hash, receipt, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+
+// tip is the row that the next one follows.
+type tip struct {
+	seq     int64
+	hash    []byte
+	text    string // hash as hex
+	kind    string
+	version uint32 // of the database whose last row it is
+}
 
 // begin takes the database's write lock. It waits as long as a call may.
 func (w *writer) begin(l *logFile) error {
@@ -96,28 +109,30 @@ func (w *writer) insert(batch []*request, now func() time.Time) error {
 	if err := cmp.Or(w.prepare(&w.head, selectHead), w.prepare(&w.put, insertRow)); err != nil {
 		return err
 	}
-	seq, prev, err := w.last()
+	tip, err := w.last()
 	if err != nil {
 		return err
 	}
-	first := seq == 0
+	first := tip.seq == 0
 	for _, req := range batch {
 		for i := range req.rows {
 			r := &req.rows[i]
-			seq++
-			r.Seq, r.Time, r.Prev = seq, time.Unix(0, now().UnixNano()).UTC(), hex.EncodeToString(prev)
+			tip.seq++
+			r.Seq, r.Time, r.Prev = tip.seq, time.Unix(0, now().UnixNano()).UTC(), tip.text
 			hash := sum(*r)
 			packed := req.packed[i]
-			done, err := w.put.Exec(r.Seq, r.Time.UnixNano(), r.Kind, r.Run, r.Namespace, link(prev, first), hash[:], packed.signature, packed.data)
+			done, err := w.put.Exec(r.Seq, r.Time.UnixNano(), r.Kind, r.Run, r.Namespace, link(tip.hash, first), hash[:], packed.signature, packed.data)
 			if err != nil {
 				return err
 			}
 			if n, err := done.RowsAffected(); err != nil || n != 1 { // a trigger can make a row vanish in silence
-				return errors.Join(err, fmt.Errorf("row %d was not taken: see sandboxmcp audit verify", seq))
+				return errors.Join(err, fmt.Errorf("row %d was not taken: see sandboxmcp audit verify", r.Seq))
 			}
-			r.Hash, prev, first = hex.EncodeToString(hash[:]), hash[:], false
+			r.Hash, first = hex.EncodeToString(hash[:]), false
+			tip.hash, tip.text, tip.kind = hash[:], r.Hash, r.Kind
 		}
 	}
+	w.tip = tip
 	return nil
 }
 
@@ -129,19 +144,33 @@ func (w *writer) prepare(s **sql.Stmt, text string) (err error) {
 	return err
 }
 
-// last returns the number and the hash of the row that the next one follows.
-func (w *writer) last() (seq int64, hash []byte, err error) {
-	var kind string
-	err = w.head.QueryRow().Scan(&seq, &hash, &kind)
+// last returns the row that the next one follows. It reads it unless the last commit of all was made by w.
+func (w *writer) last() (t tip, err error) {
+	t, w.tip = w.tip, tip{}
+	if v := w.version(); v == 0 || t.version != v || t.seq == 0 {
+		err = w.head.QueryRow().Scan(&t.seq, &t.hash, &t.kind)
+		t.text = hex.EncodeToString(t.hash)
+	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, make([]byte, hashSize), nil
-	case err == nil && (len(hash) != hashSize || seq < 1 || seq == math.MaxInt64):
-		return 0, nil, fmt.Errorf("row %d, the last, was tampered with: see sandboxmcp audit verify", seq)
-	case err == nil && kind == rotatedKind:
-		return 0, nil, errRotated
+		return tip{hash: make([]byte, hashSize), text: strings.Repeat("00", hashSize)}, nil
+	case err == nil && (len(t.hash) != hashSize || t.seq < 1 || t.seq == math.MaxInt64):
+		return tip{}, fmt.Errorf("row %d, the last, was tampered with: see sandboxmcp audit verify", t.seq)
+	case err == nil && t.kind == rotatedKind:
+		return tip{}, errRotated
 	}
-	return seq, hash, err
+	return t, err
+}
+
+// version returns a number that changes with each commit to the database, also of other processes, which SQLite notices
+// at the start of a transaction; 0 if it is unknown. See
+// https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntldataversion.
+func (w *writer) version() (v uint32) {
+	_ = w.conn.Raw(func(c any) (err error) {
+		v, err = c.(sqlite.FileControl).FileControlDataVersion("main")
+		return err
+	})
+	return v
 }
 
 // end commits, or rolls back if err says that something failed.
