@@ -234,10 +234,6 @@ func TestWithoutDialogs(t *testing.T) {
 	allow()
 	_, answer = ask("b.example.org", "")
 	contains(t, text(answer), "approved: b.example.org")
-
-	r.s.ask.MaxAwait = time.Millisecond
-	_, answer = ask("c.example.org", withProgress)
-	contains(t, text(answer), "pending: ", commands("\n  "))
 }
 
 // TestSilence says what a person can type after the question is over, which an answer to it can't be any more.

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
-	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 )
 
 // plain is a server as serve starts it: with text and images alone for clients that are not known to want more.
@@ -31,8 +30,8 @@ func TestWhoGetsStructured(t *testing.T) {
 		return strings.Contains(list.line, `"outputSchema":`), structured
 	}
 	want := map[string]bool{"": false, "test": false, "inspector-web": true, "Claude-Code": false}
-	for _, c := range answer.SeenClients() {
-		want[c.Name] = c.Both
+	for name, client := range seenClients() {
+		want[name] = client.both
 	}
 	for name, want := range want {
 		p := r.connect()

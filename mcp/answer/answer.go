@@ -22,7 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// Common stands in all structured content. Some clients hand on nothing else when there is some (see SeenClients), so
+// Common stands in all structured content. Some clients hand on nothing else when there is some (see seenClients), so
 // the text is in it too.
 type Common struct {
 	Text    string   `json:"text" about:"The whole answer as text, as it is in content." required:"true"`

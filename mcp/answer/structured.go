@@ -8,14 +8,14 @@ import (
 // A seenClient is what was seen of one client: what reaches its model of an answer that has both content, which is text
 // and images, and structuredContent.
 type seenClient struct {
-	Name string // the beginning of its clientInfo.name, in lower case
+	name string // the beginning of its clientInfo.name, in lower case
 	seen string // what was seen of which version, and where
-	Both bool   // nothing of content is lost where there is structuredContent, too
+	both bool   // nothing of content is lost where there is structuredContent, too
 }
 
-// SeenClients decide who gets structuredContent, and the schemas of it. Who is not among them gets text and images
-// alone: nothing is known to lose these.
-func SeenClients() []seenClient {
+// seenClients decide who gets structuredContent, and the schemas of it. Who is not among them gets text and images
+// alone: nothing is known to lose these. TestWhatIsLeft replays each of them.
+func seenClients() []seenClient {
 	return []seenClient{
 		{"claude-code", "2.1.280, September 2026: structuredContent as JSON instead of content, images too; what is long goes into a file, " +
 			"with the first 2 kB of it. anthropics/claude-code#79944, #54737", false},
@@ -35,5 +35,5 @@ func SeenClients() []seenClient {
 // ReadsStructured reports whether a client's model gets all of an answer that has structuredContent.
 func ReadsStructured(client string) bool {
 	name := strings.ToLower(client)
-	return slices.ContainsFunc(SeenClients(), func(c seenClient) bool { return c.Both && strings.HasPrefix(name, c.Name) })
+	return slices.ContainsFunc(seenClients(), func(c seenClient) bool { return c.both && strings.HasPrefix(name, c.name) })
 }

@@ -12,7 +12,6 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/mcp/rpc"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
@@ -24,7 +23,6 @@ type Asker struct {
 	Namespace string           // the only one that callers may use; "" is that there are others
 	User      string           // who answers in the dialogs of clients; "" is unknown
 	Log       *slog.Logger
-	MaxAwait  time.Duration // for a person, in one call; 0 is the default
 }
 
 // AskDuring returns what shows the user of a call's client the questions of the run that the call has

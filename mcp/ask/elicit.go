@@ -1,7 +1,6 @@
 package ask
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -58,6 +57,8 @@ func (s Asker) Approve(ctx context.Context, m *rpc.Message, q approval.Question)
 		return done, nil
 	}
 	switch {
+	case !s.canElicit(ctx, m) && m.Progress == nil:
+		return s.pending(p), nil
 	case !s.canElicit(ctx, m):
 		return s.await(ctx, m, p)
 	case m.Modern:
@@ -71,13 +72,10 @@ func (s Asker) Approve(ctx context.Context, m *rpc.Message, q approval.Question)
 // meanwhile, and then the model has not even learned what a person can type.
 const maxAwait = 50 * time.Second
 
-// await waits for the command line, if the client wants to know how the call goes on.
+// await waits up to maxAwait for an answer on the command line.
 func (s Asker) await(ctx context.Context, m *rpc.Message, p *approval.Pending) (*answer.Answer, error) {
-	if m.Progress == nil {
-		return s.pending(p), nil
-	}
 	defer m.Progress.Hold(s.WaitingText(p.Question))()
-	waiting, cancel := context.WithTimeout(ctx, cmp.Or(s.MaxAwait, maxAwait))
+	waiting, cancel := context.WithTimeout(ctx, maxAwait)
 	defer cancel()
 	if _, err := p.Wait(waiting); err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)

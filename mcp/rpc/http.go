@@ -80,18 +80,6 @@ func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) *refused {
 	return next(w, r, of)
 }
 
-// Sessions returns how many sessions there are, and how many of them are streams of /sse.
-func (h *HTTP) Sessions() (all, streams int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, s := range h.sessions {
-		if s.sse != nil {
-			streams++
-		}
-	}
-	return len(h.sessions), streams
-}
-
 // Drain takes no more requests, and ends streams of /sse when all is answered that was sent to them.
 func (h *HTTP) Drain() {
 	h.mu.Lock()

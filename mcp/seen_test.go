@@ -1,0 +1,83 @@
+package mcp
+
+import "strings"
+
+// seen is what reaches a model: text, and how many images.
+type seen struct {
+	text   string
+	images int
+}
+
+// contentOf is what is left by a client that reads content alone.
+func contentOf(r result) (s seen) {
+	var all []string
+	for _, c := range r.Content {
+		switch c.Type {
+		case "text":
+			all = append(all, c.Text)
+		case "image":
+			s.images++
+		}
+	}
+	s.text = strings.Join(all, "\n")
+	return s
+}
+
+// structuredFirst is what is left by a client that takes structuredContent instead of content, and all of its images.
+func structuredFirst(r result) seen {
+	if r.Structured != nil {
+		return seen{text: string(r.Structured)}
+	}
+	return contentOf(r)
+}
+
+// textReplaced is what is left by a client that takes structuredContent instead of text.
+func textReplaced(r result) seen {
+	s := contentOf(r)
+	if r.Structured != nil {
+		s.text = string(r.Structured)
+	}
+	return s
+}
+
+// inFile puts what is over a size into a file, of which the model sees the first 2 kB.
+func inFile(limit int) func(seen) seen {
+	return func(s seen) seen {
+		if len(s.text) > limit {
+			s.text = s.text[:2000]
+		}
+		return s
+	}
+}
+
+// middleOut keeps the beginning and the end.
+func middleOut(limit int) func(seen) seen {
+	return func(s seen) seen {
+		if len(s.text) > limit {
+			s.text = s.text[:limit/2] + "\n[cut]\n" + s.text[len(s.text)-limit/2:]
+		}
+		return s
+	}
+}
+
+// seenClient is a client as it was seen to treat answers.
+type seenClient struct {
+	take func(result) seen
+	cut  func(seen) seen
+	both bool // it gets structuredContent beside content
+}
+
+// seenClients are those of package answer.
+func seenClients() map[string]seenClient {
+	return map[string]seenClient{
+		"claude-code":           {structuredFirst, inFile(50000), false},
+		"codex-mcp-client":      {structuredFirst, middleOut(12000), false},
+		"opencode":              {structuredFirst, inFile(50000), false},
+		"visual studio code":    {textReplaced, middleOut(19000), false},
+		"gemini-cli-mcp-client": {contentOf, middleOut(19000), false},
+		"mcporter":              {contentOf, middleOut(19000), false},
+		"mcp":                   {structuredFirst, middleOut(19000), false},
+		"inspector-":            {contentOf, inFile(1 << 20), true},
+		"mcp-inspector":         {contentOf, inFile(1 << 20), true},
+	}
+}
