@@ -258,7 +258,7 @@ func (r *Run) knowAll(ctx context.Context) error {
 	if err := CheckScope(r.Outcome.ID, r.Outcome.Namespace); err != nil {
 		return err
 	}
-	lease, err := r.Pipeline.Config.Vault.All(ctx, r.Outcome.Namespace)
+	lease, err := r.Pipeline.Config.Vault.LeaseAll(ctx, r.Outcome.Namespace)
 	if err != nil {
 		return NoRedaction("what this tells", err)
 	}

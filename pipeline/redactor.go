@@ -104,7 +104,7 @@ func (g *growing) Close() error {
 func (r *Run) Scan() func(io.Reader) (bool, error) {
 	var known func(io.Reader) (bool, error)
 	if held := r.held(); len(held) > 0 && !r.Pipeline.Config.Artifacts.ShowSecrets {
-		known = held.Find
+		known = held.ContainsSecret
 	}
 	if r.Unknown.Policy == UnknownOff {
 		return known

@@ -51,7 +51,7 @@ func (u *Unknown) writer(w io.Writer) io.WriteCloser {
 
 // clean returns text as policy wants it.
 func (u *Unknown) clean(text string) string {
-	if u.Policy == UnknownOff || !tokens.May(text) {
+	if u.Policy == UnknownOff || !tokens.MayContain(text) {
 		return text
 	}
 	var b strings.Builder

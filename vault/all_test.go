@@ -24,7 +24,7 @@ func TestAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lease, err := New(Environment(), sealed, memory).All(t.Context(), "team")
+	lease, err := New(Environment(), sealed, memory).LeaseAll(t.Context(), "team")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestAll(t *testing.T) {
 // TestAllOfNothing is a vault into which nothing was put.
 func TestAllOfNothing(t *testing.T) {
 	for name, v := range map[string]*Vault{"nil": nil, "empty": New(), "stores": New(Environment(), NewSealed(t.TempDir(), nil), NewMemory())} {
-		lease, err := v.All(t.Context(), "default")
+		lease, err := v.LeaseAll(t.Context(), "default")
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -16,8 +16,8 @@ import (
 	unknown "github.com/sandboxmcp/sandboxmcp/vault/tokens"
 )
 
-// hundred returns values that look like keys and passwords of 16 to 60 characters.
-func hundred() []string {
+// randomSecrets returns values that look like keys and passwords of 16 to 60 characters.
+func randomSecrets() []string {
 	r := rand.New(rand.NewPCG(1, 2))
 	const alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 	values := make([]string, 100)
@@ -81,7 +81,7 @@ func texts(values []string) map[string][]byte {
 }
 
 func BenchmarkWrite(b *testing.B) {
-	values := hundred()
+	values := randomSecrets()
 	for name, text := range texts(values) {
 		for _, n := range []int{1, 100} {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
@@ -101,7 +101,7 @@ func BenchmarkWrite(b *testing.B) {
 
 // BenchmarkWriteThrough is the output of a run: redaction, and behind it the search for tokens that are in no vault.
 func BenchmarkWriteThrough(b *testing.B) {
-	values := hundred()
+	values := randomSecrets()
 	all := texts(values)
 	for _, name := range []string{"text", "log", "records", "json"} {
 		b.Run(name, func(b *testing.B) {
@@ -117,7 +117,7 @@ func BenchmarkWriteThrough(b *testing.B) {
 }
 
 func BenchmarkLease(b *testing.B) {
-	values := hundred()
+	values := randomSecrets()
 	for _, n := range []int{1, 10, 100} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
@@ -130,7 +130,7 @@ func BenchmarkLease(b *testing.B) {
 
 // BenchmarkFirstByte is what the first byte of text costs.
 func BenchmarkFirstByte(b *testing.B) {
-	values := hundred()
+	values := randomSecrets()
 	for _, n := range []int{1, 10, 100} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()

@@ -27,25 +27,25 @@ const (
 	maxHost  = 300
 )
 
-func (b Binding) bound() bool { return len(b.Hosts) > 0 }
+func (b Binding) isBound() bool { return len(b.Hosts) > 0 }
 
 func (b Binding) clone() Binding {
 	b.Hosts = slices.Clone(b.Hosts)
 	return b
 }
 
-// check refuses a contradictory binding, and a value that can't be sent to its hosts: a line break would end its
+// validate refuses a contradictory binding, and a value that can't be sent to its hosts: a line break would end its
 // header and begin another one.
-func (b Binding) check(value []byte) error {
+func (b Binding) validate(value []byte) error {
 	control := func(c byte) bool { return c < ' ' || c == 0x7f }
 	switch {
-	case !b.bound() && b.Require:
+	case !b.isBound() && b.Require:
 		return errors.New("without hosts, there are no requests that could require the secret")
-	case !b.bound() && b.Body:
+	case !b.isBound() && b.Body:
 		return errors.New("without hosts, there are no bodies that the secret could be put into")
 	case len(b.Hosts) > maxHosts:
 		return fmt.Errorf("it is bound to %d hosts, more than %d", len(b.Hosts), maxHosts)
-	case b.bound() && !b.Body && slices.ContainsFunc(value, control):
+	case b.isBound() && !b.Body && slices.ContainsFunc(value, control):
 		return errors.New("a value with a line break or another control character can't stand in a request's header or address")
 	}
 	for _, h := range b.Hosts {
@@ -84,13 +84,13 @@ func newPlaceholder() string {
 
 // Bound returns the bound secrets in the order of the request.
 func (l *Lease) Bound() []Bound {
-	if l.empty() {
+	if l.isEmpty() {
 		return nil
 	}
 	var all []Bound
 	in := l.inner()
 	for i, s := range in.secrets {
-		if s.to.bound() {
+		if s.to.isBound() {
 			all = append(all, Bound{s.name, s.placeholder, s.to.clone(), s.header, func() string { return in.value(i) }})
 		}
 	}
@@ -122,13 +122,13 @@ func (v *Vault) MayBind() bool {
 		return false
 	}
 	return slices.ContainsFunc(v.stores, func(s Store) bool {
-		b, tells := s.(binder)
+		b, tells := s.(bindingStore)
 		return !tells || b.mayBind()
 	})
 }
 
-// binder is implemented by stores that can tell whether they hold a bound secret.
-type binder interface{ mayBind() bool }
+// bindingStore is implemented by stores that can tell whether they hold a bound secret.
+type bindingStore interface{ mayBind() bool }
 
 func (environment) mayBind() bool { return false }
 func (*Memory) mayBind() bool     { return false }

@@ -24,7 +24,7 @@ type Addition struct {
 }
 
 // Check returns the error that adding the secret is certain to give, or nil.
-func (a Addition) Check() error { return a.Entry.check(a.Value, 1) }
+func (a Addition) Check() error { return a.Entry.validate(a.Value, 1) }
 
 // AddAll adds all of these secrets or none, as Add does. The keyring has no transactions, so it takes one secret at a
 // time.
@@ -32,37 +32,37 @@ func (s *Sealed) AddAll(ctx context.Context, all []Addition, replace bool) error
 	now := time.Now().UTC().Truncate(time.Second)
 	for i := range all {
 		e := &all[i].Entry
-		if err := e.check(all[i].Value, len(all)); err != nil {
+		if err := e.validate(all[i].Value, len(all)); err != nil {
 			return err
 		}
 		e.Added = now
 	}
-	if err := s.create(ctx); err != nil {
-		return all[0].failed(err)
+	if err := s.createDatabase(ctx); err != nil {
+		return all[0].addError(err)
 	}
 	at := 0
-	err := s.change(ctx, func(tx *sql.Tx) error {
+	err := s.changeDatabase(ctx, func(tx *sql.Tx) error {
 		for at = range all {
-			if err := s.put(ctx, tx, all[at].Entry, all[at].Value, replace); err != nil {
+			if err := s.addSecret(ctx, tx, all[at].Entry, all[at].Value, replace); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return all[at].failed(err)
+		return all[at].addError(err)
 	}
 	return nil
 }
 
-func (e *Entry) check(value []byte, of int) error {
+func (e *Entry) validate(value []byte, of int) error {
 	e.Store = cmp.Or(e.Store, InSealed)
 	err := CheckName(e.Namespace, e.Key)
 	if err != nil {
 		return err
 	}
 	if err = checkValue(value); err == nil {
-		err = e.Binding.check(value)
+		err = e.Binding.validate(value)
 	}
 	switch {
 	case err != nil:
@@ -72,18 +72,18 @@ func (e *Entry) check(value []byte, of int) error {
 		err = errors.New("a keyring takes one secret at a time")
 	}
 	if err != nil {
-		return e.failed(err)
+		return e.addError(err)
 	}
 	return nil
 }
 
-func (e Entry) failed(err error) error {
+func (e Entry) addError(err error) error {
 	return fmt.Errorf("add secret %s to namespace %s: %w", e.Key, e.Namespace, err)
 }
 
-// put adds one secret, with the database locked.
-func (s *Sealed) put(ctx context.Context, tx *sql.Tx, e Entry, value []byte, replace bool) error {
-	old, err := find(ctx, tx, e.Namespace, e.Key)
+// addSecret adds one secret, with the database locked.
+func (s *Sealed) addSecret(ctx context.Context, tx *sql.Tx, e Entry, value []byte, replace bool) error {
+	old, err := selectRow(ctx, tx, e.Namespace, e.Key)
 	switch {
 	case err == nil && !replace:
 		return ErrExists
@@ -91,23 +91,23 @@ func (s *Sealed) put(ctx context.Context, tx *sql.Tx, e Entry, value []byte, rep
 		return err
 	}
 	if e.Store == InKeyring {
-		if err := put(ctx, tx, row{e.Namespace, e.Key, inKeyring, []byte{}}); err != nil {
+		if err := upsertRow(ctx, tx, row{e.Namespace, e.Key, inKeyring, []byte{}}); err != nil {
 			return err
 		}
-		return s.toKeyring(ctx, Change{Kind: Added, Entry: e}, value, replace)
+		return s.storeInKeyring(ctx, Change{Kind: Added, Entry: e}, value, replace)
 	}
-	if err := s.seal(ctx, tx, e, value); err != nil {
+	if err := s.sealSecret(ctx, tx, e, value); err != nil {
 		return err
 	}
 	if err := s.record(ctx, Change{Kind: Added, Entry: e}); err != nil || old.identity != inKeyring {
 		return err
 	}
-	return s.forget(ctx, e.Namespace, e.Key) // it has moved
+	return s.deleteFromKeyring(ctx, e.Namespace, e.Key) // it has moved
 }
 
-// seal writes the row of a sealed secret.
-func (s *Sealed) seal(ctx context.Context, tx *sql.Tx, e Entry, value []byte) error {
-	id, err := s.identityFor(ctx, tx)
+// sealSecret writes the row of a sealed secret.
+func (s *Sealed) sealSecret(ctx context.Context, tx *sql.Tx, e Entry, value []byte) error {
+	id, err := s.identityForSealing(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *Sealed) seal(ctx context.Context, tx *sql.Tx, e Entry, value []byte) er
 	if err != nil {
 		return err
 	}
-	return put(ctx, tx, row{e.Namespace, e.Key, id.name(), sealed})
+	return upsertRow(ctx, tx, row{e.Namespace, e.Key, id.name(), sealed})
 }
 
 // Rotate replaces the value of a secret, keeps its binding, resets its age, and returns the new entry; or ErrNotFound.
@@ -125,8 +125,8 @@ func (s *Sealed) Rotate(ctx context.Context, namespace, key string, value []byte
 		return Entry{}, err
 	}
 	if err = checkValue(value); err == nil {
-		err = s.change(ctx, func(tx *sql.Tx) (err error) {
-			e, err = s.rotate(ctx, tx, namespace, key, value)
+		err = s.changeDatabase(ctx, func(tx *sql.Tx) (err error) {
+			e, err = s.rotateSecret(ctx, tx, namespace, key, value)
 			return err
 		})
 	}
@@ -136,24 +136,24 @@ func (s *Sealed) Rotate(ctx context.Context, namespace, key string, value []byte
 	return e, nil
 }
 
-func (s *Sealed) rotate(ctx context.Context, tx *sql.Tx, namespace, key string, value []byte) (Entry, error) {
-	r, err := find(ctx, tx, namespace, key)
+func (s *Sealed) rotateSecret(ctx context.Context, tx *sql.Tx, namespace, key string, value []byte) (Entry, error) {
+	r, err := selectRow(ctx, tx, namespace, key)
 	if err != nil {
 		return Entry{}, err
 	}
-	e, old, err := s.opener(ctx)(r)
+	e, old, err := s.newOpener(ctx)(r)
 	clear(old)
 	if err != nil {
 		return Entry{}, err
 	}
-	if err := e.Binding.check(value); err != nil {
+	if err := e.Binding.validate(value); err != nil {
 		return Entry{}, err
 	}
 	e.Added = time.Now().UTC().Truncate(time.Second)
 	if e.Store == InKeyring {
-		return e, s.toKeyring(ctx, Change{Kind: Rotated, Entry: e}, value, true)
+		return e, s.storeInKeyring(ctx, Change{Kind: Rotated, Entry: e}, value, true)
 	}
-	if err := s.seal(ctx, tx, e, value); err != nil {
+	if err := s.sealSecret(ctx, tx, e, value); err != nil {
 		return Entry{}, err
 	}
 	return e, s.record(ctx, Change{Kind: Rotated, Entry: e})
@@ -165,13 +165,13 @@ func (s *Sealed) Delete(ctx context.Context, namespace, key string) error {
 	if err := CheckName(namespace, key); err != nil {
 		return err
 	}
-	err := s.change(ctx, func(tx *sql.Tx) error {
-		r, err := find(ctx, tx, namespace, key)
+	err := s.changeDatabase(ctx, func(tx *sql.Tx) error {
+		r, err := selectRow(ctx, tx, namespace, key)
 		if err != nil {
 			return err
 		}
-		e := Entry{Namespace: namespace, Key: key, Store: r.store()}
-		if known, value, err := s.opener(ctx)(r); err == nil {
+		e := Entry{Namespace: namespace, Key: key, Store: r.storeName()}
+		if known, value, err := s.newOpener(ctx)(r); err == nil {
 			clear(value)
 			e = known
 		}
@@ -181,7 +181,7 @@ func (s *Sealed) Delete(ctx context.Context, namespace, key string) error {
 		if err := s.record(ctx, Change{Kind: Deleted, Entry: e}); err != nil || r.identity != inKeyring {
 			return err
 		}
-		return s.forget(ctx, namespace, key)
+		return s.deleteFromKeyring(ctx, namespace, key)
 	})
 	if err != nil {
 		return fmt.Errorf("delete secret %s of namespace %s: %w", key, namespace, err)

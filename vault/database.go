@@ -28,28 +28,28 @@ const (
 	pageSize      = 4096
 )
 
-// newKind stands in the name of a database in the making.
-const newKind = "vault"
+// tempKind stands in the name of a database in the making.
+const tempKind = "vault"
 
 // lockWait bounds a call's wait for other processes, which hold the lock for milliseconds.
 const lockWait = 10 * time.Second
 
-// create makes the database, if there is none.
-func (s *Sealed) create(ctx context.Context) error {
-	if _, err := os.Stat(s.database()); !errors.Is(err, fs.ErrNotExist) {
+// createDatabase makes the database, if there is none.
+func (s *Sealed) createDatabase(ctx context.Context) error {
+	if _, err := os.Stat(s.databasePath()); !errors.Is(err, fs.ErrNotExist) {
 		return nil // what else is wrong with it will show
 	}
-	statefile.Tidy(s.dir, newKind, statefile.Abandoned)
-	err := statefile.CreateDatabase(ctx, s.database(), newKind, schema, address)
-	return s.explain(err)
+	statefile.Tidy(s.dir, tempKind, statefile.Abandoned)
+	err := statefile.CreateDatabase(ctx, s.databasePath(), tempKind, schema, dataSourceName)
+	return s.explainError(err)
 }
 
-// read calls f with the database, or returns ErrNotFound if there is none.
-func (s *Sealed) read(ctx context.Context, f func(*sql.DB) error) error {
-	if _, err := os.Stat(s.database()); errors.Is(err, fs.ErrNotExist) {
+// readDatabase calls f with the database, or returns ErrNotFound if there is none.
+func (s *Sealed) readDatabase(ctx context.Context, f func(*sql.DB) error) error {
+	if _, err := os.Stat(s.databasePath()); errors.Is(err, fs.ErrNotExist) {
 		return ErrNotFound
 	}
-	db, err := sql.Open("sqlite", address(s.database()))
+	db, err := sql.Open("sqlite", dataSourceName(s.databasePath()))
 	if err != nil {
 		return err
 	}
@@ -58,22 +58,22 @@ func (s *Sealed) read(ctx context.Context, f func(*sql.DB) error) error {
 	if err == nil {
 		err = f(db)
 	}
-	return s.explain(err)
+	return s.explainError(err)
 }
 
 // checkSize finds a file that was cut off within a page, of which SQLite would read the rest as zeros.
 func (s *Sealed) checkSize() error {
-	info, err := os.Stat(s.database())
+	info, err := os.Stat(s.databasePath())
 	if err == nil && info.Size()%pageSize != 0 {
-		err = fmt.Errorf("%q was cut off: put a backup back", s.database())
+		err = fmt.Errorf("%q was cut off: put a backup back", s.databasePath())
 	}
 	return err
 }
 
-// change calls f with the database locked for other writers, and makes f's changes durable unless it fails. Nothing is
+// changeDatabase calls f with the database locked for other writers, and makes f's changes durable unless it fails. Nothing is
 // changed in a database that is damaged anywhere. It returns ErrNotFound if there is none.
-func (s *Sealed) change(ctx context.Context, f func(*sql.Tx) error) error {
-	return s.read(ctx, func(db *sql.DB) error {
+func (s *Sealed) changeDatabase(ctx context.Context, f func(*sql.Tx) error) error {
+	return s.readDatabase(ctx, func(db *sql.DB) error {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
@@ -84,9 +84,9 @@ func (s *Sealed) change(ctx context.Context, f func(*sql.Tx) error) error {
 			return err
 		}
 		if verdict != "ok" {
-			return fmt.Errorf("%q is damaged, %s: put a backup back, or move it away and add the secrets again", s.database(), verdict)
+			return fmt.Errorf("%q is damaged, %s: put a backup back, or move it away and add the secrets again", s.databasePath(), verdict)
 		}
-		if err := s.settle(ctx, tx); err != nil {
+		if err := s.removeUnusedKey(ctx, tx); err != nil {
 			return err
 		}
 		if err := f(tx); err != nil {
@@ -107,25 +107,25 @@ func (s *Sealed) checkSchema(ctx context.Context, db *sql.DB) error {
 	}
 	switch {
 	case id != schemaID:
-		return fmt.Errorf("%q is no vault: put a backup back, or move it away", s.database())
+		return fmt.Errorf("%q is no vault: put a backup back, or move it away", s.databasePath())
 	case version < schemaVersion:
 		return fmt.Errorf("the format of %q is version %d, which no release had, and this program knows version %d: move it away and add the secrets again",
-			s.database(), version, schemaVersion)
+			s.databasePath(), version, schemaVersion)
 	case version > schemaVersion:
 		return fmt.Errorf("the format of %q is version %d, and this program knows version %d: use the newer sandboxmcp",
-			s.database(), version, schemaVersion)
+			s.databasePath(), version, schemaVersion)
 	}
 	return nil
 }
 
-// address names the database for the driver. There is no write-ahead log: it would have readers make files. EXTRA, as
+// dataSourceName names the database for the driver. There is no write-ahead log: it would have readers make files. EXTRA, as
 // FULL without one does not keep a commit through a power failure. What was deleted is overwritten.
-func address(path string) string {
+func dataSourceName(path string) string {
 	return statefile.Database(path, lockWait, "_txlock=immediate", "_pragma=synchronous(extra)", "_pragma=secure_delete(on)")
 }
 
-// explain adds to an error of SQLite or of the file system the name of the file and the remedy.
-func (s *Sealed) explain(err error) error {
+// explainError adds to an error of SQLite or of the file system the name of the file and the remedy.
+func (s *Sealed) explainError(err error) error {
 	var e *sqlite.Error
 	advice := ""
 	switch {
@@ -151,5 +151,5 @@ func (s *Sealed) explain(err error) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%q: %w: %s", s.database(), err, advice)
+	return fmt.Errorf("%q: %w: %s", s.databasePath(), err, advice)
 }

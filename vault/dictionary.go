@@ -10,8 +10,8 @@ import (
 const window = 6
 
 const (
-	grams  = 4                  // symbols of these that are compared first
-	stride = window - grams + 1 // places in a beginning where these stand
+	gramSize       = 4                     // symbols of these that are compared first
+	gramsPerWindow = window - gramSize + 1 // places in a beginning where these stand
 )
 
 // word is one encoding of a value, as the symbols of a view of the text (see scan).
@@ -26,14 +26,14 @@ type word struct {
 // An automaton with a node for each symbol would be fifty times as large, and take that much longer to make. Text is
 // in the middle of a word so rarely that it would not be faster.
 type dictionary struct {
-	words  []word
-	begin  map[uint64]point // the words with these first symbols
-	filter filter           // of these, their first symbols, and all four symbols in a row of them
+	words        []word
+	firstSymbols map[uint64]trieNode // the words with these first symbols
+	filter       filter              // of these, their first symbols, and all four symbols in a row of them
 }
 
 func newDictionary(words []word) *dictionary {
 	slices.SortFunc(words, func(a, b word) int { return bytes.Compare(a.symbols, b.symbols) })
-	d := &dictionary{words: words[:0], begin: make(map[uint64]point, len(words))}
+	d := &dictionary{words: words[:0], firstSymbols: make(map[uint64]trieNode, len(words))}
 	for _, w := range words {
 		if n := len(d.words); n > 0 && bytes.Equal(d.words[n-1].symbols, w.symbols) {
 			d.words[n-1].tail = max(d.words[n-1].tail, w.tail)
@@ -41,29 +41,29 @@ func newDictionary(words []word) *dictionary {
 		}
 		d.words = append(d.words, w)
 	}
-	d.filter = newFilter(len(words) * (stride + 1))
+	d.filter = newFilter(len(words) * (gramsPerWindow + 1))
 	for i, w := range d.words {
-		d.add(w.symbols, point{int32(i), int32(i + 1), window})
+		d.addTrieNode(w.symbols, trieNode{int32(i), int32(i + 1), window})
 	}
 	return d
 }
 
-// add adds the words of a point, which come right after those that begin alike.
-func (d *dictionary) add(symbols []byte, p point) {
-	key := numberOf(symbols[:window])
-	if first, ok := d.begin[key]; ok {
+// addTrieNode adds the words of a point, which come right after those that begin alike.
+func (d *dictionary) addTrieNode(symbols []byte, p trieNode) {
+	key := packSymbols(symbols[:window])
+	if first, ok := d.firstSymbols[key]; ok {
 		first.hi = max(first.hi, p.hi)
 		p = first
 	}
-	d.begin[key] = p
-	d.filter.add(folded(key))
-	for i := range stride {
-		d.filter.add(uint32(numberOf(symbols[i : i+grams])))
+	d.firstSymbols[key] = p
+	d.filter.insert(foldNumber(key))
+	for i := range gramsPerWindow {
+		d.filter.insert(uint32(packSymbols(symbols[i : i+gramSize])))
 	}
 }
 
-// numberOf returns at most window symbols in a number.
-func numberOf(symbols []byte) uint64 {
+// packSymbols returns at most window symbols in a number.
+func packSymbols(symbols []byte) uint64 {
 	n := uint64(0)
 	for _, b := range symbols {
 		n = n<<8 | uint64(b)
@@ -71,8 +71,8 @@ func numberOf(symbols []byte) uint64 {
 	return n
 }
 
-// folded returns a number of symbols in fewer bits.
-func folded(n uint64) uint32 { return uint32(n ^ n>>20) }
+// foldNumber returns a number of symbols in fewer bits.
+func foldNumber(n uint64) uint32 { return uint32(n ^ n>>20) }
 
 // filter is a set of numbers of symbols. With a hundred values, one in twenty is in it by chance.
 type filter struct {
@@ -87,7 +87,7 @@ func newFilter(items int) filter {
 
 func (f *filter) hash(x uint32) uint32 { return x * 0x9e3779b1 >> (f.shift & 31) }
 
-func (f *filter) add(x uint32) {
+func (f *filter) insert(x uint32) {
 	h := f.hash(x)
 	f.bits[h/64] |= 1 << (h % 64)
 }
@@ -98,37 +98,37 @@ func (f *filter) has(x uint32) bool {
 	return f.bits[h/64]>>(h%64)&1 != 0
 }
 
-// point is a node of the trie: the first depth symbols of the words from number lo up to, not including, hi were read.
-type point struct {
+// trieNode is a node of the trie: the first depth symbols of the words from number lo up to, not including, hi were read.
+type trieNode struct {
 	lo, hi, depth int32
 }
 
 const lastWindow = 1<<(8*window) - 1 // of the last eight symbols
 
-// has reports whether the last symbols are the beginning of a word.
-func (d *dictionary) has(last uint64) bool {
-	if !d.filter.has(folded(last & lastWindow)) {
+// hasPrefix reports whether the last symbols are the beginning of a word.
+func (d *dictionary) hasPrefix(last uint64) bool {
+	if !d.filter.has(foldNumber(last & lastWindow)) {
 		return false
 	}
-	_, ok := d.begin[last&lastWindow]
+	_, ok := d.firstSymbols[last&lastWindow]
 	return ok
 }
 
 // child returns the node that a symbol leads to, which has no words if there is none.
-func (d *dictionary) child(p point, symbol byte) point {
+func (d *dictionary) child(p trieNode, symbol byte) trieNode {
 	if p.hi-p.lo > 1 {
 		p.lo = d.search(p, int(symbol))
 		p.hi = d.search(p, int(symbol)+1)
 	}
 	if p.lo == p.hi || d.words[p.lo].symbols[p.depth] != symbol {
-		return point{}
+		return trieNode{}
 	}
 	p.depth++
 	return p
 }
 
 // search returns the first word at a node whose next symbol is symbol or higher.
-func (d *dictionary) search(p point, symbol int) int32 {
+func (d *dictionary) search(p trieNode, symbol int) int32 {
 	for p.lo < p.hi {
 		if mid := (p.lo + p.hi) / 2; int(d.words[mid].symbols[p.depth]) < symbol {
 			p.lo = mid + 1
@@ -139,8 +139,8 @@ func (d *dictionary) search(p point, symbol int) int32 {
 	return p.lo
 }
 
-// complete returns the word that ends at a node, and the node without it.
-func (d *dictionary) complete(p point) (*word, point) {
+// completeWord returns the word that ends at a node, and the node without it.
+func (d *dictionary) completeWord(p trieNode) (*word, trieNode) {
 	if w := &d.words[p.lo]; len(w.symbols) == int(p.depth) {
 		p.lo++
 		return w, p
@@ -160,6 +160,6 @@ func (d *dictionary) wipe() {
 		clear(w.symbols)
 	}
 	clear(d.words)
-	clear(d.begin)
+	clear(d.firstSymbols)
 	clear(d.filter.bits)
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// tokens returns values in the formats that secrets have.
-func tokens() map[string]string {
+// sampleTokens returns values in the formats that secrets have.
+func sampleTokens() map[string]string {
 	r := rand.New(rand.NewPCG(5, 6))
 	random := func(n int, alphabet string) string {
 		v := make([]byte, n)
@@ -212,23 +212,23 @@ func swapcase(v string) string {
 	return string(b)
 }
 
-// left is what of text is still there, without marks and white space.
-func left(got string) string {
+// stripMarks is what of text is still there, without marks and white space.
+func stripMarks(got string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(got, Mark, "")), "")
 }
 
-// partly are the encodings that are found of values that are long enough for it.
-var partly = []string{"upper", "lower", "swapcase", "blanks", "dashes", "commas", "dots", "list of chars", "json of chars"}
+// partlyFound are the encodings that are found of values that are long enough for it.
+var partlyFound = []string{"upper", "lower", "swapcase", "blanks", "dashes", "commas", "dots", "list of chars", "json of chars"}
 
 // isFound reports whether README.md promises that a value is found in an encoding.
 func isFound(name, v string) bool {
-	return !slices.Contains(partly, name) || len(v) >= minLoose && isASCII(v) && strings.ContainsAny(v, "0123456789")
+	return !slices.Contains(partlyFound, name) || len(v) >= minLoose && isASCII(v) && strings.ContainsAny(v, "0123456789")
 }
 
 // TestForms is of each encoding that README.md promises: of a text that has it, nothing of the value is left, wherever
 // it is cut.
 func TestForms(t *testing.T) {
-	for token, v := range tokens() {
+	for token, v := range sampleTokens() {
 		t.Run(token, func(t *testing.T) {
 			t.Parallel()
 			l := lease(t, v)
@@ -239,7 +239,7 @@ func TestForms(t *testing.T) {
 				text := " <" + encode(v) + "> "
 				around := len(" <"+encode("")+"> ") + 8 // and what an encoding shares with what stands beside the value
 				fails := func(got string, most int) bool {
-					return !strings.Contains(got, Mark) || len(left(got)) > most || shows(got, v)
+					return !strings.Contains(got, Mark) || len(stripMarks(got)) > most || showsPart(got, v)
 				}
 				if got := l.Redact(text); fails(got, around) {
 					t.Errorf("%s: %.200q leaves %.200q", name, text, got)
@@ -275,7 +275,7 @@ func TestTools(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			hosttest.Program(t, argv[0])
-			all := tokens()
+			all := sampleTokens()
 			for n, token := range slices.Sorted(maps.Keys(all)) {
 				if (n+len(name))%hosttest.Long(3, 1) > 0 { // the other encodings are tried with each
 					continue
@@ -294,7 +294,7 @@ func TestTools(t *testing.T) {
 						if name == "array" && len(v) > 100 {
 							continue // node leaves the rest out
 						}
-						if !strings.Contains(got, Mark) || len(left(got)) > 110 || shows(got, v) {
+						if !strings.Contains(got, Mark) || len(stripMarks(got)) > 110 || showsPart(got, v) {
 							t.Errorf("%s in pieces of %d: %s\nleaves %s", token, size, out, got)
 							break
 						}
@@ -305,8 +305,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// shows reports whether six bytes of v are in text.
-func shows(text, v string) bool {
+// showsPart reports whether six bytes of v are in text.
+func showsPart(text, v string) bool {
 	for i := range len(v) - 5 {
 		if strings.Contains(text, v[i:i+6]) {
 			return true
@@ -352,8 +352,8 @@ func ordinary(t *testing.T) map[string]string {
 }
 
 func TestOrdinaryText(t *testing.T) {
-	values := hundred()
-	for _, v := range tokens() {
+	values := randomSecrets()
+	for _, v := range sampleTokens() {
 		values = append(values, v)
 	}
 	l := lease(t, values...)

@@ -43,12 +43,12 @@ func ReadEnvFile(text []byte) ([]EnvVariable, error) {
 	p := envParser{text: bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), line: 1}
 	defer clear(p.text)
 	var found []EnvVariable
-	for p.next() {
+	for p.skipBlankLines() {
 		if len(found) == maxVariables {
 			return nil, fmt.Errorf("it sets more than %d variables", maxVariables)
 		}
 		at := p.line
-		v, err := p.variable()
+		v, err := p.parseVariable()
 		if err == nil {
 			if i := slices.IndexFunc(found, func(other EnvVariable) bool { return other.Name == v.Name }); i >= 0 {
 				err = fmt.Errorf("%s was set in line %d already", v.Name, found[i].Line)
@@ -79,16 +79,16 @@ type envParser struct {
 	bad  []string // names that can't be those of secrets, and where they are
 }
 
-// isName reports whether the text before a = is meant as a name, and may be shown: it could also be a line of a key,
+// looksLikeName reports whether the text before a = is meant as a name, and may be shown: it could also be a line of a key,
 // in base64, whose quote was forgotten.
-func isName(name string, after []byte) bool {
+func looksLikeName(name string, after []byte) bool {
 	ok := func(c byte) bool { return isWord(c) || c == '-' || c == '.' }
-	after = bytes.Trim(after, blank+"=")
-	return name != "" && len(name) <= 40 && all(name, ok) && len(after) > 0
+	after = bytes.Trim(after, blanks+"=")
+	return name != "" && len(name) <= 40 && allBytes(name, ok) && len(after) > 0
 }
 
-// next skips blank lines and comments.
-func (p *envParser) next() bool {
+// skipBlankLines skips blank lines and comments.
+func (p *envParser) skipBlankLines() bool {
 	for len(p.text) > 0 {
 		line, rest, _ := bytes.Cut(p.text, []byte("\n"))
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
@@ -99,71 +99,71 @@ func (p *envParser) next() bool {
 	return false
 }
 
-func (p *envParser) variable() (EnvVariable, error) {
+func (p *envParser) parseVariable() (EnvVariable, error) {
 	line, _, _ := bytes.Cut(p.text, []byte("\n"))
 	before, _, ok := bytes.Cut(line, []byte("="))
 	if !ok {
 		return EnvVariable{}, errors.New("it has no =")
 	}
-	name := strings.Trim(string(before), blank)
+	name := strings.Trim(string(before), blanks)
 	if word, rest, two := strings.Cut(name, " "); two && word == "export" {
-		name = strings.Trim(rest, blank)
+		name = strings.Trim(rest, blanks)
 	}
 	v := EnvVariable{Name: name, Line: p.line}
 	if err := checkKey(name); err != nil {
-		if !isName(name, line[len(before)+1:]) {
+		if !looksLikeName(name, line[len(before)+1:]) {
 			return EnvVariable{}, err
 		}
 		p.bad = append(p.bad, fmt.Sprintf("%s in line %d", name, p.line))
 	}
-	p.text = bytes.TrimLeft(p.text[len(before)+1:], blank)
+	p.text = bytes.TrimLeft(p.text[len(before)+1:], blanks)
 	var err error
 	switch {
 	case bytes.HasPrefix(p.text, []byte("'")):
-		v.Value, err = p.single()
+		v.Value, err = p.parseSingleQuoted()
 	case bytes.HasPrefix(p.text, []byte(`"`)):
-		v.Value, v.Expands, err = p.double()
+		v.Value, v.Expands, err = p.parseDoubleQuoted()
 	case bytes.HasPrefix(p.text, []byte("`")):
 		err = errors.New("a value in backquotes is something else in each program: use ' or \"")
 	default:
-		v.Value = p.bare()
-		v.Expands = expands(v.Value)
+		v.Value = p.parseUnquoted()
+		v.Expands = hasReference(v.Value)
 	}
 	if err == nil {
-		err = p.end()
+		err = p.expectLineEnd()
 	}
 	return v, err
 }
 
-const blank = " \t"
+const blanks = " \t"
 
-// bare is a value without quotes: the rest of the line, without a comment.
-func (p *envParser) bare() []byte {
+// parseUnquoted is a value without quotes: the rest of the line, without a comment.
+func (p *envParser) parseUnquoted() []byte {
 	value, _, _ := bytes.Cut(p.text, []byte("\n"))
 	n := len(value)
 	for i, c := range value {
-		if c == '#' && (i == 0 || strings.IndexByte(blank, value[i-1]) >= 0) {
+		if c == '#' && (i == 0 || strings.IndexByte(blanks, value[i-1]) >= 0) {
 			value = value[:i]
 			break
 		}
 	}
 	p.text = p.text[n:]
-	return bytes.Clone(bytes.TrimRight(value, blank))
+	return bytes.Clone(bytes.TrimRight(value, blanks))
 }
 
-var errOpen = errors.New("the quote that begins the value does not end")
+var errUnclosedQuote = errors.New("the quote that begins the value does not end")
 
-func (p *envParser) single() ([]byte, error) {
+func (p *envParser) parseSingleQuoted() ([]byte, error) {
 	end := bytes.IndexByte(p.text[1:], '\'')
 	if end < 0 {
-		return nil, errOpen
+		return nil, errUnclosedQuote
 	}
 	value := bytes.Clone(p.text[1 : 1+end])
-	p.skip(end + 2)
+	p.advance(end + 2)
 	return value, nil
 }
 
-func (p *envParser) double() (value []byte, dollar bool, err error) {
+func (p *envParser) parseDoubleQuoted() (value []byte, dollar bool, err error) {
 	end := 1
 	for ; end < len(p.text) && p.text[end] != '"'; end++ {
 		if p.text[end] == '\\' {
@@ -171,14 +171,14 @@ func (p *envParser) double() (value []byte, dollar bool, err error) {
 		}
 	}
 	if end >= len(p.text) {
-		return nil, false, errOpen
+		return nil, false, errUnclosedQuote
 	}
 	value = make([]byte, 0, end) // so that no copies are left where it grew
 	for i := 1; i < end; i++ {
 		c := p.text[i]
 		switch c {
 		case '$':
-			dollar = dollar || expands(p.text[i:end])
+			dollar = dollar || hasReference(p.text[i:end])
 		case '\\':
 			i++
 			at := strings.IndexByte(`nrt"\$`, p.text[i])
@@ -190,20 +190,20 @@ func (p *envParser) double() (value []byte, dollar bool, err error) {
 		}
 		value = append(value, c)
 	}
-	p.skip(end + 1)
+	p.advance(end + 1)
 	return value, dollar, nil
 }
 
-// skip goes over n bytes of a value.
-func (p *envParser) skip(n int) {
+// advance goes over n bytes of a value.
+func (p *envParser) advance(n int) {
 	p.line += bytes.Count(p.text[:n], []byte("\n"))
 	p.text = p.text[n:]
 }
 
-// end wants nothing more in this line but a comment.
-func (p *envParser) end() error {
+// expectLineEnd wants nothing more in this line but a comment.
+func (p *envParser) expectLineEnd() error {
 	rest, after, _ := bytes.Cut(p.text, []byte("\n"))
-	if trimmed := bytes.Trim(rest, blank); len(trimmed) > 0 && (trimmed[0] != '#' || len(rest) == len(bytes.TrimLeft(rest, blank))) {
+	if trimmed := bytes.Trim(rest, blanks); len(trimmed) > 0 && (trimmed[0] != '#' || len(rest) == len(bytes.TrimLeft(rest, blanks))) {
 		return errors.New("something follows the quote that ends the value")
 	}
 	p.text = after
@@ -211,8 +211,8 @@ func (p *envParser) end() error {
 	return nil
 }
 
-// expands reports whether a value contains a $ and a name.
-func expands(value []byte) bool {
+// hasReference reports whether a value contains a $ and a name.
+func hasReference(value []byte) bool {
 	for i, c := range value {
 		if c == '$' && i+1 < len(value) && (value[i+1] == '{' || value[i+1] == '_' || 'a' <= value[i+1]|0x20 && value[i+1]|0x20 <= 'z') {
 			return true

@@ -10,23 +10,23 @@ import (
 type char int32
 
 const (
-	byNumber char = 1 << 24 // marks the latter
-	nothing  char = -1      // an escape that stands for nothing
-	end      char = -2      // of the text
-	more     char = -3      // what comes next decides
+	escapedByNumber char = 1 << 24 // marks the latter
+	noChar          char = -1      // an escape that stands for nothing
+	endOfText       char = -2      // of the text
+	needMore        char = -3      // what comes next decides
 )
 
 const (
-	levels    = 3  // how many different escapes may be wrapped in each other: JSON in a URL in HTML
+	maxLevels = 3  // how many different escapes may be wrapped in each other: JSON in a URL in HTML
 	maxEntity = 32 // bytes of a named character of HTML
 )
 
 // appendTo appends the bytes of a character that is seen.
 func (c char) appendTo(b []byte) []byte {
 	switch {
-	case c >= byNumber && !unseen(rune(c&^byNumber)):
-		return utf8.AppendRune(b, rune(c&^byNumber))
-	case 0 <= c && c < byNumber:
+	case c >= escapedByNumber && !isInvisible(rune(c&^escapedByNumber)):
+		return utf8.AppendRune(b, rune(c&^escapedByNumber))
+	case 0 <= c && c < escapedByNumber:
 		return append(b, byte(c))
 	}
 	return b
@@ -39,136 +39,136 @@ type escaped struct {
 	last bool // no more text comes
 }
 
-// at returns the character at place i.
-func (e escaped) at(i, level int) (char, int) {
-	if i < len(e.text) && !bytesOf[e.text[i]].special {
+// decode returns the character at place i.
+func (e escaped) decode(i, level int) (char, int) {
+	if i < len(e.text) && !byteClasses[e.text[i]].special {
 		return char(e.text[i]), 1
 	}
-	c, n := e.raw(i)
+	c, n := e.rawByte(i)
 	for inner := range level {
 		var to char
 		var size int
 		switch c {
 		case '\\':
-			to, size = e.backslash(i+n, inner)
+			to, size = e.decodeBackslash(i+n, inner)
 		case '%':
-			to, size = e.percent(i+n, inner)
+			to, size = e.decodePercent(i+n, inner)
 		case '&':
-			to, size = e.entity(i+n, inner)
+			to, size = e.decodeEntity(i+n, inner)
 		default:
 			return c, n
 		}
 		switch {
-		case to == more:
-			return more, 0
-		case to != end:
+		case to == needMore:
+			return needMore, 0
+		case to != endOfText:
 			c, n = to, n+size
 		case c == '\\':
-			return nothing, n
+			return noChar, n
 		}
 	}
 	return c, n
 }
 
-// raw returns the byte at place i, or nothing for characters without width.
-func (e escaped) raw(i int) (char, int) {
+// rawByte returns the byte at place i, or nothing for characters without width.
+func (e escaped) rawByte(i int) (char, int) {
 	if i >= len(e.text) {
 		if e.last {
-			return end, 0
+			return endOfText, 0
 		}
-		return more, 0
+		return needMore, 0
 	}
 	c := e.text[i]
 	if c != 0xc2 && c != 0xe2 && c != 0xef {
 		return char(c), 1
 	}
 	if !e.last && !utf8.FullRune(e.text[i:]) {
-		return more, 0
+		return needMore, 0
 	}
-	if r, n := utf8.DecodeRune(e.text[i:]); unseen(r) {
-		return nothing, n
+	if r, n := utf8.DecodeRune(e.text[i:]); isInvisible(r) {
+		return noChar, n
 	}
 	return char(c), 1
 }
 
-// unseen reports whether a character has no width: joiners, marks of direction, a byte order mark.
-func unseen(r rune) bool {
+// isInvisible reports whether a character has no width: joiners, marks of direction, a byte order mark.
+func isInvisible(r rune) bool {
 	return r == 0xad || 0x200b <= r && r <= 0x200f || 0x202a <= r && r <= 0x202e || 0x2060 <= r && r <= 0x206f || r == 0xfeff
 }
 
-// backslash reads an escape of JSON, a programming language, or a shell. Backslashes themselves stand for nothing, so
+// decodeBackslash reads an escape of JSON, a programming language, or a shell. Backslashes themselves stand for nothing, so
 // that it does not matter how often an escape was escaped.
-func (e escaped) backslash(i, level int) (char, int) {
-	c, n := e.at(i, level)
+func (e escaped) decodeBackslash(i, level int) (char, int) {
+	c, n := e.decode(i, level)
 	switch c {
 	case 'x':
-		return e.hex(i, n, level, 2)
+		return e.decodeHex(i, n, level, 2)
 	case 'u':
-		return e.hex(i, n, level, 4)
+		return e.decodeHex(i, n, level, 4)
 	case 'U':
-		return e.hex(i, n, level, 8)
+		return e.decodeHex(i, n, level, 8)
 	case '0': // and the number, which may have three digits behind it
-		return e.digits(i, level, 8, 1, 4)
+		return e.parseDigits(i, level, 8, 1, 4)
 	case '1', '2', '3', '4', '5', '6', '7':
-		return e.digits(i, level, 8, 1, 3)
+		return e.parseDigits(i, level, 8, 1, 3)
 	case 'n', 'r':
 		return '\n', n
 	case 't':
 		return '\t', n
 	case 'b', 'f', 'v', 'a', 'e':
-		return nothing, n
-	case more:
-		return more, 0
+		return noChar, n
+	case needMore:
+		return needMore, 0
 	}
-	return nothing, 0
+	return noChar, 0
 }
 
-// percent reads %2F, and %u002F of JavaScript's escape.
-func (e escaped) percent(i, level int) (char, int) {
-	c, n := e.at(i, level)
+// decodePercent reads %2F, and %u002F of JavaScript's escape.
+func (e escaped) decodePercent(i, level int) (char, int) {
+	c, n := e.decode(i, level)
 	switch {
 	case c == 'u':
-		return e.hex(i, n, level, 4)
-	case digit(c) < 16:
-		return e.hex(i, 0, level, 2)
+		return e.decodeHex(i, n, level, 4)
+	case hexValue(c) < 16:
+		return e.decodeHex(i, 0, level, 2)
 	}
-	return min(c, end), 0
+	return min(c, endOfText), 0
 }
 
-// hex reads a number of so many digits, or in braces, after n bytes; with two digits, it is that of a byte.
-func (e escaped) hex(i, n, level, digits int) (char, int) {
-	if c, brace := e.at(i+n, level); n > 0 && c == '{' {
-		value, size := e.digits(i+n+brace, level, 16, 1, 8)
+// decodeHex reads a number of so many digits, or in braces, after n bytes; with two digits, it is that of a byte.
+func (e escaped) decodeHex(i, n, level, digits int) (char, int) {
+	if c, brace := e.decode(i+n, level); n > 0 && c == '{' {
+		value, size := e.parseDigits(i+n+brace, level, 16, 1, 8)
 		n += brace + size
-		if c, brace = e.at(i+n, level); value < 0 || c != '}' {
-			return min(value, c, end), 0
+		if c, brace = e.decode(i+n, level); value < 0 || c != '}' {
+			return min(value, c, endOfText), 0
 		}
-		return character(value), n + brace
+		return codePoint(value), n + brace
 	}
-	value, size := e.digits(i+n, level, 16, digits, digits)
+	value, size := e.parseDigits(i+n, level, 16, digits, digits)
 	switch {
 	case value < 0:
 		return value, 0
 	case digits == 2:
 		return value, n + size
 	case 0xd800 <= value && value < 0xdc00:
-		return e.pair(i, n+size, level, value)
+		return e.decodeSurrogatePair(i, n+size, level, value)
 	}
-	return character(value), n + size
+	return codePoint(value), n + size
 }
 
-// digits reads at least and at most so many digits of a number.
-func (e escaped) digits(i, level int, radix char, least, most int) (value char, n int) {
+// parseDigits reads at least and at most so many digits of a number.
+func (e escaped) parseDigits(i, level int, radix char, least, most int) (value char, n int) {
 	for count := range most {
-		c, size := e.at(i+n, level)
-		d := digit(c)
+		c, size := e.decode(i+n, level)
+		d := hexValue(c)
 		switch {
-		case c == more:
-			return more, 0
+		case c == needMore:
+			return needMore, 0
 		case d < radix && value <= utf8.MaxRune:
 			value, n = value*radix+d, n+size
 		case count < least:
-			return end, 0
+			return endOfText, 0
 		default:
 			return value, n
 		}
@@ -176,60 +176,60 @@ func (e escaped) digits(i, level int, radix char, least, most int) (value char, 
 	return value, n
 }
 
-// character returns the character of a number. Python writes bytes that are not UTF-8 as 0xdc80 to 0xdcff.
-func character(value char) char {
+// codePoint returns the character of a number. Python writes bytes that are not UTF-8 as 0xdc80 to 0xdcff.
+func codePoint(value char) char {
 	if 0xdc80 <= value && value <= 0xdcff {
 		return value & 0xff
 	}
 	if value < 0x80 {
 		return value
 	}
-	return value | byNumber
+	return value | escapedByNumber
 }
 
-// pair reads the second half of a pair of surrogates.
-func (e escaped) pair(i, n, level int, high char) (char, int) {
-	c, size := e.at(i+n, level)
+// decodeSurrogatePair reads the second half of a pair of surrogates.
+func (e escaped) decodeSurrogatePair(i, n, level int, high char) (char, int) {
+	c, size := e.decode(i+n, level)
 	slashes := 0
 	for ; (c == '\\' || c == '%') && slashes < maxSlashes; slashes++ {
 		n += size
-		c, size = e.at(i+n, level)
+		c, size = e.decode(i+n, level)
 	}
 	if c != 'u' || slashes == 0 {
-		return min(c, end), 0
+		return min(c, endOfText), 0
 	}
-	low, digits := e.digits(i+n+size, level, 16, 4, 4)
+	low, digits := e.parseDigits(i+n+size, level, 16, 4, 4)
 	if low < 0 {
 		return low, 0
 	}
-	return char(utf16.DecodeRune(rune(high), rune(low))) | byNumber, n + size + digits
+	return char(utf16.DecodeRune(rune(high), rune(low))) | escapedByNumber, n + size + digits
 }
 
-// entity reads a character of HTML, by its number or name.
-func (e escaped) entity(i, level int) (char, int) {
+// decodeEntity reads a character of HTML, by its number or name.
+func (e escaped) decodeEntity(i, level int) (char, int) {
 	name, n := append(make([]byte, 0, maxEntity+1), '&'), 0
 	for len(name) < maxEntity {
-		c, size := e.at(i+n, level)
+		c, size := e.decode(i+n, level)
 		n += size
 		switch {
-		case c == more:
-			return more, 0
+		case c == needMore:
+			return needMore, 0
 		case c == ';':
 			text := html.UnescapeString(string(append(name, ';')))
 			if r, all := utf8.DecodeRuneInString(text); all == len(text) {
-				return character(char(r)), n
+				return codePoint(char(r)), n
 			}
-			return end, 0
+			return endOfText, 0
 		case c < 0 || c > 'z' || c != '#' && !isWord(byte(c)):
-			return end, 0
+			return endOfText, 0
 		}
 		name = append(name, byte(c))
 	}
-	return end, 0
+	return endOfText, 0
 }
 
-// digit returns the value of a hex digit in either case, and 255 for another character.
-func digit(c char) char {
+// hexValue returns the value of a hex digit in either case, and 255 for another character.
+func hexValue(c char) char {
 	switch {
 	case '0' <= c && c <= '9':
 		return c - '0'

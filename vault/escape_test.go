@@ -8,26 +8,26 @@ import (
 // levelByLevel reads the character at place i as at does, one level after the other and without a short way.
 func levelByLevel(e escaped, i, level int) (char, int) {
 	if level == 0 {
-		return e.raw(i)
+		return e.rawByte(i)
 	}
 	c, n := levelByLevel(e, i, level-1)
 	to, size := c, 0
 	switch c {
 	case '\\':
-		to, size = e.backslash(i+n, level-1)
+		to, size = e.decodeBackslash(i+n, level-1)
 	case '%':
-		to, size = e.percent(i+n, level-1)
+		to, size = e.decodePercent(i+n, level-1)
 	case '&':
-		to, size = e.entity(i+n, level-1)
+		to, size = e.decodeEntity(i+n, level-1)
 	default:
 		return c, n
 	}
 	switch {
-	case to == more:
-		return more, 0
-	case to == end && c == '\\':
-		return nothing, n
-	case to == end:
+	case to == needMore:
+		return needMore, 0
+	case to == endOfText && c == '\\':
+		return noChar, n
+	case to == endOfText:
 		return c, n
 	}
 	return to, n + size
@@ -44,8 +44,8 @@ func TestLevels(t *testing.T) {
 			text = append(text, parts[r.IntN(len(parts))]...)
 		}
 		e := escaped{text, r.IntN(2) == 0}
-		i, level := r.IntN(len(text)), r.IntN(levels+1)
-		c, n := e.at(i, level)
+		i, level := r.IntN(len(text)), r.IntN(maxLevels+1)
+		c, n := e.decode(i, level)
 		if want, size := levelByLevel(e, i, level); c != want || n != size {
 			t.Fatalf("%q (last %v) at %d, level %d: got %#x of %d bytes, want %#x of %d", text, e.last, i, level, c, n, want, size)
 		}

@@ -34,9 +34,9 @@ type forms struct {
 	room              int
 }
 
-// formsOf returns the words of values, and takes ownership of them. Those of keys are matched as text only. The
+// newForms returns the words of values, and takes ownership of them. Those of keys are matched as text only. The
 // commonest encodings of all values come before the rarest of the first, so that memory and time stay bounded.
-func formsOf(values, keys [][]byte) *forms {
+func newForms(values, keys [][]byte) *forms {
 	f := &forms{room: math.MaxInt}
 	for _, v := range slices.Concat(values, keys) {
 		f.addText(v)
@@ -55,38 +55,38 @@ func formsOf(values, keys [][]byte) *forms {
 	return f
 }
 
-// views returns the symbols of a value in both views.
-func views(v []byte) (all, letters []byte) {
+// viewSymbols returns the symbols of a value in both views.
+func viewSymbols(v []byte) (all, letters []byte) {
 	var s scan
 	for i := 0; i < len(v); {
-		i += s.read(escaped{v, true}, i, int64(i))
+		i += s.readChar(escaped{v, true}, i, int64(i))
 	}
-	return s.all.seen, s.letters.seen
+	return s.all.history, s.letters.history
 }
 
 // addText adds a value as text. What stands before it may take its first characters into an escape: the n of \new, for
 // one. As it is, it is found all the same; in other spellings, its rest is.
 func (f *forms) addText(v []byte) {
-	whole, _ := views(v)
-	f.raw = f.add(f.raw, word{symbols: v})
-	if !distinctive(whole) { // an escape itself: it is found as it is, and as programs and servers write it
+	whole, _ := viewSymbols(v)
+	f.raw = f.appendWord(f.raw, word{symbols: v})
+	if !isDistinctive(whole) { // an escape itself: it is found as it is, and as programs and servers write it
 		for _, form := range spellings(v) {
-			f.raw = f.add(f.raw, word{symbols: []byte(form)})
+			f.raw = f.appendWord(f.raw, word{symbols: []byte(form)})
 		}
 		return
 	}
 	tail := uint8(bytes.Count(v[len(v)-1:], []byte("="))) // which is no symbol
 	f.addAll(whole, tail)
 	for _, before := range []byte{'\\', '%'} {
-		behind, _ := views(append([]byte{before}, v...))
+		behind, _ := viewSymbols(append([]byte{before}, v...))
 		n := 0
 		for n < min(len(behind), len(whole)) && behind[len(behind)-1-n] == whole[len(whole)-1-n] {
 			n++
 		}
 		f.addAll(whole[len(whole)-n:], tail)
 	}
-	for _, form := range [][]byte{quoted(v), latin1(v), utf16Of(v, binary.LittleEndian), utf16Of(v, binary.BigEndian)} {
-		form, _ = views(form)
+	for _, form := range [][]byte{quotedPrintable(v), latin1(v), utf16Core(v, binary.LittleEndian), utf16Core(v, binary.BigEndian)} {
+		form, _ = viewSymbols(form)
 		f.addAll(form, 0)
 	}
 }
@@ -107,8 +107,8 @@ var entities = [][]string{
 	{`"`, "&quot;", "'", "&#39;", "/", "&#x2F;", "`", "&#x60;", "=", "&#x3D;", "+", "&#43;"},
 }
 
-// escapes matches the escapes of an address, and of one within another. Some programs write their digits with small letters.
-var escapes = lazy.Regexp(`%(?:25)*[0-9A-F]{2}`)
+// percentEscapes matches the escapes of an address, and of one within another. Some programs write their digits with small letters.
+var percentEscapes = lazy.Regexp(`%(?:25)*[0-9A-F]{2}`)
 
 // spellings are how programs and servers write a value that is found as it is only.
 func spellings(v []byte) (all []string) {
@@ -121,7 +121,7 @@ func spellings(v []byte) (all []string) {
 	query := url.QueryEscape(text)
 	for _, once := range []string{query, strings.ReplaceAll(query, "+", "%20"), url.PathEscape(text)} {
 		for _, form := range []string{once, url.QueryEscape(once)} {
-			all = append(all, form, escapes().ReplaceAllStringFunc(form, strings.ToLower))
+			all = append(all, form, percentEscapes().ReplaceAllStringFunc(form, strings.ToLower))
 		}
 	}
 	slices.Sort(all)
@@ -134,8 +134,8 @@ func quotedJSON(text string) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// add adds a word to those of a view if it is long enough.
-func (f *forms) add(words []word, w word) []word {
+// appendWord adds a word to those of a view if it is long enough.
+func (f *forms) appendWord(words []word, w word) []word {
 	if len(w.symbols) < window {
 		return words
 	}
@@ -143,27 +143,27 @@ func (f *forms) add(words []word, w word) []word {
 	return append(words, w)
 }
 
-func (f *forms) addAll(symbols []byte, tail uint8) { f.all = f.add(f.all, word{symbols, tail}) }
+func (f *forms) addAll(symbols []byte, tail uint8) { f.all = f.appendWord(f.all, word{symbols, tail}) }
 
 // addLetters adds the letters and digits of a form.
 func (f *forms) addLetters(form []byte, tail uint8) {
 	symbols := make([]byte, 0, len(form))
 	behind := tail
 	for _, b := range form {
-		if k := &bytesOf[b]; k.letter != 0 {
+		if k := &byteClasses[b]; k.letter != 0 {
 			symbols, behind = append(symbols, k.letter), tail
 		} else if tail > 0 {
 			behind++
 		}
 	}
-	f.letters = f.add(f.letters, word{symbols, behind})
+	f.letters = f.appendWord(f.letters, word{symbols, behind})
 }
 
 // addEncoded adds a value in hex, and in base64 at all offsets.
 func (f *forms) addEncoded(v []byte) {
 	f.addLetters(hex.AppendEncode(nil, v), 0)
 	for offset := range 3 {
-		f.addLetters(inner(base64.RawStdEncoding, 6, offset, v), 2)
+		f.addLetters(encodedCore(base64.RawStdEncoding, 6, offset, v), 2)
 	}
 }
 
@@ -173,9 +173,9 @@ func (f *forms) addRest(v []byte) {
 	f.addLetters(hex.AppendEncode(nil, v[2:]), 0)
 }
 
-// inner returns the characters, of so many bits, that encode nothing but v where v is at an offset of the data. The
+// encodedCore returns the characters, of so many bits, that encode nothing but v where v is at an offset of the data. The
 // characters that it shares with what stands beside it are left out: at most 4 bits of the secret show before it.
-func inner(e interface{ AppendEncode(dst, src []byte) []byte }, bits, offset int, v []byte) []byte {
+func encodedCore(e interface{ AppendEncode(dst, src []byte) []byte }, bits, offset int, v []byte) []byte {
 	data := append(make([]byte, offset, offset+len(v)), v...)
 	defer clear(data)
 	return e.AppendEncode(nil, data)[(8*offset+bits-1)/bits : 8*len(data)/bits]
@@ -183,14 +183,14 @@ func inner(e interface{ AppendEncode(dst, src []byte) []byte }, bits, offset int
 
 func (f *forms) addBase32(v []byte) {
 	for offset := range 5 {
-		f.addLetters(inner(base32.StdEncoding.WithPadding(base32.NoPadding), 5, offset, v), 2)
+		f.addLetters(encodedCore(base32.StdEncoding.WithPadding(base32.NoPadding), 5, offset, v), 2)
 	}
 }
 
 // addApart adds a value with something between its characters. It must have letters, and digits or very many letters,
 // because words and lists of numbers may spell others.
 func (f *forms) addApart(v []byte) {
-	_, letters := views(v)
+	_, letters := viewSymbols(v)
 	hasLetters, hasDigits := !bytes.Equal(bytes.ToLower(v), bytes.ToUpper(v)), slices.ContainsFunc(v, isDigit)
 	if len(v) >= minLoose && len(letters) >= minLetters && hasLetters && (hasDigits || len(letters) >= minAlone) {
 		f.addLetters(letters, 0)
@@ -216,17 +216,17 @@ func (f *forms) addDerived(v []byte) {
 	backwards := bytes.Runes(v)
 	slices.Reverse(backwards)
 	for _, form := range [][]byte{[]byte(string(backwards)), bytes.Map(rot13, v)} {
-		all, _ := views(form)
+		all, _ := viewSymbols(form)
 		f.addAll(bytes.TrimLeft(all, `}])>"`), 0) // with which messages end
 		f.addEncoded(form)
 	}
 	inHex := hex.AppendEncode(nil, v)
-	for _, form := range [][]byte{utf16Of(v, binary.LittleEndian), inHex, bytes.ToUpper(inHex)} {
+	for _, form := range [][]byte{utf16Core(v, binary.LittleEndian), inHex, bytes.ToUpper(inHex)} {
 		f.addEncoded(form)
 	}
 	for offset := range 3 {
-		f.addEncoded(inner(base64.RawStdEncoding, 6, offset, v))
-		f.addEncoded(inner(base64.RawURLEncoding, 6, offset, v))
+		f.addEncoded(encodedCore(base64.RawStdEncoding, 6, offset, v))
+		f.addEncoded(encodedCore(base64.RawURLEncoding, 6, offset, v))
 	}
 }
 
@@ -237,8 +237,8 @@ func rot13(c rune) rune {
 	return c
 }
 
-// quoted returns v as mail has it.
-func quoted(v []byte) (q []byte) {
+// quotedPrintable returns v as mail has it.
+func quotedPrintable(v []byte) (q []byte) {
 	for _, c := range v {
 		if c == '=' || c >= 0x80 || c < ' ' && c != '\t' && c != '\n' && c != '\r' {
 			q = fmt.Appendf(q, "=%02X", c)
@@ -259,8 +259,8 @@ func latin1(v []byte) (l []byte) {
 	return l
 }
 
-// utf16Of returns v in UTF-16 without the zeros at its ends: that of a letter is the same in both orders of bytes then.
-func utf16Of(v []byte, order binary.AppendByteOrder) (u []byte) {
+// utf16Core returns v in UTF-16 without the zeros at its ends: that of a letter is the same in both orders of bytes then.
+func utf16Core(v []byte, order binary.AppendByteOrder) (u []byte) {
 	for _, unit := range utf16.Encode([]rune(string(v))) {
 		u = order.AppendUint16(u, unit)
 	}

@@ -10,8 +10,8 @@ import (
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-// many returns values of so many random letters, of which every so many are a line.
-func many(n, size, line int) []string {
+// randomLines returns values of so many random letters, of which every so many are a line.
+func randomLines(n, size, line int) []string {
 	r := rand.New(rand.NewPCG(11, 12))
 	values := make([]string, n)
 	for i := range values {
@@ -29,7 +29,7 @@ func many(n, size, line int) []string {
 
 // The commonest forms are found of each of three hundred secrets.
 func TestCommonFormsOfManySecrets(t *testing.T) {
-	values := many(350, 30, 0)
+	values := randomLines(350, 30, 0)
 	l := lease(t, values...)
 	for _, name := range []string{"raw", "json", "json in json", "hex escapes", "percent", "double percent", "entities", "hex entities",
 		"octal escapes", "quoted-printable", "hex", "HEX", "hex colons", "hex blanks", "hex 0x", "base64", "base64 at 1", "base64 at 2",
@@ -55,10 +55,10 @@ func TestMemoryOfForms(t *testing.T) {
 		values []string
 		maxMB  int // MB
 	}{
-		"ten secrets":        {many(10, 40, 0), 1},
-		"a hundred":          {many(100, 40, 0), 8},
-		"a hundred of 64 KB": {many(100, 64<<10, 0), 80},
-		"lines of 16 bytes":  {many(100, 64<<10, 17), 100},
+		"ten secrets":        {randomLines(10, 40, 0), 1},
+		"a hundred":          {randomLines(100, 40, 0), 8},
+		"a hundred of 64 KB": {randomLines(100, 64<<10, 0), 80},
+		"lines of 16 bytes":  {randomLines(100, 64<<10, 17), 100},
 	} {
 		before := heap()
 		l := lease(t, c.values...)

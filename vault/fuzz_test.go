@@ -66,14 +66,14 @@ func FuzzReference(f *testing.F) {
 // these.
 func isPlain(v string) bool {
 	v = strings.TrimSpace(v)
-	whole, _ := views([]byte(v))
+	whole, _ := viewSymbols([]byte(v))
 	for offset := range 3 {
-		form := inner(base64.RawStdEncoding, 6, offset, []byte(v))
-		if _, letters := views(form); len(letters) < window || strings.ContainsAny(string(form[:1]), "+/") {
+		form := encodedCore(base64.RawStdEncoding, 6, offset, []byte(v))
+		if _, letters := viewSymbols(form); len(letters) < window || strings.ContainsAny(string(form[:1]), "+/") {
 			return false // or its first character stays
 		}
 	}
-	return distinctive(whole) && !strings.HasPrefix(v, "+") && !strings.HasPrefix(v, "=") && !strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' })
+	return isDistinctive(whole) && !strings.HasPrefix(v, "+") && !strings.HasPrefix(v, "=") && !strings.ContainsFunc(v, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' })
 }
 
 // FuzzSkip compares with a scan that reads every character: what is found, and what is held back at each pause.
@@ -96,14 +96,14 @@ func FuzzSkip(f *testing.F) {
 			t.Skip("nothing is redacted")
 		}
 		r := rand.New(rand.NewPCG(seed, 4))
-		text := long(r, []string{one, two}, between)
-		fast, exact := scan{matcher: m}, scan{matcher: m, slow: math.MaxInt64}
+		text := mostlySkipped(r, []string{one, two}, between)
+		fast, exact := scan{matcher: m}, scan{matcher: m, readUntil: math.MaxInt64}
 		for from := 0; from < len(text); {
 			to := min(len(text), from+1+r.IntN([]int{5, 50, 500}[r.IntN(3)]))
 			fast.feed([]byte(text[from:to]), to == len(text))
 			exact.feed([]byte(text[from:to]), to == len(text))
-			gotFirst, gotPaused := fast.pending()
-			first, paused := exact.pending()
+			gotFirst, gotPaused := fast.firstPending()
+			first, paused := exact.firstPending()
 			if !slices.Equal(fast.found, exact.found) || gotFirst != first || gotPaused != paused {
 				t.Fatalf("values %q %q, text %q up to %q:\n got %v, pending %d %v\nwant %v, pending %d %v",
 					one, two, text[:from], text[from:to], fast.found, gotFirst, gotPaused, exact.found, first, paused)
@@ -113,8 +113,8 @@ func FuzzSkip(f *testing.F) {
 	})
 }
 
-// long returns text of which most is skipped, with some of what is not.
-func long(r *rand.Rand, values []string, between string) string {
+// mostlySkipped returns text of which most is skipped, with some of what is not.
+func mostlySkipped(r *rand.Rand, values []string, between string) string {
 	all := encoders()
 	names := slices.Sorted(maps.Keys(all))
 	var b strings.Builder
@@ -171,7 +171,7 @@ func spell(r *rand.Rand, v string) string {
 	case 2:
 		return url.QueryEscape(v)
 	case 3:
-		return mix(r, v)
+		return mixEscapes(r, v)
 	case 4:
 		s := hex.EncodeToString([]byte(v))
 		if r.IntN(2) == 0 {
@@ -189,8 +189,8 @@ func spell(r *rand.Rand, v string) string {
 	}
 }
 
-// mix escapes each byte in another way, or not.
-func mix(r *rand.Rand, v string) string {
+// mixEscapes escapes each byte in another way, or not.
+func mixEscapes(r *rand.Rand, v string) string {
 	var b strings.Builder
 	for i := range len(v) {
 		format := []string{"%%%02x", "%%%02X", "\\u%04x", "\\u%04X", "\\x%02x"}[r.IntN(5)]
@@ -222,7 +222,7 @@ func inChunks(t testing.TB, l *Lease, text string, r *rand.Rand) (clean string, 
 			t.Fatal(err)
 		}
 		rest = rest[n:]
-		if _, p := w.text().scan.pending(); p {
+		if _, p := w.text().scan.firstPending(); p {
 			paused = true
 		}
 	}
@@ -244,7 +244,7 @@ func FuzzComposed(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		all, known := encoders(), tokens()
+		all, known := encoders(), sampleTokens()
 		name := slices.Sorted(maps.Keys(all))[r.IntN(len(all))]
 		token := slices.Sorted(maps.Keys(known))[r.IntN(len(known))]
 		v := known[token]
@@ -256,7 +256,7 @@ func FuzzComposed(f *testing.F) {
 		if r.IntN(2) == 0 && !strings.ContainsAny(text, "\\%&=\x1b\x00 \r\n\t,:;'\"<>|\u200b") {
 			text = []func(string) string{all["json"], all["query"], all["html"]}[r.IntN(3)](text)
 		}
-		if got, _ := inChunks(t, lease(t, v), "a "+text+" b", r); shows(got, v) || !strings.Contains(got, Mark) {
+		if got, _ := inChunks(t, lease(t, v), "a "+text+" b", r); showsPart(got, v) || !strings.Contains(got, Mark) {
 			t.Fatalf("%s as %s: %q leaves %q", token, name, text, got)
 		}
 	})
@@ -273,7 +273,7 @@ func FuzzRecover(f *testing.F) {
 		if !utf8.ValidString(value) || !isPlain(value) { // JSON loses some of it, or it is an escape
 			t.Skip()
 		}
-		if checkValue([]byte(value)) != nil || len(partsOf([]byte(value))) == 0 || strings.Contains(core, "*") {
+		if checkValue([]byte(value)) != nil || len(redactableParts([]byte(value))) == 0 || strings.Contains(core, "*") {
 			t.Skip("not leased, not redacted, or made of what the mark is made of")
 		}
 		if (len(core) < window+2 || strings.ContainsAny(core[:1], `\%`)) && strings.ContainsAny(before, `\%`) || strings.ContainsAny(core[len(core)-5:], `\%`) {
@@ -311,7 +311,7 @@ func decoded(s string) []string {
 			all = append(all, string(b))
 		}
 	}
-	for _, word := range strings.FieldsFunc(flat, func(r rune) bool { return r > 127 || digit(char(r)) > 15 }) {
+	for _, word := range strings.FieldsFunc(flat, func(r rune) bool { return r > 127 || hexValue(char(r)) > 15 }) {
 		for skip := range min(2, len(word)) {
 			b, _ := hex.DecodeString(word[skip:])
 			all = append(all, string(b))

@@ -43,12 +43,12 @@ var (
 	errOtherKey = errors.New("it is sealed for another key")
 )
 
-// identityOf returns the key of a name. While all secrets are sealed anew there are two keys, and the
+// identityNamed returns the key of a name. While all secrets are sealed anew there are two keys, and the
 // second takes the place of the first: what is looked for in the first file, then in the second, and
 // then in the first again, is found, whenever that happens.
-func (s *Sealed) identityOf(ctx context.Context, name string) (identity, error) {
+func (s *Sealed) identityNamed(ctx context.Context, name string) (identity, error) {
 	var err error
-	for _, path := range []string{s.keyFile(), s.nextKeyFile(), s.keyFile()} {
+	for _, path := range []string{s.keyFilePath(), s.nextKeyFilePath(), s.keyFilePath()} {
 		var k keyFile
 		k, err = readKeyFile(path)
 		if err == nil && k.name == name {
@@ -58,45 +58,45 @@ func (s *Sealed) identityOf(ctx context.Context, name string) (identity, error) 
 	if err != nil {
 		return identity{}, err
 	}
-	return identity{}, fmt.Errorf("%w than %q: put the right key back, or delete the secret and add it again", errOtherKey, s.keyFile())
+	return identity{}, fmt.Errorf("%w than %q: put the right key back, or delete the secret and add it again", errOtherKey, s.keyFilePath())
 }
 
-// identityFor returns the key that the next secret is sealed for, with the database locked. Only a
+// identityForSealing returns the key that the next secret is sealed for, with the database locked. Only a
 // vault without secrets gets a new one, and all of them stay sealed for one key: the loss of a key
 // shows as soon as it can, not when half of the secrets are sealed for another one.
-func (s *Sealed) identityFor(ctx context.Context, tx *sql.Tx) (identity, error) {
-	k, err := readKeyFile(s.keyFile())
-	total, others, countErr := count(ctx, tx, k.name)
+func (s *Sealed) identityForSealing(ctx context.Context, tx *sql.Tx) (identity, error) {
+	k, err := readKeyFile(s.keyFilePath())
+	total, others, countErr := countSealed(ctx, tx, k.name)
 	switch {
 	case countErr != nil:
 		return identity{}, countErr
 	case errors.Is(err, errNoKey) && total == 0:
-		return s.makeIdentity()
+		return s.createIdentity()
 	case err != nil:
 		return identity{}, err
 	case others > 0:
 		return identity{}, fmt.Errorf("%d of the %d secrets there are sealed for another key than %q: put the right key back, or delete them",
-			others, total, s.keyFile())
+			others, total, s.keyFilePath())
 	}
 	id, err := s.openKey(ctx, k)
 	if errors.Is(err, errNoKey) && total == 0 { // it was deleted from the keyring
-		if err := os.Remove(s.keyFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(s.keyFilePath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return identity{}, err
 		}
-		return s.makeIdentity()
+		return s.createIdentity()
 	}
 	return id, err
 }
 
-// makeIdentity creates a key file, unless it exists, and returns its key.
-func (s *Sealed) makeIdentity() (identity, error) {
+// createIdentity creates a key file, unless it exists, and returns its key.
+func (s *Sealed) createIdentity() (identity, error) {
 	id, err := newIdentity()
 	if err == nil {
-		err = s.writeKeyFile(s.keyFile(), keyFile{name: id.name(), id: &id})
+		err = s.writeKeyFile(s.keyFilePath(), keyFile{name: id.name(), id: &id})
 	}
 	var k keyFile
 	if err == nil {
-		k, err = readKeyFile(s.keyFile())
+		k, err = readKeyFile(s.keyFilePath())
 	}
 	if err != nil || k.id == nil {
 		return identity{}, fmt.Errorf("make the key of the vault: %w", err)

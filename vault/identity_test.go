@@ -13,8 +13,8 @@ import (
 
 // Trouble with the key is reported, and nothing is lost by it: once it is put right, all is there.
 func TestTroubleWithTheKey(t *testing.T) {
-	s := seal(t, "KEY")
-	good, err := os.ReadFile(s.keyFile())
+	s := sealKeys(t, "KEY")
+	good, err := os.ReadFile(s.keyFilePath())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,13 +38,13 @@ func TestTroubleWithTheKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer restore(t, s, good)
-			os.Remove(s.keyFile())
+			os.Remove(s.keyFilePath())
 			if c.content != "" {
-				if err := os.WriteFile(s.keyFile(), []byte(c.content), 0o600); err != nil {
+				if err := os.WriteFile(s.keyFilePath(), []byte(c.content), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			before := files(t, s)
+			before := directoryFiles(t, s)
 			_, _, getErr := s.Get(t.Context(), "default", "KEY")
 			addErr := s.Add(t.Context(), Entry{Namespace: "default", Key: "NEXT"}, []byte("value"), false)
 			replaceErr := s.Add(t.Context(), Entry{Namespace: "default", Key: "KEY"}, []byte("value"), true)
@@ -58,12 +58,12 @@ func TestTroubleWithTheKey(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 			}
-			if diff := cmp.Diff(before, files(t, s)); diff != "" {
+			if diff := cmp.Diff(before, directoryFiles(t, s)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
-	os.Remove(s.keyFile())
+	os.Remove(s.keyFilePath())
 	if err := s.Delete(t.Context(), "default", "KEY"); err != nil {
 		t.Errorf("delete without the key: %v", err)
 	}
@@ -75,8 +75,8 @@ func TestTroubleWithTheKey(t *testing.T) {
 
 func restore(t *testing.T, s *Sealed, key []byte) {
 	t.Helper()
-	os.Remove(s.keyFile())
-	if err := os.WriteFile(s.keyFile(), key, 0o600); err != nil {
+	os.Remove(s.keyFilePath())
+	if err := os.WriteFile(s.keyFilePath(), key, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	wantValue(t, s, "KEY")
@@ -84,8 +84,8 @@ func restore(t *testing.T, s *Sealed, key []byte) {
 
 // The key file is what the age program reads, too: a vault can be opened without this one.
 func TestKeyIsAnAgeIdentity(t *testing.T) {
-	s := seal(t, "KEY")
-	f, err := os.Open(s.keyFile())
+	s := sealKeys(t, "KEY")
+	f, err := os.Open(s.keyFilePath())
 	if err != nil {
 		t.Fatal(err)
 	}

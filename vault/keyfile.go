@@ -18,12 +18,12 @@ import (
 // InFile is the place of a vault's key in its directory; InKeyring is the other place.
 const InFile = "file"
 
-// keyService is the keyring's service of vault keys; the user is a key's name. It differs from the service of
+// keyringKeyService is the keyring's service of vault keys; the user is a key's name. It differs from the service of
 // secrets, so that no namespace can lease a key.
-const keyService = "sandboxmcp vault key"
+const keyringKeyService = "sandboxmcp vault key"
 
-// pointer begins the line of a key file that only names a key, which is in the keyring.
-const pointer = "keyring: "
+// keyringLinePrefix begins the line of a key file that only names a key, which is in the keyring.
+const keyringLinePrefix = "keyring: "
 
 // maxKeyFile is more than age-keygen writes with any comment.
 const maxKeyFile = 8 << 10
@@ -58,7 +58,7 @@ func readKeyFile(path string) (keyFile, error) {
 		return keyFile{}, fmt.Errorf("the key of the vault: %w", err)
 	}
 	for line := range bytes.Lines(text) {
-		if name, points := bytes.CutPrefix(line, []byte(pointer)); points {
+		if name, points := bytes.CutPrefix(line, []byte(keyringLinePrefix)); points {
 			return keyFile{name: string(bytes.TrimSpace(name))}, nil
 		}
 	}
@@ -75,13 +75,13 @@ func readKeyFile(path string) (keyFile, error) {
 // writeKeyFile creates a key file atomically, unless it exists, with the database locked. If the file only names the
 // key, the key must be in the keyring already.
 func (s *Sealed) writeKeyFile(path string, k keyFile) error {
-	statefile.Tidy(s.dir, keyKind, 0)
-	return statefile.CreateFile(path, keyKind, keyFileText(k))
+	statefile.Tidy(s.dir, tempKeyKind, 0)
+	return statefile.CreateFile(path, tempKeyKind, keyFileText(k))
 }
 
 // keyFileText returns the content of a key file.
 func keyFileText(k keyFile) []byte {
-	text := fmt.Sprintf("# created: %s\n# the key of this vault is in the keyring of the operating system\n%s%s\n", time.Now().Format(time.RFC3339), pointer, k.name)
+	text := fmt.Sprintf("# created: %s\n# the key of this vault is in the keyring of the operating system\n%s%s\n", time.Now().Format(time.RFC3339), keyringLinePrefix, k.name)
 	if k.id != nil {
 		key := k.id.key()
 		text = fmt.Sprintf("# created: %s\n# public key: %s\n%s\n", time.Now().Format(time.RFC3339), key.Recipient(), key)
@@ -89,18 +89,18 @@ func keyFileText(k keyFile) []byte {
 	return []byte(text)
 }
 
-// keyKind stands in the name of a key file in the making. The database's lock allows one at a time, so a leftover is
+// tempKeyKind stands in the name of a key file in the making. The database's lock allows one at a time, so a leftover is
 // that of a killed process.
-const keyKind = "identity"
+const tempKeyKind = "identity"
 
 // openKey returns the key, from the keyring if the file only names it.
 func (s *Sealed) openKey(ctx context.Context, k keyFile) (identity, error) {
 	if k.id != nil {
 		return *k.id, nil
 	}
-	text, err := s.ring.Get(ctx, keyService, k.name)
+	text, err := s.ring.Get(ctx, keyringKeyService, k.name)
 	if errors.Is(err, keyring.ErrNotFound) {
-		return identity{}, fmt.Errorf("%w: %q says that it is in the keyring of the operating system, and there it is not: put the keyring back", errNoKey, s.keyFile())
+		return identity{}, fmt.Errorf("%w: %q says that it is in the keyring of the operating system, and there it is not: put the keyring back", errNoKey, s.keyFilePath())
 	}
 	if err != nil {
 		return identity{}, fmt.Errorf("the key of the vault is in the keyring: %w", err)
@@ -110,17 +110,17 @@ func (s *Sealed) openKey(ctx context.Context, k keyFile) (identity, error) {
 		err = errors.New("it is another one than is named there")
 	}
 	if err != nil {
-		return identity{}, fmt.Errorf("the key of the vault is in the keyring, as %q says: %w", s.keyFile(), err)
+		return identity{}, fmt.Errorf("the key of the vault is in the keyring, as %q says: %w", s.keyFilePath(), err)
 	}
 	return id, nil
 }
 
-// dropKey removes an unused key from the keyring.
-func (s *Sealed) dropKey(ctx context.Context, k keyFile) error {
+// deleteKeyFromKeyring removes an unused key from the keyring.
+func (s *Sealed) deleteKeyFromKeyring(ctx context.Context, k keyFile) error {
 	if k.id != nil || k.name == "" {
 		return nil
 	}
-	err := s.ring.Delete(ctx, keyService, k.name)
+	err := s.ring.Delete(ctx, keyringKeyService, k.name)
 	if errors.Is(err, keyring.ErrNotFound) {
 		return nil
 	}

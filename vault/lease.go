@@ -44,15 +44,15 @@ func newLease(secrets []secret, p *pages) *Lease {
 	var parts, keys [][]byte
 	rest := make([][][]byte, len(secrets))
 	for i, s := range secrets {
-		if s.to.bound() {
+		if s.to.isBound() {
 			secrets[i].placeholder = newPlaceholder()
 		}
-		rest[i] = partsOf(s.value)
+		rest[i] = redactableParts(s.value)
 		if len(rest[i]) == 0 {
 			in.unredacted = append(in.unredacted, s.name)
 			continue
 		}
-		keys = append(keys, edges(s.value)...)
+		keys = append(keys, pemEdges(s.value)...)
 	}
 	// Whole values come before their lines: maxValues cuts the lines first.
 	for more := true; more; {
@@ -69,13 +69,13 @@ func newLease(secrets []secret, p *pages) *Lease {
 			rest[i], more = rest[i][1:], true
 		}
 	}
-	in.keep(p, parts, keys)
+	in.moveTo(p, parts, keys)
 	in.matcher = newMatcher(parts, keys)
 	return &Lease{func() *leased { return in }}
 }
 
-// keep moves the values, and the lists of parts of them, into the lease's own memory.
-func (in *leased) keep(p *pages, lists ...[][]byte) {
+// moveTo moves the values, and the lists of parts of them, into the lease's own memory.
+func (in *leased) moveTo(p *pages, lists ...[][]byte) {
 	size := 0
 	for _, s := range in.secrets {
 		size += len(s.value)
@@ -83,7 +83,7 @@ func (in *leased) keep(p *pages, lists ...[][]byte) {
 	for _, part := range slices.Concat(lists...) {
 		size += len(part)
 	}
-	in.memory = p.take(size)
+	in.memory = p.allocate(size)
 	for i := range in.secrets {
 		in.secrets[i].value = in.memory.move(in.secrets[i].value)
 	}
@@ -96,7 +96,7 @@ func (in *leased) keep(p *pages, lists ...[][]byte) {
 
 // Names returns the names of the secrets in the order of the request.
 func (l *Lease) Names() []string {
-	if l.empty() {
+	if l.isEmpty() {
 		return nil
 	}
 	var names []string
@@ -110,7 +110,7 @@ func (l *Lease) Names() []string {
 // text, too: shorter than 6 bytes, fewer than 3 different bytes, or a common word such as "password". White space at
 // the ends does not count.
 func (l *Lease) Unredacted() []string {
-	if l.empty() {
+	if l.isEmpty() {
 		return nil
 	}
 	return slices.Clone(l.inner().unredacted)
@@ -119,7 +119,7 @@ func (l *Lease) Unredacted() []string {
 // Env returns the secrets as KEY=VALUE, for the environment of the program; a bound secret has its placeholder as the
 // value. The strings are copies that Close can't wipe: pass them on at once, and keep no reference.
 func (l *Lease) Env() []string {
-	if l.empty() {
+	if l.isEmpty() {
 		return nil
 	}
 	in := l.inner()
@@ -131,7 +131,7 @@ func (l *Lease) Env() []string {
 	var env []string
 	for _, s := range in.secrets {
 		value := s.placeholder
-		if !s.to.bound() {
+		if !s.to.isBound() {
 			value = string(s.value)
 		}
 		env = append(env, s.name+"="+value)
@@ -141,7 +141,7 @@ func (l *Lease) Env() []string {
 
 // Redact returns s with Mark in place of each secret. After Close it returns s unchanged.
 func (l *Lease) Redact(s string) string {
-	m, release, err := l.use()
+	m, release, err := l.acquireMatcher()
 	if m == nil || err != nil {
 		return s
 	}
@@ -151,7 +151,7 @@ func (l *Lease) Redact(s string) string {
 
 // feed holds the lease's lock only while it scans text.
 func (l *Lease) feed(s *scan, text []byte, last bool) (found bool, err error) {
-	m, release, err := l.use()
+	m, release, err := l.acquireMatcher()
 	if m == nil || err != nil {
 		return false, err
 	}
@@ -164,7 +164,7 @@ func (l *Lease) feed(s *scan, text []byte, last bool) (found bool, err error) {
 // Close wipes the values. Afterwards Redact finds nothing, and Find and an open Redactor fail with ErrClosed rather
 // than let text pass: close the redactors first.
 func (l *Lease) Close() {
-	if l.empty() {
+	if l.isEmpty() {
 		return
 	}
 	in := l.inner()
@@ -178,11 +178,11 @@ func (l *Lease) Close() {
 	in.memory.release()
 }
 
-func (l *Lease) empty() bool { return l == nil || l.inner == nil }
+func (l *Lease) isEmpty() bool { return l == nil || l.inner == nil }
 
-// use returns the matcher, which the caller releases after use; nil if nothing is redacted.
-func (l *Lease) use() (m *matcher, release func(), err error) {
-	if l.empty() {
+// acquireMatcher returns the matcher, which the caller releases after use; nil if nothing is redacted.
+func (l *Lease) acquireMatcher() (m *matcher, release func(), err error) {
+	if l.isEmpty() {
 		return nil, nil, nil
 	}
 	in := l.inner()
@@ -198,7 +198,7 @@ func (l *Lease) use() (m *matcher, release func(), err error) {
 	return in.matcher, in.mu.RUnlock, nil
 }
 
-func wipe(secrets []secret) {
+func wipeSecrets(secrets []secret) {
 	for _, s := range secrets {
 		clear(s.value)
 	}

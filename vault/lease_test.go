@@ -147,7 +147,7 @@ func TestClose(t *testing.T) {
 	if !bytes.Equal(held, make([]byte, len(held))) {
 		t.Errorf("%q is still in memory", held)
 	}
-	if _, err := l.Find(strings.NewReader("hunter2-hunter2")); !errors.Is(err, ErrClosed) {
+	if _, err := l.ContainsSecret(strings.NewReader("hunter2-hunter2")); !errors.Is(err, ErrClosed) {
 		t.Errorf("Find: %v", err)
 	}
 	if got := l.Redact("text"); got != "text" || l.Env() != nil {
@@ -192,7 +192,7 @@ func (k *lastValue) Get(ctx context.Context, namespace, key string) ([]byte, Bin
 }
 
 func TestManyAtOnce(t *testing.T) {
-	l := lease(t, hundred()...)
+	l := lease(t, randomSecrets()...)
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -222,7 +222,7 @@ func TestNothingShowsAValue(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Fatal(entries, err)
 	}
-	id, err := sealed.makeIdentity() // the one that is there
+	id, err := sealed.createIdentity() // the one that is there
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,20 +52,20 @@ func (all Leases) RedactCut(text string) string {
 // Writer returns a writer that writes text without the secrets to w. Its Close writes the bytes that were held back as
 // a possible beginning of a secret, and does not close w.
 func (all Leases) Writer(w io.Writer) io.WriteCloser {
-	c := chain{nopCloser{w}}
+	c := writerChain{nopCloser{w}}
 	for _, l := range all {
 		c = append(c, l.Writer(c[len(c)-1]))
 	}
 	return c
 }
 
-// chain is a list of writers, each of which writes to the writer before it.
-type chain []io.WriteCloser
+// writerChain is a list of writers, each of which writes to the writer before it.
+type writerChain []io.WriteCloser
 
-func (c chain) Write(b []byte) (int, error) { return c[len(c)-1].Write(b) }
+func (c writerChain) Write(b []byte) (int, error) { return c[len(c)-1].Write(b) }
 
 // Close closes the writers, the last first, so that the bytes that each held back pass through those before it.
-func (c chain) Close() error {
+func (c writerChain) Close() error {
 	var errs []error
 	for _, w := range slices.Backward(c) {
 		errs = append(errs, w.Close())
@@ -77,10 +77,10 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// Find reports whether the text of r contains any of the secrets, in any encoding that Redact knows. It reads r once,
+// ContainsSecret reports whether the text of r contains any of the secrets, in any encoding that Redact knows. It reads r once,
 // and little further than the end of the first match.
-func (all Leases) Find(r io.Reader) (bool, error) {
-	all = slices.DeleteFunc(slices.Clone(all), (*Lease).empty)
+func (all Leases) ContainsSecret(r io.Reader) (bool, error) {
+	all = slices.DeleteFunc(slices.Clone(all), (*Lease).isEmpty)
 	if len(all) == 0 {
 		return false, nil
 	}
@@ -111,22 +111,22 @@ func (all Leases) Close() {
 	}
 }
 
-// Held are leases that grow, such as those of a session. The zero value has none. Its methods may be called
+// LeaseSet are leases that grow, such as those of a session. The zero value has none. Its methods may be called
 // concurrently.
-type Held struct {
+type LeaseSet struct {
 	mu  sync.Mutex
 	all Leases
 }
 
 // Add adds a lease.
-func (h *Held) Add(l *Lease) {
+func (h *LeaseSet) Add(l *Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, l)
 }
 
 // Leases returns the leases so far.
-func (h *Held) Leases() Leases {
+func (h *LeaseSet) Leases() Leases {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.all)

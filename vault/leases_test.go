@@ -34,18 +34,18 @@ func TestLeases(t *testing.T) {
 		if got := all.RedactCut("x " + s[:9]); got != "x " {
 			t.Errorf("the beginning of %q came out as %q", s, got)
 		}
-		if yes, err := all.Find(strings.NewReader("x" + s)); !yes || err != nil {
+		if yes, err := all.ContainsSecret(strings.NewReader("x" + s)); !yes || err != nil {
 			t.Errorf("%q was not found: %v", s, err)
 		}
 	}
-	if yes, err := all.Find(strings.NewReader("nothing")); yes || err != nil {
+	if yes, err := all.ContainsSecret(strings.NewReader("nothing")); yes || err != nil {
 		t.Errorf("found %v, %v", yes, err)
 	}
 	if got := all.Env([]string{"B"}); len(got) != 1 || got[0] != "B="+second || !all.Has("A") || all.Has("C") {
 		t.Errorf("got %q", got)
 	}
 	all.Close()
-	if _, err := all.Find(strings.NewReader(text)); err == nil {
+	if _, err := all.ContainsSecret(strings.NewReader(text)); err == nil {
 		t.Error("closed leases search")
 	}
 	var none Leases
@@ -54,5 +54,5 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// Find is Find of one lease.
-func (l *Lease) Find(r io.Reader) (bool, error) { return Leases{l}.Find(r) }
+// ContainsSecret is Find of one lease.
+func (l *Lease) ContainsSecret(r io.Reader) (bool, error) { return Leases{l}.ContainsSecret(r) }

@@ -7,7 +7,7 @@ type matcher struct {
 	once              sync.Once
 	values, keys      [][]byte    // keys: the edges of PEM keys; see edges
 	all, letters, raw *dictionary // of the words of each view of a scan
-	few               bool        // a word has few letters near its beginning: no text is skipped
+	hasFewLetters     bool        // a word has few letters near its beginning: no text is skipped
 }
 
 // newMatcher takes ownership of the values, and of keys that are matched as text only. It returns nil if there are
@@ -22,9 +22,9 @@ func newMatcher(values, keys [][]byte) *matcher {
 // prepare makes the dictionaries. It waits for the first byte of text: a program that prints nothing does not pay.
 func (m *matcher) prepare() {
 	m.once.Do(func() {
-		f := formsOf(m.values, m.keys)
+		f := newForms(m.values, m.keys)
 		m.all, m.letters, m.raw = newDictionary(f.all), newDictionary(f.letters), newDictionary(f.raw)
-		m.index()
+		m.indexWords()
 	})
 }
 

@@ -10,14 +10,14 @@ import (
 // Memory is a store that lives as long as the process. Its secrets are not bound. It is safe for concurrent use.
 type Memory struct {
 	mu     sync.RWMutex
-	values map[place]func() []byte // functions, as in Lease
+	values map[secretName]func() []byte // functions, as in Lease
 }
 
-type place struct{ namespace, key string }
+type secretName struct{ namespace, key string }
 
 // NewMemory returns an empty store.
 func NewMemory() *Memory {
-	return &Memory{values: map[place]func() []byte{}}
+	return &Memory{values: map[secretName]func() []byte{}}
 }
 
 // Set stores a copy of value, replacing an older value. It fails for names that can't be leased, and for values that no
@@ -31,7 +31,7 @@ func (m *Memory) Set(namespace, key string, value []byte) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at := place{namespace, key}
+	at := secretName{namespace, key}
 	if old, ok := m.values[at]; ok {
 		clear(old())
 	}
@@ -44,7 +44,7 @@ func (m *Memory) Set(namespace, key string, value []byte) error {
 func (m *Memory) Get(_ context.Context, namespace, key string) ([]byte, Binding, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	value, ok := m.values[place{namespace, key}]
+	value, ok := m.values[secretName{namespace, key}]
 	if !ok {
 		return nil, Binding{}, ErrNotFound
 	}

@@ -34,7 +34,7 @@ func checkKey(key string) error {
 // checkNamespace refuses a name that a store could not keep apart from other namespaces.
 func checkNamespace(namespace string) error {
 	ok := func(c byte) bool { return isWord(c) || c == '-' || c == '.' }
-	if namespace == "" || len(namespace) > maxName || namespace[0] == '.' || !all(namespace, ok) {
+	if namespace == "" || len(namespace) > maxName || namespace[0] == '.' || !allBytes(namespace, ok) {
 		return fmt.Errorf("%.40q is no namespace: use letters, digits, -, _ and ., not a dot first, at most %d bytes",
 			namespace, maxName)
 	}
@@ -82,7 +82,7 @@ func Variable(namespace, key string) (string, error) {
 	if strings.Contains(key, "__") {
 		return "", fmt.Errorf("secret %s can't come from the environment: its name holds __", key)
 	}
-	if !all(namespace, isLabelByte) || strings.Contains("-"+namespace+"-", "--") {
+	if !allBytes(namespace, isLabelByte) || strings.Contains("-"+namespace+"-", "--") {
 		return "", fmt.Errorf("namespace %s can't have secrets in the environment: "+
 			"use lower-case letters, digits and single dashes between them", namespace)
 	}
@@ -91,16 +91,16 @@ func Variable(namespace, key string) (string, error) {
 		between = "__"
 	}
 	upper := strings.ToUpper(strings.ReplaceAll(namespace, "-", "_"))
-	return prefix + upper + between + key, nil
+	return variablePrefix + upper + between + key, nil
 }
 
-// prefix begins the names of all variables that hold secrets.
-const prefix = "SANDBOXMCP_SECRET_"
+// variablePrefix begins the names of all variables that hold secrets.
+const variablePrefix = "SANDBOXMCP_SECRET_"
 
 // WithoutSecrets returns environ without the variables that hold secrets, for other programs that we start.
 func WithoutSecrets(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(one string) bool {
-		return len(one) >= len(prefix) && strings.EqualFold(one[:len(prefix)], prefix) // Windows does not tell case apart
+		return len(one) >= len(variablePrefix) && strings.EqualFold(one[:len(variablePrefix)], variablePrefix) // Windows does not tell case apart
 	})
 }
 
@@ -108,7 +108,7 @@ func isDigit(c byte) bool     { return '0' <= c && c <= '9' }
 func isWord(c byte) bool      { return isDigit(c) || c == '_' || 'a' <= c|0x20 && c|0x20 <= 'z' }
 func isLabelByte(c byte) bool { return isDigit(c) || c == '-' || 'a' <= c && c <= 'z' }
 
-func all(s string, ok func(byte) bool) bool {
+func allBytes(s string, ok func(byte) bool) bool {
 	for i := range len(s) {
 		if !ok(s[i]) {
 			return false

@@ -23,20 +23,20 @@ const maxMapped = 64 << 20
 // slab is the memory of a lease.
 type slab struct {
 	memory, free []byte
-	of           *pages // nil: it is ordinary memory
+	owner        *pages // nil: it is ordinary memory
 }
 
-// take returns room for so many bytes.
-func (p *pages) take(size int) *slab {
-	p.begun.Do(noCore)
+// allocate returns room for so many bytes.
+func (p *pages) allocate(size int) *slab {
+	p.begun.Do(disableCoreDumps)
 	page := os.Getpagesize()
 	size = (size + page - 1) / page * page
 	s := &slab{}
 	if p.mapped.Add(int64(size)) <= maxMapped {
-		s.memory = mapPrivate(size)
+		s.memory = mapLocked(size)
 	}
 	if s.memory != nil {
-		s.of = p
+		s.owner = p
 	} else {
 		p.mapped.Add(-int64(size))
 		s.memory = make([]byte, size)
@@ -57,8 +57,8 @@ func (s *slab) move(value []byte) []byte {
 // release wipes the memory and gives it back: nothing in it may be used any more.
 func (s *slab) release() {
 	clear(s.memory)
-	if s.of != nil {
-		s.of.mapped.Add(-int64(len(s.memory)))
+	if s.owner != nil {
+		s.owner.mapped.Add(-int64(len(s.memory)))
 		unmap(s.memory)
 	}
 }

@@ -2,8 +2,8 @@ package vault
 
 import "golang.org/x/sys/unix"
 
-// mapPrivate returns fresh memory, or nil if there is none. It is locked if RLIMIT_MEMLOCK leaves room.
-func mapPrivate(size int) []byte {
+// mapLocked returns fresh memory, or nil if there is none. It is locked if RLIMIT_MEMLOCK leaves room.
+func mapLocked(size int) []byte {
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
 		return nil
@@ -15,12 +15,12 @@ func mapPrivate(size int) []byte {
 
 func unmap(memory []byte) { _ = unix.Munmap(memory) } // which unlocks it
 
-// noCore keeps this process and its children from writing core dumps, which would contain the copies of values outside
+// disableCoreDumps keeps this process and its children from writing core dumps, which would contain the copies of values outside
 // of these pages. An operator can raise the limit again, up to the hard one.
 //
 // PR_SET_DUMPABLE would be stronger, and is not for us: it gives our files in /proc to root, and then an
 // ordinary user can't write uid_map of the user namespaces that sandboxes are made of.
-func noCore() {
+func disableCoreDumps() {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_CORE, &limit) == nil && limit.Cur > 0 {
 		limit.Cur = 0

@@ -64,7 +64,7 @@ func TestLeasedMemory(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	s := seal(t, "KEY")
+	s := sealKeys(t, "KEY")
 	l, err := New(s).Lease(t.Context(), "default", []string{"KEY"})
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestCoreDump(t *testing.T) {
 		mapped, full := &pages{}, &pages{}
 		full.mapped.Store(maxMapped)
 		for i, p := range []*pages{mapped, full} { // in pages, and in ordinary memory
-			s := p.take(4000)
+			s := p.allocate(4000)
 			s.move(unlike(uint32(1 + i)))
 			defer s.release()
 		}

@@ -2,6 +2,6 @@
 
 package vault
 
-func mapPrivate(int) []byte { return nil }
-func unmap([]byte)          {}
-func noCore()               {}
+func mapLocked(int) []byte { return nil }
+func unmap([]byte)         {}
+func disableCoreDumps()    {}

@@ -16,7 +16,7 @@ func TestPages(t *testing.T) {
 			for i := range 300 {
 				n := []int{1, 63, 64, 65, 4096, 20_000, MaxValue}[(i+g)%7]
 				value := bytes.Repeat([]byte{byte(1 + g), byte(i)}, n/2+1)[:n]
-				s, other := p.take(2*n), p.take(n)
+				s, other := p.allocate(2*n), p.allocate(n)
 				one, two, three := s.move(bytes.Clone(value)), s.move(bytes.Clone(value)), other.move(bytes.Clone(value))
 				two[0]++
 				if !bytes.Equal(one, value) || !bytes.Equal(three, value) || len(two) != n || cap(one) != n {
@@ -42,7 +42,7 @@ func TestPagesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", MaxValue)
 	var slabs []*slab
 	for range maxMapped/MaxValue + 10 {
-		s := p.take(MaxValue)
+		s := p.allocate(MaxValue)
 		if string(s.move([]byte(long))) != long {
 			t.Fatal("what is beyond the bound is not kept")
 		}
@@ -63,7 +63,7 @@ func TestPagesAreBounded(t *testing.T) {
 func TestNoPages(t *testing.T) {
 	p := &pages{}
 	p.mapped.Store(maxMapped)
-	s, value := p.take(9), []byte("the value")
+	s, value := p.allocate(9), []byte("the value")
 	moved := s.move(value)
 	if string(moved) != "the value" || value[0] != 0 {
 		t.Errorf("got %q, and %q stays", moved, value)

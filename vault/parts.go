@@ -17,8 +17,8 @@ const (
 	pieceSize  = 64 // bytes of a piece then
 )
 
-// common are values that people set, of minValue bytes or more, that text holds for other reasons.
-var common = []string{
+// commonWords are values that people set, of minValue bytes or more, that text holds for other reasons.
+var commonWords = []string{
 	"0.0.0.0", "127.0.0.1", "application", "authorization", "bearer", "changeme", "database",
 	"debugging", "default", "development", "disabled", "enabled", "environment", "example",
 	"example.com", "localhost", "master", "nobody", "password", "postgres", "postgresql",
@@ -26,36 +26,36 @@ var common = []string{
 	"staging", "string", "testing", "undefined", "unknown", "username", "version",
 }
 
-// partsOf returns the parts of value to redact: value itself without the white space at its ends (programs strip a
+// redactableParts returns the parts of value to redact: value itself without the white space at its ends (programs strip a
 // file's last newline), and, if it has several, its long lines, because programs print a key line by line, with other
 // line ends, or indented. A line end may also be escaped as \n, which is how keys come in variables. The frame of a PEM
 // key is no secret. A value that is not distinctive has no parts.
 //
 // The parts are copies.
-func partsOf(value []byte) [][]byte {
+func redactableParts(value []byte) [][]byte {
 	whole := bytes.TrimSpace(value)
-	if !distinctive(whole) {
+	if !isDistinctive(whole) {
 		return nil
 	}
 	var parts [][]byte
-	for _, piece := range pieces(whole) {
+	for _, piece := range splitRepetitive(whole) {
 		parts = append(parts, bytes.Clone(piece))
 	}
-	if len(whole) > nodePrefix && distinctive(whole[:nodePrefix]) {
+	if len(whole) > nodePrefix && isDistinctive(whole[:nodePrefix]) {
 		parts = append(parts, bytes.Clone(whole[:nodePrefix]))
 	}
-	for _, line := range linesOf(whole) {
-		if len(line) >= minLine && len(line) < len(whole) && distinctive(line) && !bytes.HasPrefix(line, []byte("-----")) {
+	for _, line := range splitLines(whole) {
+		if len(line) >= minLine && len(line) < len(whole) && isDistinctive(line) && !bytes.HasPrefix(line, []byte("-----")) {
 			parts = append(parts, bytes.Clone(line))
 		}
 	}
 	return parts
 }
 
-// edges returns the first and last two lines of a value of several lines that is framed like a PEM key. So the frame is
+// pemEdges returns the first and last two lines of a value of several lines that is framed like a PEM key. So the frame is
 // redacted with the key, also where only lines of the key are there, and stays where it is alone.
-func edges(value []byte) [][]byte {
-	lines := linesOf(value)
+func pemEdges(value []byte) [][]byte {
+	lines := splitLines(value)
 	n := len(lines)
 	if n < 3 || !bytes.HasPrefix(lines[0], []byte("-----")) || !bytes.HasPrefix(lines[n-1], []byte("-----")) {
 		return nil
@@ -63,8 +63,8 @@ func edges(value []byte) [][]byte {
 	return [][]byte{bytes.Join(lines[:2], nil), bytes.Join(lines[n-2:], nil)}
 }
 
-// linesOf returns the lines of a value without white space at their ends. A line end may also be escaped.
-func linesOf(value []byte) (lines [][]byte) {
+// splitLines returns the lines of a value without white space at their ends. A line end may also be escaped.
+func splitLines(value []byte) (lines [][]byte) {
 	for line := range bytes.Lines(bytes.ReplaceAll(value, []byte(`\n`), []byte("\n"))) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			lines = append(lines, line)
@@ -73,8 +73,8 @@ func linesOf(value []byte) (lines [][]byte) {
 	return lines
 }
 
-// distinctive reports whether text that contains v contains it because it is the secret.
-func distinctive(v []byte) bool {
+// isDistinctive reports whether text that contains v contains it because it is the secret.
+func isDistinctive(v []byte) bool {
 	if len(v) < minValue || bytes.Contains([]byte(Mark), v) {
 		return false
 	}
@@ -85,14 +85,14 @@ func distinctive(v []byte) bool {
 		}
 	}
 	return len(seen) == minDistinct &&
-		!slices.ContainsFunc(common, func(w string) bool { return strings.EqualFold(w, string(v)) })
+		!slices.ContainsFunc(commonWords, func(w string) bool { return strings.EqualFold(w, string(v)) })
 }
 
-// pieces returns v, or if it begins like "abcabcabc", the pieces that it consists of. In text made of
+// splitRepetitive returns v, or if it begins like "abcabcabc", the pieces that it consists of. In text made of
 // such a value, the scan would be in the middle of it at many places at once, and take time for each;
 // with short pieces there can't be many. The pieces overlap at the end rather than be too short.
-func pieces(v []byte) [][]byte {
-	if len(v) <= pieceSize || overlaps(v) <= maxOverlap {
+func splitRepetitive(v []byte) [][]byte {
+	if len(v) <= pieceSize || maxSelfOverlap(v) <= maxOverlap {
 		return [][]byte{v}
 	}
 	var all [][]byte
@@ -107,9 +107,9 @@ func pieces(v []byte) [][]byte {
 	return all
 }
 
-// overlaps returns at how many places at once text can be in the middle of v. It is the prefix
+// maxSelfOverlap returns at how many places at once text can be in the middle of v. It is the prefix
 // function of Knuth, Morris and Pratt, with a count.
-func overlaps(v []byte) int {
+func maxSelfOverlap(v []byte) int {
 	border := make([]int, len(v)+1) // of v[:i], the longest other beginning that it ends with
 	count := make([]int, len(v)+1)  // how many such there are, itself among them
 	count[1] = 1

@@ -11,9 +11,9 @@ import (
 )
 
 func TestKeyThatOthersMayRead(t *testing.T) {
-	s := seal(t, "KEY")
+	s := sealKeys(t, "KEY")
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o602, 0o644, 0o660, 0o666, 0o777} {
-		if err := os.Chmod(s.keyFile(), mode); err != nil {
+		if err := os.Chmod(s.keyFilePath(), mode); err != nil {
 			t.Fatal(err)
 		}
 		_, _, err := s.Get(t.Context(), "default", "KEY")
@@ -25,7 +25,7 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 		}
 	}
 	for _, mode := range []os.FileMode{0o400, 0o600} {
-		if err := os.Chmod(s.keyFile(), mode); err != nil {
+		if err := os.Chmod(s.keyFilePath(), mode); err != nil {
 			t.Fatal(err)
 		}
 		wantValue(t, s, "KEY")
@@ -34,20 +34,20 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 
 // A FIFO, a directory or a link in the key's place is an error, not a wait.
 func TestKeyThatIsNoFile(t *testing.T) {
-	s := seal(t, "KEY")
+	s := sealKeys(t, "KEY")
 	elsewhere := filepath.Join(t.TempDir(), "key")
-	if err := os.Rename(s.keyFile(), elsewhere); err != nil {
+	if err := os.Rename(s.keyFilePath(), elsewhere); err != nil {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
 		make func() error
 		want string
 	}{
-		"fifo":      {func() error { return syscall.Mkfifo(s.keyFile(), 0o600) }, "is no file"},
-		"directory": {func() error { return os.Mkdir(s.keyFile(), 0o700) }, "is no file"},
-		"link":      {func() error { return os.Symlink(elsewhere, s.keyFile()) }, "is a link"},
+		"fifo":      {func() error { return syscall.Mkfifo(s.keyFilePath(), 0o600) }, "is no file"},
+		"directory": {func() error { return os.Mkdir(s.keyFilePath(), 0o700) }, "is no file"},
+		"link":      {func() error { return os.Symlink(elsewhere, s.keyFilePath()) }, "is a link"},
 	} {
-		os.Remove(s.keyFile())
+		os.Remove(s.keyFilePath())
 		if err := tt.make(); err != nil {
 			t.Fatal(err)
 		}
@@ -62,8 +62,8 @@ func TestKeyOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
 	}
-	s := seal(t, "KEY")
-	if err := os.Chown(s.keyFile(), 12345, 12345); err != nil {
+	s := sealKeys(t, "KEY")
+	if err := os.Chown(s.keyFilePath(), 12345, 12345); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Add(t.Context(), Entry{Namespace: "default", Key: "NEXT"}, []byte("value"), false); err == nil || !strings.Contains(err.Error(), "another user's") {

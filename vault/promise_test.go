@@ -20,7 +20,7 @@ func FuzzBeside(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		v := pick(r, `abcdefnrtuxUX0123456789\\%%"&;=+ _-/.{}<'é£€🔑`, 6+r.IntN(14))
-		if v = strings.TrimSpace(v); len(partsOf([]byte(v))) == 0 {
+		if v = strings.TrimSpace(v); len(redactableParts([]byte(v))) == 0 {
 			return
 		}
 		text := pick(r, `\\\%%"'&#;xunUa4210 {=`+"\n\t", r.IntN(8)) + v + pick(r, `\\%"'&#;xu01 `+"\n", r.IntN(6))
@@ -42,7 +42,7 @@ func FuzzEncodedBeside(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		v := pick(r, `abcdefnrtuxUX0123456789\\%%"&;=+ _-/.{}<'é£€🔑`, 6+r.IntN(14))
-		if v = strings.TrimSpace(v); len(partsOf([]byte(v))) == 0 {
+		if v = strings.TrimSpace(v); len(redactableParts([]byte(v))) == 0 {
 			return
 		}
 		inJSON, _ := json.Marshal(v)

@@ -65,7 +65,7 @@ func check(t *testing.T, l *Lease, text, want string) {
 			t.Fatalf("%q in pieces of %d\n got %q\nwant %q", text, n, got, want)
 		}
 	}
-	found, err := l.Find(strings.NewReader(text))
+	found, err := l.ContainsSecret(strings.NewReader(text))
 	if want := strings.Contains(want, Mark); err != nil || found != want {
 		t.Errorf("Find(%q) = %v, %v, want %v", text, found, err, want)
 	}
@@ -127,7 +127,7 @@ func checkLeft(t *testing.T, l *Lease, text string, maxLeft int) {
 	t.Helper()
 	for n := 1; n <= len(text); n++ {
 		got := stream(t, l, text, n)
-		if len(left(got)) > maxLeft || !strings.Contains(got, Mark) {
+		if len(stripMarks(got)) > maxLeft || !strings.Contains(got, Mark) {
 			t.Errorf("%q in pieces of %d leaves %q", text, n, got)
 		}
 	}

@@ -25,7 +25,7 @@ func (l *Lease) Writer(w io.Writer) *Redactor {
 // Write fails with the error of the underlying writer, and afterwards always returns that error.
 func (r *Redactor) Write(p []byte) (int, error) {
 	if r.err == nil {
-		r.err = r.pass(p, false)
+		r.err = r.writeRedacted(p, false)
 	}
 	if r.err != nil {
 		return 0, r.err
@@ -40,20 +40,20 @@ func (r *Redactor) Close() error {
 	}
 	err := r.err
 	if err == nil {
-		err = r.pass(nil, true)
+		err = r.writeRedacted(nil, true)
 	}
 	r.err = io.ErrClosedPipe
 	r.text().wipe()
 	return err
 }
 
-func (r *Redactor) pass(p []byte, last bool) error {
-	m, release, err := r.lease.use()
+func (r *Redactor) writeRedacted(p []byte, last bool) error {
+	m, release, err := r.lease.acquireMatcher()
 	if err != nil {
 		return err
 	}
 	if m != nil {
-		p = r.text().add(m, p, last)
+		p = r.text().feed(m, p, last)
 		release() // before the writer, which may take its time
 	}
 	if len(p) == 0 {
@@ -77,15 +77,15 @@ type redaction struct {
 	clean []byte
 }
 
-// add takes the next piece of text and returns the redacted text that can be passed on, which may be a part of p, and
+// feed takes the next piece of text and returns the redacted text that can be passed on, which may be a part of p, and
 // is valid until the next call. After the last piece, nothing is held back.
-func (r *redaction) add(m *matcher, p []byte, last bool) []byte {
+func (r *redaction) feed(m *matcher, p []byte, last bool) []byte {
 	r.scan.matcher = m
 	r.scan.feed(p, last)
-	limit := r.scan.now
+	limit := r.scan.scanned
 	if !last {
-		limit, _ = r.scan.pending()
-		r.scan.release(limit)
+		limit, _ = r.scan.firstPending()
+		r.scan.releaseBefore(limit)
 	}
 	if len(r.held) == 0 && len(r.scan.found) == 0 {
 		n := limit - r.done
@@ -95,15 +95,15 @@ func (r *redaction) add(m *matcher, p []byte, last bool) []byte {
 	}
 	base := r.done
 	r.held = append(r.held, p...)
-	r.settle(limit)
+	r.redactBefore(limit)
 	n := copy(r.held, r.held[r.done-base:])
 	r.held = r.held[:n]
 	return r.clean
 }
 
-// settle redacts the text before limit: text from limit on may still become a secret. A Mark is written as soon as the
+// redactBefore redacts the text before limit: text from limit on may still become a secret. A Mark is written as soon as the
 // beginning of its secret is certain; the rest of the secret, which may still grow, is then dropped.
-func (r *redaction) settle(limit int64) {
+func (r *redaction) redactBefore(limit int64) {
 	base := r.done
 	r.clean = r.clean[:0]
 	pass := func(to int64) {
@@ -137,7 +137,7 @@ func redactText(m *matcher, s string) string {
 	text := []byte(s)
 	defer clear(text)
 	defer r.wipe()
-	return string(r.add(m, text, true))
+	return string(r.feed(m, text, true))
 }
 
 // wipe clears the text in memory.

@@ -33,7 +33,7 @@ func reference(values []string, text string) []span {
 func expressions(values []string) []*regexp.Regexp {
 	var all []*regexp.Regexp
 	for _, v := range values {
-		for _, part := range partsOf([]byte(v)) {
+		for _, part := range redactableParts([]byte(v)) {
 			p := string(part)
 			exprs := []string{textExpr(p), hexExpr(p)}
 			for offset := range 3 {
@@ -129,7 +129,7 @@ func base64Expr(v string, offset int) string {
 	for s := bits.String(); s != ""; s = s[6:] {
 		var fits []string
 		for i := range len(std) {
-			if !fit(s[:6], i) {
+			if !matchesBits(s[:6], i) {
 				continue
 			}
 			fits = append(fits, regexp.QuoteMeta(std[i:i+1]))
@@ -153,8 +153,8 @@ func base64Expr(v string, offset int) string {
 	return strings.Join(whole, breakExpr) + tail
 }
 
-// fit reports whether i has these bits, ? being either.
-func fit(bits string, i int) bool {
+// matchesBits reports whether i has these bits, ? being either.
+func matchesBits(bits string, i int) bool {
 	for n := range 6 {
 		if bits[n] != '?' && bits[n] != "01"[i>>(5-n)&1] {
 			return false

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// nextKeyFile is the path of the new key while all secrets are sealed for it.
-func (s *Sealed) nextKeyFile() string { return filepath.Join(s.dir, "vault.key.next") }
+// nextKeyFilePath is the path of the new key while all secrets are sealed for it.
+func (s *Sealed) nextKeyFilePath() string { return filepath.Join(s.dir, "vault.key.next") }
 
 // Rekey makes a new key in a place, InFile or InKeyring, or where the old one is if that is "", seals
 // all secrets for it, and destroys the old one. It returns the place, and how many secrets there are. It
@@ -32,14 +32,14 @@ func (s *Sealed) Rekey(ctx context.Context, place string) (at string, secrets in
 	if place != "" && place != InFile && place != InKeyring {
 		return "", 0, fmt.Errorf("the key of the vault can be in a file or in the keyring, not in %.40q", place)
 	}
-	err = s.create(ctx)
+	err = s.createDatabase(ctx)
 	if err == nil {
-		err = s.change(ctx, func(tx *sql.Tx) (err error) {
-			at, secrets, err = s.rekey(ctx, tx, place)
+		err = s.changeDatabase(ctx, func(tx *sql.Tx) (err error) {
+			at, secrets, err = s.replaceKey(ctx, tx, place)
 			return err
 		})
 	}
-	left := s.change(context.WithoutCancel(ctx), func(*sql.Tx) error { return nil }) // settles
+	left := s.changeDatabase(context.WithoutCancel(ctx), func(*sql.Tx) error { return nil }) // settles
 	if err != nil {
 		return "", 0, fmt.Errorf("make a new key of the vault: %w", err)
 	}
@@ -49,8 +49,8 @@ func (s *Sealed) Rekey(ctx context.Context, place string) (at string, secrets in
 	return at, secrets, nil
 }
 
-func (s *Sealed) rekey(ctx context.Context, tx *sql.Tx, place string) (at string, n int, err error) {
-	old, err := readKeyFile(s.keyFile())
+func (s *Sealed) replaceKey(ctx context.Context, tx *sql.Tx, place string) (at string, n int, err error) {
+	old, err := readKeyFile(s.keyFilePath())
 	if errors.Is(err, errNoKey) {
 		err = nil // then nothing may be sealed
 	}
@@ -58,7 +58,7 @@ func (s *Sealed) rekey(ctx context.Context, tx *sql.Tx, place string) (at string
 		return "", 0, err
 	}
 	place = cmp.Or(place, old.place())
-	rows, err := list(ctx, tx, "")
+	rows, err := selectRows(ctx, tx, "")
 	if err != nil {
 		return "", 0, err
 	}
@@ -69,11 +69,11 @@ func (s *Sealed) rekey(ctx context.Context, tx *sql.Tx, place string) (at string
 	if n, err = s.sealAll(ctx, tx, rows, id); err != nil {
 		return "", 0, err
 	}
-	k, err := s.prepareKey(ctx, id, place)
+	k, err := s.writeNextKey(ctx, id, place)
 	if err == nil {
 		err = s.record(ctx, Change{Kind: Rekeyed, Place: place, Secrets: n})
 		if err != nil {
-			s.dropNext(ctx, k)
+			s.deleteNextKey(ctx, k)
 		}
 	}
 	return place, n, err
@@ -81,7 +81,7 @@ func (s *Sealed) rekey(ctx context.Context, tx *sql.Tx, place string) (at string
 
 // sealAll seals all sealed secrets for id, in the transaction.
 func (s *Sealed) sealAll(ctx context.Context, tx *sql.Tx, rows []row, id identity) (n int, err error) {
-	open := s.opener(ctx)
+	open := s.newOpener(ctx)
 	for _, r := range rows {
 		if r.identity == inKeyring {
 			continue
@@ -96,7 +96,7 @@ func (s *Sealed) sealAll(ctx context.Context, tx *sql.Tx, rows []row, id identit
 			return 0, err
 		}
 		r.identity = id.name()
-		if err := put(ctx, tx, r); err != nil {
+		if err := upsertRow(ctx, tx, r); err != nil {
 			return 0, err
 		}
 		n++
@@ -104,63 +104,63 @@ func (s *Sealed) sealAll(ctx context.Context, tx *sql.Tx, rows []row, id identit
 	return n, nil
 }
 
-// prepareKey puts the new key beside the old key. If that fails, nothing is left of the new key.
-func (s *Sealed) prepareKey(ctx context.Context, id identity, place string) (keyFile, error) {
+// writeNextKey puts the new key beside the old key. If that fails, nothing is left of the new key.
+func (s *Sealed) writeNextKey(ctx context.Context, id identity, place string) (keyFile, error) {
 	k := keyFile{name: id.name()}
 	if place == InFile {
 		k.id = &id
 	}
-	if err := s.writeKeyFile(s.nextKeyFile(), k); err != nil {
+	if err := s.writeKeyFile(s.nextKeyFilePath(), k); err != nil {
 		return k, err
 	}
-	if there, err := readKeyFile(s.nextKeyFile()); err != nil || there.name != k.name {
-		return k, cmp.Or(err, fmt.Errorf("%q is there already, and some secrets are sealed for it: put a backup back, or delete those", s.nextKeyFile()))
+	if there, err := readKeyFile(s.nextKeyFilePath()); err != nil || there.name != k.name {
+		return k, cmp.Or(err, fmt.Errorf("%q is there already, and some secrets are sealed for it: put a backup back, or delete those", s.nextKeyFilePath()))
 	}
 	if k.id != nil {
 		return k, nil
 	}
-	err := s.ring.Set(ctx, keyService, k.name, id.key().String())
+	err := s.ring.Set(ctx, keyringKeyService, k.name, id.key().String())
 	if err == nil {
 		_, err = s.openKey(ctx, k) // a keyring that loses it would lose everything
 	}
 	if err != nil {
-		s.dropNext(ctx, k)
+		s.deleteNextKey(ctx, k)
 	}
 	return k, err
 }
 
-// dropNext removes a new key that nothing is sealed for.
-func (s *Sealed) dropNext(ctx context.Context, k keyFile) error {
-	s.dropKey(context.WithoutCancel(ctx), k) // if the keyring keeps it, it opens nothing
-	return os.Remove(s.nextKeyFile())
+// deleteNextKey removes a new key that nothing is sealed for.
+func (s *Sealed) deleteNextKey(ctx context.Context, k keyFile) error {
+	s.deleteKeyFromKeyring(context.WithoutCancel(ctx), k) // if the keyring keeps it, it opens nothing
+	return os.Remove(s.nextKeyFilePath())
 }
 
-// settle removes, with the database locked, one of the two keys of a finished or killed Rekey: the key without a
+// removeUnusedKey removes, with the database locked, one of the two keys of a finished or killed Rekey: the key without a
 // secret.
-func (s *Sealed) settle(ctx context.Context, tx *sql.Tx) error {
-	statefile.Tidy(s.dir, keyKind, 0)
-	if _, err := os.Lstat(s.nextKeyFile()); errors.Is(err, fs.ErrNotExist) {
+func (s *Sealed) removeUnusedKey(ctx context.Context, tx *sql.Tx) error {
+	statefile.Tidy(s.dir, tempKeyKind, 0)
+	if _, err := os.Lstat(s.nextKeyFilePath()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	next, err := readKeyFile(s.nextKeyFile())
+	next, err := readKeyFile(s.nextKeyFilePath())
 	if err != nil {
 		return err
 	}
-	total, others, err := count(ctx, tx, next.name)
+	total, others, err := countSealed(ctx, tx, next.name)
 	switch {
 	case err != nil:
 		return err
 	case others == 0:
 		// What can't be removed from the keyring now opens nothing any more.
-		if old, err := readKeyFile(s.keyFile()); err == nil && old.name != next.name {
-			s.dropKey(ctx, old)
+		if old, err := readKeyFile(s.keyFilePath()); err == nil && old.name != next.name {
+			s.deleteKeyFromKeyring(ctx, old)
 		}
-		if err := os.Rename(s.nextKeyFile(), s.keyFile()); err != nil {
+		if err := os.Rename(s.nextKeyFilePath(), s.keyFilePath()); err != nil {
 			return err
 		}
 		return statefile.SyncDir(s.dir)
 	case others == total:
-		return s.dropNext(ctx, next)
+		return s.deleteNextKey(ctx, next)
 	}
 	return nil // somebody changed the database: deleting may put it right, and all that needs a key fails
 }

@@ -19,12 +19,12 @@ import (
 
 // A new key opens all that the old one opened, and the old one opens nothing any more.
 func TestRekey(t *testing.T) {
-	s := seal(t, "ONE", "TWO")
+	s := sealKeys(t, "ONE", "TWO")
 	to := Binding{Hosts: []string{"api.example.com"}, Require: true, Body: true}
 	if err := s.Add(t.Context(), Entry{Namespace: "other", Key: "ONE", Binding: to}, []byte("bound"), false); err != nil {
 		t.Fatal(err)
 	}
-	old, before := files(t, s), entriesOf(t, s)
+	old, before := directoryFiles(t, s), entriesOf(t, s)
 	var changes []Change
 	recorded := NewSealed(s.dir, func(_ context.Context, c Change) error { changes = append(changes, c); return nil })
 	at, n, err := recorded.Rekey(t.Context(), "")
@@ -41,11 +41,11 @@ func TestRekey(t *testing.T) {
 	if value, got, err := s.Get(t.Context(), "other", "ONE"); string(value) != "bound" || !got.Require || err != nil {
 		t.Errorf("got %q, %v, %v", value, got, err)
 	}
-	now := files(t, s)
+	now := directoryFiles(t, s)
 	if len(now) != 2 || now["vault.key"] == old["vault.key"] {
 		t.Errorf("%d files are there, and the key is another: %v", len(now), now["vault.key"] != old["vault.key"])
 	}
-	if err := os.WriteFile(s.keyFile(), []byte(old["vault.key"]), 0o600); err != nil {
+	if err := os.WriteFile(s.keyFilePath(), []byte(old["vault.key"]), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := s.Get(t.Context(), "default", "ONE"); !errors.Is(err, errOtherKey) {
@@ -72,14 +72,14 @@ func TestRekeyRefused(t *testing.T) {
 		"place":     {func(*Sealed) {}, "cloud", "a file or in the keyring"},
 		"damaged":   {func(s *Sealed) { tamper(t, s, "UPDATE secret SET sealed = x'00' WHERE key = 'TWO'") }, "", "secret TWO of namespace default"},
 		"other key": {func(s *Sealed) { tamper(t, s, "UPDATE secret SET identity = 'ff' WHERE key = 'TWO'") }, "", "secret TWO of namespace default"},
-		"no key":    {func(s *Sealed) { os.Remove(s.keyFile()) }, "", "is missing"},
+		"no key":    {func(s *Sealed) { os.Remove(s.keyFilePath()) }, "", "is missing"},
 		"no log":    {func(s *Sealed) { s.record = func(context.Context, Change) error { return errors.New("no log") } }, "", "no log"},
 		"cancelled": {func(*Sealed) {}, "", "canceled"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := seal(t, "ONE", "TWO")
+			s := sealKeys(t, "ONE", "TWO")
 			c.prepare(s)
-			before := files(t, s)
+			before := directoryFiles(t, s)
 			ctx, cancel := context.WithCancel(t.Context())
 			if defer1 := cancel; name == "cancelled" {
 				defer1()
@@ -89,7 +89,7 @@ func TestRekeyRefused(t *testing.T) {
 			if _, _, err := s.Rekey(ctx, c.place); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v", err)
 			}
-			if diff := cmp.Diff(before, files(t, s)); diff != "" {
+			if diff := cmp.Diff(before, directoryFiles(t, s)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -98,7 +98,7 @@ func TestRekeyRefused(t *testing.T) {
 
 // A vault without secrets, and one that is not there, get a key all the same.
 func TestRekeyEmpty(t *testing.T) {
-	s := seal(t)
+	s := sealKeys(t)
 	for range 3 {
 		if at, n, err := s.Rekey(t.Context(), ""); at != InFile || n != 0 || err != nil {
 			t.Errorf("got %s, %d, %v", at, n, err)
@@ -108,7 +108,7 @@ func TestRekeyEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantValue(t, s, "KEY")
-	if got := files(t, s); len(got) != 2 {
+	if got := directoryFiles(t, s); len(got) != 2 {
 		t.Errorf("%d files", len(got))
 	}
 }
@@ -117,18 +117,18 @@ func TestRekeyEmpty(t *testing.T) {
 func TestRekeyInterrupted(t *testing.T) {
 	for name, undo := range map[string]func(s *Sealed, old map[string]string){
 		"before the database": func(s *Sealed, old map[string]string) { // the new key is there, the secrets are sealed for the old one
-			os.Rename(s.keyFile(), s.nextKeyFile())
-			os.WriteFile(s.keyFile(), []byte(old["vault.key"]), 0o600)
-			os.WriteFile(s.database(), []byte(old["vault.db"]), 0o600)
+			os.Rename(s.keyFilePath(), s.nextKeyFilePath())
+			os.WriteFile(s.keyFilePath(), []byte(old["vault.key"]), 0o600)
+			os.WriteFile(s.databasePath(), []byte(old["vault.db"]), 0o600)
 		},
 		"after the database": func(s *Sealed, old map[string]string) {
-			os.Rename(s.keyFile(), s.nextKeyFile())
-			os.WriteFile(s.keyFile(), []byte(old["vault.key"]), 0o600)
+			os.Rename(s.keyFilePath(), s.nextKeyFilePath())
+			os.WriteFile(s.keyFilePath(), []byte(old["vault.key"]), 0o600)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := seal(t, "ONE", "TWO")
-			old := files(t, s)
+			s := sealKeys(t, "ONE", "TWO")
+			old := directoryFiles(t, s)
 			if _, _, err := s.Rekey(t.Context(), ""); err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +140,7 @@ func TestRekeyInterrupted(t *testing.T) {
 			for _, key := range []string{"ONE", "TWO", "NEXT"} {
 				wantValue(t, s, key)
 			}
-			if left := files(t, s); len(left) != 2 {
+			if left := directoryFiles(t, s); len(left) != 2 {
 				t.Errorf("%d files are left", len(left))
 			}
 		})
@@ -149,7 +149,7 @@ func TestRekeyInterrupted(t *testing.T) {
 
 // Who has read a secret just before it was sealed anew reads it again.
 func TestReadTooLate(t *testing.T) {
-	s := seal(t, "ONE", "TWO")
+	s := sealKeys(t, "ONE", "TWO")
 	rows, err := rowsOf(t.Context(), s)
 	if err != nil || len(rows) != 2 {
 		t.Fatal(rows, err)
@@ -157,7 +157,7 @@ func TestReadTooLate(t *testing.T) {
 	if _, _, err := s.Rekey(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, value, err := s.openLate(t.Context(), rows[0]); string(value) != string(valueOf("ONE")) || err != nil {
+	if _, value, err := s.openRow(t.Context(), rows[0]); string(value) != string(valueOf("ONE")) || err != nil {
 		t.Errorf("got %q, %v", value, err)
 	}
 	if _, problems := s.openAll(t.Context(), rows); problems != nil {
@@ -167,7 +167,7 @@ func TestReadTooLate(t *testing.T) {
 	if rows, err = rowsOf(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.openLate(t.Context(), rows[0]); !errors.Is(err, errOtherKey) {
+	if _, _, err := s.openRow(t.Context(), rows[0]); !errors.Is(err, errOtherKey) {
 		t.Errorf("of another key: %v", err)
 	}
 	if _, problems := s.openAll(t.Context(), rows); len(problems) != 1 {
@@ -177,7 +177,7 @@ func TestReadTooLate(t *testing.T) {
 
 // Processes that make new keys, others that add, and readers are all fine at once.
 func TestRekeyAtOnce(t *testing.T) {
-	s := seal(t, "ONE", "TWO", "THREE")
+	s := sealKeys(t, "ONE", "TWO", "THREE")
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	reads := 0
@@ -195,7 +195,7 @@ func TestRekeyAtOnce(t *testing.T) {
 			reads++
 		}
 	})
-	lines := run(t, rekeyer(t, s.dir, "file", 15), rekeyer(t, s.dir, "file", 15), adder(t, s.dir, "P", 10))
+	lines := startAndWait(t, rekeyer(t, s.dir, "file", 15), rekeyer(t, s.dir, "file", 15), adder(t, s.dir, "P", 10))
 	close(stop)
 	readers.Wait()
 	for _, l := range lines {
@@ -209,14 +209,14 @@ func TestRekeyAtOnce(t *testing.T) {
 	for _, key := range []string{"ONE", "TWO", "THREE"} {
 		wantValue(t, s, key)
 	}
-	if left := files(t, s); len(left) != 2 || reads == 0 || len(lines) != 40 {
+	if left := directoryFiles(t, s); len(left) != 2 || reads == 0 || len(lines) != 40 {
 		t.Errorf("%d files, %d reads, %d lines", len(left), reads, len(lines))
 	}
 }
 
 // A process that makes new keys is killed at any moment, over and over: all secrets stay readable.
 func TestKilledWhileRekeying(t *testing.T) {
-	killWhileRekeying(t, seal(t), hosttest.Long(25, 80), InFile)
+	killWhileRekeying(t, sealKeys(t), hosttest.Long(25, 80), InFile)
 }
 
 func killWhileRekeying(t *testing.T, s *Sealed, kills int, places string) {
@@ -251,7 +251,7 @@ func killWhileRekeying(t *testing.T, s *Sealed, kills int, places string) {
 		}
 		cmd.Wait()
 		close(ended)
-		if _, err := os.Stat(s.nextKeyFile()); err == nil {
+		if _, err := os.Stat(s.nextKeyFilePath()); err == nil {
 			between++
 		}
 		entries, problems, err := s.List(t.Context(), "")
@@ -281,7 +281,7 @@ func killSoon(s *Sealed, p *os.Process, anyhow bool, ended <-chan struct{}) {
 			return
 		default:
 		}
-		if _, err := os.Lstat(s.nextKeyFile()); err == nil {
+		if _, err := os.Lstat(s.nextKeyFilePath()); err == nil {
 			time.Sleep(rand.N(8 * time.Millisecond))
 			p.Kill()
 			return
@@ -292,7 +292,7 @@ func killSoon(s *Sealed, p *os.Process, anyhow bool, ended <-chan struct{}) {
 }
 
 func TestRotate(t *testing.T) {
-	s := seal(t)
+	s := sealKeys(t)
 	e := Entry{Namespace: "default", Key: "KEY", Binding: Binding{Hosts: []string{"api.example.com"}, Require: true}}
 	if err := s.Add(t.Context(), e, []byte("old-value"), false); err != nil {
 		t.Fatal(err)
@@ -330,7 +330,7 @@ func TestRotate(t *testing.T) {
 
 // All of them are added, or none.
 func TestAddAll(t *testing.T) {
-	s := seal(t, "THERE")
+	s := sealKeys(t, "THERE")
 	some := func(keys ...string) (all []Addition) {
 		for _, key := range keys {
 			all = append(all, Addition{Entry{Namespace: "default", Key: key}, valueOf(key)})

@@ -13,9 +13,9 @@ import (
 )
 
 // The names of secrets in the keyring: anybody may put secrets there under these names.
-const service = "sandboxmcp"
+const keyringService = "sandboxmcp"
 
-func userOf(namespace, key string) string { return namespace + "/" + key } // neither holds a slash
+func keyringUser(namespace, key string) string { return namespace + "/" + key } // neither holds a slash
 
 // inKeyring replaces the name of a key in the row of a secret whose value is in the keyring.
 const inKeyring = "keyring"
@@ -24,7 +24,7 @@ const inKeyring = "keyring"
 // change a secret's binding.
 const itemMark = "sandboxmcp secret 1 "
 
-var errByHand = remedy.For(errors.New("what the keyring holds was put there by hand, in the place of the secret that was added, and is not bound as that was"),
+var errPutByHand = remedy.For(errors.New("what the keyring holds was put there by hand, in the place of the secret that was added, and is not bound as that was"),
 	remedy.AddAgain, ", or delete it and put it there once more")
 
 // Keyring returns the store that reads the keyring of the operating system. A secret that was put there with Add is
@@ -36,16 +36,16 @@ type ringStore struct{ *Sealed }
 
 // Get fails where there is no keyring: a later store of the vault might hold another secret of the name.
 func (s ringStore) Get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
-	r, err := s.row(ctx, namespace, key)
+	r, err := s.readRow(ctx, namespace, key)
 	hasRow := err == nil && r.identity == inKeyring
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return nil, Binding{}, err
 	}
 	if hasRow {
-		e, value, err := s.fromKeyring(ctx, r)
+		e, value, err := s.readFromKeyring(ctx, r)
 		return value, e.Binding, err
 	}
-	text, err := s.ring.Get(ctx, service, userOf(namespace, key))
+	text, err := s.ring.Get(ctx, keyringService, keyringUser(namespace, key))
 	switch {
 	case errors.Is(err, keyring.ErrNotFound):
 		return nil, Binding{}, ErrNotFound
@@ -65,9 +65,9 @@ func (ringStore) howToAdd(namespace, key string) remedy.Text {
 	return remedy.Text{"put it into the keyring with ", remedy.Command.With("sandboxmcp vault add " + key + " --namespace " + namespace + " --store keyring")}
 }
 
-// fromKeyring reads the value of a row from the keyring.
-func (s *Sealed) fromKeyring(ctx context.Context, r row) (Entry, []byte, error) {
-	text, err := s.ring.Get(ctx, service, userOf(r.namespace, r.key))
+// readFromKeyring reads the value of a row from the keyring.
+func (s *Sealed) readFromKeyring(ctx context.Context, r row) (Entry, []byte, error) {
+	text, err := s.ring.Get(ctx, keyringService, keyringUser(r.namespace, r.key))
 	if errors.Is(err, keyring.ErrNotFound) {
 		return Entry{}, nil, remedy.For(fmt.Errorf("it is %w any more", err), remedy.AddAgain, ", or delete it")
 	}
@@ -76,24 +76,24 @@ func (s *Sealed) fromKeyring(ctx context.Context, r row) (Entry, []byte, error) 
 	}
 	packed, ours := strings.CutPrefix(text, itemMark)
 	if !ours {
-		return Entry{}, nil, errByHand
+		return Entry{}, nil, errPutByHand
 	}
-	e, value, err := unpack([]byte(packed), r)
+	e, value, err := decodeSecret([]byte(packed), r)
 	e.Store = InKeyring
 	return e, value, err
 }
 
-// toKeyring puts a secret into the keyring, after recording the change. It overwrites an existing item only if replace
+// storeInKeyring puts a secret into the keyring, after recording the change. It overwrites an existing item only if replace
 // is set.
-func (s *Sealed) toKeyring(ctx context.Context, c Change, value []byte, replace bool) error {
-	at := userOf(c.Namespace, c.Key)
-	switch _, err := s.ring.Get(ctx, service, at); {
+func (s *Sealed) storeInKeyring(ctx context.Context, c Change, value []byte, replace bool) error {
+	at := keyringUser(c.Namespace, c.Key)
+	switch _, err := s.ring.Get(ctx, keyringService, at); {
 	case err == nil && !replace:
 		return fmt.Errorf("%w: the keyring holds one, from another directory or put there by hand", ErrExists)
 	case err != nil && !errors.Is(err, keyring.ErrNotFound):
 		return err
 	}
-	packed, err := pack(c.Entry, value)
+	packed, err := encodeSecret(c.Entry, value)
 	if err != nil {
 		return err
 	}
@@ -101,15 +101,15 @@ func (s *Sealed) toKeyring(ctx context.Context, c Change, value []byte, replace 
 	if err := s.record(ctx, c); err != nil {
 		return err
 	}
-	return s.ring.Set(ctx, service, at, itemMark+string(packed))
+	return s.ring.Set(ctx, keyringService, at, itemMark+string(packed))
 }
 
-// forget removes a secret that Sealed has put there from the keyring.
-func (s *Sealed) forget(ctx context.Context, namespace, key string) error {
-	at := userOf(namespace, key)
-	text, err := s.ring.Get(ctx, service, at)
+// deleteFromKeyring removes a secret that Sealed has put there from the keyring.
+func (s *Sealed) deleteFromKeyring(ctx context.Context, namespace, key string) error {
+	at := keyringUser(namespace, key)
+	text, err := s.ring.Get(ctx, keyringService, at)
 	if err == nil && strings.HasPrefix(text, itemMark) {
-		err = s.ring.Delete(ctx, service, at)
+		err = s.ring.Delete(ctx, keyringService, at)
 	}
 	if errors.Is(err, keyring.ErrNotFound) {
 		return nil
@@ -117,14 +117,14 @@ func (s *Sealed) forget(ctx context.Context, namespace, key string) error {
 	return err
 }
 
-// pack encodes a secret for sealing, or for the keyring.
-func pack(e Entry, value []byte) ([]byte, error) {
-	return json.Marshal(content{e.Namespace, e.Key, e.Hosts, e.Require, e.Body, e.Added, value})
+// encodeSecret encodes a secret for sealing, or for the keyring.
+func encodeSecret(e Entry, value []byte) ([]byte, error) {
+	return json.Marshal(sealedContent{e.Namespace, e.Key, e.Hosts, e.Require, e.Body, e.Added, value})
 }
 
-// unpack decodes a packed secret, and checks that its names are those of the row.
-func unpack(text []byte, r row) (Entry, []byte, error) {
-	var c content
+// decodeSecret decodes a packed secret, and checks that its names are those of the row.
+func decodeSecret(text []byte, r row) (Entry, []byte, error) {
+	var c sealedContent
 	if err := json.Unmarshal(text, &c); err != nil || c.Namespace != r.namespace || c.Key != r.key {
 		clear(c.Value)
 		return Entry{}, nil, errDamaged

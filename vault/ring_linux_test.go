@@ -31,11 +31,11 @@ func ringEntry(key string, hosts ...string) Entry {
 
 func TestKeyringStore(t *testing.T) {
 	keyringtest.Start(t)
-	s, ctx := seal(t), t.Context()
+	s, ctx := sealKeys(t), t.Context()
 	ring := Keyring(s.dir)
 	byHand(t, s, "default", "HAND", "by-hand\n")
 	value, to, err := ring.Get(ctx, "default", "HAND")
-	if string(value) != "by-hand" || to.bound() || err != nil {
+	if string(value) != "by-hand" || to.isBound() || err != nil {
 		t.Errorf("by hand: got %q, %v, %v", value, to, err)
 	}
 	if err := s.Add(ctx, ringEntry("HAND"), []byte("added"), false); !errors.Is(err, ErrExists) {
@@ -53,7 +53,7 @@ func TestKeyringStore(t *testing.T) {
 	if _, _, err := s.Get(ctx, "default", "KEY"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("from the sealed store: %v", err)
 	}
-	for _, at := range []place{{"team", "KEY"}, {"default", "KE"}, {"team", "HAND"}, {"default", "NONE"}} {
+	for _, at := range []secretName{{"team", "KEY"}, {"default", "KE"}, {"team", "HAND"}, {"default", "NONE"}} {
 		if _, _, err := ring.Get(ctx, at.namespace, at.key); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%v: %v", at, err)
 		}
@@ -70,7 +70,7 @@ func TestKeyringStore(t *testing.T) {
 	if diff := cmp.Diff([]Entry{e}, entriesOf(t, s), cmpopts.IgnoreFields(Entry{}, "Added")); diff != "" {
 		t.Error(diff)
 	}
-	for name, text := range files(t, s) {
+	for name, text := range directoryFiles(t, s) {
 		if strings.Contains(text, "rotated") || strings.Contains(text, "api.example.com") {
 			t.Errorf("%s shows it", name)
 		}
@@ -89,7 +89,7 @@ func TestKeyringStore(t *testing.T) {
 // A name has one place: what is replaced moves from one store to the other, and leaves nothing behind.
 func TestMovesBetweenStores(t *testing.T) {
 	keyringtest.Start(t)
-	s, ctx := seal(t, "KEY"), t.Context()
+	s, ctx := sealKeys(t, "KEY"), t.Context()
 	ring := Keyring(s.dir)
 	if err := s.Add(ctx, ringEntry("KEY"), []byte("in the keyring"), false); !errors.Is(err, ErrExists) {
 		t.Errorf("got %v", err)
@@ -115,7 +115,7 @@ func TestMovesBetweenStores(t *testing.T) {
 // What somebody could do to the database, or to the keyring, binds nothing anew in silence.
 func TestKeyringTampered(t *testing.T) {
 	keyringtest.Start(t)
-	s, ctx := seal(t, "SEALED"), t.Context()
+	s, ctx := sealKeys(t, "SEALED"), t.Context()
 	ring := Keyring(s.dir)
 	if err := s.Add(ctx, ringEntry("KEY", "api.example.com"), []byte("bound-value"), false); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ func TestKeyringTampered(t *testing.T) {
 		t.Errorf("a sealed one, marked as in the keyring: %q, %v", value, err)
 	}
 	byHand(t, s, "default", "KEY", "unbound")
-	if value, _, err := ring.Get(ctx, "default", "KEY"); !errors.Is(err, errByHand) || value != nil {
+	if value, _, err := ring.Get(ctx, "default", "KEY"); !errors.Is(err, errPutByHand) || value != nil {
 		t.Errorf("replaced by hand: %q, %v", value, err)
 	}
 	_, problems, err := s.List(ctx, "")
@@ -148,7 +148,7 @@ func TestKeyringTampered(t *testing.T) {
 	if err := s.Delete(ctx, "default", "KEY"); err != nil {
 		t.Error(err)
 	}
-	if value, to, err := ring.Get(ctx, "default", "KEY"); string(value) != "unbound" || to.bound() || err != nil {
+	if value, to, err := ring.Get(ctx, "default", "KEY"); string(value) != "unbound" || to.isBound() || err != nil {
 		t.Errorf("deleted, so that what was put there by hand is leased: %q, %v", value, err)
 	}
 }
@@ -156,7 +156,7 @@ func TestKeyringTampered(t *testing.T) {
 // Nothing is lost where the keyring is away; all is there when it comes back.
 func TestKeyringAway(t *testing.T) {
 	b := keyringtest.Start(t)
-	s, ctx := seal(t, "SEALED"), t.Context()
+	s, ctx := sealKeys(t, "SEALED"), t.Context()
 	for i := range 10 {
 		if err := s.Add(ctx, ringEntry("KEY"+strconv.Itoa(i)), []byte("value"), false); err != nil {
 			t.Fatal(err)
@@ -164,7 +164,7 @@ func TestKeyringAway(t *testing.T) {
 	}
 	for name, away := range map[string]func(){"stopped": func() { b.Stop(t) }, "locked": func() { b.Lock(t) }} {
 		away()
-		before := files(t, s)
+		before := directoryFiles(t, s)
 		_, _, getErr := Keyring(s.dir).Get(ctx, "default", "KEY1")
 		_, _, noneErr := Keyring(s.dir).Get(ctx, "default", "NONE")
 		_, rotateErr := s.Rotate(ctx, "default", "KEY1", []byte("new"))
@@ -179,7 +179,7 @@ func TestKeyringAway(t *testing.T) {
 		if len(entries) != 11 || len(problems) != 10 || err != nil {
 			t.Errorf("%s: %d, %v, %v", name, len(entries), problems, err)
 		}
-		if diff := cmp.Diff(before, files(t, s)); diff != "" {
+		if diff := cmp.Diff(before, directoryFiles(t, s)); diff != "" {
 			t.Error(name, diff)
 		}
 		wantValue(t, s, "SEALED")
@@ -197,14 +197,14 @@ func keysInRing(t *testing.T) int {
 	if _, err := exec.LookPath("secret-tool"); err != nil {
 		return -1
 	}
-	out, _ := exec.Command("secret-tool", "search", "--all", "service", keyService).CombinedOutput()
+	out, _ := exec.Command("secret-tool", "search", "--all", "service", keyringKeyService).CombinedOutput()
 	return strings.Count(string(out), "attribute.username")
 }
 
 // The key of the vault moves into the keyring and back; there is one key at any time.
 func TestRekeyIntoTheKeyring(t *testing.T) {
 	b := keyringtest.Start(t)
-	s, ctx := seal(t, "ONE", "TWO"), t.Context()
+	s, ctx := sealKeys(t, "ONE", "TWO"), t.Context()
 	if err := s.Add(ctx, ringEntry("RING"), []byte("value"), false); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestRekeyIntoTheKeyring(t *testing.T) {
 		}
 		wantValue(t, s, "ONE")
 		wantValue(t, s, "TWO")
-		all := files(t, s)
+		all := directoryFiles(t, s)
 		if strings.Contains(all["vault.key"], "AGE-SECRET-KEY") != (want == InFile) || len(all) != 2 {
 			t.Errorf("%q: %d files, and the key is %q", place, len(all), all["vault.key"][:20])
 		}
@@ -230,11 +230,11 @@ func TestRekeyIntoTheKeyring(t *testing.T) {
 			t.Errorf("%q: %d keys in the keyring, want %d", place, n, wantKeys)
 		}
 	}
-	k, err := readKeyFile(s.keyFile())
+	k, err := readKeyFile(s.keyFilePath())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if value, _, err := Keyring(s.dir).Get(ctx, keyService, k.name); err == nil {
+	if value, _, err := Keyring(s.dir).Get(ctx, keyringKeyService, k.name); err == nil {
 		t.Errorf("the key of the vault is leased as a secret: %d bytes", len(value))
 	}
 	b.Stop(t)
@@ -246,7 +246,7 @@ func TestRekeyIntoTheKeyring(t *testing.T) {
 	}
 	b.Unlock(t)
 	wantValue(t, s, "ONE")
-	s.dropKey(ctx, k)
+	s.deleteKeyFromKeyring(ctx, k)
 	if _, _, err := s.Get(ctx, "default", "ONE"); !errors.Is(err, errNoKey) {
 		t.Errorf("without the key: %v", err)
 	}
@@ -260,7 +260,7 @@ func TestRekeyIntoTheKeyring(t *testing.T) {
 
 func TestKilledWhileMovingTheKey(t *testing.T) {
 	keyringtest.Start(t)
-	s := seal(t)
+	s := sealKeys(t)
 	killWhileRekeying(t, s, hosttest.Long(10, 30), InKeyring+","+InFile)
 	if _, _, err := s.Rekey(t.Context(), InFile); err != nil {
 		t.Fatal(err)

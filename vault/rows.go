@@ -15,33 +15,33 @@ type row struct {
 	sealed         []byte
 }
 
-// fields are where a row of columns is scanned to.
-func (r *row) fields() []any { return []any{&r.namespace, &r.key, &r.identity, &r.sealed} }
+// scanTargets are where a row of columns is scanned to.
+func (r *row) scanTargets() []any { return []any{&r.namespace, &r.key, &r.identity, &r.sealed} }
 
-// store returns the store that has the value.
-func (r row) store() string {
+// storeName returns the store that has the value.
+func (r row) storeName() string {
 	if r.identity == inKeyring {
 		return InKeyring
 	}
 	return InSealed
 }
 
-const columns = "SELECT namespace, key, identity, sealed FROM secret"
+const selectColumns = "SELECT namespace, key, identity, sealed FROM secret"
 
-// find returns a secret's row, or ErrNotFound.
-func find(ctx context.Context, q statefile.Querier, namespace, key string) (row, error) {
+// selectRow returns a secret's row, or ErrNotFound.
+func selectRow(ctx context.Context, q statefile.Querier, namespace, key string) (row, error) {
 	var r row
-	err := q.QueryRowContext(ctx, columns+" WHERE namespace = ? AND key = ?", namespace, key).Scan(r.fields()...)
+	err := q.QueryRowContext(ctx, selectColumns+" WHERE namespace = ? AND key = ?", namespace, key).Scan(r.scanTargets()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row{}, ErrNotFound
 	}
 	return r, err
 }
 
-// list returns the rows of a namespace, of all if it is "".
-func list(ctx context.Context, q statefile.Querier, namespace string) (found []row, err error) {
+// selectRows returns the rows of a namespace, of all if it is "".
+func selectRows(ctx context.Context, q statefile.Querier, namespace string) (found []row, err error) {
 	var r row
-	for err := range statefile.Each(ctx, q, r.fields(), columns+" WHERE ?1 IN ('', namespace) ORDER BY namespace, key", namespace) {
+	for err := range statefile.Each(ctx, q, r.scanTargets(), selectColumns+" WHERE ?1 IN ('', namespace) ORDER BY namespace, key", namespace) {
 		if err != nil {
 			return nil, err
 		}
@@ -50,14 +50,14 @@ func list(ctx context.Context, q statefile.Querier, namespace string) (found []r
 	return found, nil
 }
 
-// count returns the number of sealed secrets, and of those that are sealed for another key than identity.
-func count(ctx context.Context, q statefile.Querier, identity string) (total, others int, err error) {
+// countSealed returns the number of sealed secrets, and of those that are sealed for another key than identity.
+func countSealed(ctx context.Context, q statefile.Querier, identity string) (total, others int, err error) {
 	err = q.QueryRowContext(ctx, "SELECT count(*), count(*) FILTER (WHERE identity <> ?1) FROM secret WHERE identity <> ?2", identity, inKeyring).Scan(&total, &others)
 	return total, others, err
 }
 
-// put writes a row, in place of another row of its names.
-func put(ctx context.Context, tx *sql.Tx, r row) error {
+// upsertRow writes a row, in place of another row of its names.
+func upsertRow(ctx context.Context, tx *sql.Tx, r row) error {
 	_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO secret (namespace, key, identity, sealed) VALUES (?, ?, ?, ?)",
 		r.namespace, r.key, r.identity, r.sealed)
 	return err

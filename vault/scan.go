@@ -8,19 +8,19 @@ import "encoding/binary"
 // an encoding is folded, separated, quoted or escaped.
 type scan struct {
 	*matcher
-	now     int64  // bytes of text seen
-	rest    []byte // the last of them, if what comes next decides what they are
-	all     view
-	letters view
-	raw     view   // all bytes: a value as it is, whatever the escapes in it and beside it stand for
-	slow    int64  // up to here, every character is read: a value may have begun within the last escape
-	escapes []span // that were skipped
-	closed  bool   // the last mark behind the last letter ends a list
-	inLine  bool   // there was something else than blanks in this line
-	slashes int64  // where the backslashes just before this place begin, and 1; 0: there are none
-	growth  uint8  // what may belong to the last match behind it: so many characters of base64 less one, and padding
-	floor   int64  // matches that began earlier were released in part, and count from here on
-	found   []span // matches in order; overlapping matches are merged
+	scanned     int64  // bytes of text seen
+	rest        []byte // the last of them, if what comes next decides what they are
+	all         view
+	letters     view
+	raw         view   // all bytes: a value as it is, whatever the escapes in it and beside it stand for
+	readUntil   int64  // up to here, every character is read: a value may have begun within the last escape
+	escapes     []span // that were skipped
+	listClosed  bool   // the last mark behind the last letter ends a list
+	inLine      bool   // there was something else than blanks in this line
+	backslashes int64  // where the backslashes just before this place begin, and 1; 0: there are none
+	growth      uint8  // what may belong to the last match behind it: so many characters of base64 less one, and padding
+	floor       int64  // matches that began earlier were released in part, and count from here on
+	found       []span // matches in order; overlapping matches are merged
 }
 
 // span is a range of text, without the byte at to.
@@ -29,17 +29,17 @@ type span struct{ from, to int64 }
 // view is what a scan knows of one view of the text.
 type view struct {
 	*dictionary
-	last   uint64   // the last eight symbols
-	count  uint     // symbols so far that no gap is between
-	begins [8]int64 // where the last symbols begin in the text: symbol number n at n&7
-	end    int64    // of the last symbol
-	live   []candidate
-	seen   []byte // without a dictionary, all symbols
+	last    uint64   // the last eight symbols
+	count   uint     // symbols so far that no gap is between
+	starts  [8]int64 // where the last symbols begin in the text: symbol number n at n&7
+	end     int64    // of the last symbol
+	live    []candidate
+	history []byte // without a dictionary, all symbols
 }
 
 // candidate is a word, or words that begin alike, that the text may be in the middle of.
 type candidate struct {
-	point
+	trieNode
 	from, last int64 // where the first and the last symbol begin
 }
 
@@ -53,96 +53,96 @@ func (s *scan) feed(piece []byte, last bool) {
 	s.matcher.prepare()
 	s.all.dictionary, s.letters.dictionary, s.raw.dictionary = s.matcher.all, s.matcher.letters, s.matcher.raw
 	e := escaped{piece, last}
-	base := s.now
+	base := s.scanned
 	if len(s.rest) > 0 {
 		e.text, base = append(s.rest, piece...), base-int64(len(s.rest))
 	}
-	s.now += int64(len(piece))
+	s.scanned += int64(len(piece))
 	i := 0
 	for i < len(e.text) {
-		if s.idle(base + int64(i)) {
+		if s.hasNoContext(base + int64(i)) {
 			i = s.skip(e, i, base)
 		}
-		n := s.read(e, i, base+int64(i))
+		n := s.readChar(e, i, base+int64(i))
 		if n == 0 {
 			break
 		}
 		for j := i; j < i+n; j++ {
-			s.step(&s.raw, e.text[j], base+int64(j), base+int64(j+1))
+			s.advanceView(&s.raw, e.text[j], base+int64(j), base+int64(j+1))
 		}
-		if bytesOf[e.text[i]].special {
-			s.slow = max(s.slow, base+int64(i+n)+window)
+		if byteClasses[e.text[i]].special {
+			s.readUntil = max(s.readUntil, base+int64(i+n)+window)
 		}
 		i += n
 	}
 	s.rest = append(s.rest[:0], e.text[i:]...)
 }
 
-// idle reports whether nothing is known of the text before a place that decides what comes.
-func (s *scan) idle(at int64) bool {
-	return len(s.all.live)+len(s.letters.live)+len(s.raw.live) == 0 && s.growth == 0 && s.slashes == 0 && at >= s.slow
+// hasNoContext reports whether nothing is known of the text before a place that decides what comes.
+func (s *scan) hasNoContext(at int64) bool {
+	return len(s.all.live)+len(s.letters.live)+len(s.raw.live) == 0 && s.growth == 0 && s.backslashes == 0 && at >= s.readUntil
 }
 
-// read reads the character at place i, which is at from in the whole text, and returns its length in bytes: 0 if more
+// readChar reads the character at place i, which is at from in the whole text, and returns its length in bytes: 0 if more
 // text is needed.
-func (s *scan) read(e escaped, i int, from int64) int {
-	if b := e.text[i]; !bytesOf[b].special {
-		s.put(b, s.began(from), from+1)
+func (s *scan) readChar(e escaped, i int, from int64) int {
+	if b := e.text[i]; !byteClasses[b].special {
+		s.scanByte(b, s.escapeStart(from), from+1)
 		return 1
 	}
 	s.inLine = true
-	c, n := e.at(i, levels)
-	if c == nothing && e.text[i] == '\\' && n == 1 {
-		s.slashes = s.began(from) + 1
+	c, n := e.decode(i, maxLevels)
+	if c == noChar && e.text[i] == '\\' && n == 1 {
+		s.backslashes = s.escapeStart(from) + 1
 		return n
 	}
 	to := from + int64(n)
 	if n > 0 {
-		from = s.began(from)
+		from = s.escapeStart(from)
 	}
 	var room [4]byte
 	for _, b := range c.appendTo(room[:0]) {
-		s.put(b, from, to)
+		s.scanByte(b, from, to)
 	}
 	return n
 }
 
-// began returns where a character at from begins: at the backslashes before it, of which it may have many, and without
+// escapeStart returns where a character at from begins: at the backslashes before it, of which it may have many, and without
 // which it would be another in what is left of the text.
-func (s *scan) began(from int64) int64 {
-	if before := s.slashes - 1; before >= 0 && from-before < maxSlashes {
+func (s *scan) escapeStart(from int64) int64 {
+	if before := s.backslashes - 1; before >= 0 && from-before < maxSlashes {
 		from = before
 	}
-	s.slashes = 0
+	s.backslashes = 0
 	return from
 }
 
-// put adds a byte to the views.
-func (s *scan) put(b byte, from, to int64) {
+// scanByte adds a byte to the views.
+func (s *scan) scanByte(b byte, from, to int64) {
 	if s.growth > 0 {
-		s.grow(b, to)
+		s.growMatch(b, to)
 	}
 	if b == '\n' || b == '\r' {
 		s.inLine = false
 		return
 	}
-	k := &bytesOf[b]
+	k := &byteClasses[b]
 	if k.plain != 0 && (s.inLine || k.plain != ' ') {
 		s.inLine = true
-		s.step(&s.all, k.plain, from, to)
+		s.advanceView(&s.all, k.plain, from, to)
 	}
 	if k.letter != 0 {
-		s.step(&s.letters, k.letter, from, to)
-		s.closed = false
+		s.advanceView(&s.letters, k.letter, from, to)
+		s.listClosed = false
 	} else if b > ' ' {
-		s.closed = closes(b)
+		s.listClosed = isClosing(b)
 	}
 }
 
-// step adds a symbol to a view.
-func (s *scan) step(v *view, symbol byte, from, to int64) {
+// advanceView adds a symbol to a view.
+func (s *scan) advanceView(v *view, symbol byte, from, to int64) {
 	if v.dictionary == nil {
-		v.seen = append(v.seen, symbol)
+		v.history = append(v.history, symbol)
 		return
 	}
 	keep := v.live[:0]
@@ -150,41 +150,41 @@ func (s *scan) step(v *view, symbol byte, from, to int64) {
 		if from-c.last > maxGap {
 			continue
 		}
-		if c.point = v.child(c.point, symbol); c.lo < c.hi {
+		if c.trieNode = v.child(c.trieNode, symbol); c.lo < c.hi {
 			c.last = from
-			keep = s.follow(v, keep, c, to)
+			keep = s.extendCandidate(v, keep, c, to)
 		}
 	}
 	v.live = keep
-	if v.count > 0 && from-v.begins[(v.count-1)&7] > maxGap {
+	if v.count > 0 && from-v.starts[(v.count-1)&7] > maxGap {
 		v.count = 0
 	}
 	v.last = v.last<<8 | uint64(symbol)
-	v.begins[v.count&7] = from
+	v.starts[v.count&7] = from
 	v.count++
 	v.end = to
-	if v.count >= window && v.has(v.last) {
-		if p := v.begin[v.last&lastWindow]; p.lo < p.hi {
-			first := v.begins[(v.count-window)&7]
-			v.live = s.follow(v, v.live, candidate{p, max(first, s.floor), from}, to)
+	if v.count >= window && v.hasPrefix(v.last) {
+		if p := v.firstSymbols[v.last&lastWindow]; p.lo < p.hi {
+			first := v.starts[(v.count-window)&7]
+			v.live = s.extendCandidate(v, v.live, candidate{p, max(first, s.floor), from}, to)
 		}
 	}
 }
 
-// follow records a match if a word ends at the candidate, and keeps it if it has more.
-func (s *scan) follow(v *view, keep []candidate, c candidate, to int64) []candidate {
-	w, p := v.complete(c.point)
+// extendCandidate records a match if a word ends at the candidate, and keeps it if it has more.
+func (s *scan) extendCandidate(v *view, keep []candidate, c candidate, to int64) []candidate {
+	w, p := v.completeWord(c.trieNode)
 	if w != nil {
-		s.match(span{c.from, to}, w)
+		s.recordMatch(span{c.from, to}, w)
 	}
-	if c.point = p; p.lo < p.hi {
+	if c.trieNode = p; p.lo < p.hi {
 		keep = append(keep, c)
 	}
 	return keep
 }
 
-// match records a match.
-func (s *scan) match(m span, w *word) {
+// recordMatch records a match.
+func (s *scan) recordMatch(m span, w *word) {
 	for n := len(s.found); n > 0 && s.found[n-1].to > m.from; n-- {
 		m.from, m.to = min(m.from, s.found[n-1].from), max(m.to, s.found[n-1].to)
 		s.found = s.found[:n-1]
@@ -193,8 +193,8 @@ func (s *scan) match(m span, w *word) {
 	s.growth = max(s.growth, w.tail)
 }
 
-// grow extends the last match by a byte, or ends its growth.
-func (s *scan) grow(b byte, to int64) {
+// growMatch extends the last match by a byte, or ends its growth.
+func (s *scan) growMatch(b byte, to int64) {
 	m := &s.found[len(s.found)-1]
 	switch {
 	case b == '=':
@@ -208,13 +208,13 @@ func (s *scan) grow(b byte, to int64) {
 	}
 }
 
-// pending returns the first position at which a secret may have begun: now if there is none. paused reports that one
+// firstPending returns the first position at which a secret may have begun: now if there is none. paused reports that one
 // may have begun before that all the same, see tail.
-func (s *scan) pending() (first int64, paused bool) {
-	known := s.now - int64(len(s.rest)) // the rest waits for more
+func (s *scan) firstPending() (first int64, paused bool) {
+	known := s.scanned - int64(len(s.rest)) // the rest waits for more
 	first = known
-	if s.slashes > 0 {
-		first = s.slashes - 1
+	if s.backslashes > 0 {
+		first = s.backslashes - 1
 	}
 	if s.growth > 0 {
 		first = min(first, s.found[len(s.found)-1].from)
@@ -228,7 +228,7 @@ func (s *scan) pending() (first int64, paused bool) {
 		if v.dictionary == nil {
 			continue
 		}
-		from, p := v.tail(known, v == &s.all && !s.inLine || v != &s.all && v.end < known, s.closed)
+		from, p := v.heldTail(known, v == &s.all && !s.inLine || v != &s.all && v.end < known, s.listClosed)
 		first, paused = min(first, from), paused || p
 	}
 	return max(first, s.floor), paused
@@ -236,8 +236,8 @@ func (s *scan) pending() (first int64, paused bool) {
 
 func (s *scan) views() [3]*view { return [...]*view{&s.all, &s.letters, &s.raw} }
 
-// release lets the text before a position go: matches that began earlier count from there on.
-func (s *scan) release(floor int64) {
+// releaseBefore lets the text before a position go: matches that began earlier count from there on.
+func (s *scan) releaseBefore(floor int64) {
 	s.floor = floor
 	for _, v := range s.views() {
 		for i := range v.live {
@@ -246,15 +246,15 @@ func (s *scan) release(floor int64) {
 	}
 }
 
-// tail returns where the last symbols begin that a word may begin with, and known if there are none. If something
+// heldTail returns where the last symbols begin that a word may begin with, and known if there are none. If something
 // stands behind them, it lets the first go, two that are not a byte in hex, and all if that ends a list: nearly every
 // message ends so. If a word does begin there, its rest is found; paused reports that this may be.
-func (v *view) tail(known int64, behind, closed bool) (from int64, paused bool) {
+func (v *view) heldTail(known int64, behind, closed bool) (from int64, paused bool) {
 	last := binary.BigEndian.AppendUint64(nil, v.last)
 	from = known
 	before := v.end
 	for n := uint(1); n < window && n <= v.count; n++ {
-		at := v.begins[(v.count-n)&7]
+		at := v.starts[(v.count-n)&7]
 		together := before-at == 1
 		if before = at; !v.prefix(last[8-n:]) {
 			continue
@@ -268,8 +268,8 @@ func (v *view) tail(known int64, behind, closed bool) (from int64, paused bool) 
 	return from, paused
 }
 
-// closes reports whether b ends a list or a message.
-func closes(b byte) bool { return b == '}' || b == ']' || b == ')' || b == '>' }
+// isClosing reports whether b ends a list or a message.
+func isClosing(b byte) bool { return b == '}' || b == ']' || b == ')' || b == '>' }
 
 // hexPair reports whether two symbols are those of a letter or digit in hex.
-func hexPair(s []byte) bool { return '2' <= s[0] && s[0] <= '7' && digit(char(s[1])) < 16 }
+func hexPair(s []byte) bool { return '2' <= s[0] && s[0] <= '7' && hexValue(char(s[1])) < 16 }

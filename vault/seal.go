@@ -11,9 +11,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// content is the sealed part of a row. It has the names and the binding beside the value, so that a row with changed
+// sealedContent is the sealed part of a row. It has the names and the binding beside the value, so that a row with changed
 // names does not open, and nobody without the key can change the binding.
-type content struct {
+type sealedContent struct {
 	Namespace string    `json:"namespace"`
 	Key       string    `json:"key"`
 	Hosts     []string  `json:"hosts"`
@@ -30,7 +30,7 @@ var errDamaged = remedy.For(errors.New("its row in the vault was changed or is d
 
 // seal encrypts value and e as an age file.
 func (id identity) seal(e Entry, value []byte) ([]byte, error) {
-	text, err := pack(e, value)
+	text, err := encodeSecret(e, value)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (id identity) open(r row) (Entry, []byte, error) {
 		return Entry{}, nil, err
 	}
 	defer clear(text)
-	return unpack(text, r)
+	return decodeSecret(text, r)
 }
 
 // readContent reads the plaintext, which is shorter than the ciphertext, and leaves no copies behind.

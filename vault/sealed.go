@@ -77,26 +77,26 @@ func NewSealed(dir string, record func(context.Context, Change) error) *Sealed {
 
 // Get returns a copy of a value and its binding. A secret that can't be decrypted is an error other than ErrNotFound.
 func (s *Sealed) Get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
-	r, err := s.row(ctx, namespace, key)
+	r, err := s.readRow(ctx, namespace, key)
 	if err == nil && r.identity == inKeyring {
 		err = ErrNotFound // here, that is
 	}
 	if err != nil {
 		return nil, Binding{}, err
 	}
-	e, value, err := s.openLate(ctx, r)
+	e, value, err := s.openRow(ctx, r)
 	return value, e.Binding, err
 }
 
-// openLate opens a row, also if it was sealed for a new key after it was read.
-func (s *Sealed) openLate(ctx context.Context, r row) (Entry, []byte, error) {
+// openRow opens a row, also if it was sealed for a new key after it was read.
+func (s *Sealed) openRow(ctx context.Context, r row) (Entry, []byte, error) {
 	var err error
-	for range rotations {
+	for range maxRekeys {
 		var id identity
-		if id, err = s.identityOf(ctx, r.identity); err == nil {
+		if id, err = s.identityNamed(ctx, r.identity); err == nil {
 			return id.open(r)
 		}
-		now, gone := s.row(ctx, r.namespace, r.key)
+		now, gone := s.readRow(ctx, r.namespace, r.key)
 		if gone != nil || now.identity == r.identity || now.identity == inKeyring {
 			break
 		}
@@ -105,12 +105,12 @@ func (s *Sealed) openLate(ctx context.Context, r row) (Entry, []byte, error) {
 	return Entry{}, nil, err
 }
 
-// rotations is the number of tries of a reader whose key is replaced meanwhile.
-const rotations = 20
+// maxRekeys is the number of tries of a reader whose key is replaced meanwhile.
+const maxRekeys = 20
 
-func (s *Sealed) row(ctx context.Context, namespace, key string) (r row, err error) {
-	err = s.read(ctx, func(db *sql.DB) (err error) {
-		r, err = find(ctx, db, namespace, key)
+func (s *Sealed) readRow(ctx context.Context, namespace, key string) (r row, err error) {
+	err = s.readDatabase(ctx, func(db *sql.DB) (err error) {
+		r, err = selectRow(ctx, db, namespace, key)
 		return err
 	})
 	return r, err
@@ -120,8 +120,8 @@ func (s *Sealed) row(ctx context.Context, namespace, key string) (r row, err err
 // problems has an error for each secret that can't be opened; of those, only the names and the store are known.
 func (s *Sealed) List(ctx context.Context, namespace string) (entries []Entry, problems []error, err error) {
 	var rows []row
-	err = s.read(ctx, func(db *sql.DB) (err error) {
-		rows, err = list(ctx, db, namespace)
+	err = s.readDatabase(ctx, func(db *sql.DB) (err error) {
+		rows, err = selectRows(ctx, db, namespace)
 		return err
 	})
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -132,15 +132,15 @@ func (s *Sealed) List(ctx context.Context, namespace string) (entries []Entry, p
 }
 
 func (s *Sealed) openAll(ctx context.Context, rows []row) (entries []Entry, problems []error) {
-	open := s.opener(ctx)
+	open := s.newOpener(ctx)
 	for _, r := range rows {
 		e, value, err := open(r)
 		if errors.Is(err, errOtherKey) {
-			e, value, err = s.openLate(ctx, r)
+			e, value, err = s.openRow(ctx, r)
 		}
 		clear(value)
 		if err != nil {
-			e = Entry{Namespace: r.namespace, Key: r.key, Store: r.store()}
+			e = Entry{Namespace: r.namespace, Key: r.key, Store: r.storeName()}
 			problems = append(problems, fmt.Errorf("secret %s of namespace %s: %w", r.key, r.namespace, err))
 		}
 		entries = append(entries, e)
@@ -150,8 +150,8 @@ func (s *Sealed) openAll(ctx context.Context, rows []row) (entries []Entry, prob
 
 // Names lists the keys of a namespace's secrets, of all if it is "", and opens none.
 func (s *Sealed) Names(ctx context.Context, namespace string) (keys []string, err error) {
-	err = s.read(ctx, func(db *sql.DB) error {
-		rows, err := list(ctx, db, namespace)
+	err = s.readDatabase(ctx, func(db *sql.DB) error {
+		rows, err := selectRows(ctx, db, namespace)
 		for _, r := range rows {
 			keys = append(keys, r.key)
 		}
@@ -163,8 +163,8 @@ func (s *Sealed) Names(ctx context.Context, namespace string) (keys []string, er
 	return keys, err
 }
 
-// opener returns a function that opens rows. Each key is read once, and a keyring that does not answer is asked once.
-func (s *Sealed) opener(ctx context.Context) func(row) (Entry, []byte, error) {
+// newOpener returns a function that opens rows. Each key is read once, and a keyring that does not answer is asked once.
+func (s *Sealed) newOpener(ctx context.Context) func(row) (Entry, []byte, error) {
 	type answer struct {
 		id  identity
 		err error
@@ -176,7 +176,7 @@ func (s *Sealed) opener(ctx context.Context) func(row) (Entry, []byte, error) {
 			if noKeyring != nil {
 				return Entry{}, nil, noKeyring
 			}
-			e, value, err := s.fromKeyring(ctx, r)
+			e, value, err := s.readFromKeyring(ctx, r)
 			if errors.Is(err, keyring.ErrUnavailable) {
 				noKeyring = err
 			}
@@ -184,7 +184,7 @@ func (s *Sealed) opener(ctx context.Context) func(row) (Entry, []byte, error) {
 		}
 		a, ok := known[r.identity]
 		if !ok {
-			a.id, a.err = s.identityOf(ctx, r.identity)
+			a.id, a.err = s.identityNamed(ctx, r.identity)
 			known[r.identity] = a
 		}
 		if a.err != nil {
@@ -196,12 +196,12 @@ func (s *Sealed) opener(ctx context.Context) func(row) (Entry, []byte, error) {
 
 // mayBind reports whether a secret was ever added.
 func (s *Sealed) mayBind() bool {
-	_, err := os.Stat(s.database())
+	_, err := os.Stat(s.databasePath())
 	return err == nil
 }
 
-func (s *Sealed) keyFile() string  { return filepath.Join(s.dir, "vault.key") }
-func (s *Sealed) database() string { return filepath.Join(s.dir, "vault.db") }
+func (s *Sealed) keyFilePath() string  { return filepath.Join(s.dir, "vault.key") }
+func (s *Sealed) databasePath() string { return filepath.Join(s.dir, "vault.db") }
 
 func (*Sealed) howToAdd(namespace, key string) remedy.Text {
 	return remedy.Text{"put it there with ", remedy.Command.With("sandboxmcp vault add " + key + " --namespace " + namespace)}
@@ -210,7 +210,7 @@ func (*Sealed) howToAdd(namespace, key string) remedy.Text {
 // Key returns the name of the key that secrets are sealed for, and its place: InFile or InKeyring. The name tells keys
 // apart and opens nothing. An error says that the key can't be read; the place is that of a vault without secrets then.
 func (s *Sealed) Key(ctx context.Context) (name, place string, err error) {
-	k, err := readKeyFile(s.keyFile())
+	k, err := readKeyFile(s.keyFilePath())
 	if err != nil {
 		return "", "", err
 	}

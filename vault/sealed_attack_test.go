@@ -16,7 +16,7 @@ import (
 // What is on the disk shows neither a value, in any encoding, nor where it may go; not even what was
 // replaced or deleted.
 func TestNothingOnTheDisk(t *testing.T) {
-	s, ctx := seal(t, "KEPT", "REPLACED", "DELETED"), t.Context()
+	s, ctx := sealKeys(t, "KEPT", "REPLACED", "DELETED"), t.Context()
 	big := strings.Repeat("0123456789", 2000) + "the end"
 	rows, err := rowsOf(ctx, s)
 	if err != nil || len(rows) != 3 {
@@ -31,8 +31,8 @@ func TestNothingOnTheDisk(t *testing.T) {
 	}
 	secrets := []string{string(valueOf("KEPT")), string(valueOf("REPLACED")), string(valueOf("DELETED")), big[len(big)-100:], "api.example.com"}
 	l := lease(t, secrets...)
-	for name, text := range files(t, s) {
-		if found, err := l.Find(strings.NewReader(text)); found || err != nil {
+	for name, text := range directoryFiles(t, s) {
+		if found, err := l.ContainsSecret(strings.NewReader(text)); found || err != nil {
 			t.Errorf("%s: found %v, %v", name, found, err)
 		}
 		for _, v := range secrets {
@@ -56,8 +56,8 @@ func TestNothingOnTheDisk(t *testing.T) {
 }
 
 func rowsOf(ctx context.Context, s *Sealed) (rows []row, err error) {
-	err = s.read(ctx, func(db *sql.DB) (err error) {
-		rows, err = list(ctx, db, "")
+	err = s.readDatabase(ctx, func(db *sql.DB) (err error) {
+		rows, err = selectRows(ctx, db, "")
 		return err
 	})
 	return rows, err
@@ -82,14 +82,14 @@ func TestTampered(t *testing.T) {
 		"the namespace, a case": "UPDATE secret SET namespace = 'DEFAULT' WHERE key = 'KEY' AND namespace = 'default'",
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := seal(t, "KEY", "OTHER")
+			s := sealKeys(t, "KEY", "OTHER")
 			if err := s.Add(t.Context(), Entry{Namespace: "else", Key: "KEY"}, []byte("of else"), false); err != nil {
 				t.Fatal(err)
 			}
 			var args []any
 			if strings.Contains(statement, "?1") {
-				foreign := seal(t)
-				id, err := foreign.makeIdentity()
+				foreign := sealKeys(t)
+				id, err := foreign.createIdentity()
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,9 +100,9 @@ func TestTampered(t *testing.T) {
 				args = append(args, sealed)
 			}
 			tamper(t, s, statement, args...)
-			for _, at := range []place{{"default", "KEY"}, {"default", "key"}, {"DEFAULT", "KEY"}} {
+			for _, at := range []secretName{{"default", "KEY"}, {"default", "key"}, {"DEFAULT", "KEY"}} {
 				value, to, err := s.Get(t.Context(), at.namespace, at.key)
-				if err == nil || value != nil || to.bound() {
+				if err == nil || value != nil || to.isBound() {
 					t.Errorf("%v: got %q, %v", at, value, err)
 				}
 				moved := strings.Contains(name, "a case") // then it is not under its name any more
@@ -137,8 +137,8 @@ func TestEachByteCounts(t *testing.T) {
 }
 
 func TestTornDatabase(t *testing.T) {
-	s := seal(t, "KEY")
-	whole, err := os.ReadFile(s.database())
+	s := sealKeys(t, "KEY")
+	whole, err := os.ReadFile(s.databasePath())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestTornDatabase(t *testing.T) {
 		"a page": whole[:4096], "almost all": whole[:len(whole)-1], "zeros": make([]byte, len(whole)),
 		"torn in the middle": append(bytes.Clone(whole[:len(whole)/2]), make([]byte, len(whole)/2)...),
 	} {
-		if err := os.WriteFile(s.database(), content, 0o600); err != nil {
+		if err := os.WriteFile(s.databasePath(), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		_, _, getErr := s.Get(t.Context(), "default", "KEY")
@@ -158,11 +158,11 @@ func TestTornDatabase(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if now, err := os.ReadFile(s.database()); err != nil || !bytes.Equal(now, content) {
+		if now, err := os.ReadFile(s.databasePath()); err != nil || !bytes.Equal(now, content) {
 			t.Errorf("%s: the file was changed: %v", name, err)
 		}
 	}
-	if err := os.WriteFile(s.database(), whole, 0o600); err != nil {
+	if err := os.WriteFile(s.databasePath(), whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	wantValue(t, s, "KEY")
@@ -170,14 +170,14 @@ func TestTornDatabase(t *testing.T) {
 
 // A database that is damaged somewhere else is not written to.
 func TestNothingIsAddedToDamage(t *testing.T) {
-	s := seal(t, "KEY", "OTHER")
-	whole, err := os.ReadFile(s.database())
+	s := sealKeys(t, "KEY", "OTHER")
+	whole, err := os.ReadFile(s.databasePath())
 	if err != nil {
 		t.Fatal(err)
 	}
 	inIndex := bytes.LastIndex(whole, []byte("defaultOTHER"))
 	whole[inIndex] = 'D'
-	if err := os.WriteFile(s.database(), whole, 0o600); err != nil {
+	if err := os.WriteFile(s.databasePath(), whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	added := s.Add(t.Context(), Entry{Namespace: "default", Key: "NEXT"}, []byte("value"), false)

@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// run starts processes at once, waits for them, and returns what they print.
-func run(t *testing.T, processes ...*exec.Cmd) (lines []string) {
+// startAndWait starts processes at once, waits for them, and returns what they print.
+func startAndWait(t *testing.T, processes ...*exec.Cmd) (lines []string) {
 	t.Helper()
 	var outs []*strings.Builder
 	for _, p := range processes {
@@ -39,12 +39,12 @@ func run(t *testing.T, processes ...*exec.Cmd) (lines []string) {
 // Processes that all come first make one key, and none loses another's secret.
 func TestManyProcesses(t *testing.T) {
 	for range hosttest.Long(2, 5) {
-		s := seal(t)
+		s := sealKeys(t)
 		var all []*exec.Cmd
 		for i := range 6 {
 			all = append(all, adder(t, s.dir, "P"+strconv.Itoa(i)+"_", 10))
 		}
-		keys := run(t, all...)
+		keys := startAndWait(t, all...)
 		if len(keys) != 60 {
 			t.Fatalf("%d of 60 were added: %q", len(keys), keys)
 		}
@@ -59,12 +59,12 @@ func TestManyProcesses(t *testing.T) {
 
 // Of processes that add the same secret, one does.
 func TestOneWins(t *testing.T) {
-	s := seal(t)
+	s := sealKeys(t)
 	var all []*exec.Cmd
 	for range 6 {
 		all = append(all, adder(t, s.dir, "SAME", 1))
 	}
-	lines := run(t, all...)
+	lines := startAndWait(t, all...)
 	won := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.Contains(l, "already") })
 	if len(lines) != 6 || len(won) != 1 || won[0] != "SAME" {
 		t.Errorf("got %q", lines)
@@ -76,11 +76,11 @@ func TestOneWins(t *testing.T) {
 // is there. What it promised is there, and the next one can go on.
 func TestKilledWhileAdding(t *testing.T) {
 	kills, promised, early := hosttest.Long(16, 60), 0, 0
-	old := seal(t)
+	old := sealKeys(t)
 	for i := range kills {
 		s := old
 		if i%2 == 0 {
-			s = seal(t)
+			s = sealKeys(t)
 		}
 		keys := addUntilKilled(t, s, "K"+strconv.Itoa(i)+"_", i%4)
 		promised += len(keys)
@@ -109,7 +109,7 @@ func TestKilledWhileAdding(t *testing.T) {
 
 // What was left behind long ago is removed; what another process may be making just now is not.
 func TestAbandoned(t *testing.T) {
-	s := seal(t, "KEY")
+	s := sealKeys(t, "KEY")
 	old, fresh := filepath.Join(s.dir, ".new-vault-old"), filepath.Join(s.dir, ".new-vault-fresh")
 	for _, dir := range []string{old, fresh} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -119,7 +119,7 @@ func TestAbandoned(t *testing.T) {
 	if err := os.Chtimes(old, time.Now(), time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	statefile.Tidy(s.dir, newKind, statefile.Abandoned)
+	statefile.Tidy(s.dir, tempKind, statefile.Abandoned)
 	if left, _ := filepath.Glob(filepath.Join(s.dir, ".new-vault-*")); !slices.Equal(left, []string{fresh}) {
 		t.Errorf("left: %v", left)
 	}
@@ -167,7 +167,7 @@ func wantTidy(t *testing.T, s *Sealed) {
 			t.Fatal(err)
 		}
 	}
-	statefile.Tidy(s.dir, newKind, statefile.Abandoned)
+	statefile.Tidy(s.dir, tempKind, statefile.Abandoned)
 	if left, _ := os.ReadDir(s.dir); len(left) != 2 {
 		t.Errorf("left behind: %v", left)
 	}

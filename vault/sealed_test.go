@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// seal returns a store that holds these keys of the namespace default.
-func seal(t *testing.T, keys ...string) *Sealed {
+// sealKeys returns a store that holds these keys of the namespace default.
+func sealKeys(t *testing.T, keys ...string) *Sealed {
 	t.Helper()
 	s := NewSealed(filepath.Join(t.TempDir(), "state"), nil)
 	for _, key := range keys {
@@ -38,7 +38,7 @@ func wantValue(t *testing.T, s *Sealed, key string) {
 // tamper changes the database behind the store's back.
 func tamper(t *testing.T, s *Sealed, statement string, args ...any) {
 	t.Helper()
-	db, err := sql.Open("sqlite", s.database())
+	db, err := sql.Open("sqlite", s.databasePath())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +48,8 @@ func tamper(t *testing.T, s *Sealed, statement string, args ...any) {
 	}
 }
 
-// files returns what is in the store's directory, by name.
-func files(t *testing.T, s *Sealed) map[string]string {
+// directoryFiles returns what is in the store's directory, by name.
+func directoryFiles(t *testing.T, s *Sealed) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	list, err := os.ReadDir(s.dir)
@@ -81,7 +81,7 @@ func TestSealed(t *testing.T) {
 	if diff := cmp.Diff(to, got); diff != "" {
 		t.Error(diff)
 	}
-	for _, at := range []place{{"team-a", "A__KEY"}, {"team_a", "a__key"}, {"default", "A__KEY"}, {"team_a", "' OR 1=1 --"}} {
+	for _, at := range []secretName{{"team-a", "A__KEY"}, {"team_a", "a__key"}, {"default", "A__KEY"}, {"team_a", "' OR 1=1 --"}} {
 		if _, _, err := s.Get(ctx, at.namespace, at.key); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%v: %v", at, err)
 		}
@@ -92,7 +92,7 @@ func TestSealed(t *testing.T) {
 	if err := s.Add(ctx, Entry{Namespace: "team_a", Key: "A__KEY"}, []byte("second"), true); err != nil {
 		t.Fatal(err)
 	}
-	if value, got, err := s.Get(ctx, "team_a", "A__KEY"); string(value) != "second" || got.bound() || err != nil {
+	if value, got, err := s.Get(ctx, "team_a", "A__KEY"); string(value) != "second" || got.isBound() || err != nil {
 		t.Errorf("replaced: got %q, %v, %v", value, got, err)
 	}
 	l, err := New(Environment(), s).Lease(ctx, "team_a", []string{"A__KEY"}) // which the environment can't hold
@@ -112,8 +112,8 @@ func TestSealed(t *testing.T) {
 }
 
 func TestSealedRefusesNames(t *testing.T) {
-	s, value := seal(t), "hunter2-"+"hunter2"
-	for _, at := range []place{{"a b", "KEY"}, {"", "KEY"}, {"..", "KEY"}, {"a", "KEY=" + value}, {"a", value}, {"a", ""}} {
+	s, value := sealKeys(t), "hunter2-"+"hunter2"
+	for _, at := range []secretName{{"a b", "KEY"}, {"", "KEY"}, {"..", "KEY"}, {"a", "KEY=" + value}, {"a", value}, {"a", ""}} {
 		err := s.Add(t.Context(), Entry{Namespace: at.namespace, Key: at.key}, []byte(value), false)
 		if err == nil || strings.Contains(err.Error(), value) || s.Delete(t.Context(), at.namespace, at.key) == nil {
 			t.Errorf("%v: %v", at.namespace, err)
@@ -124,7 +124,7 @@ func TestSealedRefusesNames(t *testing.T) {
 			t.Errorf("%.10q: %v", v, err)
 		}
 	}
-	if got := files(t, s); len(got) != 0 {
+	if got := directoryFiles(t, s); len(got) != 0 {
 		t.Errorf("made %d files", len(got))
 	}
 	largest := bytes.Repeat([]byte{'x'}, MaxValue)
@@ -138,7 +138,7 @@ func TestSealedRefusesNames(t *testing.T) {
 
 func TestList(t *testing.T) {
 	began := time.Now().Truncate(time.Second)
-	s := seal(t, "B", "A")
+	s := sealKeys(t, "B", "A")
 	to := Binding{Hosts: []string{"api.example.com"}, Body: true}
 	if err := s.Add(t.Context(), Entry{Namespace: "other", Key: "A", Binding: to}, []byte("value"), false); err != nil {
 		t.Fatal(err)
@@ -177,15 +177,15 @@ func TestReadsMakeNothing(t *testing.T) {
 	if _, err := os.Stat(none.dir); !os.IsNotExist(err) {
 		t.Errorf("the directory was made: %v", err)
 	}
-	s := seal(t, "KEY")
-	before := files(t, s)
+	s := sealKeys(t, "KEY")
+	before := directoryFiles(t, s)
 	read(s)
-	if diff := cmp.Diff(before, files(t, s)); diff != "" {
+	if diff := cmp.Diff(before, directoryFiles(t, s)); diff != "" {
 		t.Error(diff)
 	}
-	err := s.read(t.Context(), func(db *sql.DB) error {
-		_, err := find(t.Context(), db, "default", "KEY")
-		if during := files(t, s); len(during) != 2 || len(before) != 2 {
+	err := s.readDatabase(t.Context(), func(db *sql.DB) error {
+		_, err := selectRow(t.Context(), db, "default", "KEY")
+		if during := directoryFiles(t, s); len(during) != 2 || len(before) != 2 {
 			t.Errorf("there were %d files, and during a read %d", len(before), len(during))
 		}
 		return err
@@ -196,7 +196,7 @@ func TestReadsMakeNothing(t *testing.T) {
 }
 
 func TestOnlyTheOwnerMayRead(t *testing.T) {
-	s := seal(t, "KEY")
+	s := sealKeys(t, "KEY")
 	for name, want := range map[string]os.FileMode{"": 0o700 | os.ModeDir, "vault.db": 0o600, "vault.key": 0o600} {
 		info, err := os.Stat(filepath.Join(s.dir, name))
 		if err != nil || info.Mode() != want {
@@ -208,7 +208,7 @@ func TestOnlyTheOwnerMayRead(t *testing.T) {
 func TestRecord(t *testing.T) {
 	var changes []Change
 	var refuse error
-	s := seal(t)
+	s := sealKeys(t)
 	there := func(key string) bool {
 		_, _, err := s.Get(t.Context(), "default", key)
 		return err == nil
@@ -261,9 +261,9 @@ func BenchmarkSealedGet(b *testing.B) {
 
 // TestDeletedSpace: what is deleted gives its space on the disk back.
 func TestDeletedSpace(t *testing.T) {
-	s := seal(t, "KEPT")
+	s := sealKeys(t, "KEPT")
 	size := func() int64 {
-		info, err := os.Stat(s.database())
+		info, err := os.Stat(s.databasePath())
 		if err != nil {
 			t.Fatal(err)
 		}

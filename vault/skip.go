@@ -2,13 +2,13 @@ package vault
 
 import "slices"
 
-// kind says what a byte of text is in each view.
-type kind struct {
+// byteClass says what a byte of text is in each view.
+type byteClass struct {
 	plain, letter byte // its symbols; 0: it has none
 	special       bool // it may begin what spells a character, or have no width
 }
 
-var bytesOf = func() (t [256]kind) {
+var byteClasses = func() (t [256]byteClass) {
 	for i := range t {
 		b, k := byte(i), &t[i]
 		k.plain = b
@@ -29,31 +29,31 @@ var bytesOf = func() (t [256]kind) {
 	return t
 }()
 
-// codes has of each byte its letter, above it the number of bits of that, and slow.
-var codes = func() (t [256]uint16) {
-	for b, k := range bytesOf {
+// letterCodes has of each byte its letter, above it the number of bits of that, and slow.
+var letterCodes = func() (t [256]uint16) {
+	for b, k := range byteClasses {
 		if k.letter != 0 {
 			t[b] = 8<<8 | uint16(k.letter)
 		}
 		if k.special {
-			t[b] |= slow
+			t[b] |= specialBit
 		}
 	}
 	return t
 }()
 
-const slow = 1 << 15 // the byte is special
+const specialBit = 1 << 15 // the byte is special
 
-// next returns the last eight letters after a byte.
-func next(last uint64, code uint16) uint64 { return last<<(code>>8&63) | uint64(code&0xff) }
+// shiftLetter returns the last eight letters after a byte.
+func shiftLetter(last uint64, code uint16) uint64 { return last<<(code>>8&63) | uint64(code&0xff) }
 
-// index makes skip stop at the words of the other views, where their first letters end.
-func (m *matcher) index() {
+// indexWords makes skip stop at the words of the other views, where their first letters end.
+func (m *matcher) indexWords() {
 	for _, w := range m.all.words {
 		m.addLetters(w.symbols)
 	}
 	for _, w := range m.raw.words {
-		special := slices.IndexFunc(w.symbols, func(b byte) bool { return bytesOf[b].special })
+		special := slices.IndexFunc(w.symbols, func(b byte) bool { return byteClasses[b].special })
 		if special < 0 {
 			special = len(w.symbols)
 		}
@@ -67,61 +67,61 @@ func (m *matcher) index() {
 func (m *matcher) addLetters(symbols []byte) {
 	var begin []byte
 	for _, b := range symbols[:min(len(symbols), maxBegin)] {
-		if k := &bytesOf[b]; k.letter != 0 {
+		if k := &byteClasses[b]; k.letter != 0 {
 			begin = append(begin, k.letter)
 		}
 		if len(begin) == window {
-			m.letters.add(begin, point{})
+			m.letters.addTrieNode(begin, trieNode{})
 			return
 		}
 	}
-	m.few = true
+	m.hasFewLetters = true
 }
 
 const (
-	maxBegin = 32                // symbols with the first letters of a word
-	reach    = maxBegin * maxGap // bytes that these may take
-	maxSkip  = 16 << 10          // bytes, so that s.escapes stays small
+	maxBegin      = 32                // symbols with the first letters of a word
+	maxBeginBytes = maxBegin * maxGap // bytes that these may take
+	maxSkip       = 16 << 10          // bytes, so that s.escapes stays small
 )
 
 // skip passes text, from place i on, which is at base+i in the whole text, in which no word begins, and stops so long
 // before one, or before the end, that the first symbols of a word are behind it. It does the same as read, in less
 // time.
 func (s *scan) skip(e escaped, i int, base int64) int {
-	if s.few || i < window-1 {
+	if s.hasFewLetters || i < window-1 {
 		return i
 	}
 	begin, text, last := i, e.text[:min(len(e.text), i+maxSkip)], s.letters.last
 	s.escapes = s.escapes[:0]
 	for {
-		if i, last = s.letters.pass(text, i, last); i >= len(text) {
-			return s.back(text, begin, i, base)
+		if i, last = s.letters.skipOrdinary(text, i, last); i >= len(text) {
+			return s.rewind(text, begin, i, base)
 		}
-		size, after := 1, next(last, codes[text[i]])
-		if bytesOf[text[i]].special {
-			size, after = s.inspect(e, i, last)
-		} else if s.letters.has(after) {
+		size, after := 1, shiftLetter(last, letterCodes[text[i]])
+		if byteClasses[text[i]].special {
+			size, after = s.inspectSpecial(e, i, last)
+		} else if s.letters.hasPrefix(after) {
 			size = 0
 		}
 		if size == 0 {
-			return s.back(text, begin, i, base)
+			return s.rewind(text, begin, i, base)
 		}
 		i, last = i+size, after
 	}
 }
 
-// pass passes bytes up to three of which one is special, or is the last of the beginning of a word. Four letters before
+// skipOrdinary passes bytes up to three of which one is special, or is the last of the beginning of a word. Four letters before
 // the last two are in each beginning that ends with one of three bytes.
-func (d *dictionary) pass(text []byte, i int, last uint64) (int, uint64) {
+func (d *dictionary) skipOrdinary(text []byte, i int, last uint64) (int, uint64) {
 	filter := d.filter
 	for ; i+3 <= len(text); i += 3 {
 		t := text[i : i+3 : i+3]
-		x, y, z := codes[t[0]], codes[t[1]], codes[t[2]]
-		if (x|y|z)&slow != 0 {
+		x, y, z := letterCodes[t[0]], letterCodes[t[1]], letterCodes[t[2]]
+		if (x|y|z)&specialBit != 0 {
 			break
 		}
-		after := next(next(next(last, x), y), z)
-		if filter.has(uint32(after>>(8*(window-grams)))) && (d.has(after) || d.has(after>>8) || d.has(after>>16)) {
+		after := shiftLetter(shiftLetter(shiftLetter(last, x), y), z)
+		if filter.has(uint32(after>>(8*(window-gramSize)))) && (d.hasPrefix(after) || d.hasPrefix(after>>8) || d.hasPrefix(after>>16)) {
 			break
 		}
 		last = after
@@ -129,22 +129,22 @@ func (d *dictionary) pass(text []byte, i int, last uint64) (int, uint64) {
 	return i, last
 }
 
-// inspect reads a special character. It returns its size, and 0 if a word may begin beside or within it, or if more
+// inspectSpecial reads a special character. It returns its size, and 0 if a word may begin beside or within it, or if more
 // text is needed.
-func (s *scan) inspect(e escaped, i int, last uint64) (size int, after uint64) {
-	c, n := e.at(i, levels)
+func (s *scan) inspectSpecial(e escaped, i int, last uint64) (size int, after uint64) {
+	c, n := e.decode(i, maxLevels)
 	if n == 0 || i+n+window > len(e.text) {
 		return 0, last
 	}
-	raw := numberOf(e.text[i-window+1 : i])
+	raw := packSymbols(e.text[i-window+1 : i])
 	for _, b := range e.text[i : i+n+window-1] {
-		if raw = raw<<8 | uint64(b); s.raw.has(raw) {
+		if raw = raw<<8 | uint64(b); s.raw.hasPrefix(raw) {
 			return 0, last
 		}
 	}
 	var room [4]byte
 	for _, b := range c.appendTo(room[:0]) {
-		if last = next(last, codes[b]); s.letters.has(last) {
+		if last = shiftLetter(last, letterCodes[b]); s.letters.hasPrefix(last) {
 			return 0, last
 		}
 	}
@@ -152,17 +152,17 @@ func (s *scan) inspect(e escaped, i int, last uint64) (size int, after uint64) {
 	return n, last
 }
 
-// back returns the place from which on the text before place i is read, to know what a word may begin with. Text was
+// rewind returns the place from which on the text before place i is read, to know what a word may begin with. Text was
 // skipped from begin on. The place is behind no backslash or indent.
-func (s *scan) back(text []byte, begin, i int, base int64) int {
-	s.slow = base + int64(i) + 1
-	least := i - reach
-	for letters := 0; i > begin && (i > least && letters < window || between(text[i-1])); {
+func (s *scan) rewind(text []byte, begin, i int, base int64) int {
+	s.readUntil = base + int64(i) + 1
+	least := i - maxBeginBytes
+	for letters := 0; i > begin && (i > least && letters < window || dependsOnPrevious(text[i-1])); {
 		if n := len(s.escapes); n > 0 && int(s.escapes[n-1].to) == i {
 			i, s.escapes = int(s.escapes[n-1].from), s.escapes[:n-1]
 			continue
 		}
-		if i--; bytesOf[text[i]].letter != 0 {
+		if i--; byteClasses[text[i]].letter != 0 {
 			letters++
 		}
 	}
@@ -170,10 +170,12 @@ func (s *scan) back(text []byte, begin, i int, base int64) int {
 		for _, v := range s.views() {
 			v.count = 0
 		}
-		s.closed, s.inLine = false, true
+		s.listClosed, s.inLine = false, true
 	}
 	return i
 }
 
-// between reports whether what a byte behind b is depends on b.
-func between(b byte) bool { return b == '\\' || b == ' ' || b == '\t' || b == '\n' || b == '\r' }
+// dependsOnPrevious reports whether what a byte behind b is depends on b.
+func dependsOnPrevious(b byte) bool {
+	return b == '\\' || b == ' ' || b == '\t' || b == '\n' || b == '\r'
+}

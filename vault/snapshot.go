@@ -15,15 +15,15 @@ import (
 // secrets. Both are nil where no secret was ever added. elsewhere is the number of secrets whose values are in the
 // keyring, and so in neither.
 func (s *Sealed) Snapshot(ctx context.Context) (database *statefile.Snapshot, key []byte, elsewhere int, err error) {
-	if _, err := os.Stat(s.database()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(s.databasePath()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, 0, nil
 	}
-	if database, err = statefile.OpenSnapshot(ctx, s.database(), lockWait); err == nil {
+	if database, err = statefile.OpenSnapshot(ctx, s.databasePath(), lockWait); err == nil {
 		if key, elsewhere, err = s.snapshotKey(ctx, database); err != nil {
 			database.Close()
 		}
 	}
-	return database, key, elsewhere, s.explain(err)
+	return database, key, elsewhere, s.explainError(err)
 }
 
 // snapshotKey returns the key that the secrets are sealed for.
@@ -45,11 +45,11 @@ func (s *Sealed) snapshotKey(ctx context.Context, database *statefile.Snapshot) 
 	case 0:
 		return nil, elsewhere, nil
 	case 1:
-		id, err := s.identityOf(ctx, names[0])
+		id, err := s.identityNamed(ctx, names[0])
 		if err != nil {
 			return nil, 0, err
 		}
 		return keyFileText(keyFile{name: names[0], id: &id}), elsewhere, nil
 	}
-	return nil, 0, fmt.Errorf("the secrets of %q are sealed for %d keys: see sandboxmcp vault verify", s.database(), len(names))
+	return nil, 0, fmt.Errorf("the secrets of %q are sealed for %d keys: see sandboxmcp vault verify", s.databasePath(), len(names))
 }

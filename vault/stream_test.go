@@ -49,7 +49,7 @@ func TestNothingIsDelayedWithoutNeed(t *testing.T) {
 // Streams pause between messages. What a message ends with is out before the pause, however many
 // secrets there are.
 func TestMessagesGoOutWhole(t *testing.T) {
-	l := lease(t, append(hundred(), "data: "+"secret", "\n\n"+"secret", "{\"secret"+"\": 1}")...)
+	l := lease(t, append(randomSecrets(), "data: "+"secret", "\n\n"+"secret", "{\"secret"+"\": 1}")...)
 	for name, message := range map[string]string{
 		"server-sent event": "event: message\ndata: {\"delta\":\"the \"}\n\n",
 		"its end":           "data: [DONE]\r\n\r\n",
@@ -121,7 +121,7 @@ func TestOverlap(t *testing.T) {
 }
 
 func TestUnchanged(t *testing.T) {
-	values := hundred()
+	values := randomSecrets()
 	l := lease(t, values...)
 	for name, text := range texts(values) {
 		if strings.Contains(name, "secret") {
@@ -167,13 +167,13 @@ func TestFindReadsToTheEnd(t *testing.T) {
 	l := lease(t, "hunter2-hunter2")
 	pad := strings.Repeat("x", 64<<10-7) // the value lies across two reads
 	for text, want := range map[string]bool{"": false, pad + "hunter2-hunter2": true, pad + "hunter2-hunter": false} {
-		if got, err := l.Find(strings.NewReader(text)); got != want || err != nil {
+		if got, err := l.ContainsSecret(strings.NewReader(text)); got != want || err != nil {
 			t.Errorf("Find in %d bytes = %v, %v, want %v", len(text), got, err, want)
 		}
 	}
 	broken := errors.New("broken")
 	r := io.MultiReader(strings.NewReader("text"), readerFunc(func([]byte) (int, error) { return 0, broken }))
-	if _, err := l.Find(r); err != broken {
+	if _, err := l.ContainsSecret(r); err != broken {
 		t.Errorf("Find: %v, want the error of the reader", err)
 	}
 }

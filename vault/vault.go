@@ -33,8 +33,8 @@ type Store interface {
 	Get(ctx context.Context, namespace, key string) (value []byte, to Binding, err error)
 }
 
-// explainer is implemented by stores that can say how to add a secret, or why a secret can't be added.
-type explainer interface {
+// explainingStore is implemented by stores that can say how to add a secret, or why a secret can't be added.
+type explainingStore interface {
 	howToAdd(namespace, key string) remedy.Text
 }
 
@@ -64,9 +64,9 @@ func (v *Vault) Lease(ctx context.Context, namespace string, keys []string) (*Le
 		if slices.ContainsFunc(secrets, func(s secret) bool { return s.name == key }) {
 			continue
 		}
-		s, err := v.find(ctx, namespace, key)
+		s, err := v.readSecret(ctx, namespace, key)
 		if err != nil {
-			wipe(secrets)
+			wipeSecrets(secrets)
 			return nil, err
 		}
 		secrets = append(secrets, s)
@@ -86,8 +86,8 @@ type Value struct {
 func (v *Vault) LeaseValues(values []Value) (*Lease, error) {
 	var secrets []secret
 	for _, one := range values {
-		if err := cmp.Or(checkKey(one.Name), checkValue(one.Value), one.To.check(one.Value)); err != nil {
-			wipe(secrets)
+		if err := cmp.Or(checkKey(one.Name), checkValue(one.Value), one.To.validate(one.Value)); err != nil {
+			wipeSecrets(secrets)
 			return nil, fmt.Errorf("secret %s: %w", one.Name, err)
 		}
 		secrets = append(secrets, secret{name: one.Name, value: bytes.Clone(one.Value), to: one.To.clone(), header: one.Header})
@@ -95,24 +95,24 @@ func (v *Vault) LeaseValues(values []Value) (*Lease, error) {
 	return newLease(secrets, v.pages()), nil
 }
 
-// find returns one secret after checking that a program can be given its value.
-func (v *Vault) find(ctx context.Context, namespace, key string) (secret, error) {
+// readSecret returns one secret after checking that a program can be given its value.
+func (v *Vault) readSecret(ctx context.Context, namespace, key string) (secret, error) {
 	if err := checkKey(key); err != nil {
 		return secret{}, err
 	}
-	value, to, err := v.get(ctx, namespace, key)
+	value, to, err := v.readFromStores(ctx, namespace, key)
 	if err != nil {
 		return secret{}, err
 	}
-	if err := cmp.Or(checkValue(value), to.check(value)); err != nil {
+	if err := cmp.Or(checkValue(value), to.validate(value)); err != nil {
 		clear(value)
 		return secret{}, fmt.Errorf("secret %s of namespace %s: %w", key, namespace, err)
 	}
 	return secret{name: key, value: value, to: to.clone()}, nil
 }
 
-// get asks the stores in order.
-func (v *Vault) get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
+// readFromStores asks the stores in order.
+func (v *Vault) readFromStores(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
 	var stores []Store
 	if v != nil {
 		stores = v.stores
@@ -126,7 +126,7 @@ func (v *Vault) get(ctx context.Context, namespace, key string) ([]byte, Binding
 		if !errors.Is(err, ErrNotFound) {
 			return nil, Binding{}, fmt.Errorf("secret %s of namespace %s: %w", key, namespace, err)
 		}
-		if e, ok := s.(explainer); ok {
+		if e, ok := s.(explainingStore); ok {
 			if do != nil {
 				do = append(do, "; or ")
 			}
@@ -143,14 +143,14 @@ func (v *Vault) get(ctx context.Context, namespace, key string) ([]byte, Binding
 	return nil, Binding{}, err
 }
 
-// lister is implemented by stores that can list the names of their secrets.
-type lister interface {
+// listingStore is implemented by stores that can list the names of their secrets.
+type listingStore interface {
 	Names(ctx context.Context, namespace string) ([]string, error)
 }
 
-// All leases every secret of a namespace that the stores can list, for redaction only: text from outside of any sandbox
+// LeaseAll leases every secret of a namespace that the stores can list, for redaction only: text from outside of any sandbox
 // may contain a secret that no run has leased. It fails if one of them can't be read. The caller closes the lease.
-func (v *Vault) All(ctx context.Context, namespace string) (*Lease, error) {
+func (v *Vault) LeaseAll(ctx context.Context, namespace string) (*Lease, error) {
 	keys, err := v.Names(ctx, namespace)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (v *Vault) Names(ctx context.Context, namespace string) ([]string, error) {
 	}
 	var keys []string
 	for _, s := range v.stores {
-		l, ok := s.(lister)
+		l, ok := s.(listingStore)
 		if !ok {
 			continue
 		}

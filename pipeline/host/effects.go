@@ -172,7 +172,7 @@ func hostDirectory(kind, dir string) (string, error) {
 
 // RedactQuestion refuses a question with a secret in it, and removes secrets from its reason.
 func RedactQuestion(ctx context.Context, p *pipeline.Pipeline, q *approval.Question) error {
-	lease, err := p.Config.Vault.All(ctx, q.Namespace)
+	lease, err := p.Config.Vault.LeaseAll(ctx, q.Namespace)
 	if err != nil {
 		return pipeline.NoRedaction("what is asked", err)
 	}

@@ -66,9 +66,9 @@ func holdsNoSecret(r *pipeline.Run, name string, whole []byte) error {
 	if r.Pipeline.Config.Artifacts.ShowSecrets {
 		return nil
 	}
-	found, err := r.Unknown.Scan(bytes.NewReader(whole), r.Leases.Find)
+	found, err := r.Unknown.Scan(bytes.NewReader(whole), r.Leases.ContainsSecret)
 	if r.Unknown.Policy == pipeline.UnknownOff {
-		found, err = r.Leases.Find(bytes.NewReader(whole))
+		found, err = r.Leases.ContainsSecret(bytes.NewReader(whole))
 	}
 	if err == nil && found {
 		err = pipeline.Refuse(pipeline.StageVault, name+" is withheld, because a secret is in it", "if it is text, read it as text, in which secrets are masked; a program is lent secrets by their names")

@@ -174,7 +174,7 @@ func TestExports(t *testing.T) {
 	}
 	secret := "s3cret-value-" + strings.Repeat("x", 20)
 	memory.Set("default", "TOKEN", []byte(secret))
-	lease, err := p.Config.Vault.All(t.Context(), "default")
+	lease, err := p.Config.Vault.LeaseAll(t.Context(), "default")
 	if err != nil {
 		t.Fatal(err)
 	}

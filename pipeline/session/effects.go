@@ -95,7 +95,7 @@ func (q New) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[Info], er
 	if err != nil {
 		return nil, err
 	}
-	held, opened := &vault.Held{}, false
+	held, opened := &vault.LeaseSet{}, false
 	if len(headers) > 0 {
 		held.Add(lease)
 	}
@@ -134,7 +134,7 @@ const rememberClosed = 10 * time.Minute
 // openConnected starts a session with its way out. Where the backend can't give it one, as a cluster that enforces no
 // network policies, a session that has asked for none starts without: what may be approved later is not worth a
 // refusal.
-func openConnected(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out *outbound.Session, held *vault.Held) (Info, error) {
+func openConnected(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out *outbound.Session, held *vault.LeaseSet) (Info, error) {
 	if q.Allow != nil || q.Network != nil {
 		return openSession(ctx, r, q, c, out, held)
 	}
@@ -150,7 +150,7 @@ func openConnected(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, o
 }
 
 // openSession starts a session. It is in the audit log before anybody else can use it.
-func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out *outbound.Session, held *vault.Held) (Info, error) {
+func openSession(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, out *outbound.Session, held *vault.LeaseSet) (Info, error) {
 	view, err := containment.PackagesOf(ctx, r.Pipeline, c.Containment, r.Outcome.Namespace, c.shows, r.Outcome.ID)
 	if err != nil {
 		return Info{}, err

@@ -93,9 +93,9 @@ func (k *Manager) now() time.Time { return k.cfg.Now().UTC() }
 
 // Plan describes a new session.
 type Plan struct {
-	Info     Info        // without times and state; Idle and Lifetime 0 are the defaults
-	Env      []string    // of the interpreters, on top of the sandbox's own
-	Leases   *vault.Held // of the session; nil has none yet
+	Info     Info            // without times and state; Idle and Lifetime 0 are the defaults
+	Env      []string        // of the interpreters, on top of the sandbox's own
+	Leases   *vault.LeaseSet // of the session; nil has none yet
 	Outbound *outbound.Session
 
 	Tools       []kernel.Tool
@@ -122,7 +122,7 @@ func (k *Manager) Check(idle, lifetime time.Duration) error {
 // Open starts a session in the sandbox that start makes. ready is called when it stands; an error of
 // it ends the session again.
 func (k *Manager) Open(ctx context.Context, p Plan, start func(context.Context) (backends.Sandbox, error), ready func(Info) error) (Info, error) {
-	p.Leases = cmp.Or(p.Leases, &vault.Held{})
+	p.Leases = cmp.Or(p.Leases, &vault.LeaseSet{})
 	s := &Session{manager: k, build: start, plan: p, info: p.Info, more: map[string]*interpreter{},
 		interpreter: interpreter{Context: Context{Language: p.Info.Language}, sem: make(chan struct{}, 1)}, guests: newGuests(),
 		dead: make(chan struct{}), cells: map[string]string{}, seen: map[FileID]Seen{}}

@@ -69,7 +69,7 @@ func TestClockJumps(t *testing.T) {
 				begun := time.Now()
 				now := begun
 				k := &Manager{cfg: Config{Lifetime: lifetime, Now: func() time.Time { return now }}, ended: func(Info) {}, all: map[string]*Session{}}
-				s := &Session{manager: k, began: now, dead: make(chan struct{}), sandbox: noSandbox{}, plan: Plan{Leases: &vault.Held{}}}
+				s := &Session{manager: k, began: now, dead: make(chan struct{}), sandbox: noSandbox{}, plan: Plan{Leases: &vault.LeaseSet{}}}
 				s.info = Info{ID: "one", Created: k.now(), Lifetime: lifetime.Seconds(), Idle: idle.Seconds()}
 				k.all["one"] = s
 				useOnce(t, s)

@@ -148,7 +148,7 @@ func TestNetworkLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Release() // as where there is no room
-	if _, err := r.Leases.Find(strings.NewReader("text")); !errors.Is(err, vault.ErrClosed) {
+	if _, err := r.Leases.ContainsSecret(strings.NewReader("text")); !errors.Is(err, vault.ErrClosed) {
 		t.Errorf("the values are kept: %v", err)
 	}
 }

@@ -175,7 +175,7 @@ func Nameless(p *pipeline.Pipeline, content io.Reader, most int64, leases vault.
 	hashed, found := sha256.New(), false
 	in := io.TeeReader(io.LimitReader(content, most+1), io.MultiWriter(f, hashed))
 	if !p.Config.Artifacts.ShowSecrets && len(leases) > 0 {
-		found, err = leases.Find(in)
+		found, err = leases.ContainsSecret(in)
 	}
 	if err == nil && !found {
 		_, err = io.Copy(io.Discard, in)

@@ -27,9 +27,9 @@ var (
 // and once it is answered the next call succeeds.
 const Wait = 5 * time.Second
 
-// abandoned is the maximum number of calls under way in a Ring. A call of go-keyring can't be cancelled, only
+// maxAbandoned is the maximum number of calls under way in a Ring. A call of go-keyring can't be cancelled, only
 // abandoned: more calls would pile up behind a keyring that hangs.
-const abandoned = 4
+const maxAbandoned = 4
 
 // Ring is the keyring of the user of this process. Many goroutines may use one at once.
 type Ring struct {
@@ -38,33 +38,33 @@ type Ring struct {
 
 // New returns the keyring. It asks nothing yet.
 func New() *Ring {
-	return &Ring{make(chan struct{}, abandoned)}
+	return &Ring{make(chan struct{}, maxAbandoned)}
 }
 
 // Get returns the text that is stored under these names.
 func (r *Ring) Get(ctx context.Context, service, user string) (string, error) {
-	return r.ask(ctx, func() (string, error) { return keyring.Get(service, user) })
+	return r.callWithin(ctx, func() (string, error) { return keyring.Get(service, user) })
 }
 
 // Set stores a text, replacing an older one. After an error the text may be stored all the same: a keyring that
 // answers late has it.
 func (r *Ring) Set(ctx context.Context, service, user, text string) error {
-	_, err := r.ask(ctx, func() (string, error) { return "", keyring.Set(service, user, text) })
+	_, err := r.callWithin(ctx, func() (string, error) { return "", keyring.Set(service, user, text) })
 	return err
 }
 
 // Delete removes a text.
 func (r *Ring) Delete(ctx context.Context, service, user string) error {
-	_, err := r.ask(ctx, func() (string, error) { return "", keyring.Delete(service, user) })
+	_, err := r.callWithin(ctx, func() (string, error) { return "", keyring.Delete(service, user) })
 	return err
 }
 
-// ask makes a call, and abandons it when its time is over.
-func (r *Ring) ask(ctx context.Context, call func() (string, error)) (string, error) {
-	if err := reachable(); err != nil {
+// callWithin makes a call, and abandons it when its time is over.
+func (r *Ring) callWithin(ctx context.Context, call func() (string, error)) (string, error) {
+	if err := checkReachable(); err != nil {
 		return "", err
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, Wait, errSlow)
+	ctx, stop := context.WithTimeoutCause(ctx, Wait, errTimeout)
 	defer stop()
 	select {
 	case r.slots <- struct{}{}:
@@ -94,9 +94,9 @@ func (r *Ring) ask(ctx context.Context, call func() (string, error)) (string, er
 	}
 }
 
-const instead = "or keep secrets in a file, with the store sealed and vault rekey file"
+const useFileInstead = "or keep secrets in a file, with the store sealed and vault rekey file"
 
-var errSlow = fmt.Errorf("%w: it has not answered for %v; if it asks for its password, answer and try again, %s", ErrUnavailable, Wait, instead)
+var errTimeout = fmt.Errorf("%w: it has not answered for %v; if it asks for its password, answer and try again, %s", ErrUnavailable, Wait, useFileInstead)
 
 // explain translates an error of the keyring, as far as its text is known.
 func explain(err error) error {
@@ -112,13 +112,13 @@ func explain(err error) error {
 	case errors.Is(err, keyring.ErrSetDataTooBig):
 		return errors.New("it is too long for the keyring of this system: use the store sealed")
 	case has("failed to unlock", "islocked", "is locked", "dismissed", "prompter"):
-		return fmt.Errorf("%w: it is locked: unlock it in the desktop's keyring program, or with gnome-keyring-daemon --replace --unlock, %s", ErrUnavailable, instead)
+		return fmt.Errorf("%w: it is locked: unlock it in the desktop's keyring program, or with gnome-keyring-daemon --replace --unlock, %s", ErrUnavailable, useFileInstead)
 	case has("not provided by any .service", "serviceunknown", "has no owner", "activate", "exited with status"):
-		return fmt.Errorf("%w: no program offers it on the session bus: start one, such as gnome-keyring-daemon --unlock, %s", ErrUnavailable, instead)
+		return fmt.Errorf("%w: no program offers it on the session bus: start one, such as gnome-keyring-daemon --unlock, %s", ErrUnavailable, useFileInstead)
 	case has("aliases/default", "no such object", "object does not exist"):
-		return fmt.Errorf("%w: it has no default collection: make one in the desktop's keyring program, %s", ErrUnavailable, instead)
+		return fmt.Errorf("%w: it has no default collection: make one in the desktop's keyring program, %s", ErrUnavailable, useFileInstead)
 	case has("connect:", "dial unix", "connection refused", "closed by user", "eof", "authentication"):
-		return fmt.Errorf("%w: the session bus can't be reached (%v): log in to a session, or start one with dbus-run-session, %s", ErrUnavailable, err, instead)
+		return fmt.Errorf("%w: the session bus can't be reached (%v): log in to a session, or start one with dbus-run-session, %s", ErrUnavailable, err, useFileInstead)
 	}
 	return fmt.Errorf("%w: %v", ErrUnavailable, err)
 }

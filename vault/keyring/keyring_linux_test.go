@@ -110,22 +110,22 @@ func TestComesBack(t *testing.T) {
 func TestAsk(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none")
 	r := New()
-	if _, err := r.ask(t.Context(), func() (string, error) { panic("nil signal") }); !errors.Is(err, ErrUnavailable) {
+	if _, err := r.callWithin(t.Context(), func() (string, error) { panic("nil signal") }); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a panic: %v", err)
 	}
 	hang := make(chan struct{})
 	defer close(hang)
 	var begun atomic.Int32
-	for range 2 * abandoned {
+	for range 2 * maxAbandoned {
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		_, err := r.ask(ctx, func() (string, error) { begun.Add(1); <-hang; return "", nil })
+		_, err := r.callWithin(ctx, func() (string, error) { begun.Add(1); <-hang; return "", nil })
 		stop()
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 	}
-	hosttest.Until(t, "those that may have begun", func() bool { return begun.Load() >= abandoned })
-	if n := begun.Load(); n != abandoned {
-		t.Errorf("%d calls were made, want %d", n, abandoned)
+	hosttest.Until(t, "those that may have begun", func() bool { return begun.Load() >= maxAbandoned })
+	if n := begun.Load(); n != maxAbandoned {
+		t.Errorf("%d calls were made, want %d", n, maxAbandoned)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// reachable returns an error where no session bus is known. The library would start one of its own
+// checkReachable returns an error where no session bus is known. The library would start one of its own
 // then, which nobody ends, and in which no keyring runs. The places are those in which it looks.
-func reachable() error {
+func checkReachable() error {
 	if address := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
 		return nil
 	}
@@ -17,5 +17,5 @@ func reachable() error {
 		}
 	}
 	return fmt.Errorf("%w: there is no session bus (DBUS_SESSION_BUS_ADDRESS is not set): log in to a session, "+
-		"or start one with dbus-run-session, %s", ErrUnavailable, instead)
+		"or start one with dbus-run-session, %s", ErrUnavailable, useFileInstead)
 }

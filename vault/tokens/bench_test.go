@@ -21,7 +21,7 @@ func texts() map[string]string {
 	}
 	return map[string]string{
 		"log": logs.String(), "code": code.String(), "hostile": hostile.String(),
-		"base64": lines(s.of(1_000_000, std64), "\n"), "base64url": s.of(1_000_000, url64), "hex": s.of(1_000_000, hexes),
+		"base64": lines(s.random(1_000_000, std64), "\n"), "base64url": s.random(1_000_000, url64), "hex": s.random(1_000_000, hexes),
 		"dashes": strings.Repeat(strings.Repeat("-", 79)+"\n", 12_500), "dots": strings.Repeat("eyJ", 330_000),
 		"urls": strings.Repeat("http://a:b", 100_000), "begins": strings.Repeat("-----BEGIN PRIVATE KEY----- ", 36_000),
 		"names": strings.Repeat("linear_linear_aws_secret_", 40_000),

@@ -18,8 +18,8 @@ func FuzzPieces(f *testing.F) {
 		for range 6 {
 			x := all[s.IntN(len(all))]
 			text := x.before + x.text + x.after
-			b.WriteString(text[:s.IntN(len(text)+1)] + s.of(s.IntN(4), " \n-_.:/=ns"))
-			b.WriteString(text[s.IntN(len(text)):] + s.of(s.IntN(2), " \n") + text)
+			b.WriteString(text[:s.IntN(len(text)+1)] + s.random(s.IntN(4), " \n-_.:/=ns"))
+			b.WriteString(text[s.IntN(len(text)):] + s.random(s.IntN(2), " \n") + text)
 		}
 		f.Add(b.String(), seed)
 		for _, text := range ordinary(s) {
@@ -59,7 +59,7 @@ func TestHeldBack(t *testing.T) {
 		w := NewWriter(&out, true, func(string) {})
 		io.WriteString(w, begin)
 		for in = len(begin); in < 20_000 && out.Len() == 0; in += 10 {
-			io.WriteString(w, s.of(10, "aaaaaaaaaab"))
+			io.WriteString(w, s.random(10, "aaaaaaaaaab"))
 		}
 		if in > 4096 {
 			t.Errorf("%d bytes are held after %s", in, begin)

@@ -7,9 +7,9 @@ import (
 
 // index finds the heads of all formats. Ordinary text is skipped with one lookup in a table of 8 KB for each byte.
 type index struct {
-	may    [1 << 16 / 64]uint64 // a bit for the hash of each window
-	heads  map[string][]head    // by their first three bytes; behind a shorter head stands a letter or a digit
-	begins map[string]bool      // one and two bytes with which heads begin
+	windows [1 << 16 / 64]uint64 // a bit for the hash of each window
+	heads   map[string][]head    // by their first three bytes; behind a shorter head stands a letter or a digit
+	begins  map[string]bool      // one and two bytes with which heads begin
 }
 
 // window is the number of bytes that decide whether a token may begin at a place.
@@ -21,22 +21,22 @@ type head struct {
 	format *format
 }
 
-// known is the index of all formats, made on first use.
-var known = sync.OnceValue(func() *index {
+// knownHeads is the index of all formats, made on first use.
+var knownHeads = sync.OnceValue(func() *index {
 	x := &index{heads: map[string][]head{}, begins: map[string]bool{}}
 	for _, f := range formats() {
 		for text := range strings.FieldsSeq(f.heads) {
-			x.add(text, head{text, f})
+			x.addHead(text, head{text, f})
 		}
 	}
 	return x
 })
 
-// add adds a head that begins with a text.
-func (x *index) add(text string, h head) {
+// addHead adds a head that begins with a text.
+func (x *index) addHead(text string, h head) {
 	if len(text) < window {
 		for _, b := range "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789" {
-			x.add(text+string(b), h)
+			x.addHead(text+string(b), h)
 		}
 		return
 	}
@@ -44,7 +44,7 @@ func (x *index) add(text string, h head) {
 	x.begins[text[:1]], x.begins[text[:2]] = true, true
 	x.heads[text] = append(x.heads[text], h)
 	i := hash(text)
-	x.may[i/64] |= 1 << (i % 64)
+	x.windows[i/64] |= 1 << (i % 64)
 }
 
 func hash[T string | []byte](b T) uint32 {
@@ -55,7 +55,7 @@ func hash[T string | []byte](b T) uint32 {
 // end, and the heads that may be there.
 func skip[T string | []byte](x *index, text T, i int) (int, []head) {
 	for ; i+window <= len(text); i++ {
-		if h := hash(text[i : i+window]); x.may[h/64]>>(h%64)&1 != 0 {
+		if h := hash(text[i : i+window]); x.windows[h/64]>>(h%64)&1 != 0 {
 			if heads := x.heads[string(text[i:i+window])]; heads != nil {
 				return i, heads
 			}

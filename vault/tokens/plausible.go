@@ -10,13 +10,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// plausible reports whether a secret looks as if it had been drawn at random. The examples of manuals do not: they
+// isPlausible reports whether a secret looks as if it had been drawn at random. The examples of manuals do not: they
 // repeat one character, count up, or have a word of placeholders.
-func plausible(t *token) bool { return isDrawn(t.secret, 2.7) }
+func isPlausible(t *token) bool { return looksRandom(t.secret, 2.7) }
 
-// isDrawn is plausible for secrets with so many bits per byte at least. Random text of this length has one of the words
+// looksRandom is plausible for secrets with so many bits per byte at least. Random text of this length has one of the words
 // once in some thousands.
-func isDrawn(s []byte, bits float64) bool {
+func looksRandom(s []byte, bits float64) bool {
 	return entropy(s) >= bits && !containsAny(s, "example", "xxxx", "....", "****", "placeholder", "redacted", "dummy", "changeme",
 		"your-", "your_", "yourtoken", "sandboxmcp_", "000000", "12345678", "abcdefgh")
 }
@@ -44,17 +44,17 @@ func entropy(s []byte) float64 {
 // isNamedSecret reports whether t is plausible, and its name that of a secret, not of an id or a sum.
 func isNamedSecret(t *token) bool {
 	name := t.whole[:len(t.whole)-len(t.secret)]
-	return !containsAny(name, "public") && containsAny(name, "secret", "key", "token", "pass", "auth") && plausible(t)
+	return !containsAny(name, "public") && containsAny(name, "secret", "key", "token", "pass", "auth") && isPlausible(t)
 }
 
 // isNumbered: Slack's tokens begin with numbers, which say little each, and words with hyphens do not.
 func isNumbered(t *token) bool {
-	return bytes.ContainsAny(t.secret, "0123456789") && isDrawn(t.secret, 1.5)
+	return bytes.ContainsAny(t.secret, "0123456789") && looksRandom(t.secret, 1.5)
 }
 
 // isMixed: random letters of both cases, where a name in a program could be as long.
 func isMixed(t *token) bool {
-	return plausible(t) && !bytes.Equal(t.secret, bytes.ToUpper(t.secret)) && !bytes.Equal(t.secret, bytes.ToLower(t.secret))
+	return isPlausible(t) && !bytes.Equal(t.secret, bytes.ToUpper(t.secret)) && !bytes.Equal(t.secret, bytes.ToLower(t.secret))
 }
 
 // isOldVault: the name of a method may be as long, but its letters change their case less often.
@@ -71,7 +71,7 @@ var (
 
 // isUnfolded: a line of folded base64 looks like Square's tokens, but lines like it stand before it.
 func isUnfolded(t *token) bool {
-	return plausible(t) && !folded().Match(t.behind)
+	return isPlausible(t) && !folded().Match(t.behind)
 }
 
 // hasHeader: the first part of a JWT or a JWE is JSON that names an algorithm.
@@ -82,7 +82,7 @@ func hasHeader(t *token) bool {
 }
 
 // isKeyBody: the first 32 characters of a key's body are no pattern.
-func isKeyBody(t *token) bool { return isDrawn(t.secret[len(t.secret)-32:], 3) }
+func isKeyBody(t *token) bool { return looksRandom(t.secret[len(t.secret)-32:], 3) }
 
 // isPassword: what stands in a URL is neither the user's name, nor a variable or a word of a manual.
 func isPassword(t *token) bool {

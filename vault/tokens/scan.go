@@ -15,51 +15,51 @@ const (
 // scan finds tokens in text that comes in pieces. Where a token may begin, it holds text back until that is decided,
 // which depends on the text alone, not on how it was cut.
 type scan struct {
-	known  *index
-	found  func(kind string)
-	text   []byte         // some of the text that was passed on, as context of a token, then the text that was not
-	done   int            // the text before it was passed on, or replaced by Mark
-	at     int            // from here on a token may begin
-	rest   *regexp.Regexp // the token that ends at at goes on as far as this matches; nil: there is none
-	clean  []byte
-	reader reader // of a match
+	known    *index
+	found    func(kind string)
+	text     []byte         // some of the text that was passed on, as context of a token, then the text that was not
+	done     int            // the text before it was passed on, or replaced by Mark
+	position int            // from here on a token may begin
+	rest     *regexp.Regexp // the token that ends at at goes on as far as this matches; nil: there is none
+	clean    []byte
+	reader   reader // of a match
 }
 
-// add takes the next piece of text, and returns the text that can be passed on, which is valid until the next call.
+// feed takes the next piece of text, and returns the text that can be passed on, which is valid until the next call.
 // After the last piece, nothing is held back.
-func (s *scan) add(p []byte, last bool) []byte {
+func (s *scan) feed(p []byte, last bool) []byte {
 	s.clean = s.clean[:0]
 	if n := s.done - before; n > 0 {
 		s.text = s.text[:copy(s.text, s.text[n:])]
-		s.done, s.at = s.done-n, s.at-n
+		s.done, s.position = s.done-n, s.position-n
 	}
 	s.text = append(s.text, p...)
-	for s.step(last) {
+	for s.advance(last) {
 	}
 	if last {
-		s.at = len(s.text)
+		s.position = len(s.text)
 	}
-	s.pass(s.at)
+	s.passUntil(s.position)
 	return s.clean
 }
 
-// pass lets the text go up to a position.
-func (s *scan) pass(to int) {
+// passUntil lets the text go up to a position.
+func (s *scan) passUntil(to int) {
 	s.clean = append(s.clean, s.text[s.done:to]...)
 	s.done = to
 }
 
-// step goes on to the next place where something is decided. It reports whether there is more text to go through.
-func (s *scan) step(last bool) bool {
+// advance goes on to the next place where something is decided. It reports whether there is more text to go through.
+func (s *scan) advance(last bool) bool {
 	if s.rest != nil {
-		s.at += len(s.rest.Find(s.text[s.at-16:])) - 16
-		if s.done = s.at; s.at == len(s.text) {
+		s.position += len(s.rest.Find(s.text[s.position-16:])) - 16
+		if s.done = s.position; s.position == len(s.text) {
 			return false
 		}
 		s.rest = nil
 	}
 	var heads []head
-	s.at, heads = skip(s.known, s.text, s.at)
+	s.position, heads = skip(s.known, s.text, s.position)
 	for _, h := range heads {
 		if found, waits := s.match(h, last); waits {
 			return false
@@ -71,14 +71,14 @@ func (s *scan) step(last bool) bool {
 	if heads == nil {
 		return false
 	}
-	s.at++
+	s.position++
 	return true
 }
 
 // match returns the token that a format makes of the text at the scan's place, nil if there is none, and whether that
 // depends on text that is yet to come.
 func (s *scan) match(h head, last bool) (found *token, waits bool) {
-	f, text, behind := h.format, s.text[s.at:], s.text[max(0, s.at-before):s.at]
+	f, text, behind := h.format, s.text[s.position:], s.text[max(0, s.position-before):s.position]
 	n := min(len(h.text), len(text))
 	if string(text[:n]) != h.text[:n] || !f.mayStandBehind(behind) {
 		return nil, false
@@ -103,7 +103,7 @@ func (s *scan) match(h head, last bool) (found *token, waits bool) {
 // mayStandBehind reports whether a token may stand behind this text: it does not end in a byte of the format's class,
 // or an escape ends there, as in JSON, a URL or coloured text.
 func (f *format) mayStandBehind(text []byte) bool {
-	if f.apart == "" {
+	if f.notAfter == "" {
 		return true
 	}
 	text = text[max(0, len(text)-16):]
@@ -112,26 +112,26 @@ func (f *format) mayStandBehind(text []byte) bool {
 	case '0' <= b && b <= '9' || 'A' <= b && b <= 'Z' || 'a' <= b && b <= 'z':
 		return (b == 'm' || bytes.ContainsAny(text[max(0, len(text)-6):], `\%`)) && escape().Match(text)
 	}
-	return f.apart != base64URL || b != '_' && b != '-'
+	return f.notAfter != base64URL || b != '_' && b != '-'
 }
 
 // mask replaces a token by Mark.
 func (s *scan) mask(f *format, t *token) {
 	s.found(f.kind)
-	end := s.at + len(t.whole)
-	if f.bare {
-		s.at = end - len(t.secret)
+	end := s.position + len(t.whole)
+	if f.keepsPrefix {
+		s.position = end - len(t.secret)
 	}
-	s.pass(s.at)
+	s.passUntil(s.position)
 	s.clean = append(s.clean, Mark...)
-	s.done, s.at, s.rest = end, end, f.after
+	s.done, s.position, s.rest = end, end, f.after
 }
 
 // wipe clears the text in memory.
 func (s *scan) wipe() {
 	clear(s.text[:cap(s.text)])
 	clear(s.clean[:cap(s.clean)])
-	s.text, s.clean, s.done, s.at, s.rest = nil, nil, 0, 0, nil
+	s.text, s.clean, s.done, s.position, s.rest = nil, nil, 0, 0, nil
 }
 
 // reader reads bytes as runes for a regular expression, which reads one rune ahead. Where more text is to come, it

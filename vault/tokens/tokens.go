@@ -21,14 +21,14 @@ const Mark = "***REDACTED***"
 // With mask it holds back a possible beginning of a token until that is decided, at most 4 KB, and Close releases it;
 // without mask it holds nothing back. It is not safe for concurrent use.
 func NewWriter(w io.Writer, mask bool, found func(kind string)) io.WriteCloser {
-	return &writer{w: w, mask: mask, scan: scan{known: known(), found: found, text: []byte{'\n'}, done: 1, at: 1}}
+	return &writer{w: w, mask: mask, scan: scan{known: knownHeads(), found: found, text: []byte{'\n'}, done: 1, position: 1}}
 }
 
-// May reports whether a whole text may hold a token. Nearly none does, and that costs nothing to find.
-func May(text string) bool {
+// MayContain reports whether a whole text may hold a token. Nearly none does, and that costs nothing to find.
+func MayContain(text string) bool {
 	for at := 0; ; at++ {
 		var heads []head
-		if at, heads = skip(known(), text, at); heads == nil {
+		if at, heads = skip(knownHeads(), text, at); heads == nil {
 			return false
 		} else if slices.ContainsFunc(heads, func(h head) bool { return strings.HasPrefix(text[at:], h.text) }) {
 			return true
@@ -71,7 +71,7 @@ func (w *writer) pass(p []byte, last bool) {
 	if w.err != nil {
 		return
 	}
-	clean := w.scan.add(p, last)
+	clean := w.scan.feed(p, last)
 	if !w.mask {
 		clean = p
 	}

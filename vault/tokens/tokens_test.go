@@ -27,7 +27,7 @@ type source struct{ *rand.Rand }
 
 func newSource(seed uint64) source { return source{rand.New(rand.NewPCG(seed, 7))} }
 
-func (s source) of(n int, from string) string {
+func (s source) random(n int, from string) string {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = from[s.IntN(len(from))]
@@ -57,91 +57,91 @@ type sample struct {
 
 // samples are all formats.
 func samples(s source) []sample {
-	jwt := b64(`{"alg":"RS256","typ":"JWT","kid":"`+s.of(8, alnum)+`"}`) + "." + b64(`{"sub":"`+s.of(20, alnum)+`","exp":1700000000}`) + "." + s.of(86, url64)
-	key := s.of(64*12+20, std64) + "=="
+	jwt := b64(`{"alg":"RS256","typ":"JWT","kid":"`+s.random(8, alnum)+`"}`) + "." + b64(`{"sub":"`+s.random(20, alnum)+`","exp":1700000000}`) + "." + s.random(86, url64)
+	key := s.random(64*12+20, std64) + "=="
 	sampleOf := func(kind string, parts ...string) sample { return sample{kind: kind, text: strings.Join(parts, "")} }
 	user := base64.RawStdEncoding.EncodeToString([]byte(fmt.Sprint(100000000000000000 + s.Int64N(900000000000000000))))
 	all := []sample{
-		sampleOf("a GitHub token", "github", "_pat_", s.of(22, alnum), "_", s.of(59, alnum)),
-		sampleOf("an AWS access key id", "AK", "IA", s.of(16, abcUpper+"234567")),
-		sampleOf("an AWS access key id", "AS", "IA", s.of(16, abcUpper+"234567")),
-		sampleOf("an AWS access key id", "A3", "TX", s.of(16, abcUpper+"234567")),
-		sampleOf("an AWS Bedrock key", "AB", "SK", s.of(128, std64)),
-		sampleOf("a Slack token", "xo", "xb-", s.of(12, "123456789"), "-", s.of(13, "123456789"), "-", s.of(24, alnum)),
-		sampleOf("a Slack token", "xo", "xp-", s.of(11, "123456789"), "-", s.of(12, "123456789"), "-", s.of(13, "123456789"), "-", s.of(32, hexes)),
-		sampleOf("a Slack token", "xa", "pp-1-A", s.of(10, abcUpper+num), "-", s.of(13, "123456789"), "-", s.of(64, hexes)),
-		sampleOf("a Slack token", "xo", "xe.xo", "xp-1-", s.of(165, abcUpper+num)),
-		sampleOf("a Slack token", "xo", "xe-1-", s.of(146, abcUpper+num)),
-		{"a Slack webhook", "POST https://", "hooks.slack" + ".com/services/T" + s.of(8, abcUpper+num) + "/B" + s.of(10, abcUpper+num) + "/" + s.of(24, alnum), ""},
-		{"a Discord webhook", "https://", "discord" + ".com/api/webhooks/" + s.of(18, num) + "/" + s.of(68, url64), ""},
-		sampleOf("a Discord bot token", user, ".G", s.of(5, alnum), ".", s.of(38, url64)),
-		{"a Telegram bot token", "bot=" + s.of(9, "123456789"), ":A" + "A" + s.of(33, url64), ""},
-		sampleOf("a Stripe key", "sk", "_live_", s.of(24, alnum)),
-		sampleOf("a Stripe key", "rk", "_live_", s.of(99, alnum)),
-		sampleOf("a webhook secret", "whs", "ec_", s.of(32, alnum)),
-		sampleOf("a Google API key", "AI", "za", "Sy", s.of(33, url64)),
-		sampleOf("a Google OAuth token", "ya", "29.", "a0A", s.of(160, url64)),
-		sampleOf("a Google OAuth secret", "GOC", "SPX-", s.of(28, url64)),
-		sampleOf("an OpenAI key", "sk-", "proj-", s.of(74, url64), "T3B", "lbkFJ", s.of(74, url64)),
-		sampleOf("an OpenAI key", "sk-", "svcacct-", s.of(58, url64), "T3B", "lbkFJ", s.of(58, url64)),
-		sampleOf("an OpenAI key", "sk", "-", s.of(20, alnum), "T3B", "lbkFJ", s.of(20, alnum)),
-		sampleOf("an Anthropic key", "sk-", "ant-api03-", s.of(93, url64), "AA"),
-		sampleOf("a Hugging Face token", "h", "f_", s.of(34, abcLower+abcUpper)),
-		sampleOf("an E2B key", "e2", "b_", s.of(86, "0123456789abcdef")),
-		sampleOf("a sandboxmcp token", "sm", "cp_", s.of(10, abcUpper+"234567"), "_", s.of(59, abcUpper+"234567")),
-		sampleOf("an npm token", "np", "m_", s.of(36, alnum)),
-		sampleOf("a PyPI token", "pypi-", "AgEI", "cHlwaS5vcmc", s.of(150, url64)),
-		sampleOf("a RubyGems key", "rubyg", "ems_", s.of(48, hexes)),
-		sampleOf("a Docker Hub token", "dckr", "_pat_", s.of(27, url64)),
-		sampleOf("a SendGrid key", "S", "G.", s.of(22, url64), ".", s.of(43, url64)),
-		sampleOf("a Twilio key", "S", "K", s.of(32, hexes)),
-		{"a Twilio token", "TWILIO_AUTH_TOKEN=", s.of(32, hexes), ""},
-		{"a Mailgun key", `"mailgunApiKey": "`, "ke" + "y-" + s.of(32, hexes), `"`},
-		{"a Mailgun key", `MAILGUN_SIGNING_KEY='`, s.of(32, hexes) + "-" + s.of(8, hexes) + "-" + s.of(8, hexes), `'`},
-		sampleOf("a DigitalOcean token", "do", "p_v1_", s.of(64, hexes)),
-		sampleOf("a DigitalOcean token", "do", "r_v1_", s.of(64, hexes)),
-		sampleOf("a Shopify token", "shp", "at_", s.of(32, hexes)),
-		sampleOf("a Shopify token", "shp", "ss_", s.of(32, hexes)),
-		sampleOf("a Square token", "EA", "AA", s.of(60, url64)),
-		sampleOf("a Square token", "sq0", "atp-", s.of(22, url64)),
-		sampleOf("a Linear key", "lin", "_api_", s.of(40, alnum)),
-		{"a Linear secret", `linear_client_secret = "`, s.of(32, hexes), `"`},
-		sampleOf("a Notion token", "nt", "n_", s.of(11, num), s.of(35, alnum)),
-		sampleOf("a Notion token", "sec", "ret_", s.of(43, alnum)),
-		sampleOf("a Databricks token", "da", "pi", s.of(32, hexes)),
-		{"a Discord secret", "DISCORD_CLIENT_SECRET=", s.of(32, alnum), ""},
-		sampleOf("a Vault token", "hv", "s.", s.of(95, url64)),
-		sampleOf("a Vault token", "hv", "b.", s.of(150, url64)),
-		sampleOf("a Vault token", "s", ".", s.of(12, alnum), s.of(1, num), s.of(11, alnum)),
-		{"a Terraform token", "token = \"" + s.of(14, alnum), ".atl" + "asv1." + s.of(67, url64), `"`},
-		{"an Azure storage key", "AccountName=x;", "Account" + "Key=" + s.of(86, std64) + "==", ";EndpointSuffix=y"},
-		{"an Azure signature", "https://x.blob.core.windows.net/c?sv=2024-01-01", "&si" + "g=" + strings.NewReplacer("+", "%2B", "/", "%2F", "=", "%3D").Replace(base64.StdEncoding.EncodeToString([]byte(s.of(32, std64)))), "&se=1"},
-		{"an Azure client secret", "secret: " + s.of(3, alnum), "8" + "Q~" + s.of(34, alnum), ""},
-		{"an AWS secret access key", "aws_secret_access_key = ", s.of(40, std64), ""},
-		{"an AWS secret access key", `"SecretAccessKey": "`, s.of(40, std64), `",`},
-		{"an AWS secret access key", "<SecretAccessKey>", s.of(40, std64), "</SecretAccessKey>"},
-		{"an AWS secret access key", `os.environ["AWS_SECRET_ACCESS_KEY"] = '`, s.of(40, std64), "'"},
-		sampleOf("an age secret key", "AGE-SEC", "RET-KEY-1", s.of(58, "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L")),
+		sampleOf("a GitHub token", "github", "_pat_", s.random(22, alnum), "_", s.random(59, alnum)),
+		sampleOf("an AWS access key id", "AK", "IA", s.random(16, abcUpper+"234567")),
+		sampleOf("an AWS access key id", "AS", "IA", s.random(16, abcUpper+"234567")),
+		sampleOf("an AWS access key id", "A3", "TX", s.random(16, abcUpper+"234567")),
+		sampleOf("an AWS Bedrock key", "AB", "SK", s.random(128, std64)),
+		sampleOf("a Slack token", "xo", "xb-", s.random(12, "123456789"), "-", s.random(13, "123456789"), "-", s.random(24, alnum)),
+		sampleOf("a Slack token", "xo", "xp-", s.random(11, "123456789"), "-", s.random(12, "123456789"), "-", s.random(13, "123456789"), "-", s.random(32, hexes)),
+		sampleOf("a Slack token", "xa", "pp-1-A", s.random(10, abcUpper+num), "-", s.random(13, "123456789"), "-", s.random(64, hexes)),
+		sampleOf("a Slack token", "xo", "xe.xo", "xp-1-", s.random(165, abcUpper+num)),
+		sampleOf("a Slack token", "xo", "xe-1-", s.random(146, abcUpper+num)),
+		{"a Slack webhook", "POST https://", "hooks.slack" + ".com/services/T" + s.random(8, abcUpper+num) + "/B" + s.random(10, abcUpper+num) + "/" + s.random(24, alnum), ""},
+		{"a Discord webhook", "https://", "discord" + ".com/api/webhooks/" + s.random(18, num) + "/" + s.random(68, url64), ""},
+		sampleOf("a Discord bot token", user, ".G", s.random(5, alnum), ".", s.random(38, url64)),
+		{"a Telegram bot token", "bot=" + s.random(9, "123456789"), ":A" + "A" + s.random(33, url64), ""},
+		sampleOf("a Stripe key", "sk", "_live_", s.random(24, alnum)),
+		sampleOf("a Stripe key", "rk", "_live_", s.random(99, alnum)),
+		sampleOf("a webhook secret", "whs", "ec_", s.random(32, alnum)),
+		sampleOf("a Google API key", "AI", "za", "Sy", s.random(33, url64)),
+		sampleOf("a Google OAuth token", "ya", "29.", "a0A", s.random(160, url64)),
+		sampleOf("a Google OAuth secret", "GOC", "SPX-", s.random(28, url64)),
+		sampleOf("an OpenAI key", "sk-", "proj-", s.random(74, url64), "T3B", "lbkFJ", s.random(74, url64)),
+		sampleOf("an OpenAI key", "sk-", "svcacct-", s.random(58, url64), "T3B", "lbkFJ", s.random(58, url64)),
+		sampleOf("an OpenAI key", "sk", "-", s.random(20, alnum), "T3B", "lbkFJ", s.random(20, alnum)),
+		sampleOf("an Anthropic key", "sk-", "ant-api03-", s.random(93, url64), "AA"),
+		sampleOf("a Hugging Face token", "h", "f_", s.random(34, abcLower+abcUpper)),
+		sampleOf("an E2B key", "e2", "b_", s.random(86, "0123456789abcdef")),
+		sampleOf("a sandboxmcp token", "sm", "cp_", s.random(10, abcUpper+"234567"), "_", s.random(59, abcUpper+"234567")),
+		sampleOf("an npm token", "np", "m_", s.random(36, alnum)),
+		sampleOf("a PyPI token", "pypi-", "AgEI", "cHlwaS5vcmc", s.random(150, url64)),
+		sampleOf("a RubyGems key", "rubyg", "ems_", s.random(48, hexes)),
+		sampleOf("a Docker Hub token", "dckr", "_pat_", s.random(27, url64)),
+		sampleOf("a SendGrid key", "S", "G.", s.random(22, url64), ".", s.random(43, url64)),
+		sampleOf("a Twilio key", "S", "K", s.random(32, hexes)),
+		{"a Twilio token", "TWILIO_AUTH_TOKEN=", s.random(32, hexes), ""},
+		{"a Mailgun key", `"mailgunApiKey": "`, "ke" + "y-" + s.random(32, hexes), `"`},
+		{"a Mailgun key", `MAILGUN_SIGNING_KEY='`, s.random(32, hexes) + "-" + s.random(8, hexes) + "-" + s.random(8, hexes), `'`},
+		sampleOf("a DigitalOcean token", "do", "p_v1_", s.random(64, hexes)),
+		sampleOf("a DigitalOcean token", "do", "r_v1_", s.random(64, hexes)),
+		sampleOf("a Shopify token", "shp", "at_", s.random(32, hexes)),
+		sampleOf("a Shopify token", "shp", "ss_", s.random(32, hexes)),
+		sampleOf("a Square token", "EA", "AA", s.random(60, url64)),
+		sampleOf("a Square token", "sq0", "atp-", s.random(22, url64)),
+		sampleOf("a Linear key", "lin", "_api_", s.random(40, alnum)),
+		{"a Linear secret", `linear_client_secret = "`, s.random(32, hexes), `"`},
+		sampleOf("a Notion token", "nt", "n_", s.random(11, num), s.random(35, alnum)),
+		sampleOf("a Notion token", "sec", "ret_", s.random(43, alnum)),
+		sampleOf("a Databricks token", "da", "pi", s.random(32, hexes)),
+		{"a Discord secret", "DISCORD_CLIENT_SECRET=", s.random(32, alnum), ""},
+		sampleOf("a Vault token", "hv", "s.", s.random(95, url64)),
+		sampleOf("a Vault token", "hv", "b.", s.random(150, url64)),
+		sampleOf("a Vault token", "s", ".", s.random(12, alnum), s.random(1, num), s.random(11, alnum)),
+		{"a Terraform token", "token = \"" + s.random(14, alnum), ".atl" + "asv1." + s.random(67, url64), `"`},
+		{"an Azure storage key", "AccountName=x;", "Account" + "Key=" + s.random(86, std64) + "==", ";EndpointSuffix=y"},
+		{"an Azure signature", "https://x.blob.core.windows.net/c?sv=2024-01-01", "&si" + "g=" + strings.NewReplacer("+", "%2B", "/", "%2F", "=", "%3D").Replace(base64.StdEncoding.EncodeToString([]byte(s.random(32, std64)))), "&se=1"},
+		{"an Azure client secret", "secret: " + s.random(3, alnum), "8" + "Q~" + s.random(34, alnum), ""},
+		{"an AWS secret access key", "aws_secret_access_key = ", s.random(40, std64), ""},
+		{"an AWS secret access key", `"SecretAccessKey": "`, s.random(40, std64), `",`},
+		{"an AWS secret access key", "<SecretAccessKey>", s.random(40, std64), "</SecretAccessKey>"},
+		{"an AWS secret access key", `os.environ["AWS_SECRET_ACCESS_KEY"] = '`, s.random(40, std64), "'"},
+		sampleOf("an age secret key", "AGE-SEC", "RET-KEY-1", s.random(58, "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L")),
 		sampleOf("a JSON web token", jwt),
 		{"a private key", "-----BEGIN RSA " + "PRIVATE KEY-----", "\n" + lines(key, "\n"), "-----END RSA " + "PRIVATE KEY-----\n"},
 		{"a private key", `"-----BEGIN ` + `PRIVATE KEY-----`, `\n` + lines(key, `\n`), `-----END ` + `PRIVATE KEY-----\n"`},
-		{"a private key", "-----BEGIN " + "PRIVATE KEY-----", "\r\nMC4CAQAwBQYDK2VwBCIEI" + s.of(43, alnum) + "\r\n", "-----END " + "PRIVATE KEY-----\r\n"},
+		{"a private key", "-----BEGIN " + "PRIVATE KEY-----", "\r\nMC4CAQAwBQYDK2VwBCIEI" + s.random(43, alnum) + "\r\n", "-----END " + "PRIVATE KEY-----\r\n"},
 		{"a private key", "    -----BEGIN " + "PRIVATE KEY-----", "\n        " + strings.ReplaceAll(lines(key, "\n"), "\n", "\n        "), "-----END " + "PRIVATE KEY-----\n"},
 		{"a private key", "-----BEGIN " + "PRIVATE KEY-----", " " + lines(key, " "), "-----END " + "PRIVATE KEY----- "},
 		{"a private key", "'-----BEGIN " + "PRIVATE KEY-----", `\n' +` + "\n  '" + lines(key, `\n' +`+"\n  '"), "-----END " + "PRIVATE KEY-----'"},
-		{"a private key", "-----BEGIN EC " + "PRIVATE KEY-----", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC," + s.of(32, hexes) + "\n\n" + lines(key[:164], "\n"), "-----END EC " + "PRIVATE KEY-----"},
+		{"a private key", "-----BEGIN EC " + "PRIVATE KEY-----", "\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC," + s.random(32, hexes) + "\n\n" + lines(key[:164], "\n"), "-----END EC " + "PRIVATE KEY-----"},
 		{"a private key", "-----BEGIN PGP " + "PRIVATE KEY BLOCK-----", "\nVersion: GnuPG v2\n\n" + lines(key, "\n") + "=a1B2\n", "-----END PGP " + "PRIVATE KEY BLOCK-----"},
-		{"a URL with a password", "postgres://app:", s.of(16, alnum), "@db.internal:5432/x"},
-		{"a URL with a password", "redis://:", s.of(12, alnum+"!$"), "@cache:6379/0"},
+		{"a URL with a password", "postgres://app:", s.random(16, alnum), "@db.internal:5432/x"},
+		{"a URL with a password", "redis://:", s.random(12, alnum+"!$"), "@cache:6379/0"},
 	}
 	for _, p := range []string{"p", "o", "u", "s", "r"} {
-		all = append(all, sampleOf("a GitHub token", "gh", p, "_", s.of(36, alnum)))
+		all = append(all, sampleOf("a GitHub token", "gh", p, "_", s.random(36, alnum)))
 	}
 	for _, p := range []string{"glpat-", "gldt-", "glrt-", "glptt-"} {
 		n := map[string]int{"glptt-": 40}[p]
-		all = append(all, sampleOf("a GitLab token", p[:2], p[2:], s.of(max(n, 20), hexes)))
+		all = append(all, sampleOf("a GitLab token", p[:2], p[2:], s.random(max(n, 20), hexes)))
 	}
-	return append(all, sampleOf("a GitLab token", "gl", "pat-", s.of(27, url64), ".0", s.of(1, hexes), ".", s.of(9, num+abcLower)))
+	return append(all, sampleOf("a GitLab token", "gl", "pat-", s.random(27, url64), ".0", s.random(1, hexes), ".", s.random(9, num+abcLower)))
 }
 
 // Each format is found, and taken out whole, and nothing else is.
@@ -158,7 +158,7 @@ func TestFormats(t *testing.T) {
 				if got := masked(text); got != want {
 					t.Fatalf("%s\n text %q\n  got %q\n want %q", tt.kind, text, got, want)
 				}
-				if got := find(text); !slices.Equal(got, []string{tt.kind}) {
+				if got := kindsIn(text); !slices.Equal(got, []string{tt.kind}) {
 					t.Fatalf("%q: got %q, want %q", text, got, tt.kind)
 				}
 			}
@@ -201,8 +201,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// find returns the kinds of tokens in text, each once, in the order in which they appear.
-func find(text string) []string {
+// kindsIn returns the kinds of tokens in text, each once, in the order in which they appear.
+func kindsIn(text string) []string {
 	var kinds []string
 	w := NewWriter(io.Discard, false, func(kind string) {
 		if !slices.Contains(kinds, kind) {

@@ -97,7 +97,7 @@ func (b *Bus) Stop(t testing.TB) {
 	}
 	b.daemon.Process.Kill()
 	b.daemon.Wait()
-	hosttest.Until(t, "the keyring has ended", func() bool { return !b.offered() })
+	hosttest.Until(t, "the keyring has ended", func() bool { return !b.isOffered() })
 	b.daemon = nil
 }
 
@@ -109,11 +109,11 @@ func (b *Bus) run(t testing.TB, password string, args ...string) {
 	b.daemon = exec.Command("gnome-keyring-daemon", append(args, "--foreground", "--components=secrets", "--control-directory="+b.Home)...)
 	b.daemon.Stdin = strings.NewReader(password)
 	start(t, b.daemon)
-	hosttest.Until(t, "there is a keyring", b.offered)
+	hosttest.Until(t, "there is a keyring", b.isOffered)
 }
 
-// offered reports whether a program on the bus is the keyring.
-func (b *Bus) offered() bool {
+// isOffered reports whether a program on the bus is the keyring.
+func (b *Bus) isOffered() bool {
 	out, err := exec.Command("dbus-send", "--session", "--print-reply", "--dest=org.freedesktop.DBus", "/",
 		"org.freedesktop.DBus.NameHasOwner", "string:org.freedesktop.secrets").Output()
 	return err == nil && strings.Contains(string(out), "true")
