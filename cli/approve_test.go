@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// typed runs a command line that answers questions.
+// typed runs a command line that answers questions and returns its exit code and output.
 func typed(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	p := &program{Streams: &command.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}}
@@ -31,7 +31,7 @@ func typed(args ...string) (code int, stdout, stderr string) {
 	return p.Exit(err), out.String(), errs.String()
 }
 
-// home gives the command line a user's directories of its own.
+// home points HOME and the XDG variables at a temporary directory.
 func home(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,7 +43,7 @@ func home(t *testing.T) {
 	}
 }
 
-// server answers like one with this process id.
+// server serves the control API under a process id and returns its broker.
 func server(t *testing.T, pid int) *approval.Broker {
 	t.Helper()
 	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
@@ -190,7 +190,7 @@ func TestApproveForLess(t *testing.T) {
 	}
 }
 
-// unaskedID is the id of no question.
+// unaskedID is a valid id that belongs to no question.
 const unaskedID = "01K9ZB5W7Q3M8Y2D4F6H8J0K2M"
 
 func TestNoServerOrSeveral(t *testing.T) {

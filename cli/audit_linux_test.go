@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/ptytest"
 )
 
-// TestAuditOnTerminal has every command that shows rows write to a terminal, and looks at what it gets.
+// TestAuditOnTerminal runs each command that prints rows on a terminal and checks that no line is wider than it.
 func TestAuditOnTerminal(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", dir)
@@ -27,7 +27,7 @@ func TestAuditOnTerminal(t *testing.T) {
 	evil := "a\x1b]0;owned\x07\u202e\u009b31m" + strings.Repeat("x", 300)
 	data := map[string]any{"name": evil, "language": evil}
 	_, err = log.Append(t.Context(), audit.Entry{Kind: "execution.started", Run: "RUN", Namespace: evil, Data: data},
-		audit.Entry{Kind: "execution.started", Run: "RUN", Namespace: "short", Data: data}) // whose name is not cut off a line
+		audit.Entry{Kind: "execution.started", Run: "RUN", Namespace: "short", Data: data}) // the namespace must not be cut off a line
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// How often each way is run that is measured one run at a time.
+// Default number of runs of each way, one at a time.
 const (
 	quickRuns = 15
 	fullRuns  = 100
@@ -70,7 +70,7 @@ func (p *program) bench(c *cli.Context) error {
 		if err := r.Table(&b); err != nil {
 			return err
 		}
-		_, err := io.WriteString(w, terminal.Lines(b.String())) // other programs have their say in it
+		_, err := io.WriteString(w, terminal.Lines(b.String())) // error texts of other programs are in it
 		return err
 	})
 }
@@ -113,7 +113,7 @@ func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
 	}, nil
 }
 
-// benchProgress tells a person who waits what is done, on one line; nobody else.
+// benchProgress returns a function that shows progress on one line of a terminal, or does nothing without one.
 func (p *program) benchProgress() func(string) {
 	if !terminal.IsTerminal(p.Err) {
 		return nil

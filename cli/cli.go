@@ -1,5 +1,5 @@
-// Package cli is the command line: a file for each command, and a package for each group of commands that share more
-// than the streams and the configuration.
+// Package cli implements the command line: a file for each command, and a package for each group of commands that share
+// more than the streams and the configuration.
 //
 // coreos/go-systemd tells systemd when a server is ready.
 package cli
@@ -29,7 +29,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// exitCodes is the part of the help about exit codes.
+// exitCodes is the section of the help about exit codes.
 const exitCodes = `Flags may stand before or after the other words. sandboxmcp COMMAND --help says more, with an example.
 
 Exit codes:
@@ -45,7 +45,7 @@ of sandboxmcp run, beside those of the script itself:
 
 With --json, what went wrong is on standard output, too: {"refused":{"reason":"...","remedy":"..."},"exit_code":1}`
 
-// Main runs one command line, args[0] being the program's name, and returns the exit code.
+// Main runs one command line, whose first word is the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := &program{Streams: command.NewStreams(stdin, stdout, stderr)}
 	return p.main(args, stdout)
@@ -56,7 +56,7 @@ func (p *program) main(args []string, stdout io.Writer) int {
 	app := p.app()
 	path, asked := cmdline.AsksJSON(app, args)
 	out := &tracked{Writer: p.Out}
-	var help strings.Builder // all that the library prints
+	var help strings.Builder // output of the library
 	app.Writer = &help
 	if asked {
 		p.Out, app.Writer = out, out
@@ -73,7 +73,7 @@ func (p *program) main(args []string, stdout io.Writer) int {
 	return code
 }
 
-// tracked is a writer that records whether anything was written to it.
+// tracked records whether anything was written to it.
 type tracked struct {
 	io.Writer
 	written bool
@@ -84,13 +84,13 @@ func (t *tracked) Write(b []byte) (int, error) {
 	return t.Writer.Write(b)
 }
 
-// refused prints what went wrong for a program that reads JSON. It is of the form of what run prints, which has more.
+// refused prints an error for a program that reads JSON, in the form of run's output, which has more members.
 func (p *program) refused(path []string, f *exit.Error) {
 	if f.Text == "" {
-		return // it is another program's failure, or was said
+		return // another program's failure, or reported already
 	}
 	if slices.Equal(path, []string{"run"}) {
-		_ = terminal.WriteJSON(p.Out, pipeline.Outcome{End: backends.End{Ended: backends.EndedRefused, ExitCode: f.Code}, Refused: &pipeline.Error{Reason: f.Text, Remedy: pipeline.Remedy{f.Hint}, Denied: true}}) // stderr has said it
+		_ = terminal.WriteJSON(p.Out, pipeline.Outcome{End: backends.End{Ended: backends.EndedRefused, ExitCode: f.Code}, Refused: &pipeline.Error{Reason: f.Text, Remedy: pipeline.Remedy{f.Hint}, Denied: true}}) // reported on stderr as well
 		return
 	}
 	var o struct {
@@ -107,7 +107,7 @@ func (p *program) refused(path []string, f *exit.Error) {
 // program is one invocation.
 type program struct {
 	*command.Streams
-	idle time.Duration // after which a server gives up sandboxes that no run has asked for; 0 is the pool's own. A test has less time
+	idle time.Duration // idle time after which a server stops templates and pools; 0 is the default, tests set less
 }
 
 func (p *program) app() *cli.App {
@@ -131,16 +131,16 @@ Example: sandboxmcp run script.py`,
 		Commands: inOrder(commands),
 		Reader:   p.In, Writer: p.Out, ErrWriter: p.Err,
 		HideVersion:               true,
-		HideHelpCommand:           true, // parse knows it
+		HideHelpCommand:           true, // Parse handles it
 		DisableSliceFlagSeparator: true, // --env A=1,2 is one variable
 		ExitErrHandler:            func(*cli.Context, error) {},
 	}
 }
 
-// subcommandMissing is the action of a command that does nothing but have others below it.
+// subcommandMissing is the action of a command that only groups others.
 func subcommandMissing(c *cli.Context) error {
 	path := strings.TrimPrefix(c.Command.HelpName, "sandboxmcp ")
-	if c.NArg() > 0 && path != "vault" && path != "token" { // there it may be a secret
+	if c.NArg() > 0 && path != "vault" && path != "token" { // the word may be a secret there
 		return exit.Usage(c.Command.HelpName+" --help", "there is no command %q", path+" "+c.Args().First())
 	}
 	names := cmdline.CommandNames(c.Command.Subcommands)
@@ -148,7 +148,7 @@ func subcommandMissing(c *cli.Context) error {
 	return exit.Usage(c.Command.HelpName+" --help", "say what to do: sandboxmcp %s %s or %s", path, strings.Join(names[:last], ", "), names[last])
 }
 
-// prepare sets the fields that all commands and their subcommands share.
+// prepare sets the fields that all commands and subcommands share.
 func prepare(commands []*cli.Command) {
 	for _, c := range commands {
 		c.OnUsageError, c.HideHelpCommand = typedWrong, true
@@ -164,18 +164,17 @@ func prepare(commands []*cli.Command) {
 	}
 }
 
-// typedWrong takes the place of urfave/cli's own answer to a bad value, which is the whole help.
+// typedWrong replaces urfave/cli's answer to a bad value, which prints the whole help.
 func typedWrong(c *cli.Context, err error, _ bool) error {
 	err = exit.Usage(c.Command.HelpName+" --help", "%s", cmdline.BadValue(err, c.Command.Flags))
 	switch c.Command.HelpName {
-	case "sandboxmcp run", "sandboxmcp host exec", "sandboxmcp session exec": // whose other codes are a program's
+	case "sandboxmcp run", "sandboxmcp host exec", "sandboxmcp session exec": // their other exit codes are the program's
 		return exit.Ours(err)
 	}
 	return err
 }
 
-// order is in which order the help shows the commands: what somebody needs first comes first. What is not
-// in it comes last.
+// order is the order of commands in the help: beginners' commands first. Others come last.
 func order() []string {
 	return []string{
 		"run", "validate", "install", "runtimes", "artifacts", // code

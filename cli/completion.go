@@ -52,8 +52,8 @@ Example: source <(sandboxmcp completion bash)`,
 	}
 }
 
-// offer returns what can stand in the place of the last of the words that were typed behind the program's name. ask
-// returns the words of a kind that a server or the state directory knows.
+// offer returns the completions of the last of the words typed after the program's name. ask returns the words of a
+// kind that a server or the state directory knows.
 func offer(app *cli.App, typed []string, ask func(kind string) []string) (s complete.Source, words []complete.Word) {
 	at, path := &cli.Command{Subcommands: app.Commands}, ""
 	ended, others := false, false
@@ -62,7 +62,7 @@ func offer(app *cli.App, typed []string, ask func(kind string) []string) (s comp
 	for _, word := range typed[:len(typed)-1] {
 		switch sub := slices.IndexFunc(at.Subcommands, func(c *cli.Command) bool { return c.Name == word && !c.Hidden }); {
 		case value != nil:
-			if word != "=" { // which is a word of its own in bash
+			if word != "=" { // a separate word in bash
 				value = nil
 			}
 		case ended:
@@ -104,8 +104,8 @@ func offer(app *cli.App, typed []string, ask func(kind string) []string) (s comp
 	return s, words
 }
 
-// valueAt returns the completions of the value of a flag that is typed behind a command, nil if there is no such flag
-// or it takes none.
+// valueAt returns the completions of the value of a flag of a command, or nil if there is no such flag or it takes no
+// value.
 func valueAt(app *cli.App, at *cli.Command, path, typed string) *complete.Source {
 	name := strings.TrimLeft(typed, "-")
 	f := cmdline.Find(at.Flags, name)
@@ -118,7 +118,7 @@ func valueAt(app *cli.App, at *cli.Command, path, typed string) *complete.Source
 	return nil
 }
 
-// flagWords are flags as they are typed; help is left out.
+// flagWords lists flags as they are typed, without help.
 func flagWords(flags []cli.Flag) (words []complete.Word) {
 	for _, f := range flags {
 		d, ok := f.(cli.DocGenerationFlag)
@@ -146,11 +146,11 @@ const (
 // completionTimeout bounds the answer to a press of the tab key.
 const completionTimeout = time.Second
 
-// plainWord is a word that no shell makes something else of: bash expands the words that it is offered.
+// plainWord matches words without special characters: bash expands the words that it is offered.
 var plainWord = lazy.Regexp(`^[A-Za-z0-9._-]+$`)
 
-// askCommand answers the scripts of completion: with words that can stand where somebody types, or with those of a kind, a line each. It
-// says nothing when it knows none, or when something is wrong: an error would be written into the line that somebody types.
+// askCommand answers the completion scripts: it prints the words that can stand at the cursor, or those of a kind, a
+// line each. It prints no errors, which would appear in the line that is being typed.
 func (p *program) askCommand() *cli.Command {
 	return &cli.Command{
 		Name: "__complete", Hidden: true,
@@ -178,7 +178,7 @@ func (p *program) askCommand() *cli.Command {
 // maxLine bounds the command line that is completed, in bytes.
 const maxLine = 1 << 20
 
-// plainWords are the words of a kind that no shell makes something else of.
+// plainWords returns the words of a kind that match plainWord.
 func plainWords(c *cli.Context, kind string) []string {
 	cfg, err := wiring.Load(c)
 	if err != nil {
@@ -220,7 +220,7 @@ func wordsFor(ctx context.Context, c *cli.Context, cfg config.Config, kind strin
 	return words
 }
 
-// heardOf are words that a server knows.
+// heardOf returns the words of a kind that a server knows.
 func heardOf(ctx context.Context, client *control.Client, kind string) (words []string) {
 	switch kind {
 	case askServers:

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// TestAskedWords asks servers for words, as the scripts of completion do.
+// TestAskedWords asks servers for words, as the completion scripts do.
 func TestAskedWords(t *testing.T) {
 	home(t)
 	ask := func(kind string) string {
@@ -37,7 +37,7 @@ func TestAskedWords(t *testing.T) {
 	}
 }
 
-// TestPlainWords lets nothing pass that a shell would make something else of.
+// TestPlainWords checks that no word that a shell would expand is offered.
 func TestPlainWords(t *testing.T) {
 	for _, word := range []string{"$(id)", "`id`", "a b", "*", "a;b", "", "a\nb", "~", "a'", `a"`, `a\`, "{a,b}", "a|b", "é"} {
 		if plainWord().MatchString(word) {
@@ -51,7 +51,7 @@ func TestPlainWords(t *testing.T) {
 	}
 }
 
-// TestCompletionKnows wants values where there are names for them, and files and directories where those are meant.
+// TestCompletionKnows checks that flags and arguments complete to names, files or directories.
 func TestCompletionKnows(t *testing.T) {
 	found := map[string]string{}
 	app := tree(func(path string, c *cli.Command) {
@@ -80,7 +80,7 @@ func TestCompletionKnows(t *testing.T) {
 	}
 }
 
-// inWords is how the test writes a source: files, dirs, "?" and a kind, "=" and words, or none.
+// inWords writes a source in the test's notation: files, dirs, "?" and a kind, "=" and words, or none.
 func inWords(s complete.Source) string {
 	switch {
 	case s.Files:

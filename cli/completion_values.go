@@ -67,14 +67,14 @@ func valueOf(path, name, usage string) *complete.Source {
 	return s
 }
 
-// choices are the words that the usage of a flag lists after its value's name: `FORMAT`: table, json or csv.
+// choices returns the words that a flag's usage lists after the name of its value, as in `FORMAT`: table, json or csv.
 func choices(usage string) (words []string) {
 	_, list, _ := strings.Cut(usage, "`: ")
 	list, _, _ = strings.Cut(list, " (")
 	for _, part := range strings.Split(strings.ReplaceAll(list, " or ", ", "), ",") {
 		word := strings.TrimSpace(part)
 		if word == "" || strings.ContainsAny(word, " :./") {
-			return nil // a sentence, and no list
+			return nil // a sentence rather than a list
 		}
 		words = append(words, word)
 	}
@@ -101,7 +101,7 @@ func named(word string) (s complete.Source, known bool) {
 	return s, false
 }
 
-// wordsOf returns the completions of a command's argument, from its usage: the first word in it that is no flag and no
+// wordsOf returns the completions of a command's argument, from its usage: the first word that is neither a flag nor a
 // subcommand.
 func wordsOf(path string, c *cli.Command) complete.Source {
 	for line := range strings.Lines(c.UsageText) {
@@ -112,7 +112,7 @@ func wordsOf(path string, c *cli.Command) complete.Source {
 		for _, word := range strings.Fields(withoutFlags(line)) {
 			word = strings.Trim(word, "[].")
 			first, _, _ := strings.Cut(word, "|")
-			if slices.Contains(cmdline.CommandNames(c.Subcommands), first) { // what follows is that one's
+			if slices.Contains(cmdline.CommandNames(c.Subcommands), first) { // the rest belongs to the subcommand
 				break
 			}
 			switch {
@@ -143,7 +143,7 @@ func wordsOf(path string, c *cli.Command) complete.Source {
 // withoutFlags returns a usage without its flags and their values.
 func withoutFlags(line string) string {
 	var words []string
-	after := false // what follows is a flag's value
+	after := false // the next word is a flag's value
 	for _, word := range strings.Fields(line) {
 		bare := strings.Trim(word, "[].")
 		switch {

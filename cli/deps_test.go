@@ -15,10 +15,10 @@ import (
 
 const module = "github.com/sandboxmcp/sandboxmcp/"
 
-// mayImport is who imports whom: the stages know nothing of each other, the pipeline knows the
-// stages, and only cli knows who is behind their interfaces. Paths are inside the module; a/... is
-// a and everything below it. The first row that fits a package counts, and a package that fits
-// none may import nothing of ours.
+// mayImport lists the imports that each package may have: the stages are independent of each other, the pipeline
+// imports the stages, and only cli knows the implementations of their interfaces. Paths are inside the module; a/... is
+// a and everything below it. The first row that matches a package counts; a package without a row may import nothing of
+// the module.
 var mayImport = []struct {
 	who  string
 	whom []string
@@ -28,7 +28,7 @@ var mayImport = []struct {
 	{"validate/...", []string{"validate/..."}},
 	{"vault/keyring/keyringtest", []string{"backends/hosttest"}}, // only tests import it
 	{"vault/...", []string{"vault/..."}},
-	{"signer/...", []string{"signer/...", "backends"}}, // for how a program ended
+	{"signer/...", []string{"signer/...", "backends"}}, // for the exit status of a program
 	{"audit/safetext", nil},
 	{"audit/statefile", nil},
 	{"audit/...", []string{"audit/..."}},
@@ -36,7 +36,7 @@ var mayImport = []struct {
 	{"egress/relay", nil},
 	{"egress/tlstest", nil}, // only tests import it
 	{"egress/web/browser", nil},
-	{"egress/web/page", nil}, // what parses in a sandbox connects to nothing
+	{"egress/web/page", nil}, // the parser in a sandbox connects to nothing
 	{"egress/web/engine", []string{"egress/web/page"}},
 	{"egress/web/reader", []string{"egress/web/engine", "egress/web/page"}},
 	{"egress/web", []string{"egress", "egress/web/engine", "egress/web/reader"}},
@@ -53,7 +53,7 @@ var mayImport = []struct {
 	{"backends/container/inside", []string{"backends", "backends/container/call", "backends/process/..."}},                     // PID 1 runs the one in the other
 	{"backends/container/enginetest", []string{"backends", "backends/container", "backends/backendtest", "backends/hosttest"}}, // only tests import it
 	{"backends/container/...", []string{"backends", "backends/pool", "backends/container/..."}},
-	{"backends/process/launch", nil}, // what the child starts with before all else stays light
+	{"backends/process/launch", nil}, // the child's first code stays light
 	{"backends/process/seccomp", nil},
 	{"backends/process/procfs", nil},
 	{"backends/process/notify", nil},
@@ -64,13 +64,13 @@ var mayImport = []struct {
 	{"backends/process", []string{"backends", "backends/cgroup", "backends/process/launch", "backends/process/notify", "backends/process/procfs", "backends/process/runtimes", "backends/process/seccomp", "backends/process/share", "backends/process/templates"}}, // not warm
 	{"backends/process/...", []string{"backends", "backends/cgroup", "backends/pool", "backends/process/..."}},
 	{"backends/kernel/...", []string{"backends", "backends/kernel/...", "validate/notebook"}},
-	{"backends/guest", []string{"backends"}}, // it asks any backend's sandbox to execute itself
+	{"backends/guest", []string{"backends"}}, // asks any backend's sandbox to execute itself
 	{"backends/backendtest/...", []string{"backends", "backends/hosttest", "backends/backendtest/..."}},
 	{"pipeline/event", nil},
 	{"pipeline/remedy", nil},
 	{"pipeline/door", nil},
 	{"pipeline/operation", []string{"audit/safetext", "validate/spelling", "pipeline/door"}},
-	{"pipeline/identity", []string{"pipeline/door"}}, // which is told who asks
+	{"pipeline/identity", []string{"pipeline/door"}}, // it gets the identity
 	{"pipeline/host/launch", []string{"cli/role"}},   // each command on the host starts with it
 	{"pipeline/host/files", []string{"backends"}},
 	{"pipeline/host", []string{"backends", "backends/cgroup", "pipeline", "pipeline/approval", "pipeline/host/files", "pipeline/host/launch", "pipeline/results",
@@ -78,12 +78,12 @@ var mayImport = []struct {
 	{"pipeline/output", []string{"backends/kernel"}},
 	{"pipeline/pipelinetest", []string{"audit", "backends", "backends/hosttest", "backends/process", "egress", "pipeline/...", "signer", "vault"}}, // only tests import it
 	{"pipeline", []string{"audit", "backends", "backends/guest", "backends/kernel", "egress", "pipeline/approval", "pipeline/event", "pipeline/identity",
-		"pipeline/output", "pipeline/packages", "pipeline/results", "signer", "vault", "vault/tokens"}}, // and none of those whose effects it has
+		"pipeline/output", "pipeline/packages", "pipeline/results", "signer", "vault", "vault/tokens"}}, // but no package whose effects it records
 	{"pipeline/approval/notify", []string{"pipeline/approval"}},
-	{"pipeline/page", []string{"audit", "audit/export", "audit/facts", "backends/kernel", "pipeline", "pipeline/approval", "pipeline/control", "pipeline/door", "pipeline/event", "pipeline/identity", "pipeline/session"}}, // a client of the API, which shows what that says
+	{"pipeline/page", []string{"audit", "audit/export", "audit/facts", "backends/kernel", "pipeline", "pipeline/approval", "pipeline/control", "pipeline/door", "pipeline/event", "pipeline/identity", "pipeline/session"}}, // a client of the API
 	{"pipeline/control", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "pipeline", "pipeline/...", "signer", "validate"}},
 	{"pipeline/...", []string{"validate", "validate/notebook", "vault", "vault/tokens", "egress", "egress/relay", "egress/web/...", "backends", "backends/kernel", "backends/guest", "signer", "audit", "pipeline/..."}},
-	{"mcp/rpc", []string{"pipeline/door", "pipeline/identity", "pipeline/operation"}}, // which knows no tools
+	{"mcp/rpc", []string{"pipeline/door", "pipeline/identity", "pipeline/operation"}}, // it knows no tools
 	{"mcp/...", []string{"mcp/...", "pipeline/...", "validate", "validate/notebook", "egress", "egress/web", "backends", "backends/kernel", "backends/guest", "signer", "audit"}},
 	{"cli/bench", []string{"backends/process/runtimes"}},
 	{"cli/role", nil},
@@ -117,11 +117,11 @@ var mayImport = []struct {
 // leaves are the packages that any other may import.
 var leaves = []string{"audit/safetext", "audit/statefile", "backends/duplex", "backends/hostfs", "backends/paths", "cli/lazy", "cli/role", "pipeline/remedy", "validate/diff", "validate/spelling"}
 
-// light are the packages that import only the leaves in their rows, since each program that we start begins with them.
+// light are the packages that import only the leaves in their rows, since each process that we start begins with them.
 var light = []string{"backends/process/launch", "pipeline/host/launch"}
 
-// inTests is what tests may import besides: the attacks that all backends share, and a real
-// sandbox where a package runs programs.
+// inTests lists further imports that tests may have: the attacks that all backends share, and a real sandbox for
+// packages that run programs.
 var inTests = []struct {
 	who  string
 	whom []string
@@ -131,15 +131,15 @@ var inTests = []struct {
 	{"backends/kernel/...", []string{"backends/process/..."}},
 	{"backends/guest", []string{"backends/process/..."}},
 	{"backends/container/...", []string{"backends/process/...", "backends/podman/...", "backends/docker/..."}},
-	{"backends/container/call", []string{"backends/kernel"}}, // whose cells are told apart in one output, also where some is left out
+	{"backends/container/call", []string{"backends/kernel"}}, // tests that cells are told apart in one output, even if parts are missing
 	{"backends/docker/...", []string{"backends/process/..."}},
-	{"backends/kubernetes", []string{"backends/container/...", "pipeline"}}, // whose queue decides who has the pods of a full namespace
+	{"backends/kubernetes", []string{"backends/container/...", "pipeline"}}, // tests the order of callers that wait for pods in a full namespace
 	{"backends/podman/...", []string{"backends/process/..."}},
 	{"egress/egresstest", []string{"backends/container/enginetest"}},
 	{"pipeline/...", []string{"backends/process/...", "backends/backendtest/..."}},
 	{"pipeline/host", []string{"audit", "pipeline/pipelinetest"}},
 	{"pipeline/control", []string{"vault"}},
-	{"pipeline/page", []string{"audit/checkpoint", "backends", "pipeline/door", "pipeline/results", "pipeline/run", "signer", "validate"}}, // a server to be the page of
+	{"pipeline/page", []string{"audit/checkpoint", "backends", "pipeline/door", "pipeline/results", "pipeline/run", "signer", "validate"}}, // tests need a server behind the page
 	{"mcp/...", []string{"backends/process/...", "backends/backendtest", "vault/...", "egress/web/browser", "egress/web/reader"}},
 	{"cli/...", []string{"..."}},
 }
@@ -149,7 +149,7 @@ func fits(pattern, pkg string) bool {
 	return pkg == strings.TrimSuffix(parent, "/") || subtree && strings.HasPrefix(pkg, parent)
 }
 
-// forbidden says whether the tables have no place for an import. Paths are inside the module.
+// forbidden reports whether the tables have no row for an import. Paths are inside the module.
 func forbidden(who, whom string, test bool) bool {
 	allows := func(list []string) bool {
 		return slices.ContainsFunc(list, func(p string) bool { return fits(p, whom) })
@@ -170,7 +170,7 @@ func forbidden(who, whom string, test bool) bool {
 	return true
 }
 
-// TestForbidden tries the table itself.
+// TestForbidden tests the function on rows of the tables.
 func TestForbidden(t *testing.T) {
 	tests := []struct {
 		who, whom  string
@@ -213,7 +213,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// TestImports reads the edges, for each system that we build for, also of packages that do not compile just now.
+// TestImports parses imports, for each system that we build for, so that it also checks packages that do not compile.
 func TestImports(t *testing.T) {
 	for _, system := range []string{"linux", "darwin", "windows"} {
 		context := build.Context{GOOS: system, GOARCH: "amd64", Compiler: "gc", ReleaseTags: build.Default.ReleaseTags}
@@ -251,7 +251,7 @@ func complain(t *testing.T, system, who string, imports []string, test bool) {
 	}
 }
 
-// TestConfigRepeats compares what config has to say once more, since it imports none of ours.
+// TestConfigRepeats compares the names that config repeats, since it imports no other package of the module.
 func TestConfigRepeats(t *testing.T) {
 	layers := append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)
 	if got := config.Layers(); !slices.Equal(got, layers) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// ofDoors is what answers over HTTP share: package door has it, and nobody else does it once more.
+// ofDoors are the functions and headers that only package door may use, for all HTTP servers.
 var ofDoors = []string{
 	"http.MaxBytesReader", "http.NewResponseController", "http.Server", "http.TimeoutHandler", "http.Error", // bounds, deadlines, refusals
 	"time.NewTicker",                               // heartbeats
@@ -19,7 +19,7 @@ var ofDoors = []string{
 	"text/event-stream", "x-ndjson", "Retry-After", // headers that are set
 }
 
-// besideDoors are the uses of that outside of package door, each with its reason.
+// besideDoors are the uses outside of package door, each with its reason.
 var besideDoors = map[string]string{
 	"pipeline/control/server.go http.Server":                          "its clients are this user's own processes on a socket of their own, which hand pipes over",
 	"pipeline/control/run_server_linux.go http.NewResponseController": "it takes the connection over",
@@ -32,7 +32,7 @@ var besideDoors = map[string]string{
 	"pipeline/event/webhook/webhook.go time.NewTicker":                "reports what a receiver did not take",
 }
 
-// TestDoors holds that budgets, refusals, streams and heartbeats of all doors stand in package door.
+// TestDoors checks that budgets, refusals, streams and heartbeats of HTTP servers are only in package door.
 func TestDoors(t *testing.T) {
 	found := map[string]bool{}
 	for _, root := range []string{"pipeline", "mcp", "cli"} {
@@ -68,7 +68,7 @@ func TestDoors(t *testing.T) {
 
 func isHTTP(i *ast.ImportSpec) bool { return i.Path.Value == `"net/http"` }
 
-// doorUses returns what a file does of ofDoors.
+// doorUses returns the uses of ofDoors in a file.
 func doorUses(file ast.Node) (uses []string) {
 	add := func(use string) {
 		if slices.Contains(ofDoors, use) {
@@ -108,7 +108,7 @@ func doorUses(file ast.Node) (uses []string) {
 	return uses
 }
 
-// TestDoorUses tries the rule itself.
+// TestDoorUses tests doorUses.
 func TestDoorUses(t *testing.T) {
 	for code, want := range map[string]string{
 		`r.Body = http.MaxBytesReader(w, r.Body, 1)`:                   "http.MaxBytesReader",

@@ -97,7 +97,7 @@ func TestEgressApproveAndDeny(t *testing.T) {
 	}
 }
 
-// TestEgressGive allows names that nobody has asked for.
+// TestEgressGive allows hosts that nobody has requested.
 func TestEgressGive(t *testing.T) {
 	home(t)
 	if code, _, errs := typed("egress", "a.example", "--namespace", "team"); code != 1 || !strings.Contains(errs, "no server runs") || !strings.Contains(errs, "run FILE --allow a.example") {
@@ -141,7 +141,7 @@ func TestEgressGive(t *testing.T) {
 	}
 }
 
-// TestAnswerWithReason answers for a time, and with a reason.
+// TestAnswerWithReason answers for a limited time, and with a reason.
 func TestAnswerWithReason(t *testing.T) {
 	home(t)
 	one := server(t, 7)

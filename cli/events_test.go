@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// busServer answers like a server, whose events are the bus's.
+// busServer serves the control API with the events of a bus.
 func busServer(t *testing.T, pid int) (*event.Bus, *control.Listener) {
 	t.Helper()
 	bus := event.NewBus()
@@ -32,7 +32,7 @@ func busServer(t *testing.T, pid int) (*event.Bus, *control.Listener) {
 	return bus, l
 }
 
-// events runs the command with these words, until ctx ends.
+// events runs the command events until ctx ends.
 func events(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	code = eventsTo(ctx, &out, &errs, args...)
@@ -111,7 +111,7 @@ func TestEventsMistyped(t *testing.T) {
 	}
 }
 
-// TestEventsFollow ends quietly with a signal, and with a word with the server.
+// TestEventsFollow checks that the command ends silently after a signal, and with a message when the server ends.
 func TestEventsFollow(t *testing.T) {
 	home(t)
 	bus, l := busServer(t, 7)
@@ -128,7 +128,7 @@ func TestEventsFollow(t *testing.T) {
 			}
 		}, func() (int, string) { return <-code, errs.String() }
 	}
-	ctx, cancel := context.WithCancel(t.Context()) // a signal ends it just so
+	ctx, cancel := context.WithCancel(t.Context()) // has the same effect as a signal
 	defer cancel()
 	next, end := follow(ctx)
 	next(event.SessionCreated)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// footprint is how much of what a server and all of its processes have, by name.
+// footprint is the resource usage of a server and all of its processes, by resource.
 type footprint map[string]int64
 
 func (f footprint) String() string {
@@ -27,7 +27,7 @@ func (f footprint) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// counts are what does not change in a server that does nothing.
+// counts returns the values that are constant while a server is idle.
 func (f footprint) counts() footprint {
 	same := maps.Clone(f)
 	maps.DeleteFunc(same, func(what string, _ int64) bool { return slack[what] > 0 })
@@ -43,10 +43,10 @@ func (f footprint) within(before footprint) bool {
 	return true
 }
 
-// kinds are those of namespaces, as /proc calls them.
+// kinds are the types of namespaces in /proc.
 var kinds = []string{"cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"}
 
-// footprint measures. Processes that end meanwhile are left out.
+// footprint measures the server. Processes that end meanwhile are left out.
 func (s *measured) footprint(t *testing.T) footprint {
 	t.Helper()
 	if _, err := s.ask.Write([]byte("?")); err != nil {
@@ -70,7 +70,7 @@ func (s *measured) footprint(t *testing.T) footprint {
 			}
 			f["descriptors"]++
 			if kind, _, ok := strings.Cut(link, ":["); ok && slices.Contains(kinds, kind) {
-				namespaces[link] = true // held open, perhaps without a process
+				namespaces[link] = true // open files, perhaps of a namespace without a process
 			}
 		}
 		for _, link := range links(proc + "/ns") {
@@ -88,13 +88,13 @@ func (s *measured) footprint(t *testing.T) footprint {
 	return f
 }
 
-// filters counts the programs of BPF that the host has, ours and others'; 0 where the kernel tells only root.
+// filters counts the host's BPF programs, ours and others'; 0 if the kernel restricts them to root.
 func filters() int64 {
 	text, _ := os.ReadFile("/proc/vmallocinfo")
 	return int64(strings.Count(string(text), " bpf_prog_alloc"))
 }
 
-// links are where the links in a directory of /proc lead.
+// links returns the targets of the links in a directory of /proc.
 func links(dir string) (all []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -105,8 +105,8 @@ func links(dir string) (all []string) {
 	return all
 }
 
-// mounts counts what is mounted where a process is. Where we are, others mount things, too: there it counts
-// those in the server's own directories.
+// mounts counts the mounts in a process's mount namespace. In our own, where others mount, too, it counts those in the
+// server's directories.
 func (s *measured) mounts(proc string) (n int64) {
 	ours, _ := os.Readlink("/proc/self/ns/mnt")
 	theirs, _ := os.Readlink(proc + "/ns/mnt")
@@ -119,7 +119,7 @@ func (s *measured) mounts(proc string) (n int64) {
 	return n
 }
 
-// inRAM is what a process has in memory, in bytes.
+// inRAM returns the resident memory of a process, in bytes.
 func inRAM(proc string) int64 {
 	text, _ := os.ReadFile(proc + "/statm")
 	fields := strings.Fields(string(text))
@@ -130,7 +130,7 @@ func inRAM(proc string) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// cgroups counts the server's, which are named after it.
+// cgroups counts the server's cgroups, which are named after it.
 func (s *measured) cgroups() (n int64) {
 	own := fmt.Sprintf("sandboxmcp.%d.", s.cmd.Process.Pid)
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
@@ -142,7 +142,7 @@ func (s *measured) cgroups() (n int64) {
 	return n
 }
 
-// files counts what lies in the server's directories, but for what it keeps of runs, which is bounded by size.
+// files counts the files in the server's directories, except for stored results, which are bounded by size.
 func (s *measured) files(t *testing.T) (n int64) {
 	t.Helper()
 	err := filepath.WalkDir(s.home, func(path string, d fs.DirEntry, err error) error {
@@ -150,7 +150,7 @@ func (s *measured) files(t *testing.T) (n int64) {
 			return fs.SkipDir
 		}
 		n++
-		return nil // what was removed meanwhile is no error
+		return nil // files that were removed meanwhile are not an error
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,29 +12,28 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// slack is how much more of something there may be than before. What is not in it may not grow at all: the
-// kernel frees these when the last process or descriptor is gone, so that one too many is a leak.
+// slack is the allowed growth of a resource. Resources without an entry must not grow at all: the kernel frees them
+// with the last process or descriptor, so that one more is a leak.
 var slack = footprint{
-	"resident": 48 << 20, // bytes: the garbage collector and the allocator below SQLite keep what was once needed
+	"resident": 48 << 20, // bytes: the garbage collector and SQLite's allocator retain memory
 	"heap":     4 << 20,  // bytes, after a collection; SQLite's cache and the figures of the last runs are bounded
-	"threads":  24,       // Go's threads stay, and how many were needed at once is chance
-	// As many templates stay as once worked at the same time, one for each CPU and root at most; and connections to the
-	// log.
+	"threads":  24,       // Go's threads stay, and their number depends on chance
+	// As many templates stay as worked at the same time, at most one for each CPU and root; and connections to the log.
 	"processes": templates, "namespaces mnt": templates, "namespaces pid": templates, "namespaces user": templates, "mounts": 24 * templates, "descriptors": 40 + 4*templates,
-	"programs of BPF":  64,     // other tests' are counted, too
-	"files of cgroups": 8 * 48, // a cgroup that waits to be used again keeps those files open that were once read, of which there are eight
+	"programs of BPF":  64,     // includes those of other tests
+	"files of cgroups": 8 * 48, // an idle cgroup keeps the files open that were once read: eight
 }
 
 const templates = 8
 
-// TestNothingGrows has one server run programs, 16 at a time, that end in all ways, with what is kept ready
-// and drained meanwhile. Once it is idle again, it must come to have no more processes, descriptors,
-// namespaces, mounts, cgroups and files than it had at the beginning, and no more memory but for slack.
+// TestNothingGrows has one server run programs, 16 at a time, with all outcomes, while its pools fill and drain. Once
+// idle again, it must have no more processes, descriptors, namespaces, mounts, cgroups and files than at the beginning,
+// and no more memory than slack allows.
 func TestNothingGrows(t *testing.T) {
 	runs := hosttest.Long(2*everyJob, 100_000)
 	inherit(t)
 	s := startMeasured(t)
-	work(t, s, 0, everyJob) // all that is made once, and kept
+	work(t, s, 0, everyJob) // creates everything that is created once
 	s.warm(t)
 	before := s.settled(t)
 	t.Logf("before: %v", before)
@@ -57,8 +56,8 @@ func TestNothingGrows(t *testing.T) {
 	})
 }
 
-// warm sees to it that there are programs that find a sandbox ready: else the test would be about less than
-// it says. Where nothing is kept ready, there are none.
+// warm ensures that some programs find a warm sandbox: otherwise the test would cover less than it claims. Without
+// pools there are none.
 func (s *measured) warm(t *testing.T) {
 	t.Helper()
 	if len(s.pools(t)) == 0 {
@@ -77,8 +76,8 @@ func (s *measured) warm(t *testing.T) {
 	}
 }
 
-// settled waits until nothing is kept ready any more, and as good as nothing is being made or removed. What is
-// still to be removed then makes the test less strict, and never fail.
+// settled waits until the pools are empty and almost nothing is being created or removed. Remaining work makes the test
+// less strict, and never fail.
 func (s *measured) settled(t *testing.T) (last footprint) {
 	t.Helper()
 	same := 0
@@ -93,7 +92,7 @@ func (s *measured) settled(t *testing.T) (last footprint) {
 	return last
 }
 
-// work does the jobs from one number up to another, 16 at a time.
+// work does the jobs of a range of numbers, 16 at a time.
 func work(t *testing.T, s *measured, from, to int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -54,13 +54,13 @@ OPTIONS:
 	if got := terminal.Fold(help, 0); got != help {
 		t.Errorf("in a pipe: %q", got)
 	}
-	if got := terminal.Fold("", 30); got != "" { // a command that prints no help
+	if got := terminal.Fold("", 30); got != "" { // a command without help
 		t.Errorf("nothing became %q", got)
 	}
 }
 
-// TestHelpFits: on a terminal of 80 columns no line of a help is longer, but for examples and code, which are copied,
-// and nothing of it is lost.
+// TestHelpFits checks that no line of a help is longer than a terminal of 80 columns, except for examples and code,
+// which are copied, and that no text is lost.
 func TestHelpFits(t *testing.T) {
 	tree(func(path string, _ *cli.Command) {
 		var out, errs strings.Builder

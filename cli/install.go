@@ -40,7 +40,7 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` that the packages are for: python or node"},
 			command.NamespaceFlag(),
-			&cli.StringFlag{Name: "session", Usage: "only for the session `ID`", Hidden: true}, // refused, with what to do instead,
+			&cli.StringFlag{Name: "session", Usage: "only for the session `ID`", Hidden: true}, // refused with a hint
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of the backend whose interpreter they are for: process, podman, docker or kubernetes", DefaultText: command.Configured},
 			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "as much as configured, at most ten minutes"},
 			&cli.BoolFlag{Name: "quiet", Usage: "do not show what the package manager says meanwhile"},
@@ -50,15 +50,15 @@ Examples:
 	}
 }
 
-// installed is the result of install, as JSON shows it.
+// installed is the JSON output of install.
 type installed struct {
-	Run       string             `json:"run"` // the id under which the audit log has it
+	Run       string             `json:"run"` // id in the audit log
 	Namespace string             `json:"namespace"`
 	Language  string             `json:"language"`
 	Ended     string             `json:"ended"`
 	ExitCode  int                `json:"exit_code"` // of the package manager
 	Packages  []packages.Package `json:"packages"`
-	Stdout    string             `json:"stdout,omitempty"` // if it failed
+	Stdout    string             `json:"stdout,omitempty"` // only on failure
 	Stderr    string             `json:"stderr,omitempty"`
 	Hints     []pipeline.Remedy  `json:"hints,omitempty"`
 }

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// A job is a program to run, and what must become of it.
+// job is a program to run, and its expected outcome.
 type job struct {
 	name     string
-	every    int // it is one of so many jobs; 0 for those that share the rest
+	every    int // one of that many jobs; 0: shares the rest
 	language string
 	code     string
-	with     map[string]any // more arguments; MARK in text stands for a word that only this run knows
+	with     map[string]any // further arguments; MARK in text is replaced by a word that is unique to the run
 	ended    []string
-	stdout   string                               // MARK likewise; "*" is anything
+	stdout   string                               // with MARK, too; "*" accepts anything
 	cold     bool                                 // it can't be warm
-	calls    func(s *measured, mark string) error // these instead
+	calls    func(s *measured, mark string) error // replaces the call
 }
 
-// loan is the secret that jobs can have.
+// loan is the name of the secret that jobs can lease.
 const loan = "LENT"
 
 var jobs = []job{
@@ -68,10 +68,10 @@ var (
 	anyEnd     = []string{"ok", "exit", "signal", "timeout", "limit", "oom"}
 )
 
-// everyJob is how many numbers in a row have each job among them.
+// everyJob consecutive numbers include each job.
 const everyJob = 110
 
-// jobOf deals the jobs out: the same numbers get the same ones.
+// jobOf returns the job of a number.
 func jobOf(i int) job {
 	common := 0
 	for n, j := range jobs {
@@ -84,7 +84,7 @@ func jobOf(i int) job {
 	return jobs[i%common]
 }
 
-// do runs the job, and says what is wrong with what became of it.
+// do runs the job and returns an error for an unexpected outcome.
 func (j job) do(s *measured, i int) error {
 	mark := fmt.Sprintf("word-%d", i)
 	if j.calls != nil {
@@ -97,7 +97,7 @@ func (j job) do(s *measured, i int) error {
 	arguments["language"], arguments["code"] = j.language, strings.ReplaceAll(j.code, "MARK", mark)
 	got, err := s.call("execute_code", arguments)
 	if err != nil && slices.Contains(j.ended, "timeout") && strings.Contains(err.Error(), "the program could not be started: ") {
-		return nil // on a busy machine, its time can be up before it begins
+		return nil // on a busy machine, its time can be up before it starts
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", j.name, err)
@@ -118,7 +118,7 @@ func (j job) do(s *measured, i int) error {
 	return nil
 }
 
-// marked is a copy of v in which MARK is replaced.
+// marked returns a copy of v in which MARK is replaced.
 func marked(v any, mark string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -196,7 +196,7 @@ func lists(s *measured, _ string) error {
 	return nil
 }
 
-// malformed sends what is no message, which is answered under no id, and requests that are wrong.
+// malformed sends invalid messages, which are answered without an id, and invalid requests.
 func malformed(s *measured, mark string) error {
 	if err := s.write([]byte("no JSON\n[]\n{\"id\":{}}\n\xff\n" + strings.Repeat("[", 20000) + "\n")); err != nil {
 		return err
@@ -215,13 +215,13 @@ func malformed(s *measured, mark string) error {
 	return nil
 }
 
-// cancelled starts a program and does not want its result any more.
+// cancelled starts a program and cancels the request.
 func cancelled(s *measured, mark string) error {
 	line := `{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":"sleep 1000"}}}` + "\n"
 	if err := s.write(fmt.Appendf(nil, line, mark)); err != nil {
 		return err
 	}
-	if _, err := s.call("sandbox_stats", nil); err != nil { // so that it may have begun
+	if _, err := s.call("sandbox_stats", nil); err != nil { // gives the program time to start
 		return err
 	}
 	return s.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%q}}`+"\n", mark))

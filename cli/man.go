@@ -40,7 +40,7 @@ func manualHead(app *cli.App) []manual.Section {
 	}
 }
 
-// commandSections describes each command that the help shows, with those below it.
+// commandSections describes each command in the help, with its subcommands.
 func commandSections(app *cli.App) []manual.Section {
 	all := []manual.Section{{Title: "COMMANDS"}}
 	var down func(above string, commands []*cli.Command)
@@ -65,7 +65,7 @@ func flagTerms(flags []cli.Flag) (all []manual.Term) {
 			continue
 		}
 		names, meaning, _ := strings.Cut(f.String(), "\t")
-		names, _, repeated := strings.Cut(names, " [ ") // as urfave/cli says that a flag may be repeated
+		names, _, repeated := strings.Cut(names, " [ ") // urfave/cli's mark for a flag that may be repeated
 		if repeated {
 			names += " ..."
 		}

@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 )
 
-// serveMeasured is the program's serve. On each byte from descriptor 3 it collects its garbage and writes to
-// descriptor 4 what is left.
+// serveMeasured runs the program's serve. On each byte from descriptor 3 it collects garbage and writes the remaining
+// heap size to descriptor 4.
 func serveMeasured() int {
 	syscall.CloseOnExec(3)
 	syscall.CloseOnExec(4)
@@ -44,10 +44,10 @@ func serveMeasured() int {
 	return p.main([]string{"sandboxmcp", "serve", "--structured"}, os.Stdout)
 }
 
-// measured is a running serveMeasured, of which clients can ask several things at once.
+// measured is a running serveMeasured. Calls may be concurrent.
 type measured struct {
 	cmd     *exec.Cmd
-	home    string // all that it keeps on disk
+	home    string // holds all its files
 	ask     io.Writer
 	answers *json.Decoder
 
@@ -102,7 +102,7 @@ func startMeasured(t *testing.T) *measured {
 	return s
 }
 
-// stop ends the server as clients do, and looks that nothing of it is left.
+// stop ends the server as clients do, and checks that nothing is left.
 func (s *measured) stop(t *testing.T) {
 	s.in.Close()
 	if err := s.cmd.Wait(); err != nil {
@@ -114,7 +114,7 @@ func (s *measured) stop(t *testing.T) {
 	}
 }
 
-// lockedWriter writes what may be read meanwhile.
+// lockedWriter is a buffer that is safe for concurrent use.
 type lockedWriter struct {
 	mu *sync.Mutex
 	w  io.Writer
@@ -132,13 +132,13 @@ func (s *measured) errors() string {
 	return s.stderr.String()
 }
 
-// read hands out the answers. Without a server there are none any more.
+// read dispatches the responses until the server ends.
 func (s *measured) read(out io.Reader) {
 	r := bufio.NewReader(out)
 	for {
 		line, err := r.ReadBytes('\n')
 		var m struct {
-			ID     any // of a malformed message, null
+			ID     any // null for a malformed message
 			Result json.RawMessage
 			Error  any
 		}
@@ -164,7 +164,7 @@ func (s *measured) read(out io.Reader) {
 	}
 }
 
-// write sends one line. Others wait with theirs.
+// write writes one line, atomically.
 func (s *measured) write(line []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -195,7 +195,7 @@ func (s *measured) request(method string, params any) (json.RawMessage, error) {
 	return nil, s.gone
 }
 
-// answered is what the tests look at of an answer.
+// answered holds the parts of a response that tests check.
 type answered struct {
 	Text, Ended, Stdout string
 	SessionID           string `json:"session_id"`

@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/status"
 )
 
-// metricsHandler returns what answers Prometheus with the figures of a server. They are of all namespaces, so that only
-// a person gets them who has all.
+// metricsHandler returns the handler for Prometheus. The metrics cover all namespaces, so it requires a person with
+// access to all.
 func metricsHandler(p *pipeline.Pipeline) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if i, _ := identity.From(r.Context()); i.Kind != identity.Person || !i.Namespaces.All() {
@@ -22,13 +22,13 @@ func metricsHandler(p *pipeline.Pipeline) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		for _, f := range figures(status.Now(p)) {
 			if _, err := w.Write([]byte(f.String())); err != nil {
-				return // the client is gone
+				return // the client has gone
 			}
 		}
 	})
 }
 
-// figures are a server's figures, as Prometheus has them.
+// figures converts a server's statistics to metrics.
 func figures(s status.Stats) []*metricFamily {
 	runs := family("sandboxmcp_runs_total", "counter", "Runs that have ended, by how.")
 	for ended, n := range s.Runs {
@@ -57,8 +57,8 @@ func figures(s status.Stats) []*metricFamily {
 	return []*metricFamily{runs, duration, queue, slots, sessions, jobs, pools}
 }
 
-// metricFamily is one figure with all its labels, in Prometheus' text format 0.0.4. Every version of Prometheus reads
-// that format.
+// metricFamily is a metric with all its labels, in Prometheus' text format 0.0.4, which every version of Prometheus
+// reads.
 type metricFamily struct {
 	name, kind, help string
 	samples          strings.Builder
@@ -68,7 +68,7 @@ func family(name, kind, help string) *metricFamily {
 	return &metricFamily{name: name, kind: kind, help: help}
 }
 
-// labelEscapes are what the format asks for in a label's value: Go's %q writes escapes that Prometheus does not know.
+// labelEscapes are the escapes of label values in that format: Go's %q writes others, which Prometheus does not know.
 var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)
 
 // add adds a value with labels, which are pairs of names and values.
@@ -84,7 +84,7 @@ func (f *metricFamily) add(v float64, labels ...string) {
 	f.samples.WriteString(" " + strconv.FormatFloat(v, 'g', -1, 64) + "\n")
 }
 
-// String is empty for a figure without values.
+// String returns "" for a metric without values.
 func (f *metricFamily) String() string {
 	if f.samples.Len() == 0 {
 		return ""

@@ -16,9 +16,9 @@ import (
 	"testing"
 )
 
-// readingOrders are packages whose comment gives an order of their files, "in this order: a, b, c.", in which a file
-// calls what stands in those behind it, and how many calls may run the other way. before is how many did when it was
-// one package, with the best order of its files.
+// readingOrders lists packages whose comment has an order of their files, "in this order: a, b, c.", in which a file
+// uses only those behind it. upward is the allowed number of uses in the other direction; before is their number in the
+// best order when it was one package.
 var readingOrders = []struct {
 	pkg            string
 	upward, before int
@@ -32,8 +32,8 @@ var readingOrders = []struct {
 	{"mcp/rpc", 3, 66},
 }
 
-// TestReadingOrder counts the uses of functions, methods, variables and constants that a file of the same package
-// declares which stands before.
+// TestReadingOrder counts the uses of functions, methods, variables and constants that an earlier file of the same
+// package declares.
 func TestReadingOrder(t *testing.T) {
 	for _, row := range readingOrders {
 		t.Run(row.pkg, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestReadingOrder(t *testing.T) {
 	}
 }
 
-// fileEdge is that one file of a package uses another; both without suffix.
+// fileEdge is a use of one file of a package by another, both without suffix.
 type fileEdge struct{ from, to string }
 
 // usesBetweenFiles counts the uses in the product files for Linux in a directory, and returns the package comment.
@@ -103,7 +103,8 @@ func usesBetweenFiles(t *testing.T, dir string) (map[fileEdge]int, string) {
 	return uses, doc.String()
 }
 
-// sources imports the module's packages from source. Others are empty: their types decide little about uses of our own.
+// sources imports the module's packages from source. Other packages are empty: their types hardly matter for uses of
+// our own.
 type sources struct {
 	fset *token.FileSet
 	root string
@@ -123,7 +124,7 @@ func (s sources) Import(name string) (*types.Package, error) {
 	return s.done[name], nil
 }
 
-// check type-checks a package, with the bodies of functions only if info is not nil.
+// check type-checks a package, with function bodies only if info is not nil.
 func (s sources) check(dir string, info *types.Info) (*types.Package, []*ast.File) {
 	context := build.Context{GOOS: "linux", GOARCH: "amd64", Compiler: "gc", ReleaseTags: build.Default.ReleaseTags}
 	p, err := context.ImportDir(dir, 0)

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inherit makes this process the parent of all whose own is gone, if one of ours has started them: what a
-// server leaves behind can't get lost among the host's processes.
+// inherit makes this process the subreaper of its descendants, so that orphans of a server remain its children.
 func inherit(t *testing.T) {
 	t.Helper()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -21,8 +20,8 @@ func inherit(t *testing.T) {
 	t.Cleanup(func() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) })
 }
 
-// orphans are the command lines of all below this process, which has no child of its own any more: it buries
-// those that are dead.
+// orphans returns the command lines of all descendants of this process, which has no child of its own left. It reaps
+// dead ones.
 func orphans() []string {
 	for {
 		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err != nil || pid <= 0 {
@@ -31,7 +30,7 @@ func orphans() []string {
 	}
 }
 
-// descendants are the processes that this one and its children started.
+// descendants returns all processes that this one and its children started.
 func descendants() (all []int) {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[1-9]*/stat")
@@ -53,7 +52,7 @@ func descendants() (all []int) {
 	return all
 }
 
-// commands are the command lines of processes, as far as they run still.
+// commands returns the command lines of processes that are still running.
 func commands(pids []int) (all []string) {
 	for _, pid := range pids {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

@@ -77,7 +77,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestNoValueInErrors: what is typed in the wrong place may be a secret.
+// TestNoValueInErrors checks that messages do not quote misplaced words, which may be secrets.
 func TestNoValueInErrors(t *testing.T) {
 	for _, line := range []string{"vault add K --vaule=topsecret", "vault add K -topsecret", "vault rotate K --topsecret", "run --token=topsecret x.py", "run x.py --token=topsecret"} {
 		_, err := cmdline.Parse((&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app(), append([]string{"sandboxmcp"}, strings.Fields(line)...))

@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// polled returns what reads a pipe or a socket through Go's poller: the goroutine that a line is for then runs where it
-// was read. A read that blocks takes its thread along, and another one has to be woken to find that goroutine. Nothing
-// about r changes: its flags may be those of others, too, whose reads and writes are to block as before. What can't be
-// polled is returned as it is.
+// polled returns a reader of a pipe or a socket that uses Go's poller: a blocking read would take its thread along, and
+// another thread would have to wake up for the goroutine that handles the line. r itself does not change: its flags may
+// be shared with others, whose reads and writes must block as before. For other files it returns r.
 func polled(r io.Reader) io.Reader {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -25,7 +24,7 @@ func polled(r io.Reader) io.Reader {
 		return r
 	}
 	switch {
-	case info.Mode()&fs.ModeNamedPipe != 0: // which opens once more, with flags of its own
+	case info.Mode()&fs.ModeNamedPipe != 0: // opening it again gives it flags of its own
 		if again, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
 			return again
 		}
@@ -37,10 +36,10 @@ func polled(r io.Reader) io.Reader {
 	return r
 }
 
-// A socket is one that blocks for others.
+// socket is a socket that stays blocking for others.
 type socket struct {
 	of    *os.File
-	ready syscall.RawConn // of an epoll that holds it, which can be polled itself
+	ready syscall.RawConn // of an epoll descriptor that contains it, which can be polled itself
 }
 
 func newSocket(f *os.File) (*socket, error) {

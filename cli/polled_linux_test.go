@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestPolled reads lines from what clients connect to stdin, each only once the one before was read, up to its end, and
-// sees that it still blocks for others.
+// TestPolled reads lines from clients of stdin, each after the one before was read, up to the end, and checks that
+// stdin still blocks for others.
 func TestPolled(t *testing.T) {
 	pipe := func() (ends [2]int, err error) { return ends, unix.Pipe2(ends[:], unix.O_CLOEXEC) }
 	pair := func() ([2]int, error) { return unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0) }

@@ -28,7 +28,7 @@ func readmes(t *testing.T, f func(path, text string)) {
 	})
 }
 
-// TestReadmeCommands types each line of a README that begins with a prompt: its commands and flags exist.
+// TestReadmeCommands parses each line of a README that begins with a prompt: its commands and flags must exist.
 func TestReadmeCommands(t *testing.T) {
 	app := (&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app()
 	typed := 0
@@ -69,8 +69,8 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// TestReadmeLinks: the files that a README names are there, with the headings; the first one is a front page, and this
-// package's can be read.
+// TestReadmeLinks checks that linked files and headings exist, that the first README is short enough for a front page,
+// and this package's can be read.
 func TestReadmeLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):]*)\)`)
 	heading := regexp.MustCompile(`(?m)^#+ (.+)$`)

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the generated part of README.md anew")
 
-// The generated part of README.md stands between these lines.
+// The generated part of README.md is between these lines.
 const (
 	referenceStart = "<!-- From here on generated: go test ./cli -run TestReference -update -->\n"
 	referenceEnd   = "<!-- The end of what is generated. -->\n"
@@ -52,12 +52,11 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// sharedBy is the number of commands from which on a flag of theirs, of one word and meaning, stands once for all of
-// them.
+// sharedBy is the least number of commands whose common flag, with the same word and meaning, is listed once for all.
 const sharedBy = 3
 
-// reference is the commands and settings in Markdown. Of a command it has the first paragraph of its help, and no
-// examples: --help has all.
+// reference returns the commands and settings in Markdown. It has the first paragraph of each help, and no examples:
+// --help has all.
 func reference() string {
 	var b strings.Builder
 	app := (&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app()
@@ -89,10 +88,10 @@ func reference() string {
 	return b.String()
 }
 
-// maxSummary is how much of the paragraph after its first line the reference has of a help, in bytes.
+// maxSummary bounds the part of a help's second paragraph in the reference, in bytes.
 const maxSummary = 280
 
-// summary returns what a help begins with: its first line, and the first whole sentences of the paragraph after it.
+// summary returns the beginning of a help: its first line, and the first whole sentences of the paragraph after it.
 func summary(help string) string {
 	about, more, _ := strings.Cut(help, "\n\n")
 	what, _, _ := strings.Cut(more, "\n\n")
@@ -106,8 +105,7 @@ func summary(help string) string {
 	return strings.TrimSpace(about + " " + what)
 }
 
-// sharedFlags returns the flags that stand once for all commands, by word: each in the meaning that most commands give
-// it.
+// sharedFlags returns the flags that are listed once for all commands, each in its most common meaning.
 func sharedFlags(sections []manual.Section) (first []manual.Term, shared map[manual.Term]bool) {
 	users := map[manual.Term]int{}
 	most := map[string]manual.Term{}
@@ -127,7 +125,7 @@ func sharedFlags(sections []manual.Section) (first []manual.Term, shared map[man
 	return first, shared
 }
 
-// settingRows returns the cells of each row of settings. A limit and its cap share one, and so do the images of all
+// settingRows returns the cells of the settings table. A limit and its cap share a row, and so do the images of all
 // languages.
 func settingRows() (rows [][4]string) {
 	at := map[string]int{}
@@ -166,7 +164,7 @@ func writeTerms(b *strings.Builder, terms ...manual.Term) {
 	b.WriteString("\n")
 }
 
-// cell keeps Markdown from reading characters of text as its own.
+// cell escapes text for a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", `\<`, "*", `\*`, "[", `\[`, "]", `\]`).Replace(text)
 }

@@ -23,8 +23,8 @@ func echoes(t *testing.T, tty *os.File) bool {
 	return mode.Lflag&unix.ECHO != 0
 }
 
-// TestAskValue types a value, and interrupts the question: neither time does the terminal show it,
-// and afterwards it shows again what is typed.
+// TestAskValue types a value, and interrupts the question: the terminal shows it neither time, and echoes again
+// afterwards.
 func TestAskValue(t *testing.T) {
 	const value = "correct" + "-horse"
 	for name, c := range map[string]struct {

@@ -65,7 +65,7 @@ Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 	}
 }
 
-// inputEnd is a reader that calls end before it returns an error, which may be its end.
+// inputEnd is a reader that calls end before it returns an error, including the end of input.
 type inputEnd struct {
 	io.Reader
 	end func()
@@ -117,7 +117,7 @@ func (p *program) serve(c *cli.Context) error {
 			log.Error(err.Error())
 		}
 	}()
-	defer wiring.Background(ctx, func(ctx context.Context) { // at once, and not at the first call
+	defer wiring.Background(ctx, func(ctx context.Context) { // now rather than at the first call
 		if err := parts.Log.Unopened(ctx); err != nil {
 			cancel(err)
 		}
@@ -139,7 +139,7 @@ func (p *program) serve(c *cli.Context) error {
 		}
 		defer served.Skills.Close()
 	}
-	// Without it there is one way less to answer a question; what nobody answers is denied.
+	// Without it, one way to answer questions is missing; unanswered questions are denied.
 	api := parts.API(ctx, cfg, c.String("namespace"), mcp.Operations(), log)
 	defer api.End()
 	listener, err := control.Listen(wiring.SocketDir(cfg), api)
@@ -192,7 +192,7 @@ func (p *program) serve(c *cli.Context) error {
 	}
 	var stopped command.Interruption
 	if errors.As(context.Cause(ctx), &stopped) {
-		log.Info("ended", "signal", stopped.Signal) // a server that is asked to end has done what it should
+		log.Info("ended", "signal", stopped.Signal) // a server that was asked to shut down has succeeded
 		return nil
 	}
 	return err

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A bencher talks to a server in this process over pipes, as a client does over its own.
+// bencher is a client of a server in this process, over pipes.
 type bencher struct {
 	*testing.B
 	to    io.WriteCloser
@@ -21,7 +21,7 @@ type bencher struct {
 	took  []time.Duration
 }
 
-// newBencher starts serve with state directories of its own, so that a profile of the benchmark is one of the server.
+// newBencher starts serve with its own state directories, so that a profile of the benchmark covers the server.
 func newBencher(b *testing.B) *bencher {
 	home := b.TempDir()
 	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config", "XDG_RUNTIME_DIR": ""} {
@@ -54,7 +54,7 @@ func newBencher(b *testing.B) *bencher {
 	return x
 }
 
-// ask sends a request and returns the line that answers it.
+// ask sends a request and returns the line of the response.
 func (x *bencher) ask(method, params string) []byte {
 	x.calls++
 	began := time.Now()
@@ -82,14 +82,14 @@ func (x *bencher) call(tool, arguments string) string {
 	return answer
 }
 
-// median reports what half of the calls took less than, since loop.
+// median reports the median duration of the calls since loop.
 func (x *bencher) median() {
 	slices.Sort(x.took)
 	x.ReportMetric(float64(x.took[len(x.took)/2].Microseconds()), "µs/median")
 	x.ReportMetric(float64(x.took[len(x.took)*99/100].Microseconds()), "µs/p99")
 }
 
-// BenchmarkServe is what a client waits for: a request's line written, its answer's read.
+// BenchmarkServe measures a client's wait from writing a request's line to reading its response.
 func BenchmarkServe(b *testing.B) {
 	b.Run("ping", func(b *testing.B) {
 		x := newBencher(b)

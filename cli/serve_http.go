@@ -26,21 +26,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/page"
 )
 
-// web is what a server answers over HTTP.
+// web is the HTTP part of a server.
 type web struct {
 	door     *door.Door
 	mcp      *rpc.HTTP
 	e2b      *e2b.Server
 	api      *control.API
-	page     *page.Page // nil is none
+	page     *page.Page // nil without a page
 	log      *slog.Logger
-	drain    time.Duration // that requests under way get at the end
+	drain    time.Duration // time for requests under way at shutdown
 	draining atomic.Bool
 	writable func() error // why no row of the audit log can be written, or nil
 }
 
-// listenHTTP answers over HTTP until close: the agents' protocol and the people's API to those that have an identity,
-// and to all where they get one; and people's browsers on the page.
+// listenHTTP serves HTTP until close: the agents' protocol and the people's API for authenticated clients, the sign-in
+// for everyone, and the page for browsers.
 func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *control.API, log *slog.Logger) (*web, error) {
 	w := &web{mcp: mcp.NewHTTP(m), api: api, log: log, writable: m.Pipeline.Recordable, drain: client.DrainTime}
 	ids := wiring.Identities(cfg, log)
@@ -85,7 +85,7 @@ func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *contr
 	return w, nil
 }
 
-// largest is the most bytes of requests that bring files, 0 of the others.
+// largest returns the maximum size of requests that upload files, and 0 for others.
 func largest(r *http.Request) int64 {
 	switch {
 	case e2b.BringsFiles(r):
@@ -93,7 +93,7 @@ func largest(r *http.Request) int64 {
 	case control.BringsFiles(r):
 		return control.MaxFiles
 	case sessions.BringsFiles(r):
-		return sessions.MaxUpload + 1<<20 // what stands around the files
+		return sessions.MaxUpload + 1<<20 // framing around the files
 	}
 	return 0
 }
@@ -103,12 +103,12 @@ func (w *web) ready() error {
 		return errors.New("the server ends")
 	}
 	if w.writable() != nil {
-		return errors.New(audit.UnwrittenText) // without what is wrong: it names files of this machine
+		return errors.New(audit.UnwrittenText) // without the cause, which names files of this machine
 	}
 	return nil
 }
 
-// close takes no more requests, gives those under way their time, and ends.
+// close stops accepting requests, drains those under way, and returns.
 func (w *web) close() {
 	w.draining.Store(true)
 	w.tell(daemon.SdNotifyStopping)
@@ -126,7 +126,7 @@ func (w *web) close() {
 	w.e2b.Close()
 }
 
-// tell tells systemd, if that has started the server.
+// tell notifies systemd, if it started the server.
 func (w *web) tell(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		w.log.Warn("systemd can't be told", "state", state, "error", err)

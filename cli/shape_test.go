@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// The largest structs and packages: beyond that, they are several things.
+// The maximum sizes of structs and packages. A larger one does several things.
 const (
 	maxFields = 25
 	maxFiles  = 30
 )
 
-// product calls do for the product's files of Go, by the paths of their packages inside the module.
+// product calls do with the product's Go files and the paths of their packages inside the module.
 func product(t *testing.T, do func(pkg string, f *ast.File)) {
 	t.Helper()
 	files := token.NewFileSet()

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// soak is a server that runs programs, 16 at a time, with others that stand ready, and tells on stdout
-// which results it has handed out, until it is killed.
+// soak is a server that runs programs, 16 at a time, with a warm pool, and prints the ids of returned results to
+// stdout, until it is killed.
 func soak() {
 	fmt.Println("begins")
 	cfg, err := config.Load(config.Options{Env: os.Environ(), Flags: map[string]string{"max_concurrent": "16"}})
@@ -61,9 +61,8 @@ func soak() {
 	select {}
 }
 
-// TestSoak runs programs 16 at a time while the server is killed with SIGKILL now and then. Nothing
-// may be left on the host, and the log must be sound and hold every run whose result was handed
-// out.
+// TestSoak runs programs 16 at a time while the server is killed with SIGKILL now and then. Nothing may be left on the
+// host, and the log must be intact and contain every run whose result was returned.
 func TestSoak(t *testing.T) {
 	inherit(t)
 	state := t.TempDir()
@@ -104,8 +103,8 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// serveUntilKilled returns the runs that one server handed out before it was killed: as it began, for 0, or with
-// so many results.
+// serveUntilKilled returns the runs whose results one server returned before it was killed: at its start for after 0,
+// or after that many results.
 func serveUntilKilled(t *testing.T, state string, after int) (done []string) {
 	t.Helper()
 	exe, err := os.Executable()
@@ -139,7 +138,7 @@ func serveUntilKilled(t *testing.T, state string, after int) (done []string) {
 	return done
 }
 
-// mounted lists what is mounted in a directory.
+// mounted lists the mounts in a directory.
 func mounted(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mounts")

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// BenchmarkDo is one request through all stages, wired as for a server, and reports the median of each.
+// BenchmarkDo sends requests through all stages, wired as in a server, and reports the median of each stage.
 func BenchmarkDo(b *testing.B) {
 	for _, language := range []string{"python", "node", "shell"} {
 		code := []byte(map[string]string{"python": "1+1", "node": "1+1", "shell": ":"}[language])
@@ -35,7 +35,7 @@ func BenchmarkDo(b *testing.B) {
 	}
 }
 
-// wired are the parts of a server that keeps its state in directories of the benchmark.
+// wired returns the pipeline of a server with its state in directories of the benchmark.
 func wired(b *testing.B) *pipeline.Pipeline {
 	b.Setenv("XDG_STATE_HOME", b.TempDir())
 	b.Setenv("XDG_CONFIG_HOME", b.TempDir())

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 )
 
-// tree calls f with each command that people see, and its path.
+// tree calls f with each visible command and its path.
 func tree(f func(path string, c *cli.Command)) *cli.App {
 	app := (&program{Streams: &command.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}}).app()
 	var down func(above string, commands []*cli.Command)
@@ -31,15 +31,15 @@ func tree(f func(path string, c *cli.Command)) *cli.App {
 	return app
 }
 
-// factless are commands without --json: they hand out a file as it is, speak to a program or a person all the
-// time, or only have others below them.
+// factless are commands without --json: they write a file as it is, talk to a program or a person, or only group
+// subcommands.
 var factless = map[string]bool{
 	"serve": true, "vault": true, "token": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
 	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true, "man": true,
 	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true, "setup": true, "setup systemd": true, "setup kubernetes": true,
 }
 
-// TestTree looks at what each command says about itself.
+// TestTree checks the help of each command.
 func TestTree(t *testing.T) {
 	flag := regexp.MustCompile(`(^|[\s\[(|])(--?[a-z][a-z0-9-]*)`)
 	tree(func(path string, c *cli.Command) {
@@ -74,8 +74,8 @@ func TestTree(t *testing.T) {
 	})
 }
 
-// TestErrorsAreJSON types what is wrong, and what can't be done, after each command that answers in JSON: a program
-// that reads the answer gets one value that says why, and people get the same beside it.
+// TestErrorsAreJSON types invalid and failing command lines of each command with --json: stdout has one JSON value with
+// the reason, and stderr has it for people.
 func TestErrorsAreJSON(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"} {
@@ -93,7 +93,7 @@ func TestErrorsAreJSON(t *testing.T) {
 			code := Main(line, strings.NewReader(""), &out, &errs)
 			var got struct {
 				Refused struct{ Reason, Remedy string }
-				Problem string // of a verdict, which says it by its own word
+				Problem string // of a verdict
 			}
 			if code == 0 && json.Valid([]byte(out.String())) { // it needs no configuration
 				continue
@@ -114,11 +114,11 @@ func TestErrorsAreJSON(t *testing.T) {
 	}
 }
 
-// emptyIsOne are the flags of which an empty value is one, and what it means.
+// emptyIsOne are the flags that accept an empty value, and its meaning.
 var emptyIsOne = map[string]string{"c": "a program without a statement", "reason": "none"}
 
-// TestNothingIsNotAll gives each flag of each command an empty value, and each command an empty word: neither is taken
-// for what is left out, which may be for more, such as all namespaces. A new flag is typed, too.
+// TestNothingIsNotAll passes an empty value to each flag of each command, and an empty word to each command: none
+// counts as left out, which might mean more, such as all namespaces. It covers new flags, too.
 func TestNothingIsNotAll(t *testing.T) {
 	app, typed := tree(func(string, *cli.Command) {}), 0
 	refused := func(line ...string) {
@@ -147,7 +147,7 @@ func TestNothingIsNotAll(t *testing.T) {
 	}
 }
 
-// ownerOfLine is the command that a line of a usage is of: c, or one below it.
+// ownerOfLine returns the command in a line of a usage: c, or a subcommand.
 func ownerOfLine(c *cli.Command, path, line string) *cli.Command {
 	rest, _ := strings.CutPrefix(line, "sandboxmcp "+path+" ")
 	for _, word := range strings.Fields(rest) {
@@ -160,7 +160,7 @@ func ownerOfLine(c *cli.Command, path, line string) *cli.Command {
 	return c
 }
 
-// TestCommands wants each command that documents name.
+// TestCommands checks that the documented commands exist.
 func TestCommands(t *testing.T) {
 	found := map[string]bool{}
 	tree(func(path string, c *cli.Command) { found[path] = true })
@@ -177,10 +177,10 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// awaited are commands that are still to come.
+// awaited are planned commands.
 var awaited = []string{}
 
-// TestOrder wants a place for each command.
+// TestOrder checks that each command has a place in the help.
 func TestOrder(t *testing.T) {
 	app := tree(func(string, *cli.Command) {})
 	for _, c := range app.Commands {
@@ -193,7 +193,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestExamples parses every example that the help prints: each is a line that can be typed.
+// TestExamples parses every example in the help.
 func TestExamples(t *testing.T) {
 	example := regexp.MustCompile(`(?m)(?:^  |Example: |\| |<\()(sandboxmcp [^|)\n]*)`)
 	tried := 0
@@ -213,7 +213,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestHelpForms asks for help in all ways that people try, of each command.
+// TestHelpForms asks for help in all common forms, of each command.
 func TestHelpForms(t *testing.T) {
 	tree(func(path string, c *cli.Command) {
 		words := strings.Fields(path)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestUnreadOutput has commands whose reader has stopped end, by their time limit or the end of their input.
+// TestUnreadOutput checks that commands whose reader has stopped end, by their time limit or the end of their input.
 func TestUnreadOutput(t *testing.T) {
 	home := t.TempDir()
 	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config", "XDG_RUNTIME_DIR": ""} {
@@ -26,14 +26,14 @@ func TestUnreadOutput(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer stdin.Close()
-			end.WriteString("garbage\n") // which serve answers
+			end.WriteString("garbage\n") // serve responds to it
 			end.Close()
 			reader, unread, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer unread.Close()
-			defer reader.Close() // which ends the write that blocks
+			defer reader.Close() // ends the blocked write
 			unread.Fd()          // writes block from now on
 			go unread.Write(make([]byte, 1<<20))
 			if code := Main(strings.Fields("sandboxmcp "+one.words), stdin, unread, unread); code != one.code {
@@ -43,7 +43,7 @@ func TestUnreadOutput(t *testing.T) {
 	}
 }
 
-// TestServeWithoutLog has a server whose log can't be opened end at its start, and not refuse each call.
+// TestServeWithoutLog checks that a server whose log can't be opened ends at its start, instead of refusing each call.
 func TestServeWithoutLog(t *testing.T) {
 	home := t.TempDir()
 	for name, value := range map[string]string{"HOME": home, "XDG_STATE_HOME": home + "/state", "XDG_CONFIG_HOME": home + "/config", "XDG_RUNTIME_DIR": ""} {

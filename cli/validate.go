@@ -56,18 +56,18 @@ Examples:
 	}
 }
 
-// validation is the result of validate, as JSON shows it.
+// validation is the output of validate.
 type validation struct {
 	File     string             `json:"file"`
 	Language string             `json:"language"`
-	Valid    bool               `json:"valid"`  // the language's parser takes it
+	Valid    bool               `json:"valid"`  // the language's parser accepts it
 	Judged   bool               `json:"judged"` // there was such a parser
 	Problems []validate.Problem `json:"problems"`
 	Missing  []validate.Import  `json:"missing_imports"`
 	Dangers  []validate.Danger  `json:"dangers"`
-	Fixed    string             `json:"fixed,omitempty"` // the code with missing imports, if there were any
+	Fixed    string             `json:"fixed,omitempty"` // the code with missing imports added, if there were any
 	Diff     string             `json:"diff,omitempty"`
-	Written  bool               `json:"written"` // back to the file
+	Written  bool               `json:"written"` // to the file
 	Notes    []string           `json:"notes"`
 }
 
@@ -101,7 +101,7 @@ func (p *program) validate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if report.Language == "" && len(report.Problems) > 0 { // of nothing that is known
+	if report.Language == "" && len(report.Problems) > 0 { // of an unknown language
 		return exit.Usage("sandboxmcp validate "+file+" --language python", "%s", report.Problems[0].Text)
 	}
 	found := validation{File: file, Language: report.Language, Valid: report.Valid, Judged: report.Judged || !report.Valid,
@@ -116,7 +116,7 @@ func (p *program) validate(c *cli.Context) error {
 	return exit.Unless(found.Valid, p.Printf(c, found, "%s", found))
 }
 
-// validateOther has the configuration's command check code of a language that it names, in a sandbox.
+// validateOther runs the configured check command of a language on code, in a sandbox.
 func (p *program) validateOther(ctx context.Context, c *cli.Context, parts *wiring.Parts, file string, code validate.Code, language string) error {
 	if c.Bool("write") {
 		return exit.Usage("leave out --write", "code of %s is checked, and not changed", language)
@@ -138,7 +138,7 @@ func (p *program) validateOther(ctx context.Context, c *cli.Context, parts *wiri
 	return exit.Unless(found.Valid, p.Printf(c, found, "%s", found))
 }
 
-// codeOf reads the code of the command line. others are languages of the configuration.
+// codeOf reads the code in the command line. others are languages of the configuration.
 func (p *program) codeOf(file, language string, others []string) (validate.Code, error) {
 	code := validate.Code{Language: language}
 	if file == "-" && language == "" {
@@ -169,7 +169,7 @@ func (p *program) codeOf(file, language string, others []string) (validate.Code,
 	return code, err
 }
 
-// writeBack replaces a file, with its mode, if its content is still was.
+// writeBack replaces a file, keeping its mode, if its content is still was.
 func writeBack(file string, was, now []byte) error {
 	path, err := hostfs.Resolve(file)
 	if err != nil {
@@ -197,7 +197,7 @@ func writeBack(file string, was, now []byte) error {
 	return nil
 }
 
-// String returns the findings for people: places first, as editors and compilers write them.
+// String formats the findings for people: places first, as in editors and compilers.
 func (l validation) String() string {
 	var b strings.Builder
 	at := func(line, column int, text, snippet string) {

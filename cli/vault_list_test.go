@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// logged makes a home whose log has these rows, and returns what runs a command there.
+// logged creates a home with a log of these rows, and returns a function that runs a command there.
 func logged(t *testing.T, entries ...audit.Entry) func(args ...string) (stdout, stderr string) {
 	t.Helper()
 	home := t.TempDir()
@@ -28,7 +28,7 @@ func logged(t *testing.T, entries ...audit.Entry) func(args ...string) (stdout, 
 		}
 		return stdout.String(), stderr.String()
 	}
-	run("vault", "add", "KEY", "first-"+"value") // which makes the directory
+	run("vault", "add", "KEY", "first-"+"value") // creates the directory
 	log, err := audit.Open(t.Context(), filepath.Join(home, "sandboxmcp", "sandboxmcp.db"))
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func logged(t *testing.T, entries ...audit.Entry) func(args ...string) (stdout, 
 	return run
 }
 
-// leasedRows is what the log has of a run that was lent secrets, in a session if that is not "".
+// leasedRows returns the rows of a run that leased secrets, in a session unless it is "".
 func leasedRows(run, namespace, session string, secrets ...string) []audit.Entry {
 	return []audit.Entry{
 		{Kind: event.VaultAccessed, Run: run, Namespace: namespace, Data: map[string]any{"secrets": secrets}},
@@ -52,7 +52,7 @@ func leasedRows(run, namespace, session string, secrets ...string) []audit.Entry
 	}
 }
 
-// A new value says which sessions keep the old one: those that were lent it and have not ended.
+// A new value lists the sessions that still have the old one: they leased it and have not ended.
 func TestHoldersOfOldValue(t *testing.T) {
 	var entries []audit.Entry
 	for _, id := range []string{"LIVING", "ENDED", "ANOTHER", "UNUSED"} {
@@ -85,7 +85,7 @@ func TestHoldersOfOldValue(t *testing.T) {
 	}
 }
 
-// What is in a file of the log that was closed was used, too; what is not here any more is beyond what the log tells.
+// Rotated files of the log count, too; uses in files that were moved away are unknown.
 func TestLastUsedRotated(t *testing.T) {
 	run := logged(t, append(leasedRows("RUN1", "default", "", "KEY"), leasedRows("RUN2", "default", "", "OTHER")...)...)
 	run("audit", "rotate")
@@ -100,8 +100,8 @@ func TestLastUsedRotated(t *testing.T) {
 	}
 }
 
-// The list reads rows in one go, however often secrets were used: a query for each would take minutes. It would also
-// make more objects: of a row in one go it makes 34.
+// The list reads all rows in one query, however often secrets were used: a query for each would take minutes. It would
+// also allocate more: one query allocates 34 objects for a row.
 func TestLastUsedOfManyRows(t *testing.T) {
 	const runs = 10_000
 	var entries []audit.Entry

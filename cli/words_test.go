@@ -14,8 +14,8 @@ import (
 	"unicode"
 )
 
-// privateWords have a term of the field instead, which their line names; they stand nowhere: not in a name, a comment,
-// a message or a page.
+// privateWords map words to the term of the field. They may not appear anywhere: not in a name, a comment, a message or
+// a page.
 var privateWords = map[string]string{
 	"nest": "template", "mother": "template", "nursery": "pre-spawn pool",
 	"hatch": "spawn", "hatched": "spawned", "hatches": "spawns", "unborn": "spawned, not started",
@@ -30,8 +30,7 @@ var privateWords = map[string]string{
 	"gist": "summary",
 }
 
-// privateNames are words of English that say too little, or too many things, as a part of a name; in a sentence they
-// may stand.
+// privateNames are ambiguous English words that may not be a part of a name. They may appear in sentences.
 var privateNames = map[string]string{
 	"birth": "spawn", "born": "spawned", "bear": "spawn", "park": "release", "dress": "rewrite", "recipe": "pool key", "wish": "action",
 	"turn": "lock, semaphore, ticket", "claim": "lease", "tend": "reap", "telling": "distinctive", "book": "address map",
@@ -42,13 +41,13 @@ var privateNames = map[string]string{
 	"gate": "proxy, gateway, ports, mutex", "trial": "probe", "weak": "landlock-only",
 }
 
-// theirs are names of others that private words happen to be, by the file that knows them.
+// theirs are external names that contain private words, by the file that may use them.
 var theirs = map[string]string{
 	"folderTrust": "cli/setup/clients.go", // a setting of Gemini CLI
 	"lookUp":      "backends/backendtest/network.go",
 }
 
-// TestPlainWords keeps private words out of the tree: a reader who knows the field needs no dictionary.
+// TestPlainWords checks that the tree contains no private words: a reader who knows the field needs no dictionary.
 func TestPlainWords(t *testing.T) {
 	words := regexp.MustCompile(`[A-Za-z]+`)
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -143,7 +142,7 @@ func TestPlainWords(t *testing.T) {
 	}
 }
 
-// camel are the words of a name, in lower case.
+// camel returns the words of a name, in lower case.
 func camel(name string) []string {
 	var words []string
 	rs, start := []rune(name), 0

@@ -1,4 +1,4 @@
-// Package auditrows prints rows of the audit log: as a table, as JSON, or each in full.
+// Package auditrows prints rows of the audit log as a table, as JSON, or in full.
 package auditrows
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
-// New returns the writer for a format: table, json or csv. With follow, JSON has a line for each row and no array. What
-// was audited is not ours: nothing in it reaches a terminal as a command.
+// New returns the writer for a format: table, json or csv. With follow, JSON is a line for each row instead of an
+// array. Audited text is untrusted: no writer sends it to a terminal unescaped.
 func New(format string, w io.Writer, follow bool) (export.Writer, error) {
 	switch format {
 	case "table":
@@ -33,7 +33,7 @@ func New(format string, w io.Writer, follow bool) (export.Writer, error) {
 	return nil, exit.Usage("--format table, json or csv", "there is no format %q", format)
 }
 
-// JSON prints a JSON array with a line for each row, or just the lines when there is no end.
+// JSON prints rows as a JSON array with a row on each line, or as bare lines if the rows never end.
 type JSON struct {
 	W     io.Writer
 	lines bool
@@ -69,7 +69,7 @@ func (j *JSON) Close() error {
 	return err
 }
 
-// Show prints rows in full: a heading, and below it each fact on a line of its own.
+// Show prints rows in full: a heading, and below it a line for each fact.
 func Show(w io.Writer, rows []audit.Row) error {
 	var b strings.Builder
 	for i, r := range rows {
@@ -86,7 +86,7 @@ func Show(w io.Writer, rows []audit.Row) error {
 		}
 		for _, key := range slices.Sorted(maps.Keys(data)) {
 			value, text := string(data[key]), ""
-			if json.Unmarshal(data[key], &text) == nil { // text is without its quotes, other values are as they are
+			if json.Unmarshal(data[key], &text) == nil { // text is printed without quotes, other values as JSON
 				value = text
 			}
 			terminal.Fact(&b, key, value)
@@ -98,11 +98,10 @@ func Show(w io.Writer, rows []audit.Row) error {
 	return err
 }
 
-// auditTable prints rows of the log as they come. A terminal that is narrow is not shown the run, which
-// the row's number leads to.
+// auditTable prints rows as they come. On a narrow terminal it leaves out the run, which the row's number leads to.
 type auditTable struct{ *terminal.Table }
 
-// leastForNamespace is from how many columns on there is room for what happened beside the namespace.
+// leastForNamespace is the least width, in columns, that has room for the namespace beside the event.
 const leastForNamespace = 72
 
 func NewAuditTable(w io.Writer, width int) auditTable {
@@ -117,7 +116,7 @@ func NewAuditTable(w io.Writer, width int) auditTable {
 	return auditTable{t}
 }
 
-// Row implements export.Writer.
+// Row implements [export.Writer].
 func (t auditTable) Row(r audit.Row) error {
 	when := time.DateTime
 	if t.Narrow() {

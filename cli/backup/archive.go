@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// A backup is a tar archive, encrypted with age: first a header, then the files, then their manifest. The manifest has
-// no list of sums, which would have to be in memory for as many files as there are, but the sum of that list.
+// A backup is a tar archive, encrypted with age: a header, the files, and their manifest. The manifest has the sum of
+// the list of sums rather than the list, which would have to be in memory for any number of files.
 const (
 	headerName   = "backup.json"
 	manifestName = "manifest.json"
@@ -26,22 +26,22 @@ const (
 	maxJSON      = 64 << 10
 )
 
-// header is the first entry.
+// header is the first entry of a backup.
 type header struct {
 	Format  int       `json:"format"`
 	ID      string    `json:"id"`
 	Made    time.Time `json:"made"`
-	Version string    `json:"version"` // of the program
+	Version string    `json:"version"` // of sandboxmcp
 }
 
-// manifest is the last entry.
+// manifest is the last entry of a backup.
 type manifest struct {
 	Files  int    `json:"files"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // of a line "SHA-256  name" for each file, in the order of the archive, names quoted as in Go
 }
 
-// sums makes the manifest, in the same way where a backup is made and where it is read.
+// sums builds the manifest, both when a backup is written and when it is read.
 type sums struct {
 	manifest
 	lines hash.Hash
@@ -60,7 +60,7 @@ func (s *sums) total() manifest {
 	return s.manifest
 }
 
-// archive is a backup that is being written.
+// archive writes a backup.
 type archive struct {
 	*tar.Writer
 	sums *sums
@@ -83,7 +83,7 @@ func (a *archive) writeJSON(name string, v any) error {
 	return err
 }
 
-// add writes a file of this size, whose content write writes.
+// add writes a file of the size; write writes its content.
 func (a *archive) add(name string, size int64, mode fs.FileMode, changed time.Time, write func(io.Writer) error) error {
 	if !isIncluded(name) {
 		return fmt.Errorf("%q is not in the table of what a backup holds, which is a fault of sandboxmcp", name)
@@ -97,7 +97,7 @@ func (a *archive) add(name string, size int64, mode fs.FileMode, changed time.Ti
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	a.sums.add(name, size, sum.Sum(nil))
-	return a.Flush() // which fails where the content was shorter
+	return a.Flush() // fails if the content was shorter than size
 }
 
 // finish writes the manifest.
@@ -106,8 +106,8 @@ func (a *archive) finish() (manifest, error) {
 	return m, errors.Join(a.writeJSON(manifestName, m), a.Close())
 }
 
-// extract writes the files of a backup into an empty directory. It trusts nothing of it: whoever has the recipient can
-// have made it.
+// extract writes the files of a backup into an empty directory. It trusts nothing in the archive: anyone with the
+// recipient could have written it.
 func extract(r io.Reader, dir *os.Root) (h header, m manifest, err error) {
 	t := tar.NewReader(r)
 	if err := readJSON(t, headerName, &h); err != nil {
@@ -145,7 +145,7 @@ func extract(r io.Reader, dir *os.Root) (h header, m manifest, err error) {
 	if _, err := t.Next(); err != io.EOF {
 		return h, m, errors.Join(errors.New("something follows its manifest"), err)
 	}
-	rest, err := io.Copy(io.Discard, io.LimitReader(r, maxJSON+1)) // to where age knows that it is the end
+	rest, err := io.Copy(io.Discard, io.LimitReader(r, maxJSON+1)) // up to the end, where age verifies the last chunk
 	if err == nil && rest > maxJSON {
 		err = errors.New("something follows its archive")
 	}
@@ -174,8 +174,8 @@ func decode(t *tar.Reader, name string, v any) error {
 	return nil
 }
 
-// check refuses an entry that no backup of ours has: links, devices, names that lead elsewhere, and files with holes,
-// of which a small archive can hold any number of bytes.
+// check refuses entries that no backup of ours has: links, devices, names outside of the directory, and sparse files,
+// of which a small archive can expand to any number of bytes.
 func check(head *tar.Header) error {
 	name := head.Name
 	switch {
@@ -192,7 +192,7 @@ func check(head *tar.Header) error {
 	return nil
 }
 
-// write makes the file of an entry, readable for its owner alone, unless it is an artifact.
+// write creates the file of an entry. Only its owner can read it, unless it is an artifact.
 func write(t *tar.Reader, head *tar.Header, dir *os.Root, found *sums) error {
 	mode := fs.FileMode(0o600)
 	if strings.HasPrefix(head.Name, "runs/") {
@@ -207,7 +207,7 @@ func write(t *tar.Reader, head *tar.Header, dir *os.Root, found *sums) error {
 	}
 	sum := sha256.New()
 	_, err = io.Copy(io.MultiWriter(f, sum), t)
-	if err == nil && !strings.HasPrefix(head.Name, "runs/") { // what is kept of runs is not waited for elsewhere, either
+	if err == nil && !strings.HasPrefix(head.Name, "runs/") { // results are not synced when runs write them, either
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {

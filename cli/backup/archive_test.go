@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// forged makes an archive of a header, of what write adds, and of a manifest.
+// forged builds an archive from a header, the entries that write adds, and a manifest.
 func forged(t *testing.T, h header, write func(*archive)) *bytes.Buffer {
 	t.Helper()
 	var b bytes.Buffer
@@ -38,7 +38,7 @@ func put(t *testing.T, a *archive, name, content string) {
 	}
 }
 
-// raw adds an entry as it is, which the manifest lists as far as it can.
+// raw adds an entry without checks and lists it in the manifest as far as possible.
 func raw(t *testing.T, a *archive, h tar.Header, content string) {
 	t.Helper()
 	if err := a.WriteHeader(&h); err != nil {
@@ -49,7 +49,7 @@ func raw(t *testing.T, a *archive, h tar.Header, content string) {
 	}
 }
 
-// later is the name of the files that continue the log, without their numbers.
+// later is the common name of the files that continue the log, without their numbers.
 const later = logName + "-files/" + logName
 
 func TestExtract(t *testing.T) {
@@ -86,7 +86,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// TestExtractRefuses has an archive that somebody made who knows the recipient.
+// TestExtractRefuses extracts archives that an attacker with the recipient could have written.
 func TestExtractRefuses(t *testing.T) {
 	file := func(name string) func(*testing.T, *archive) {
 		return func(t *testing.T, a *archive) {
@@ -154,7 +154,7 @@ func TestExtractRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { wantRefused(t, b, "") })
 	}
-	// archive/tar writes no files with holes: these are the headers that others write. 4 bytes of archive would be a
+	// archive/tar does not write sparse files, so these are headers of other writers. 4 bytes of archive would become a
 	// terabyte of zeros.
 	t.Run("holes, as of PAX", func(t *testing.T) {
 		b := forged(t, header{Format: format}, func(a *archive) { put(t, a, "keys/a.pub", "1\n0\n") })
@@ -170,13 +170,13 @@ func TestExtractRefuses(t *testing.T) {
 		block := text[at : at+512]
 		block[156] = 'S'
 		copy(block[257:265], "ustar  \x00")
-		copy(block[483:495], "20000000000\x00") // its size with holes
+		copy(block[483:495], "20000000000\x00") // the size with holes
 		fixChecksum(block)
 		wantRefused(t, b, "")
 	})
 }
 
-// paxHeader returns an extended header for the entry behind it.
+// paxHeader returns an extended header for the entry after it.
 func paxHeader(records string) []byte {
 	block := make([]byte, 1024)
 	copy(block, "PaxHeaders.0/x")
@@ -235,7 +235,7 @@ func wantRefused(t *testing.T, b *bytes.Buffer, want string) {
 	}
 }
 
-// TestParts: each name has one row.
+// TestParts checks that each name matches one row.
 func TestParts(t *testing.T) {
 	for name, want := range map[string]bool{
 		logName: true, logName + "-files": true, later + ".17": true, logName + "-checkpoint": true, logName + "-owed": true, "keys/signing.key": true, "keys/.spare": true, "vault.db": true,

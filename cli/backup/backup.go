@@ -1,5 +1,5 @@
-// Package backup has the commands backup and restore: the state of a machine in one file that only the owner of a key
-// can read, made while servers write, and put in place only when all of it has been verified.
+// Package backup implements the commands backup and restore. A backup is one encrypted file that servers need not stop
+// for; restore verifies all of it before it puts it in place.
 package backup
 
 import (
@@ -38,7 +38,7 @@ func Commands(s *command.Streams) []*cli.Command {
 	return []*cli.Command{p.backupCommand(), p.restoreCommand()}
 }
 
-// commands are the actions, on the streams of an invocation.
+// commands are the actions of this package on the streams of one invocation.
 type commands struct{ *command.Streams }
 
 func (p commands) backupCommand() *cli.Command {
@@ -71,14 +71,14 @@ Example: sandboxmcp backup --out /mnt/kept/monday.age --to-file recipients.txt`,
 	}
 }
 
-// made is what backup prints.
+// made is the output of backup.
 type made struct {
 	File    string   `json:"file"`
 	Bytes   int64    `json:"bytes"`
 	SHA256  string   `json:"sha256"`
 	Backup  header   `json:"backup"`
 	Content manifest `json:"content"`
-	Missing []string `json:"missing"` // what is not in it and should be
+	Missing []string `json:"missing"` // secrets that should be in the backup and are not
 }
 
 func (p commands) backup(c *cli.Context) error {
@@ -99,7 +99,7 @@ func (p commands) backup(c *cli.Context) error {
 	}
 	var b made
 	err = wiring.WithSignedLog(c, func(ctx context.Context, log *audit.Log) error {
-		if _, err := log.Checkpoint(ctx); err != nil { // which vouches in the backup for all rows until now
+		if _, err := log.Checkpoint(ctx); err != nil { // a checkpoint in the backup covers all rows so far
 			return err
 		}
 		b, err = create(ctx, cfg, log, out, recipients)
@@ -114,7 +114,7 @@ func (p commands) backup(c *cli.Context) error {
 	return p.Printf(c, b, "wrote %s of %d bytes to %s\nSHA-256 %s\n", terminal.Count(b.Content.Files, "file"), b.Content.Bytes, out, b.SHA256)
 }
 
-// recipientsOf returns those that the command line names.
+// recipientsOf returns the recipients that the command line names.
 func recipientsOf(c *cli.Context) (all []age.Recipient, err error) {
 	add := func(text []byte, from string) error {
 		some, err := age.ParseRecipients(bytes.NewReader(text))
@@ -125,7 +125,7 @@ func recipientsOf(c *cli.Context) (all []age.Recipient, err error) {
 		return nil
 	}
 	for _, text := range c.StringSlice("to") {
-		if strings.HasPrefix(text, "AGE-SECRET-KEY-") { // it must not show in a message
+		if strings.HasPrefix(text, "AGE-SECRET-KEY-") { // a private key must not appear in a message
 			return nil, exit.Usage("--to age1..., as age-keygen -y KEYFILE prints it",
 				"that is a key, and not its recipient: keep it secret, and make another one if others could read this command")
 		}
@@ -148,7 +148,7 @@ func recipientsOf(c *cli.Context) (all []age.Recipient, err error) {
 	return all, nil
 }
 
-// create writes a backup to a new file.
+// create writes a backup to a new file and describes it.
 func create(ctx context.Context, cfg config.Config, log *audit.Log, out string, recipients []age.Recipient) (b made, err error) {
 	b = made{File: out, Backup: header{format, ulid.Make().String(), time.Now().UTC().Truncate(time.Second), version.Current().Version}}
 	err = statefile.CreateLarge(out, "backup", func(f *os.File) error {
@@ -175,7 +175,7 @@ func create(ctx context.Context, cfg config.Config, log *audit.Log, out string, 
 	return b, err
 }
 
-// encrypt writes the backup.
+// encrypt writes the backup, encrypted for the recipients, to w.
 func (b *made) encrypt(ctx context.Context, cfg config.Config, w io.Writer, recipients []age.Recipient) error {
 	sealed, err := age.Encrypt(w, recipients...)
 	if err != nil {
@@ -209,7 +209,7 @@ func (b *made) encrypt(ctx context.Context, cfg config.Config, w io.Writer, reci
 	return sealed.Close()
 }
 
-// counter counts what is written.
+// counter counts the bytes written to it.
 type counter struct {
 	w io.Writer
 	n int64
@@ -221,7 +221,7 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// explain adds to the error of a backup to out what to do.
+// explain adds a hint to an error of writing a backup to out.
 func explain(err error, out string) error {
 	switch {
 	case errors.Is(err, fs.ErrExist):

@@ -21,26 +21,27 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// lockWait bounds the wait for other processes, which hold locks for milliseconds.
+// lockWait bounds the wait for other processes. They hold these locks for milliseconds.
 const lockWait = 10 * time.Second
 
-// small is a file that is in memory: keys, tokens, checkpoints.
+// small is a file that is read into memory: keys, tokens, checkpoints.
 type small struct {
 	name    string
 	content []byte
 	changed time.Time
 }
 
-// maxSmall is more than any of these files has.
+// maxSmall exceeds the size of any of these files.
 const maxSmall = 32 << 20
 
-// moment is the state at one moment, except for results, whose rows the log has before they are there. No key, token or
-// secret is newer than the log: its rows are read last. All rows that were acknowledged before are in it.
+// moment is a snapshot of the state. No key, token or secret in it is newer than the log, whose rows are read last, and
+// it has all rows that were acknowledged before. Results are the exception: the log records a run before its files are
+// there.
 type moment struct {
 	files     []small
-	vault     *statefile.Snapshot // nil where there is none
-	elsewhere int                 // secrets in the keyring of the operating system
-	logs      []logFile           // the newest first
+	vault     *statefile.Snapshot // nil if there is no vault
+	elsewhere int                 // number of secrets in the keyring of the operating system
+	logs      []logFile           // newest first
 }
 
 // logFile is a database of the log.
@@ -49,7 +50,7 @@ type logFile struct {
 	*statefile.Snapshot
 }
 
-// take reads what is small, and opens what is large, while nobody changes tokens, keys or secrets.
+// take reads the small files and opens the large ones while it holds the locks of tokens, keys and secrets.
 func take(ctx context.Context, cfg config.Config) (m *moment, err error) {
 	m = &moment{}
 	defer func() {
@@ -94,7 +95,7 @@ func (m *moment) readAll(dir, below string) error {
 	return err
 }
 
-// read reads a file, if it is there.
+// read reads a file if it exists.
 func (m *moment) read(dir, name string) error { return m.readAs(filepath.Join(dir, name), name) }
 
 func (m *moment) readAs(file, name string) error {
@@ -113,9 +114,9 @@ func (m *moment) readAs(file, name string) error {
 	return nil
 }
 
-// openLog opens the files of the log at path. What lies beside the databases comes first: rows that are owed are in the
-// log or there, and no checkpoint covers more rows than are read after it. The newest database comes before the older
-// ones: what is in none when it is opened, was written later.
+// openLog opens the files of the log at path. Files beside the databases come first: pending rows are then either in
+// the log or in the backup, and no checkpoint covers more rows than are read after it. The newest database comes before
+// the older ones: a row that is in none when that one is opened was written later.
 func (m *moment) openLog(ctx context.Context, file string) error {
 	for _, beside := range []string{"-checkpoint", "-owed"} {
 		if err := m.readAs(file+beside, logName+beside); err != nil {
@@ -146,7 +147,7 @@ func (m *moment) close() {
 	}
 }
 
-// write writes the state to an archive, the vault first: until it is written, nobody can change it.
+// write writes the state to an archive. The vault comes first, since its lock blocks changes until it is written.
 func (m *moment) write(ctx context.Context, a *archive) error {
 	if m.vault != nil {
 		err := a.add("vault.db", m.vault.Size(), 0o600, time.Now(), func(w io.Writer) error { return m.vault.Copy(ctx, w) })
@@ -170,7 +171,7 @@ func (m *moment) write(ctx context.Context, a *archive) error {
 	return nil
 }
 
-// addFile writes a file of a file system to an archive.
+// addFile copies a file of a file system into an archive.
 func addFile(ctx context.Context, a *archive, from fs.FS, name, as string) error {
 	f, err := from.Open(name)
 	if err != nil {
@@ -187,8 +188,8 @@ func addFile(ctx context.Context, a *archive, from fs.FS, name, as string) error
 	})
 }
 
-// addResults writes what is kept of runs to an archive. A server may remove some meanwhile: what says that a run is
-// there comes last.
+// addResults copies stored results into an archive. A server may remove some meanwhile, so the file that declares a run
+// comes last.
 func addResults(ctx context.Context, a *archive, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -205,7 +206,7 @@ func addResults(ctx context.Context, a *archive, dir string) error {
 		}
 		const last = "run.json"
 		if _, none := root.Lstat(path.Join(e.Name(), last)); none != nil {
-			continue // it is being made
+			continue // the run is not finished yet
 		}
 		err := fs.WalkDir(root.FS(), e.Name(), func(name string, f fs.DirEntry, err error) error {
 			if err != nil || !f.Type().IsRegular() || name == path.Join(e.Name(), last) {
@@ -223,7 +224,7 @@ func addResults(ctx context.Context, a *archive, dir string) error {
 	return err
 }
 
-// unknown lists what the state directory has that the table does not know.
+// unknown lists entries of the state directory that no row of parts matches.
 func unknown(cfg config.Config) (names []string) {
 	entries, _ := os.ReadDir(cfg.StateDir)
 	for _, e := range entries {

@@ -57,19 +57,19 @@ Example: sandboxmcp restore /mnt/kept/monday.age --identity key.txt`,
 	}
 }
 
-// restored is what restore prints.
+// restored is the output of restore.
 type restored struct {
 	File    string   `json:"file"`
 	Dir     string   `json:"dir"`
 	Backup  header   `json:"backup"`
 	Content manifest `json:"content"`
 	Rows    int64    `json:"rows"`
-	Key     string   `json:"key,omitempty"` // that signs
+	Key     string   `json:"key,omitempty"` // id of the signing key
 	Secrets int      `json:"secrets"`
-	Missing []string `json:"missing"` // secrets that are not in it
+	Missing []string `json:"missing"` // secrets that the backup does not contain
 }
 
-// tempKind stands in the name of a directory in which a backup is verified.
+// tempKind is part of the name of directories in which a backup is verified.
 const tempKind = wiring.RestoreKind
 
 func (p commands) restore(c *cli.Context) error {
@@ -100,7 +100,7 @@ func (p commands) restore(c *cli.Context) error {
 		r.Backup.Made.Local().Format("2006-01-02 15:04:05"), terminal.Count(int(r.Rows), "row"), r.Key, terminal.Count(r.Secrets, "secret"))
 }
 
-// checkPlace refuses a place in which something is.
+// checkPlace returns an error if the state directory or the log already exists.
 func checkPlace(cfg config.Config) error {
 	if want := filepath.Join(cfg.StateDir, logName); cfg.SQLitePath != want {
 		return exit.Fail("restore with --db "+want+", and then move "+want+"* there",
@@ -130,7 +130,7 @@ func identitiesOf(c *cli.Context) ([]age.Identity, error) {
 	}
 	defer clear(text)
 	all, err := age.ParseIdentities(bytes.NewReader(text))
-	if err != nil { // which may quote the file
+	if err != nil { // the error may quote the file
 		return nil, exit.Usage("--identity KEYFILE, with the key that age-keygen wrote", "%s has no age keys", file)
 	}
 	return all, nil
@@ -152,7 +152,7 @@ func (r *restored) run(ctx context.Context, cfg config.Config, identities []age.
 		return fmt.Errorf("make a directory beside %s: %w", cfg.StateDir, err)
 	}
 	defer unlock()
-	defer os.RemoveAll(temp) // unless it has got its name
+	defer os.RemoveAll(temp) // fails harmlessly once it was renamed
 	sum, err := r.unpack(ctx, f, temp, identities)
 	if err != nil {
 		return err
@@ -190,13 +190,13 @@ func (r *restored) unpack(ctx context.Context, f io.Reader, temp string, identit
 	if r.Backup, r.Content, err = extract(plain, root); err != nil {
 		return "", bad(err)
 	}
-	if _, err := io.Copy(io.Discard, whole); err != nil { // age has read to its end
+	if _, err := io.Copy(io.Discard, whole); err != nil { // age has verified everything at its end
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// interruptible is a reader that fails when its context has ended.
+// interruptible is a reader that fails once its context has ended.
 type interruptible struct {
 	ctx context.Context
 	r   io.Reader
@@ -209,14 +209,14 @@ func (i *interruptible) Read(b []byte) (int, error) {
 	return i.r.Read(b)
 }
 
-// verify checks what was extracted.
+// verify checks the extracted files against each other.
 func (r *restored) verify(ctx context.Context, cfg config.Config) error {
 	keys, err := wiring.Keys(cfg)
 	if err != nil {
 		return err
 	}
 	if keys.Made() {
-		key, err := keys.Current(ctx) // which compares it with its public half
+		key, err := keys.Current(ctx) // compares the key with its public half
 		if err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (r *restored) verify(ctx context.Context, cfg config.Config) error {
 }
 
 func (r *restored) verifyLog(ctx context.Context, path string, keys []checkpoint.Key) error {
-	if files, err := audit.Files(path); err == nil && len(files) == 0 { // Open would make one
+	if files, err := audit.Files(path); err == nil && len(files) == 0 { // audit.Open would create one
 		return errors.New("it has no log")
 	}
 	log, err := audit.Open(ctx, path)
@@ -271,20 +271,20 @@ func (r *restored) verifyVault(ctx context.Context, dir string) error {
 	if len(unopened) > len(r.Missing) {
 		return fmt.Errorf("its vault: %w", errors.Join(unopened...))
 	}
-	if len(unopened) == 0 { // this machine's keyring has them
+	if len(unopened) == 0 { // the keyring of this machine has them
 		r.Missing = []string{}
 	}
 	return nil
 }
 
-// record writes the row of the restoration, and signs it with all before it.
+// record appends a row about the restoration to the log and signs a checkpoint.
 func (r *restored) record(ctx context.Context, cfg config.Config, sum string) error {
 	return wiring.RecordIn(ctx, cfg, audit.Entry{Kind: event.StateRestored, Namespace: "default", Data: map[string]any{
 		"backup": r.Backup.ID, "made": r.Backup.Made, "sha256": sum, "rows": r.Rows, "by": "command line", "user": console.User(),
 	}})
 }
 
-// place puts a directory in the place of one that is empty or missing.
+// place moves temp to dir, which must be empty or missing.
 func place(temp, dir string) error {
 	entries, err := os.ReadDir(temp)
 	for _, e := range entries {

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// newState makes a state with rows, keys, a secret and a token.
+// newState creates a state directory with rows, keys, a secret and a token.
 func newState(t *testing.T) config.Config {
 	t.Helper()
 	cfg, err := config.Load(config.Options{Env: []string{"HOME=" + t.TempDir(), "XDG_STATE_HOME=" + t.TempDir()}})
@@ -33,7 +33,7 @@ func newState(t *testing.T) config.Config {
 	return cfg
 }
 
-// TestVerify: what is extracted and does not fit together is not put in place, also where it is as the manifest has it.
+// TestVerify checks that restore refuses inconsistent files, even if the manifest matches them.
 func TestVerify(t *testing.T) {
 	other := newState(t)
 	replace := func(names ...string) func(*testing.T, config.Config) {

@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// part is something that the state directory holds.
+// part is a kind of entry in the state directory.
 type part struct {
-	name     string // as people read it: a directory ends with a slash
+	name     string // for people; a directory ends with a slash
 	is       func() *regexp.Regexp
 	included bool
-	what     string // it is, or why it is left out
+	what     string // description, or the reason for which it is left out
 }
 
-// logName is the log's name in a backup, whatever it is called where it lies.
+// logName is the log's name in a backup, whatever its file is called.
 const logName = "sandboxmcp.db"
 
-// parts is all that a state directory holds, with the log beside it. A name that is in no row is an error of this
-// table, and said.
+// parts lists all entries of a state directory, and the log. A name without a row is a bug in this table, and backup
+// reports it.
 var parts = []part{
 	row(logName, `sandboxmcp\.db`, true, "the log: its first file"),
 	row(logName+"-files/", `sandboxmcp\.db-files(/sandboxmcp\.db\.[0-9]+)?`, true, "the log: the files that continue it"),
@@ -42,11 +42,11 @@ var parts = []part{
 }
 
 func row(name, pattern string, included bool, what string) part {
-	is := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^(` + pattern + `)$`) }) // every command starts with this table
+	is := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^(` + pattern + `)$`) }) // compiled on first use, since every command initialises this table
 	return part{name, is, included, what}
 }
 
-// find returns the row of a name in the state directory; nil is none.
+// find returns the row that matches a name in the state directory, or nil.
 func find(name string) *part {
 	for i, p := range parts {
 		if p.is().MatchString(name) {
@@ -56,7 +56,7 @@ func find(name string) *part {
 	return nil
 }
 
-// isIncluded reports whether a backup may hold a file of that name.
+// isIncluded reports whether a backup may contain a file of that name.
 func isIncluded(name string) bool {
 	p := find(name)
 	return p != nil && p.included

@@ -1,9 +1,9 @@
-// Package bench measures what isolation costs on this machine: the same small programs bare, in what else isolates
-// programs here, and in our own sandboxes, seen from outside as a client or a shell sees them.
+// Package bench measures the cost of isolation on this machine: the same small programs run bare, under other isolation
+// tools, and in our own sandboxes, timed from outside as a client or a shell sees them.
 //
-// All are run in turn, in an order that changes from round to round, so that a machine whose speed drifts is the same
-// for all of them. What counts are the ratios to the bare command of the same report: absolute figures are this
-// machine's, at this hour.
+// Runs of all ways alternate, in an order that changes from round to round, so that a machine whose speed drifts
+// affects all alike. Compare the ratios to the bare command of the same report: absolute figures hold only for this
+// machine at this hour.
 //
 // Order of the files: bench, ways, server, report.
 package bench
@@ -23,33 +23,32 @@ import (
 	"time"
 )
 
-// Config selects what is measured, and how thoroughly.
+// Config selects the ways, languages and number of runs.
 type Config struct {
-	Program   string                       // path of sandboxmcp, which is started as a server and as a command
-	Version   string                       // of it, for the report
-	Environ   []string                     // of the caller, for the programs that need a home or an engine's address
-	Image     func(language string) string // of containers; one that an engine does not have is left out, never fetched
-	Languages []string                     // of those that [Languages] returns; nil is all
-	Runs      int                          // of each way; what takes long has a fifth of them
-	Quick     bool                         // shorter stretches under load
-	Progress  func(text string)            // told what is done just now; nil is nobody
+	Program   string                       // path of sandboxmcp, started both as a server and as a command
+	Version   string                       // of Program, for the report
+	Environ   []string                     // of the caller, for programs that need a home or an engine's address
+	Image     func(language string) string // image of containers; images are never pulled, a missing one is left out
+	Languages []string                     // subset of [Languages]; nil means all
+	Runs      int                          // of each way; slow ways have a fifth of them
+	Quick     bool                         // measure load for shorter periods
+	Progress  func(text string)            // receives the current step; may be nil
 }
 
-// Languages returns those that can be measured.
+// Languages returns the languages that can be measured.
 func Languages() []string { return []string{"python", "node", "shell"} }
 
 // bench is one measurement.
 type bench struct {
 	Config
-	dir     string // for all that the measured programs keep
+	dir     string // holds all files of the measured programs
 	report  Report
 	ways    []*way
 	closers []func()
 }
 
-// Run measures. What this machine lacks, and what breaks, is part of the report; an error means that there is none,
-// because ctx ended or there is no room for temporary files. When it returns, all processes that it
-// started have ended and its files are gone.
+// Run measures. Missing tools and failures are part of the report; an error means that there is no report, because ctx
+// ended or there is no room for temporary files. When Run returns, all its processes have ended and its files are gone.
 func Run(ctx context.Context, c Config) (r Report, err error) {
 	if c.Languages == nil {
 		c.Languages = Languages()
@@ -82,14 +81,14 @@ func Run(ctx context.Context, c Config) (r Report, err error) {
 	return b.report, nil
 }
 
-// settings are all that is not as by default. They are the same for servers and for run, which has its server only do
-// what it would have done itself.
+// settings differ from the defaults. Servers and run share them: run hands over to its server only if both have the
+// same settings.
 const settings = "containers: {pull: never}\n"
 
-// settings is the file that keeps the user's own settings out.
+// settings returns the path of a file that replaces the user's own settings.
 func (b *bench) settings() string { return filepath.Join(b.dir, "default.yaml") }
 
-// say reports progress, until ctx ends.
+// say reports progress until ctx ends.
 func (b *bench) say(ctx context.Context, format string, args ...any) {
 	if b.Progress != nil && ctx.Err() == nil {
 		b.Progress(fmt.Sprintf(format, args...))
@@ -98,16 +97,15 @@ func (b *bench) say(ctx context.Context, format string, args ...any) {
 
 func (b *bench) leaveOut(what string, why error) { b.report.LeftOut[what] = lastLine(why.Error()) }
 
-// settle is how long nothing runs after each turn, and between runs that are to find what is kept ready: what a run
-// left to be done behind its result, such as taking its sandbox down or making the next one ready, is not to slow down
-// another.
+// settle is the pause after each series, and between runs of pooled ways. Work that a run leaves behind its result,
+// such as removing its sandbox or refilling the pool, must not slow down the next one.
 const settle = 50 * time.Millisecond
 
-// series is how many runs of one way follow each other in its turn. What takes long has one.
+// series is the number of consecutive runs of one way in a round. Slow ways have one.
 const series = 5
 
-// rounds measures all ways one run at a time, after a few runs that do not count: interpreters are read from disk,
-// servers see what they are asked for.
+// rounds measures all ways one run at a time, after some warm-up runs: interpreters are read from disk, and servers
+// learn which pools they need.
 func (b *bench) rounds(ctx context.Context) {
 	for i := range 3 {
 		for _, w := range b.ways {
@@ -129,10 +127,10 @@ func (b *bench) rounds(ctx context.Context) {
 	}
 }
 
-// loads measures ways with as many callers as there are cores, each of which begins the next run when the last has
-// ended. None is measured in one go: a machine that drifts is to be the same for all.
+// loads measures ways with as many callers as there are cores; each starts its next run when the last has ended. The
+// ways alternate, so that a machine whose speed drifts affects all alike.
 func (b *bench) loads(ctx context.Context) {
-	times, lead, each := 3, 500*time.Millisecond, time.Second // what stood ready is used up in the lead, which does not count
+	times, lead, each := 3, 500*time.Millisecond, time.Second // the lead uses up the pool and does not count
 	if b.Quick {
 		times, lead, each = 1, 300*time.Millisecond, 500*time.Millisecond
 	}
@@ -155,7 +153,7 @@ func (b *bench) loads(ctx context.Context) {
 	}
 }
 
-// load returns those runs that ended within one stretch.
+// load returns the durations of the runs that ended within one period.
 func (w *way) load(ctx context.Context, lead, each time.Duration) (taken []time.Duration) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -189,22 +187,22 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// way is one manner of running a small program, which prints 1.
+// way is one method of running a small program that prints 1.
 type way struct {
 	language, name string
-	what           string // that is run, for people
-	seldom         bool   // it takes long
-	loaded         bool   // it is also measured with all cores busy
-	pooled         bool   // its runs are to find what is made ready between them
-	silent         bool   // it prints nothing
+	what           string // command line, for people
+	seldom         bool   // slow: fewer runs
+	loaded         bool   // also measured with all cores busy
+	pooled         bool   // pause between runs, so that the pool is full
+	silent         bool   // prints nothing
 	once           func(context.Context) (printed string, err error)
-	broken         error // why it is not run, or not any more
+	broken         error // reason for which it is no longer run
 }
 
-// runTimeout is how long one run may take that takes milliseconds.
+// runTimeout bounds one run, which normally takes milliseconds.
 const runTimeout = 30 * time.Second
 
-// run runs the program and says how long that took. What did not print what it should is no run.
+// run runs the program and returns its duration. Unexpected output is an error.
 func (w *way) run(ctx context.Context) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
@@ -217,7 +215,7 @@ func (w *way) run(ctx context.Context) (took time.Duration, err error) {
 	return took, err
 }
 
-// series is a series of runs, up to the first that fails: the way is broken then.
+// series does a series of runs. The first failure marks the way as broken and ends it.
 func (w *way) series(ctx context.Context, runs int) (taken []time.Duration) {
 	if w.seldom {
 		runs = 1
@@ -227,7 +225,7 @@ func (w *way) series(ctx context.Context, runs int) (taken []time.Duration) {
 			return taken
 		}
 		took, err := w.run(ctx)
-		if ctx.Err() != nil { // whatever the error is, that is why
+		if ctx.Err() != nil { // then the error is only a consequence
 			return taken
 		}
 		if w.broken = err; err != nil {
@@ -242,7 +240,7 @@ func (w *way) series(ctx context.Context, runs int) (taken []time.Duration) {
 	return taken
 }
 
-// figures returns what is reported of runs that took so long.
+// figures returns the statistics of runs with these durations.
 func (w *way) figures(taken []time.Duration) Figures {
 	f := Figures{Language: w.language, Variant: w.name, What: w.what, Spread: spread(taken)}
 	if w.broken != nil {
@@ -251,15 +249,14 @@ func (w *way) figures(taken []time.Duration) Figures {
 	return f
 }
 
-// cleanEnviron returns the environment of bare commands: Node, for one, starts otherwise with other variables.
+// cleanEnviron returns the environment of bare commands: some variables change how Node starts, for one.
 func cleanEnviron() []string { return []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"} }
 
-// grace is how long a command may take to end once nobody waits for its result. It is let alone meanwhile: what runs
-// for milliseconds ends sooner than it can be told to, and puts its things in order.
+// grace bounds the wait for a command whose result is not needed any more. It is not signalled meanwhile: a run of
+// milliseconds ends sooner than a signal arrives, and cleans up.
 const grace = 2 * time.Second
 
-// output runs a command and returns what it wrote to standard output. What it wrote to standard error becomes the error
-// if it fails.
+// output runs a command and returns its standard output. If it fails, its standard error is in the error.
 func output(ctx context.Context, environ []string, words ...string) (string, error) {
 	var out, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
@@ -278,7 +275,7 @@ func output(ctx context.Context, environ []string, words ...string) (string, err
 	return "", fmt.Errorf("%s: %w", name, err)
 }
 
-// lastLine returns the last line of a text, where most programs say why they failed, short enough for a report.
+// lastLine returns the last line of a text, where most programs report their error, cut for a report.
 func lastLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\nsandboxmcp: hint: ")
 	line := []rune(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// engineScript stands in for a container engine, which not every machine has: it writes down what it is asked, has one
-// image, and runs what is to run in a container on the host.
+// engineScript stands in for a container engine: it logs its arguments, has one image, and runs the commands of
+// containers on the host.
 const engineScript = `#!/bin/bash
 echo "$@" >> "$ASKED"
 case "$1" in
@@ -30,7 +30,7 @@ rm) ;;
 esac
 `
 
-// fakeEngine puts a stand-in for Docker on PATH, and returns a measurement that finds it, and what it was asked.
+// fakeEngine puts a stand-in for Docker on PATH. It returns a measurement that finds it, and a function for its log.
 func fakeEngine(t *testing.T, environ ...string) (b *bench, asked func() string) {
 	t.Helper()
 	hosttest.Program(t, "bash")
@@ -55,13 +55,13 @@ func fakeEngine(t *testing.T, environ ...string) (b *bench, asked func() string)
 	}
 }
 
-// dockers returns the commands that are about Docker.
+// dockers returns the commands that use Docker.
 func dockers() []command {
 	return slices.DeleteFunc(commands(), func(c command) bool { return !strings.HasPrefix(c.detect, "docker ") })
 }
 
-// TestContainers measures the ways by an engine: none fetches an image, reaches a network or is forgotten. Ours is
-// asked for the same engine and image, with no setting of the user's.
+// TestContainers measures the ways that use an engine: none pulls an image, reaches a network or leaves a container.
+// Our own way uses the same engine and image, without the user's settings.
 func TestContainers(t *testing.T) {
 	b, asked := fakeEngine(t)
 	script := `#!/bin/bash
@@ -111,7 +111,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// TestLeftOut: a tool that does not answer, or is not there, is left out, once and with the reason.
+// TestLeftOut checks that a tool that is missing or does not answer is left out once, with the reason.
 func TestLeftOut(t *testing.T) {
 	b, _ := fakeEngine(t, "DOWN=1")
 	for _, c := range append(dockers(), command{tool: "nothing", detect: "podman-that-is-nowhere version"}) {
@@ -128,7 +128,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestWords: the words of a command line are those of the table, with the program's paths in one word each.
+// TestWords checks that words replaces the placeholders of the table, and that a path with blanks stays one word.
 func TestWords(t *testing.T) {
 	b := &bench{dir: "/tmp/a b", Config: Config{Program: "/opt/sand box", Image: func(string) string { return "image:1" }}}
 	p := program{language: "shell", file: "main.sh", script: "/tmp/a b/main.sh", inside: []string{"bash", "-c", "echo 1"}, Runtime: runtimes.Runtime{Path: "/usr/bin/bash"}}
@@ -144,7 +144,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestBroken runs what fails, or does something else than it should: neither counts.
+// TestBroken runs programs that fail or print something unexpected: neither counts.
 func TestBroken(t *testing.T) {
 	hosttest.Program(t, "bash")
 	bash := func(script string) *way {

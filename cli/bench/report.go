@@ -12,41 +12,41 @@ import (
 	"time"
 )
 
-// Report is what was measured. As JSON it is an object with these members, in which 0 and "" of those that may be
-// absent are left out. Ratios are of the figures as they stand here, to three decimals.
+// Report holds the results. Ratios are computed from the figures in it, and rounded to three decimals. As JSON, zero
+// values of optional members are left out.
 type Report struct {
 	Began   time.Time         `json:"began"`
-	Seconds float64           `json:"seconds"` // that it took
+	Seconds float64           `json:"seconds"` // duration of the measurement
 	Quick   bool              `json:"quick"`
 	Machine Machine           `json:"machine"`
-	Latency []Figures         `json:"latency"`  // one run at a time; in the order of measuring, not of speed
-	Load    []Figures         `json:"load"`     // as many at a time as there are cores
-	LeftOut map[string]string `json:"left_out"` // what could have been measured elsewhere, with the reason
+	Latency []Figures         `json:"latency"`  // one run at a time, in the order of the ways
+	Load    []Figures         `json:"load"`     // as many runs at a time as there are cores
+	LeftOut map[string]string `json:"left_out"` // reasons for ways that were not measured, by name
 }
 
-// Machine describes the machine that was measured.
+// Machine describes the measured machine.
 type Machine struct {
 	CPU      string            `json:"cpu"`
 	Cores    int               `json:"cores"`
-	System   string            `json:"system"`   // and its kernel's version
+	System   string            `json:"system"`   // with the version of the kernel
 	Versions map[string]string `json:"versions"` // of sandboxmcp, interpreters and tools, by name
 }
 
-// Figures are how long one way of running the small program of a language takes.
+// Figures are the durations of one way to run the small program of a language.
 type Figures struct {
 	Language string `json:"language"`
 	Variant  string `json:"variant"` // "bare", "bubblewrap", "execute_code", ...
-	What     string `json:"what"`    // that was run
+	What     string `json:"what"`    // command line
 	Spread
 	Concurrency int     `json:"concurrency,omitempty"`
-	PerSecond   float64 `json:"per_second,omitempty"`      // runs that ended, of a load
-	Ratio       float64 `json:"ratio,omitempty"`           // p50, of a load per_second, by that of bare
-	Alone       float64 `json:"ratio_to_engine,omitempty"` // p50 by the p50 of the engine's own run, of ours in its containers
-	Error       string  `json:"error,omitempty"`           // with which it broke; what was measured before stands
+	PerSecond   float64 `json:"per_second,omitempty"`      // completed runs under load
+	Ratio       float64 `json:"ratio,omitempty"`           // p50, or per_second under load, divided by that of bare
+	Alone       float64 `json:"ratio_to_engine,omitempty"` // p50 of our containers divided by that of the engine's own run
+	Error       string  `json:"error,omitempty"`           // why the way broke; the figures before it stay
 }
 
-// Spread is how long runs took, in milliseconds to a microsecond. Each figure is one run's that was really
-// measured: pN is the shortest time that N of 100 runs did not exceed.
+// Spread describes durations in milliseconds, to a microsecond. Each figure is one measured run: pN is the shortest
+// time that N of 100 runs did not exceed.
 type Spread struct {
 	Runs int     `json:"runs"`
 	Min  float64 `json:"min_ms"`
@@ -67,10 +67,10 @@ func spread(taken []time.Duration) Spread {
 	return Spread{Runs: len(sorted), Min: at(0), P50: at(50), P90: at(90), P99: at(99)}
 }
 
-// round keeps three decimals.
+// round rounds to three decimals.
 func round(f float64) float64 { return math.Round(f*1000) / 1000 }
 
-// ratio is 0 where there is nothing to compare.
+// ratio returns a/b, or 0 if b is 0.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -78,7 +78,7 @@ func ratio(a, b float64) float64 {
 	return round(a / b)
 }
 
-// compare works out the ratios.
+// compare computes the ratios.
 func (r *Report) compare() {
 	for i := range r.Latency {
 		f := &r.Latency[i]
@@ -100,7 +100,7 @@ func find(all []Figures, language, variant string) (f Figures) {
 	return f
 }
 
-// describeMachine returns a description of the machine that is measured.
+// describeMachine describes the machine that is measured.
 func describeMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU(), CPU: "unknown", System: runtime.GOOS + "/" + runtime.GOARCH, Versions: map[string]string{}}
 	text, _ := os.ReadFile("/proc/cpuinfo")
@@ -117,8 +117,7 @@ func describeMachine() Machine {
 	return m
 }
 
-// Table writes the report for people. The words of tools in it are as they came: whoever shows it on a terminal takes
-// care of escapes.
+// Table writes the report for people. Texts of tools in it are not escaped: callers must escape them for a terminal.
 func (r Report) Table(w io.Writer) error {
 	var b strings.Builder
 	m := r.Machine
@@ -140,7 +139,7 @@ func (r Report) Table(w io.Writer) error {
 	return err
 }
 
-// writeFigures writes a language's rows of a table, if it has any.
+// writeFigures writes the table rows of a language, if it has any.
 func writeFigures(b *strings.Builder, title, language string, all []Figures) {
 	title = fmt.Sprintf("\n%-32s%6s%9s%9s%9s%9s%9s\n", title, "runs", "min", "p50", "p90", "p99", "x bare")
 	for _, f := range all {

@@ -49,7 +49,7 @@ func TestCompare(t *testing.T) {
 			{Language: "python", Variant: Bare, Spread: Spread{Runs: 2, P50: 8}},
 			{Language: "python", Variant: Warm, Spread: Spread{Runs: 2, P50: 2}},
 			{Language: "python", Variant: "docker run", Error: "broken"},
-			{Language: "node", Variant: Warm, Spread: Spread{Runs: 2, P50: 2}}, // with nothing to compare
+			{Language: "node", Variant: Warm, Spread: Spread{Runs: 2, P50: 2}}, // without a bare run
 			{Language: "python", Variant: "podman run", Spread: Spread{Runs: 2, P50: 80}},
 			{Language: "python", Variant: "sandboxmcp run, podman", Spread: Spread{Runs: 2, P50: 96}},
 			{Language: "python", Variant: "sandboxmcp run, docker", Spread: Spread{Runs: 2, P50: 96}},

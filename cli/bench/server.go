@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// findServers starts servers and adds the ways to have them run the programs: with sandboxes that stand ready, and in a
-// session. One more is there for run to ask: what it has ready is for other kinds of programs.
+// findServers starts servers and adds their ways to run the programs: in warm sandboxes, and in a session. A further
+// server is for run to hand over to, since its pool holds other kinds of programs.
 func (b *bench) findServers(ctx context.Context, programs []program) {
 	warm, err := b.serve(ctx, Warm)
 	if err != nil {
@@ -37,22 +37,21 @@ func (b *bench) findServers(ctx context.Context, programs []program) {
 	}
 }
 
-// server is a child that serves, with a state directory of its own and the default settings: what its user configured
-// may send events to others, or keep what is measured here in a log that is there to stay. It is asked over its
-// standard streams, as an agent's program does; calls may be made concurrently.
+// server is a child process that serves over stdio, as for an agent. It has its own state directory and default
+// settings: the user's settings might export events, or fill a log that is meant to last. Calls may be concurrent.
 type server struct {
-	log     string // the file that it writes its errors to
+	log     string // path of the file that receives its stderr
 	mu      sync.Mutex
 	in      io.Writer
 	calls   int
 	waiting map[int]chan message
-	ended   chan struct{} // closed when nothing more comes
+	ended   chan struct{} // closed after the last message
 }
 
-// message is an answer.
+// message is a message of a server.
 type message struct {
 	ID     *int   `json:"id"`
-	Method string `json:"method"` // it is none: the server asks or tells
+	Method string `json:"method"` // empty in responses; requests and notifications have it
 	Error  *struct {
 		Message string `json:"message"`
 	} `json:"error"`
@@ -65,7 +64,7 @@ type message struct {
 	} `json:"result"`
 }
 
-// serve starts a server, which ends with the measurement.
+// serve starts a server, which runs until the measurement ends.
 func (b *bench) serve(ctx context.Context, name string) (*server, error) {
 	s := &server{log: filepath.Join(b.dir, name+".log"), waiting: map[int]chan message{}, ended: make(chan struct{})}
 	stderr, err := os.Create(s.log)
@@ -86,7 +85,7 @@ func (b *bench) serve(ctx context.Context, name string) (*server, error) {
 		in.Close()
 		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
-		<-s.ended // Wait closes what is read from
+		<-s.ended // Wait closes the pipe that read reads
 		_ = cmd.Wait()
 	})
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
@@ -96,15 +95,16 @@ func (b *bench) serve(ctx context.Context, name string) (*server, error) {
 	if err == nil {
 		_, err = io.WriteString(in, `{"jsonrpc": "2.0", "method": "notifications/initialized"}`+"\n")
 	}
-	pause(ctx, 500*time.Millisecond) // what it does at its start is done then
+	pause(ctx, 500*time.Millisecond) // time for the work at its start
 	return s, err
 }
 
-// engines is the state of runs in containers.
+// engines is the name of the state of runs in containers.
 const engines = "engines"
 
-// environ is the caller's environment without our settings and secrets, and with another place for state and for what
-// other processes of this user find a server by, which may be where an ordinary user's engines listen.
+// environ returns the caller's environment without our settings and secrets, with state in a directory of its own.
+// XDG_RUNTIME_DIR, by which processes of this user find a server, stays only for engines: an ordinary user's engines
+// may listen there.
 func (b *bench) environ(state string) (env []string) {
 	for _, kv := range b.Environ {
 		if !strings.HasPrefix(kv, "SANDBOXMCP_") && (state == engines || !strings.HasPrefix(kv, "XDG_RUNTIME_DIR=")) {
@@ -135,13 +135,13 @@ func (s *server) read(out *bufio.Reader) {
 	}
 }
 
-// lastWords is the error of a server that has ended.
+// lastWords returns the error of a server that has ended, from the end of its log.
 func (s *server) lastWords() error {
 	text, _ := os.ReadFile(s.log)
 	return errors.New("the server has ended: " + lastLine(string(text)))
 }
 
-// ask sends a request and returns its answer. An error of the server's is an error.
+// ask sends a request and returns the response. An error response is an error.
 func (s *server) ask(ctx context.Context, method string, params any) (m message, err error) {
 	answer := make(chan message, 1)
 	s.mu.Lock()
@@ -168,7 +168,7 @@ func (s *server) ask(ctx context.Context, method string, params any) (m message,
 	}
 }
 
-// call calls a tool and reads its structured answer into result. A tool that refuses is an error.
+// call calls a tool and decodes its structured result into result. A refusal by the tool is an error.
 func (s *server) call(ctx context.Context, tool string, arguments map[string]any, result any) error {
 	m, err := s.ask(ctx, "tools/call", map[string]any{"name": tool, "arguments": arguments})
 	if err == nil && m.Result.IsError && len(m.Result.Content) > 0 {
@@ -183,7 +183,7 @@ func (s *server) call(ctx context.Context, tool string, arguments map[string]any
 	return nil
 }
 
-// execute returns what a way does that has the server run code.
+// execute returns a run by the tool execute_code, for a way.
 func (s *server) execute(arguments map[string]any) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var e struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// The ways that others are compared with, or that tests look for.
+// Names of the ways that tests and comparisons refer to.
 const (
 	Bare     = "bare"
 	Warm     = "execute_code"
@@ -23,14 +23,14 @@ const (
 	Served   = "sandboxmcp run, served"
 )
 
-// program is the small program of one language, a file that prints 1.
+// program is the small program of one language: a file that prints 1.
 type program struct {
 	language, typed, file, code string
-	inside                      []string // the same without the file and this machine's interpreter: in containers
-	cell                        string   // as little as can be sent to a session
-	script                      string   // the path of the file
+	inside                      []string // for containers: the same without the file and this machine's interpreter
+	cell                        string   // a minimal cell for a session
+	script                      string   // path of the file
 
-	runtimes.Runtime // the real interpreter: a shim would be measured, too
+	runtimes.Runtime // the real interpreter: the time of a shim must not count
 }
 
 func programs() []program {
@@ -41,21 +41,21 @@ func programs() []program {
 	}
 }
 
-// command is a way that is a command line. Words in capitals are replaced: see words.
+// command is a way given by a command line. Method words replaces its words in capitals.
 type command struct {
 	name   string
-	tool   string // of which the version is reported; "" is none
-	detect string // command that prints a version, or at least something, where the tool works
-	needs  string // command that succeeds where the tool has what a language needs
-	start  string // command that is run once before
+	tool   string // name in the report of versions; "" has none
+	detect string // command that prints something if the tool works, usually its version
+	needs  string // command that succeeds if the tool has the language
+	start  string // command that runs once before
 	run    string
-	seldom bool // it takes long
-	loaded bool // it is also measured with all cores busy
+	seldom bool // slow: fewer runs
+	loaded bool // also measured with all cores busy
 }
 
-// commands are all command lines that are measured. Bubblewrap gives a program about what our sandboxes give it, less
-// Landlock, system call filter, limits, and the reading back; runsc do shows the program the host's files, behind a
-// kernel of its own. Engines fetch no image, and are used by their own command lines, as people do.
+// commands are the measured command lines. Bubblewrap gives a program about the same view as our sandboxes, but without
+// Landlock, a system call filter, limits and reading back; runsc do shows the host's files through its own kernel.
+// Engines pull no image and are called by their own command lines, as people do.
 func commands() []command {
 	all := []command{
 		{name: Bare, run: "INTERPRETER SCRIPT", loaded: true},
@@ -98,7 +98,7 @@ func (b *bench) words(line string, p program) (all []string) {
 	return all
 }
 
-// root returns the options by which bubblewrap shows a program its system's directories and its interpreter's.
+// root returns bubblewrap's options for the directories of the system and of the interpreter.
 func root(r runtimes.Runtime) []string {
 	args := []string{"--ro-bind", "/usr", "/usr"}
 	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64"} {
@@ -151,10 +151,10 @@ func (b *bench) findWays(ctx context.Context) {
 	b.findServers(ctx, found)
 }
 
-// answerTime is how long a tool may take to answer a question: one that hangs must not hold up the others.
+// answerTime bounds a question to a tool, so that one that hangs does not hold up the others.
 const answerTime = 10 * time.Second
 
-// works reports whether a command's tool is there and answers.
+// works reports whether the tool of a command is installed and answers.
 func (b *bench) works(ctx context.Context, c command) bool {
 	if c.detect == "" {
 		return true
@@ -167,7 +167,7 @@ func (b *bench) works(ctx context.Context, c command) bool {
 		}
 	}
 	switch {
-	case c.tool == "": // is known already
+	case c.tool == "": // tested with another command
 	case err != nil:
 		b.leaveOut(c.tool, err)
 	default:
@@ -176,11 +176,11 @@ func (b *bench) works(ctx context.Context, c command) bool {
 	return err == nil
 }
 
-// wayOf returns the way to run a program by a command, or nil if that lacks what it needs.
+// wayOf returns the way to run a program by a command, or nil if the tool lacks the language.
 func (b *bench) wayOf(ctx context.Context, c command, p program) *way {
 	if c.needs != "" {
 		if _, err := b.ask(ctx, b.words(c.needs, p)); err != nil {
-			if c.tool != "" { // once
+			if c.tool != "" { // once for all languages
 				b.leaveOut(c.tool+" for "+p.language, fmt.Errorf("it has no image %s here, and none is fetched", b.Image(p.language)))
 			}
 			return nil
@@ -211,11 +211,11 @@ func (b *bench) ask(ctx context.Context, words []string) (string, error) {
 	return output(ctx, b.Environ, words...)
 }
 
-// removeContainers removes what containers of ours an engine has, also those whose command was interrupted.
+// removeContainers removes our containers from an engine, including those of interrupted commands.
 func (b *bench) removeContainers(engine string) {
-	ctx := context.Background() // the one that we had may have ended, which is no reason to leave them
+	ctx := context.Background() // clean up even after the end of the caller's context
 	ids, err := b.ask(ctx, b.words(engine+" ps --all --quiet --filter label=LABEL", program{}))
 	if err == nil && strings.TrimSpace(ids) != "" {
-		_, _ = b.ask(ctx, append([]string{engine, "rm", "--force"}, strings.Fields(ids)...)) // there is nobody to tell
+		_, _ = b.ask(ctx, append([]string{engine, "rm", "--force"}, strings.Fields(ids)...)) // nobody to report it to
 	}
 }

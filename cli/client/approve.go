@@ -22,7 +22,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// ServerFlag is --server.
+// ServerFlag returns --server.
 func ServerFlag() cli.Flag {
 	return &cli.StringFlag{Name: "server", Usage: "talk to the server with this `PID`, if several run, at this path of a socket, or at this URL"}
 }
@@ -76,7 +76,7 @@ Example: sandboxmcp deny 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --reason 'use the mirror'`,
 	}
 }
 
-// AnswerFlags are the flags of an answer to a question.
+// AnswerFlags returns the flags of answers to questions.
 func AnswerFlags() []cli.Flag {
 	return []cli.Flag{&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the agent and the log"}, command.JSONFlag(), ServerFlag()}
 }
@@ -85,7 +85,7 @@ func forFlag() cli.Flag {
 	return &cli.StringFlag{Name: "for", Usage: "approve it for less than was asked: `TIME` is run, session, or a time such as 10m"}
 }
 
-// verdict is the answer that the command line has.
+// verdict returns the answer in the command line's flags.
 func verdict(c *cli.Context, allow bool) (control.Verdict, error) {
 	v := control.Verdict{Allow: allow, Reason: c.String("reason")}
 	text := c.String("for")
@@ -103,7 +103,7 @@ func verdict(c *cli.Context, allow bool) (control.Verdict, error) {
 	return v, nil
 }
 
-// WithServer calls f with a connection to the server that the command line means.
+// WithServer calls f with a connection to the server that the command line selects.
 func WithServer(c *cli.Context, f func(context.Context, *control.Client) error) error {
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
@@ -131,7 +131,7 @@ func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
 	return client, nil
 }
 
-// dial connects to the server of a name, or at a URL with the token of the environment.
+// dial connects to a server by name, or by URL with the token in the environment.
 func dial(ctx context.Context, cfg config.Config, name string) (*control.Client, error) {
 	if !strings.Contains(name, "://") {
 		return control.Dial(ctx, wiring.SocketDir(cfg), name)
@@ -143,7 +143,7 @@ func dial(ctx context.Context, cfg config.Config, name string) (*control.Client,
 	return control.Remote(ctx, name, token)
 }
 
-// noServer adds a hint to the error of a connection: which servers run, or how to start one.
+// noServer adds a hint to a connection error: the running servers, or how to start one.
 func noServer(err error, name string) error {
 	var several *control.Several
 	switch {
@@ -186,7 +186,7 @@ func (p commands) approvals(c *cli.Context) error {
 	})
 }
 
-// showQuestion prints a question in full, and the command that approves it: nobody should approve what they can't see.
+// showQuestion prints all of a question and the command that approves it: nobody should approve anything unseen.
 func showQuestion(b *strings.Builder, q approval.Question, now time.Time, command string) {
 	fmt.Fprintf(b, "%s: %s %s\n", terminal.Visible(q.ID), terminal.Visible(q.Kind), terminal.Visible(q.What))
 	for _, f := range [][2]string{
@@ -224,8 +224,8 @@ func (p commands) answer(c *cli.Context, allow bool) error {
 	})
 }
 
-// questionID is the question that a command line names. Its beginning is not enough, as it is of a session: ids
-// begin with the time, so another question might have taken the place of the one that a person has read.
+// questionID returns the full id in the command line. Unlike sessions, questions have no short ids: an id begins with
+// the time, so a prefix might match a newer question than the one that the person has read.
 func questionID(c *cli.Context, list string) (string, error) {
 	id := strings.ToUpper(c.Args().First())
 	switch {
@@ -239,7 +239,7 @@ func questionID(c *cli.Context, list string) (string, error) {
 
 var wholeID = lazy.Regexp(`^[0-9A-Z]{26}$`)
 
-// Give answers a question and prints the outcome. list is the command that shows questions.
+// Give answers a question and prints the outcome. list is the command that lists questions.
 func Give(ctx context.Context, p *command.Streams, c *cli.Context, client *control.Client, id string, v control.Verdict, list string) error {
 	v.ID = id
 	out, err := control.Ask(ctx, client, control.AnswerApproval, v)
@@ -257,14 +257,14 @@ func Give(ctx context.Context, p *command.Streams, c *cli.Context, client *contr
 	return p.Printf(c, out, "%s\n", outcome(out))
 }
 
-// byRoot is the error for an approval that only root may give, with root's command line. No program of the server's
-// user has changed what root is shown there on the way.
+// byRoot returns the error for an approval that requires root, with root's command line. No program of the server's
+// user can change the text that root reads there.
 func byRoot(client *control.Client, what string) error {
 	at := "--server " + terminal.ShellWord(client.Socket())
 	return exit.Fail(fmt.Sprintf("sudo sandboxmcp approvals %s; sudo sandboxmcp %s %s", at, what, at), "the configuration leaves approvals to root")
 }
 
-// outcome describes the effect of an answer on one line.
+// outcome describes the effect of an answer in one line.
 func outcome(o control.Outcome) string {
 	what := fmt.Sprintf("%s %s for the namespace %s", terminal.Visible(o.Question.Kind), terminal.Visible(o.Question.What), terminal.Visible(o.Question.Namespace))
 	switch {
@@ -276,7 +276,7 @@ func outcome(o control.Outcome) string {
 	return fmt.Sprintf("approved %s: %s", holds(o.Question, o.Scope, o.Until), what)
 }
 
-// holds is for whom, and until when, an approval is.
+// holds describes the scope and the expiry of an approval.
 func holds(q approval.Question, scope string, until time.Time) string {
 	end := "until " + until.Local().Format(time.DateTime)
 	switch scope {

@@ -26,16 +26,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// DrainTime is what requests under way have to end when a server ends. Service managers kill it after 30 seconds and
+// DrainTime bounds the requests that are under way when a server shuts down. Service managers kill after 30 seconds or
 // more.
 const DrainTime = 10 * time.Second
 
 const (
 	usualAddress = "127.0.0.1:8750"
-	startWait    = 2 * time.Minute  // until a server answers: it opens a log that may be large
-	stopWait     = 15 * time.Second // beside DrainTime
+	startWait    = 2 * time.Minute  // until a server answers: opening a large log takes long
+	stopWait     = 15 * time.Second // on top of DrainTime
 	poll         = 20 * time.Millisecond
-	maxServerLog = 10 << 20 // bytes, with which the next start begins a new one
+	maxServerLog = 10 << 20 // bytes; the next start replaces a larger log
 )
 
 func (p commands) startCommand() *cli.Command {
@@ -83,7 +83,7 @@ func (p commands) statusCommand() *cli.Command {
 	}
 }
 
-// servers returns the servers of this user that answer.
+// servers returns this user's servers that answer.
 func servers(ctx context.Context, cfg config.Config) ([]control.Server, error) {
 	c, err := control.Dial(ctx, wiring.SocketDir(cfg), "")
 	if several, ok := errors.AsType[*control.Several](err); ok {
@@ -99,11 +99,10 @@ func servers(ctx context.Context, cfg config.Config) ([]control.Server, error) {
 	return []control.Server{c.Server()}, nil
 }
 
-// Background is the record of the server in the background, which that server holds locked for its life: who can lock
-// it knows that there is none. There is one in a state directory.
+// Background is the record file of a background server, which holds it locked while it runs. A state directory has one.
 type Background struct{ file *os.File }
 
-// record is what it has.
+// record is the content of the record file.
 type record struct {
 	PID     int       `json:"pid"`
 	Began   time.Time `json:"began"`
@@ -112,21 +111,21 @@ type record struct {
 
 func recordPath(dir string) string { return filepath.Join(dir, "server.json") }
 
-// Hold makes this process the server in the background of a state directory, until Close or its end.
+// Hold makes this process the background server of a state directory, until Close or its exit.
 func Hold(ctx context.Context, dir string) (*Background, error) {
 	f, err := statefile.LockFile(ctx, recordPath(dir), false, time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("be the server in the background: %w", err)
 	}
 	b := &Background{f}
-	if err := b.Answers(""); err != nil { // the last server's record names a process that may be another's by now
+	if err := b.Answers(""); err != nil { // the old record may name a reused process id
 		b.Close()
 		return nil, err
 	}
 	return b, nil
 }
 
-// Answers records where the server answers.
+// Answers records the address at which the server answers.
 func (b *Background) Answers(address string) error {
 	data, err := json.Marshal(record{os.Getpid(), time.Now(), address})
 	if err == nil {
@@ -138,11 +137,11 @@ func (b *Background) Answers(address string) error {
 	return err
 }
 
-// Close ends the record.
+// Close releases the record.
 func (b *Background) Close() { b.file.Close() }
 
-// background returns the record of the server in the background, and whether that lives. One that begins has no address
-// yet.
+// background returns the record of the background server, and whether it is alive. The address is empty while it
+// starts.
 func background(dir string) (r record, lives bool, err error) {
 	f, err := os.OpenFile(recordPath(dir), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -155,13 +154,13 @@ func background(dir string) (r record, lives bool, err error) {
 	if err := statefile.TryLock(f, true); !errors.Is(err, statefile.ErrLocked) {
 		return r, false, err
 	}
-	_ = json.NewDecoder(f).Decode(&r) // it may be being written
+	_ = json.NewDecoder(f).Decode(&r) // it may be incomplete during a write
 	return r, true, nil
 }
 
-// startedFacts say what start has done.
+// startedFacts is the output of start.
 type startedFacts struct {
-	Started bool   `json:"started"` // false: it ran already
+	Started bool   `json:"started"` // false if it was running already
 	PID     int    `json:"pid"`
 	Address string `json:"address"`
 	Log     string `json:"log"`
@@ -195,7 +194,7 @@ func (p commands) start(c *cli.Context) error {
 	return p.Printf(c, facts, "%s: process %d, %s, which writes to %s\n", text, s.PID, terminal.Visible(s.Address), terminal.Visible(log))
 }
 
-// spawn starts a server, and returns when it answers.
+// spawn starts a server and waits until it answers.
 func (p commands) spawn(ctx context.Context, c *cli.Context, cfg config.Config, path string) (r record, err error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -267,7 +266,7 @@ func (p commands) stop(ctx context.Context, c *cli.Context, cfg config.Config) e
 	if !lives || s.PID == 0 {
 		return p.Printf(c, facts, "no server runs in the background\n")
 	}
-	process, err := os.FindProcess(s.PID) // which is that process from now on, as Linux has handles of processes
+	process, err := os.FindProcess(s.PID) // on Linux a pidfd: it can't refer to a later process
 	if err != nil {
 		return err
 	}
@@ -295,7 +294,7 @@ func (p commands) stop(ctx context.Context, c *cli.Context, cfg config.Config) e
 	}
 }
 
-// serverFacts describe a server that runs.
+// serverFacts describes a running server.
 type serverFacts struct {
 	control.Server
 	Background bool `json:"background"`

@@ -58,10 +58,10 @@ func (p commands) bridge(c *cli.Context) error {
 	})
 }
 
-// maxValue is the longest value, in bytes, that a session takes.
+// maxValue is the maximum size of a value, in bytes.
 const maxValue = 32 << 20
 
-// value is the JSON that a word of the command line stands for.
+// value returns the JSON for a word of the command line.
 func (p commands) value(word string) (json.RawMessage, error) {
 	text, from := []byte(word), "the value"
 	var err error

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// detached has cmd start in a session of its own, which the end of a terminal does not reach.
+// detached makes cmd start in a session of its own, so that it outlives the terminal.
 func detached(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return nil

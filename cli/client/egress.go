@@ -80,7 +80,7 @@ func (p commands) egressList(c *cli.Context) error {
 	})
 }
 
-// String returns all questions and approvals for people.
+// String formats all questions and approvals for people.
 func (all Known) String() string {
 	var b strings.Builder
 	if len(all.Waiting) == 0 {
@@ -107,8 +107,8 @@ func (all Known) String() string {
 	return b.String()
 }
 
-// egressApprove looks the question up first: an id that somebody was told is of a name to connect to
-// must not turn out to be of a command on the host.
+// egressApprove checks the kind of the question first: an id that an agent presents as a host must not approve a
+// command on this machine.
 func (p commands) egressApprove(c *cli.Context) error {
 	v, err := verdict(c, true)
 	if err != nil {
@@ -143,8 +143,8 @@ func (p commands) egressDeny(c *cli.Context) error {
 	})
 }
 
-// Deny denies the questions, and takes back the approvals, that are meant, and returns how many there are. list is the
-// command that shows them.
+// Deny denies questions and revokes approvals that match meant, and returns their number. list is the command that
+// lists them.
 func (all Known) Deny(ctx context.Context, p *command.Streams, c *cli.Context, list string, meant func(approval.Question) bool) (n int, err error) {
 	known := slices.Clone(all.Waiting)
 	for _, g := range all.Approved {
@@ -162,13 +162,13 @@ func (all Known) Deny(ctx context.Context, p *command.Streams, c *cli.Context, l
 	return n, nil
 }
 
-// meant reports whether a word is the id of a question, or a name that it asks for, on any port.
+// meant reports whether word is the id of a question, or its host on any port.
 func meant(word string, q approval.Question) bool {
 	host, _, _ := strings.Cut(q.What, ":")
 	return strings.EqualFold(word, q.ID) || strings.EqualFold(word, q.What) || strings.EqualFold(word, host)
 }
 
-// egressGive allows a name that nobody has asked for, on all servers that the command line means.
+// egressGive allows a host that nobody has requested, on all selected servers.
 func (p commands) egressGive(c *cli.Context) error {
 	domain := strings.ToLower(strings.TrimSpace(c.Args().First()))
 	cfg, err := wiring.Load(c)
@@ -212,7 +212,8 @@ func (p commands) egressGive(c *cli.Context) error {
 	return p.Printf(c, grants, "%s", text)
 }
 
-// mayGive refuses what no person can allow. What the server's own configuration denies stays denied, too.
+// mayGive returns an error for hosts that no person can allow. A server also refuses hosts that its own configuration
+// denies.
 func mayGive(cfg config.Config, domain string) error {
 	policy, err := egress.NewPolicy([]string{domain}, nil)
 	if err != nil {
@@ -231,7 +232,7 @@ func mayGive(cfg config.Config, domain string) error {
 	return nil
 }
 
-// Known are the open questions and the approvals of one kind on all servers.
+// Known holds the open questions and the approvals of one kind on all servers.
 type Known struct {
 	Waiting  []waiting  `json:"waiting"`
 	Approved []approved `json:"approved"`
@@ -250,7 +251,7 @@ type approved struct {
 	client *control.Client
 }
 
-// WithKnown calls f with the questions and approvals of the servers that the command line means.
+// WithKnown calls f with the questions and approvals of the selected servers.
 func WithKnown(c *cli.Context, kind string, f func(context.Context, Known) error) error {
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
@@ -270,7 +271,7 @@ func WithKnown(c *cli.Context, kind string, f func(context.Context, Known) error
 	return f(ctx, all)
 }
 
-// Servers connects to the server that the command line names, or to all that run.
+// Servers connects to the server that the command line names, or to all running ones.
 func Servers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
 	cfg, err := wiring.Load(c)
 	if err != nil {

@@ -66,7 +66,7 @@ func (p commands) events(c *cli.Context) error {
 	return p.watch(ctx, client, q, c.Bool("json"))
 }
 
-// watch prints events until there are no more, the server ends, or a signal comes.
+// watch prints events until the stream or the server ends, or a signal arrives.
 func (p commands) watch(ctx context.Context, client *control.Client, q control.EventQuery, asJSON bool) error {
 	for line, err := range client.Events(ctx, q) {
 		if err != nil {
@@ -95,7 +95,7 @@ func (p commands) showEvent(line control.Line, asJSON bool) error {
 		p.Say("%d events were lost here: they came faster than they were read", line.Dropped)
 		return nil
 	}
-	e := line.Event // what is in it is not ours: nothing may reach a terminal as a command
+	e := line.Event // events are untrusted: no text may reach a terminal unescaped
 	text := fmt.Sprintf("%s  %-20s  %-10s  %-26s  %s\n", e.Time.Local().Format("15:04:05.000"),
 		terminal.Visible(e.Name), terminal.Visible(e.Namespace), terminal.Visible(e.Run), terminal.Visible(matter(e)))
 	if columns := terminal.Width(p.Out); columns > 0 {
@@ -105,8 +105,7 @@ func (p commands) showEvent(line control.Line, asJSON bool) error {
 	return err
 }
 
-// matter is the summary of an event, in the words of the log for the row of that name. A queue has
-// no row.
+// matter summarises an event in the words of the audit log's row of the same kind. Queue events have no row.
 func matter(e event.Event) string {
 	if e.Name == event.QueueBackpressure {
 		if waiting, ok := e.Data["waiting"]; ok {

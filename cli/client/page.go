@@ -52,7 +52,7 @@ Example: sandboxmcp page --no-open --namespace team --url https://agents.example
 	}
 }
 
-// link is what lets a browser in.
+// link is the output of page: an address that signs a browser in.
 type link struct {
 	URL string `json:"url"`
 }
@@ -85,7 +85,7 @@ func (p commands) page(c *cli.Context) error {
 	})
 }
 
-// handLink prints the link, and opens it.
+// handLink prints the link and opens it in a browser.
 func (p commands) handLink(c *cli.Context, base, code string) error {
 	l := link{strings.TrimSuffix(base, "/") + "/#" + code}
 	err := p.Print(c, l, func(w io.Writer) error {
@@ -100,7 +100,7 @@ func (p commands) handLink(c *cli.Context, base, code string) error {
 	return err
 }
 
-// ownPage is a page of this process, on the server's socket, until a signal comes or the server ends.
+// ownPage serves the page in this process, through the server's socket, until a signal arrives or the server ends.
 func (p commands) ownPage(ctx context.Context, c *cli.Context, client *control.Client) error {
 	site := page.New(page.Config{Client: client.ForPage(), Version: version.Current().Version})
 	d, err := listenLocally(ctx, door.Config{Handler: site, Linked: page.Linked})
@@ -118,12 +118,12 @@ func (p commands) ownPage(ctx context.Context, c *cli.Context, client *control.C
 	site.Close()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	_ = d.Drain(last) // what a browser still reads is cut off
+	_ = d.Drain(last) // cut off browsers that still read
 	return err
 }
 
-// listenLocally listens at an address of this machine. On Linux each of 127.0.0.0/8 is one: browsers keep cookies by
-// address and not by port, so at one that nothing else uses, no other server of this machine gets the page's.
+// listenLocally listens on a loopback address. On Linux it picks one of 127.0.0.0/8: browsers separate cookies by
+// address and not by port, so no other server on this machine receives the page's.
 func listenLocally(ctx context.Context, c door.Config) (*door.Door, error) {
 	if runtime.GOOS == "linux" {
 		b := make([]byte, 3)
@@ -137,7 +137,7 @@ func listenLocally(ctx context.Context, c door.Config) (*door.Door, error) {
 	return door.Listen(ctx, c)
 }
 
-// untilEnd waits for a signal, or for the end of the server.
+// untilEnd waits for a signal or for the end of the server.
 func untilEnd(ctx context.Context, client *control.Client, failed <-chan error) error {
 	for {
 		select {
@@ -153,11 +153,11 @@ func untilEnd(ctx context.Context, client *control.Client, failed <-chan error) 
 	}
 }
 
-// browserTime is how long a browser has to read the file with the link once it was asked to.
+// browserTime bounds the time in which a browser must read the file with the link.
 const browserTime = 5 * time.Second
 
-// openLink has the desktop open a link. The link stands in a file that only its user can read: all users of a machine
-// can read what programs are started with.
+// openLink opens a link on the desktop. The link is passed in a file that only its user can read, since all users of a
+// machine can read command lines.
 func openLink(link string) error {
 	name, args := "xdg-open", []string(nil)
 	switch runtime.GOOS {

@@ -35,7 +35,7 @@ Example: sandboxmcp queue status`,
 	}
 }
 
-// queueStatus is a queue with the runs in the background, which are in it, too.
+// queueStatus is a queue, and the background runs that are in it.
 type queueStatus struct {
 	pipeline.Load
 	Background int `json:"background_runs"`
@@ -92,7 +92,7 @@ func (p commands) limits(c *cli.Context) error {
 		var err error
 		namespace := OfServer(c, client)
 		if c.IsSet("session") && !c.IsSet("namespace") {
-			namespace = "" // whatever the session's is
+			namespace = "" // the session decides
 		}
 		if b == (pipeline.Bounds{}) {
 			l, err = control.Ask(ctx, client, control.GetLimits, control.OfLimits{InNamespace: control.InNamespace{Namespace: namespace}, Session: c.String("session")})

@@ -1,5 +1,5 @@
-// Package client has the commands that show and steer a running server: its sessions, queue, limits, events, and what
-// people approve.
+// Package client implements the commands that show and control a running server: sessions, queue, limits, events and
+// approvals.
 package client
 
 import (
@@ -18,12 +18,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// Asking is WithServer with what to type where the server refuses.
+// Asking is WithServer with a hint on errors of the server.
 func Asking(c *cli.Context, f func(context.Context, *control.Client) error) error {
 	return WithServer(c, func(ctx context.Context, client *control.Client) error { return explained(f(ctx, client)) })
 }
 
-// Answered asks the server that is meant for what a route is for, and shows what it answers.
+// Answered sends a request of a route to the selected server and shows the response.
 func Answered[A, R any](c *cli.Context, what *operation.Route[A, R], args A, show func(R) error) error {
 	return Asking(c, func(ctx context.Context, client *control.Client) error {
 		answer, err := control.Ask(ctx, client, what, args)
@@ -34,7 +34,7 @@ func Answered[A, R any](c *cli.Context, what *operation.Route[A, R], args A, sho
 	})
 }
 
-// explained is an error of a server, with what to type.
+// explained adds a hint to a server's error.
 func explained(err error) error {
 	var f *control.Failure
 	if !errors.As(err, &f) {
@@ -52,12 +52,12 @@ func explained(err error) error {
 	return exit.Fail(hint, "%s", f.Text)
 }
 
-// InServersNamespace is --namespace, of commands that a server carries out.
+// InServersNamespace returns --namespace, for commands that a server executes.
 func InServersNamespace() cli.Flag {
 	return &cli.StringFlag{Name: "namespace", Usage: "in the namespace `NS`", DefaultText: serversNamespace}
 }
 
-// OfServer returns the namespace that a command line names, or else that of the server's agents.
+// OfServer returns the namespace in the command line, or the server's own.
 func OfServer(c *cli.Context, client *control.Client) string {
 	return cmp.Or(c.String("namespace"), client.Server().Namespace, "default")
 }
@@ -66,7 +66,7 @@ func idFlag() cli.Flag {
 	return &cli.StringFlag{Name: "id", Usage: "`ID` of the session, or its beginning, instead of the word ID"}
 }
 
-// sessionNamed returns the session that a command line names, by --id or by its first word, and the words after it.
+// sessionNamed returns the session that the command line names, by --id or its first word, and the remaining words.
 func sessionNamed(c *cli.Context, limit int) (id string, rest []string, err error) {
 	words := c.Args().Slice()
 	if id = c.String("id"); id == "" && len(words) > 0 {
@@ -81,7 +81,7 @@ func sessionNamed(c *cli.Context, limit int) (id string, rest []string, err erro
 	return id, words, nil
 }
 
-// living returns the session that an id, or its beginning, names.
+// living returns the session of an id or of its prefix.
 func living(ctx context.Context, client *control.Client, id string) (session.Info, error) {
 	list, err := control.Ask(ctx, client, control.ListUsage, control.OfLimits{Session: id})
 	switch {
@@ -93,10 +93,10 @@ func living(ctx context.Context, client *control.Client, id string) (session.Inf
 	return list[0].Info, nil
 }
 
-// serversNamespace is where a namespace comes from that the command line does not name.
+// serversNamespace is the default of --namespace in help texts.
 const serversNamespace = `the server's, or "default"`
 
-// configuredThere is where a server's limits come from that the command line does not name.
+// configuredThere is the default of limits in help texts: the server knows it.
 const configuredThere = "see sandboxmcp limits"
 
 // Commands returns the commands of this package.
@@ -108,5 +108,5 @@ func Commands(s *command.Streams) []*cli.Command {
 	}
 }
 
-// commands are the actions, on the streams of an invocation.
+// commands are the actions of this package on the streams of one invocation.
 type commands struct{ *command.Streams }

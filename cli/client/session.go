@@ -101,7 +101,7 @@ func limitFlags() []cli.Flag {
 	}
 }
 
-// requestedLimits are the limits that the command line names; the others are zero.
+// requestedLimits returns the limits in the command line; the others are zero.
 func requestedLimits(c *cli.Context) (b pipeline.Bounds, err error) {
 	var l backends.Limits
 	err = run.Limits(c, &l)
@@ -202,7 +202,7 @@ func (p commands) sessionStats(c *cli.Context) error {
 
 func inMB(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
 
-// showUse prints a session's facts and resource usage.
+// showUse prints the facts and the resource usage of a session.
 func showUse(b io.Writer, i session.Info, u pipeline.CurrentUsage) {
 	fmt.Fprintf(b, "session %s: %s, %s\n", terminal.Visible(i.ID), terminal.Visible(i.Language), terminal.Visible(i.State))
 	terminal.Fact(b, "namespace", i.Namespace)
@@ -220,7 +220,7 @@ func showUse(b io.Writer, i session.Info, u pipeline.CurrentUsage) {
 	}
 }
 
-// spoken is a number of seconds for people.
+// spoken formats a number of seconds for people.
 func spoken(seconds float64) string { return (time.Duration(seconds * float64(time.Second))).String() }
 
 func (p commands) inspectCommand() *cli.Command {

@@ -97,12 +97,12 @@ func (p commands) sessionAttach(c *cli.Context) error {
 	return a.talk(ctx, console.NewPrompt(tty, past, info.Language))
 }
 
-// attachment is a person, or a script, in a session.
+// attachment is an attached terminal or script.
 type attachment struct {
 	commands
 	client *control.Client
 	info   session.Info
-	form   control.Cell // what all cells have
+	form   control.Cell // template for each cell
 	pane   *pane
 }
 
@@ -140,14 +140,13 @@ func (a *attachment) script(ctx context.Context) error {
 	}
 }
 
-// inputLine is a line with its end, or what comes before an error.
+// inputLine is a line with its line end, or the rest before an error.
 type inputLine struct {
 	text string
 	err  error
 }
 
-// readLines returns a channel of the lines of r, until an error or the end of ctx, which a read that blocks does not
-// hold up.
+// readLines returns a channel of the lines of r. It closes at an error or when ctx ends, even if a read blocks.
 func readLines(ctx context.Context, r io.Reader) <-chan inputLine {
 	lines, in := make(chan inputLine), bufio.NewReader(r)
 	go func() {
@@ -165,12 +164,12 @@ func readLines(ctx context.Context, r io.Reader) <-chan inputLine {
 	return lines
 }
 
-// leaving is what people type to leave a prompt of the language. Run, it would end a cell, and show nothing.
+// leaving lists the words by which people leave a prompt of the language. Executed, they would only end the cell.
 var leaving = map[string][]string{
 	"python": {"exit", "exit()", "quit", "quit()"}, "node": {".exit", "exit"}, "shell": {"exit", "logout"}, "r": {"q()", "quit()", "exit"},
 }
 
-// leaves reports whether code is one of these words, which are a shell's for languages of the operator.
+// leaves reports whether code is one of these words. Languages of the operator use the shell's.
 func leaves(language, code string) bool {
 	words, known := leaving[language]
 	if !known {
@@ -217,7 +216,7 @@ func (a *attachment) talk(ctx context.Context, prompt *console.Prompt) error {
 	}
 }
 
-// next reads a piece of code. cause is why nobody can type any more, if that is so.
+// next reads a piece of code. cause is set if the session or the server ended meanwhile.
 func (a *attachment) next(ctx context.Context, prompt *console.Prompt) (code string, cause, err error) {
 	watching, enough := context.WithCancelCause(ctx)
 	var watched sync.WaitGroup
@@ -232,7 +231,7 @@ func (a *attachment) next(ctx context.Context, prompt *console.Prompt) (code str
 // glances is the interval at which a session is polled while a person types.
 const glances = time.Second
 
-// watch polls the session, and cancels a context when the session or the server has ended.
+// watch polls the session, and calls ended when the session or the server has ended.
 func (a *attachment) watch(ctx context.Context, ended context.CancelCauseFunc) {
 	for {
 		select {
@@ -255,7 +254,7 @@ func (a *attachment) over(ctx context.Context) error {
 	return nil
 }
 
-// gone is the error of an attachment whose session or server has ended.
+// gone returns the error for a session or server that has ended.
 func (a *attachment) gone(err error) error {
 	var f *control.Failure
 	switch {
@@ -267,7 +266,7 @@ func (a *attachment) gone(err error) error {
 	return exit.Fail("sessions end with their server", "the server has ended, and session %s with it", a.info.ID)
 }
 
-// run runs a piece of code, and says how it ended; the error is that the attachment can't go on.
+// run runs a piece of code and returns how it ended; an error means that the attachment can't continue.
 func (a *attachment) run(ctx context.Context, code string) (ended string, gone error) {
 	cell := a.form
 	cell.Code = code
@@ -298,13 +297,13 @@ func (a *attachment) run(ctx context.Context, code string) (ended string, gone e
 		return backends.EndedRefused, a.over(ctx)
 	}
 	a.cellNotes(res)
-	if res.Ended == backends.EndedCancelled || res.StateLost != "" { // perhaps since the session ended
+	if res.Ended == backends.EndedCancelled || res.StateLost != "" { // possibly because the session ended
 		gone = a.over(ctx)
 	}
 	return res.Ended, gone
 }
 
-// command carries out a line that begins with %, and reports whether text was such a line.
+// command executes a line that begins with %, and reports whether text was one.
 func (a *attachment) command(ctx context.Context, text string) (bool, error) {
 	switch strings.TrimSpace(text) {
 	case "%help":

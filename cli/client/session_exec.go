@@ -83,7 +83,7 @@ func (p commands) sessionExec(c *cli.Context) error {
 	return p.cellEnd(res, c.Bool("json"))
 }
 
-// cell reads the code that a command line names.
+// cell reads the code that the command line names.
 func (p commands) cell(c *cli.Context, words []string) (cell control.Cell, err error) {
 	if c.IsSet("timeout") && !command.Positive(c, "timeout") {
 		return cell, exit.Usage("leave it out for the session's", "--timeout must be more than 0")
@@ -110,10 +110,10 @@ func (p commands) cell(c *cli.Context, words []string) (cell control.Cell, err e
 	return cell, err
 }
 
-// through runs a cell. The end of ctx interrupts it, and what it still has to say is waited for. Its output goes to the
-// screen as it comes, or in silence into the result alone.
+// through runs a cell. If ctx ends, it interrupts the cell and waits for the rest of its output. Output goes to the
+// screen as it comes, or only into the result if s is quiet.
 func (p commands) through(ctx context.Context, client *control.Client, id string, cell control.Cell, s *pane, silent bool) (pipeline.Outcome, error) {
-	var dir *hostfs.Dir // opened before the code runs, and made when there is something to save
+	var dir *hostfs.Dir // opened before the run; created with the first file
 	if cell.Artifacts != "" {
 		var err error
 		if dir, err = hostfs.FindDir(cell.Artifacts); err != nil {
@@ -130,7 +130,7 @@ func (p commands) through(ctx context.Context, client *control.Client, id string
 			_, err = control.Ask(cut, client, control.InterruptCell, control.OfRun{ID: id})
 		}
 		if err != nil {
-			leave(context.Cause(ctx)) // it has not begun, or the server does not listen
+			leave(context.Cause(ctx)) // not started yet, or the server does not read
 		}
 	})()
 	var output [2][]byte
@@ -166,7 +166,7 @@ func (p commands) through(ctx context.Context, client *control.Client, id string
 	return res, err
 }
 
-// cellEnd says how a cell ended, unless its own output does, and returns its exit code as an error.
+// cellEnd reports how a cell ended unless its output does, and returns its exit code as an error.
 func (p commands) cellEnd(res pipeline.Outcome, quiet bool) error {
 	if res.Refused != nil && res.Ended != backends.EndedCancelled {
 		if quiet {
@@ -214,10 +214,10 @@ func (p commands) cellNotes(res pipeline.Outcome) {
 	}
 }
 
-// pane is the output of a session's code: the standard streams, behind a filter where they are a terminal.
+// pane is the output of a session's code: the standard streams, filtered if they are a terminal.
 type pane struct {
 	out, err *terminal.Filter
-	line     *command.Output // where stdout stands
+	line     *command.Output // tracks whether stdout ended a line
 }
 
 func (p commands) pane() *pane {
@@ -225,7 +225,7 @@ func (p commands) pane() *pane {
 	return &pane{line: line, out: &terminal.Filter{W: line, Open: !terminal.IsTerminal(p.Out)}, err: &terminal.Filter{W: p.Err, Open: !terminal.IsTerminal(p.Err)}}
 }
 
-// showCell prints a cell's displays, value and error.
+// showCell prints the displays, value and error of a cell.
 func (p commands) showCell(res pipeline.Outcome, s *pane, saved string) error {
 	var text strings.Builder
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {
@@ -241,7 +241,7 @@ func (p commands) showCell(res pipeline.Outcome, s *pane, saved string) error {
 	return errors.Join(err, s.out.Close(), s.err.Close())
 }
 
-// inText is a bundle for people: its text, and a line about what a terminal can't show.
+// inText formats a bundle for people: its text, and a line about the parts that a terminal can't show.
 func inText(b kernel.Bundle, saved string) string {
 	var text string
 	if plain, ok := b["text/plain"]; ok {
@@ -260,10 +260,10 @@ func inText(b kernel.Bundle, saved string) string {
 	return text
 }
 
-// pictures are the media types of displays that are saved as files, with the suffixes of these.
+// pictures are the media types of displays that are saved as files, with their suffixes.
 var pictures = map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
 
-// savePictures saves the pictures of a cell as new files, whose names begin with the run's id.
+// savePictures saves the pictures of a cell as new files named after the run's id.
 func savePictures(dir *hostfs.Dir, res pipeline.Outcome) error {
 	n := 0
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {

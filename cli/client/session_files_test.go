@@ -44,7 +44,7 @@ func saveTar(t *testing.T, dir string, content []byte, most int64) (*saving, err
 	return s, s.save(bytes.NewReader(content), true, dir, "got")
 }
 
-// left lists what is in a directory, and beside it.
+// left lists the files in a directory and beside it.
 func left(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, _ os.DirEntry, err error) error {
@@ -59,7 +59,7 @@ func left(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestHostileTars: nothing of a tar that a session may have made up leaves its directory, and nothing of it stays.
+// TestHostileTars checks that a hostile tar writes nothing outside of its directory, and that nothing of it stays.
 func TestHostileTars(t *testing.T) {
 	link := func(kind byte, name, target string) tar.Header {
 		return tar.Header{Typeflag: kind, Name: name, Linkname: target}
@@ -99,7 +99,7 @@ func TestHostileTars(t *testing.T) {
 	}
 }
 
-// TestManyNames: a tar of nothing but names ends at a bound, too.
+// TestManyNames checks that the number of entries without content is bounded, too.
 func TestManyNames(t *testing.T) {
 	one := tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "d/", Mode: 0o755})[:512]
 	s := &saving{most: 1, sum: sha256.New()}
@@ -110,8 +110,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// TestSaved: what is saved has no rights that the tar gave it to more than its owner, replaces nothing, and is all
-// there.
+// TestSaved checks that saved files are complete, replace nothing, and give no rights to others.
 func TestSaved(t *testing.T) {
 	dir := t.TempDir()
 	content := tarOf(t, file("s", 0o6755), file("d/plain", 0o600), tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "d/plain"}, file("\x1b[31mred", 0o644))
@@ -141,7 +140,7 @@ func TestSaved(t *testing.T) {
 	}
 }
 
-// TestPacked: a directory is packed with what is in it, and with nothing that it only leads to.
+// TestPacked checks that a directory is packed with its content, without the targets of links that leave it.
 func TestPacked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "src")
 	for name, text := range map[string]string{"a": "1", "d/b": "22"} {
@@ -176,7 +175,7 @@ func TestPacked(t *testing.T) {
 	if got, want := strings.Join(names, " "), "src/ src/a src/d/ src/d/b src/d/up../a src/ind/b src/whole."; got != want || k.leftOut != 2 {
 		t.Errorf("got %q and %d left out, want %q and 2", got, k.leftOut, want)
 	}
-	// What becomes shorter while it is read is told, and not padded.
+	// A file that shrinks during the read is an error; it is not padded.
 	name := filepath.Join(dir, "a")
 	if err := os.Truncate(name, 1<<20); err != nil {
 		t.Fatal(err)

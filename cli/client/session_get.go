@@ -83,18 +83,18 @@ func (p commands) sessionGet(c *cli.Context) error {
 	})
 }
 
-// saving is a file or a directory that is saved. What a session sends may be its code's: names, sizes and kinds are
-// believed nothing of.
+// saving writes a received file or directory. The session's code may have sent it: names, sizes and types are
+// untrusted.
 type saving struct {
-	most  int64 // bytes
+	most  int64 // maximum size in bytes
 	sum   hash.Hash
 	path  string
 	files int
 	bytes int64
-	links [][2]string // names and targets of links, which are made when nothing more is written through them
+	links [][2]string // names and targets of links, created after all files so that none is written through them
 }
 
-// save writes content into a new directory beside its place, and moves it there when it is whole.
+// save writes content into a new directory beside its destination, and renames it when complete.
 func (s *saving) save(content io.Reader, isTar bool, to, base string) error {
 	name, err := filepath.Localize(strings.Trim(base, "/"))
 	if base == "/" {
@@ -130,7 +130,7 @@ func (s *saving) save(content io.Reader, isTar bool, to, base string) error {
 		err = s.file(root, "content", 0o644, content)
 	}
 	if err == nil {
-		_, err = io.Copy(io.Discard, io.LimitReader(content, 1<<20)) // whose end says whether it is what was sent
+		_, err = io.Copy(io.Discard, io.LimitReader(content, 1<<20)) // its end tells whether all was sent
 	}
 	switch {
 	case err != nil:
@@ -150,7 +150,7 @@ func (s *saving) save(content io.Reader, isTar bool, to, base string) error {
 }
 
 func (s *saving) unpack(root *os.Root, content io.Reader) error {
-	bounded := &io.LimitedReader{R: content, N: 2*s.most + 16<<20} // with its headers
+	bounded := &io.LimitedReader{R: content, N: 2*s.most + 16<<20} // including tar headers
 	in := tar.NewReader(bounded)
 	for {
 		h, err := in.Next()
@@ -183,7 +183,7 @@ func (s *saving) entry(root *os.Root, h *tar.Header, content io.Reader) error {
 	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	mode := fs.FileMode(h.Mode & 0o777) // and none that gives more rights
+	mode := fs.FileMode(h.Mode & 0o777) // the least rights of both
 	switch h.Typeflag {
 	case tar.TypeDir:
 		return root.MkdirAll(name, mode|0o700)
@@ -204,7 +204,7 @@ func (s *saving) file(root *os.Root, name string, mode fs.FileMode, content io.R
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(struct{ io.Writer }{f}, io.LimitReader(content, s.most-s.bytes+1)) // with holes in it, a file of any size is a short tar
+	n, err := io.Copy(struct{ io.Writer }{f}, io.LimitReader(content, s.most-s.bytes+1)) // a short tar can hold a sparse file of any size
 	s.files, s.bytes = s.files+1, s.bytes+n
 	if err = errors.Join(err, f.Close()); err == nil && s.bytes > s.most {
 		err = s.tooMuch()

@@ -40,10 +40,10 @@ Example: sandboxmcp session put 01K9ZB5W7Q src`,
 	}
 }
 
-// transferred describes what was moved between this machine and a session.
+// transferred describes the files that were copied between this machine and a session.
 type transferred struct {
 	Session string `json:"session,omitempty"`
-	Path    string `json:"path"` // where it is now
+	Path    string `json:"path"` // of the copy
 	Files   int    `json:"files"`
 	Bytes   int64  `json:"bytes"`
 	SHA256  string `json:"sha256"`
@@ -91,14 +91,14 @@ func (p commands) sessionPut(c *cli.Context) error {
 	})
 }
 
-// packing is a file or a directory that is written as a tar.
+// packing writes a file or directory as a tar.
 type packing struct {
 	out     *tar.Writer
 	sum     hash.Hash
 	leftOut int
 }
 
-// pack writes source under its own name. What becomes shorter meanwhile is an error.
+// pack writes source under its own name. A file that shrinks meanwhile is an error.
 func (k *packing) pack(ctx context.Context, w io.Writer, source string) error {
 	base := filepath.Base(source)
 	root, err := hostfs.OpenDir(source)
@@ -169,7 +169,7 @@ func (k *packing) file(root *os.Root, name, to string, sum io.Writer) error {
 		k.leftOut++
 		return err
 	}
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // what became a pipe meanwhile holds nothing up
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK: it may be a FIFO by now
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,4 @@
-// Package cmdline sorts a command line for urfave/cli, and suggests the command or flag that a misspelled one was meant
-// to be.
+// Package cmdline sorts a command line for urfave/cli, and suggests the intended command or flag for a misspelled one.
 package cmdline
 
 import (
@@ -18,10 +17,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// Parse puts a command line in the order that urfave/cli understands, which stops looking for
-// flags at the first word that is none: global flags, commands, flags, "--", the other words.
-// A "--" ends the flags; "-" is an ordinary word. Flags that do not exist are found here, where it
-// is known whether they were meant for the script.
+// Parse sorts a command line into the order that urfave/cli understands, which stops parsing flags at the first other
+// word: global flags, commands, flags, "--", the other words. A "--" ends the flags; "-" is an ordinary word. Parse
+// also reports unknown flags, since it knows whether they were meant for the script.
 func Parse(app *cli.App, args []string) ([]string, error) {
 	l, err := read(app, args)
 	switch {
@@ -42,19 +40,19 @@ func Parse(app *cli.App, args []string) ([]string, error) {
 	return sorted, nil
 }
 
-// AsksJSON returns the command that a line is of, and whether it is to answer in JSON, as far as the line can be read.
+// AsksJSON returns the command of a line and whether it asks for JSON, as far as the line can be parsed.
 func AsksJSON(app *cli.App, args []string) (path []string, yes bool) {
 	l, _ := read(app, args)
 	return l.path, !l.help && (slices.Contains(l.local, "--json") || slices.Contains(l.local, "--json=true"))
 }
 
-// read sorts a whole line. The error is the first thing in it that is wrong.
+// read sorts a whole line. wrong is the first error in it.
 func read(app *cli.App, args []string) (l line, wrong error) {
 	l = line{flags: app.Flags, commands: app.Commands}
 	for rest := args[1:]; len(rest) > 0; {
 		n, err := l.take(rest)
 		if err != nil {
-			n, wrong = 1, cmp.Or(wrong, l.blame(err)) // what follows may still ask for JSON
+			n, wrong = 1, cmp.Or(wrong, l.blame(err)) // the rest may still ask for JSON
 		}
 		rest = rest[n:]
 	}
@@ -63,21 +61,21 @@ func read(app *cli.App, args []string) (l line, wrong error) {
 
 // line is a command line, sorted as far as it was read.
 type line struct {
-	flags    []cli.Flag // global ones
-	own      []cli.Flag // those of the innermost command
+	flags    []cli.Flag // global flags
+	own      []cli.Flag // flags of the innermost command
 	commands []*cli.Command
 
 	global, path, local, words []string
 
-	help bool // it asks for the help of the command in path
+	help bool // asks for the help of the command in path
 }
 
-// negative reports whether a word is a number and no flag, such as the value of sandboxmcp bridge.
+// negative reports whether a word is a negative number rather than a flag, such as the value of sandboxmcp bridge.
 func negative(word string) bool {
 	return len(word) > 1 && word[0] == '-' && '0' <= word[1] && word[1] <= '9'
 }
 
-// take sorts the first word of rest, with its value if it is a flag that has one.
+// take sorts the first word of rest, and its value if it is a flag that takes one. It returns the number of words.
 func (l *line) take(rest []string) (int, error) {
 	word := rest[0]
 	switch {
@@ -85,7 +83,7 @@ func (l *line) take(rest []string) (int, error) {
 		l.words = append(l.words, rest...)
 		return len(rest), nil
 	case word == "--":
-		if l.running() && len(l.words) == 0 { // the words are a command, which run knows by this
+		if l.running() && len(l.words) == 0 { // marks for run that the words are a command
 			l.words = append(l.words, word)
 		}
 		l.words = append(l.words, rest[1:]...)
@@ -125,12 +123,12 @@ func (l *line) take(rest []string) (int, error) {
 	return 1, nil
 }
 
-// mayBeEmpty are the flags that have an empty value: code, and reasons. A variable of a script that is empty would ask
-// for more than its author meant by any other one, such as for all namespaces.
+// mayBeEmpty are the flags that accept an empty value: code and reasons. With any other flag, an empty variable in a
+// script would ask for more than its author meant, such as for all namespaces.
 var mayBeEmpty = []string{"c", "reason"}
 
 func (l *line) takeFlag(rest []string) (int, error) {
-	flag, value, inline := strings.Cut(rest[0], "=") // what follows may be a secret
+	flag, value, inline := strings.Cut(rest[0], "=") // the value may be a secret
 	if !inline && len(rest) > 1 {
 		value = rest[1]
 	}
@@ -153,7 +151,7 @@ func (l *line) takeFlag(rest []string) (int, error) {
 		return 0, exit.Usage(hint, "there is no flag %s", flag)
 	case f == nil && len(l.path) > 0 && l.path[0] == "vault": // it may be the value
 		return 0, exit.Usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " ")+"; a value that begins with a dash can come by --stdin", "there is no such flag")
-	case f == nil && l.mistyped() != nil: // the flag may be that command's
+	case f == nil && l.mistyped() != nil: // the flag may belong to the intended command
 		return 0, l.mistyped()
 	case f == nil:
 		return 0, exit.Usage(cmp.Or(otherVerify(l.path, name), l.suggestFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "there is no flag %s", flag)
@@ -165,12 +163,12 @@ func (l *line) takeFlag(rest []string) (int, error) {
 	case len(rest) == 1 || rest[1] == "--":
 		return 0, exit.Usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " "), "flag %s needs a value", flag)
 	}
-	// As one word, so that a value which begins with a dash stays one.
+	// As one word, so that a value that begins with a dash remains a value.
 	*to = append(*to, rest[0]+"="+rest[1])
 	return 2, nil
 }
 
-// blame makes what is wrong with a line of run, host exec or session exec exit like all refusals of these.
+// blame gives errors in a line of run, host exec or session exec the exit code of their other refusals.
 func (l *line) blame(err error) error {
 	if l.running() || l.foreign() || slices.Equal(l.path, []string{"session", "exec"}) {
 		return exit.Ours(err)
@@ -178,10 +176,10 @@ func (l *line) blame(err error) error {
 	return err
 }
 
-// running reports whether this is a line of run, whose words after the file are not ours.
+// running reports whether this is a line of run, whose words after the file belong to the program.
 func (l *line) running() bool { return len(l.path) > 0 && l.path[0] == "run" }
 
-// foreign reports whether this is a line of host exec, whose words are another program's, with its flags.
+// foreign reports whether this is a line of host exec, whose words and flags belong to another program.
 func (l *line) foreign() bool { return slices.Equal(l.path, []string{"host", "exec"}) }
 
 func (l *line) unknownCommand() error {
@@ -195,7 +193,7 @@ func (l *line) unknownCommand() error {
 	return exit.Usage(hint, "there is no command %q", word)
 }
 
-// mistyped is about a word that stands where a subcommand could, and is nearly one.
+// mistyped returns an error for a word that nearly is a subcommand and stands in its place.
 func (l *line) mistyped() error {
 	if len(l.path) == 0 || len(l.words) == 0 || strings.ContainsAny(l.words[0], "./*:") {
 		return nil
@@ -207,7 +205,7 @@ func (l *line) mistyped() error {
 	return nil
 }
 
-// suggestFlag suggests a flag for one that does not exist.
+// suggestFlag suggests an existing flag for an unknown one.
 func (l *line) suggestFlag(name string) string {
 	var known []string
 	for _, f := range slices.Concat(l.own, l.flags) {
@@ -229,7 +227,7 @@ func CommandNames(commands []*cli.Command) (names []string) {
 	return names
 }
 
-// Find returns the flag of that name, nil if there is none.
+// Find returns the flag of that name, or nil.
 func Find(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
 		if slices.Contains(f.Names(), name) {
@@ -244,7 +242,7 @@ func takesValue(f cli.Flag) bool {
 	return ok && d.TakesValue()
 }
 
-// otherVerify returns what to type for a flag of the other command called verify.
+// otherVerify returns a hint for a flag of the other command called verify.
 func otherVerify(path []string, flag string) string {
 	switch command := strings.Join(path, " "); {
 	case command == "verify" && slices.Contains([]string{"proof", "checkpoint", "segment"}, flag):
@@ -255,7 +253,7 @@ func otherVerify(path []string, flag string) string {
 	return ""
 }
 
-// IsProgram reports whether a word is no file here, and a program on the PATH of this machine.
+// IsProgram reports whether a word is a program on PATH and not a file in the working directory.
 func IsProgram(word string) bool {
 	if _, err := os.Stat(word); err == nil {
 		return false

@@ -10,8 +10,8 @@ import (
 
 var badFlag = lazy.Regexp(`(?s)^invalid value (".*") for flag -(\S+): `)
 
-// BadValue describes what is wrong with a flag's value as a person typed it: the flag package, whose words these are
-// otherwise, knows one dash and "parse error".
+// BadValue describes an error in a flag's value as the person typed it. The flag package's own text has one dash and
+// "parse error".
 func BadValue(err error, flags []cli.Flag) string {
 	m := badFlag().FindStringSubmatch(err.Error())
 	if m == nil {
@@ -33,7 +33,7 @@ func BadValue(err error, flags []cli.Flag) string {
 	return fmt.Sprintf("--%s %s is not %s", m[2], m[1], expected)
 }
 
-// Placeholder returns what the usage of a flag calls its value.
+// Placeholder returns the name of the value in the usage of a flag.
 func Placeholder(usage string) string {
 	_, rest, _ := strings.Cut(usage, "`")
 	name, _, _ := strings.Cut(rest, "`")

@@ -10,15 +10,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
-// JSONFlag is --json.
+// JSONFlag returns --json.
 func JSONFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print it as JSON"} }
 
-// OutFlag is --out, for [Streams.WriteOut].
+// OutFlag returns --out, for [Streams.WriteOut].
 func OutFlag() cli.Flag {
 	return &cli.StringFlag{Name: "out", Usage: "write it to the new file `FILE` instead of standard output"}
 }
 
-// NoWords returns the action without arguments: a word on the command line is a usage error.
+// NoWords wraps the action of a command without arguments: a word on the command line is a usage error.
 func NoWords(action cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if c.NArg() > 0 {
@@ -28,7 +28,7 @@ func NoWords(action cli.ActionFunc) cli.ActionFunc {
 	}
 }
 
-// OneWord returns the action with one argument: any other number is a usage error, with a hint and a text.
+// OneWord wraps the action of a command with one argument: any other number is a usage error with this hint and text.
 func OneWord(action cli.ActionFunc, hint, text string) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if c.NArg() != 1 {
@@ -41,17 +41,17 @@ func OneWord(action cli.ActionFunc, hint, text string) cli.ActionFunc {
 // Configured is the default text of flags whose default is a setting.
 const Configured = "see sandboxmcp config"
 
-// NamespaceFlag is --namespace, of commands that work in this process.
+// NamespaceFlag returns --namespace, for commands that work in this process.
 func NamespaceFlag() cli.Flag {
 	return &cli.StringFlag{Name: "namespace", Usage: "in the namespace `NS`", Value: "default"}
 }
 
-// ToolsFlag is --tools.
+// ToolsFlag returns --tools.
 func ToolsFlag(usage, value string) cli.Flag {
 	return &cli.StringFlag{Name: "tools", Usage: usage, Value: value}
 }
 
-// FileArgs returns the flags that were typed of the program's own files, for a command line that is started in another
+// FileArgs returns the program's global file flags in the command line, with absolute paths, for a child in another
 // directory.
 func FileArgs(c *cli.Context) (args []string, err error) {
 	for _, flag := range []string{"config", "db"} {
@@ -65,7 +65,7 @@ func FileArgs(c *cli.Context) (args []string, err error) {
 	return args, nil
 }
 
-// ToolsOn reports whether --tools means only the tools that are on.
+// ToolsOn reports whether --tools asks only for the tools that are enabled.
 func ToolsOn(c *cli.Context) (on bool, err error) {
 	switch which := c.String("tools"); which {
 	case "on":
@@ -90,7 +90,7 @@ func Positive(c *cli.Context, name string) bool {
 	return false
 }
 
-// Seconds is a number of seconds as a duration, within its type for any number: the cap is far below.
+// Seconds converts seconds to a duration without overflow: the caps are far below.
 func Seconds(s float64) time.Duration {
 	return time.Duration(min(s, 1e9) * float64(time.Second))
 }

@@ -21,8 +21,8 @@ func (i Interruption) Error() string {
 	return cmp.Or(names[i.Signal], i.Signal.String())
 }
 
-// UntilSignal returns a context that SIGINT or SIGTERM ends, for commands that have nothing to clean up then. A second
-// signal ends the process at once.
+// UntilSignal returns a context that SIGINT or SIGTERM ends, for commands that need no cleanup. A second signal ends
+// the process at once.
 func UntilSignal(c *cli.Context) (context.Context, context.CancelFunc) {
 	return UntilSignals(c, syscall.SIGINT, syscall.SIGTERM)
 }
@@ -39,7 +39,7 @@ func UntilSignals(c *cli.Context, signals ...os.Signal) (context.Context, contex
 
 type writesKey struct{}
 
-// withWrites returns a context whose signals, by the functions of this file, call end.
+// withWrites returns a context whose signals, through the functions of this file, call end.
 func withWrites(ctx context.Context, end func()) context.Context {
 	return context.WithValue(ctx, writesKey{}, end)
 }
@@ -50,7 +50,7 @@ func endWrites(ctx context.Context) {
 	}
 }
 
-// ErrNoReader is the cause of a context that ends since nobody reads the output any more.
+// ErrNoReader is the cause of a context that ends because the reader of the output has gone.
 var ErrNoReader = errors.New("nobody reads the output any more")
 
 // Interruptible returns a context that ends with the first SIGINT, SIGTERM, SIGHUP or SIGQUIT. A second signal
@@ -59,18 +59,18 @@ func Interruptible(parent context.Context) (context.Context, context.CancelCause
 	return InterruptibleAfter(parent, func(syscall.Signal) bool { return false }, func() {})
 }
 
-// InterruptibleAfter is Interruptible, but for two signals at most that send takes, as it says: they are for a program
-// that may end by itself then, or is killed. last is called just before a further one ends the process.
+// InterruptibleAfter is Interruptible, except for up to two signals that send accepts: they are forwarded to a program
+// that may end by itself. last is called before a further signal ends the process.
 func InterruptibleAfter(parent context.Context, send func(syscall.Signal) bool, last func()) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
-		if !signal.Ignored(s) { // nohup and background jobs keep what they were given
+		if !signal.Ignored(s) { // nohup and background jobs keep their dispositions
 			signal.Notify(signals, s)
 		}
 	}
-	// A closed pipe is to be an error of the write, which ends the run in good order. Being told of
-	// the signal, instead of ignoring it, leaves its default to the programs that we start.
+	// A closed pipe must be an error of the write, so that the run ends in good order. To catch the signal, instead of
+	// ignoring it, leaves its default to the programs that we start.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		first := <-signals

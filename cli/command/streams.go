@@ -1,5 +1,4 @@
-// Package command has what the commands of the command line share: their streams, their flags, and the signals that end
-// them.
+// Package command holds the parts that all commands share: streams, flags, and the signals that end them.
 package command
 
 import (
@@ -33,31 +32,30 @@ type Streams struct {
 	own []*Writer
 }
 
-// NewStreams returns the streams of an invocation, of which none holds up its end.
+// NewStreams returns the streams of an invocation. A write that blocks can't delay its end.
 func NewStreams(in io.Reader, out, err io.Writer) *Streams {
 	own := []*Writer{NewWriter(out), NewWriter(err)}
 	return &Streams{In: in, Out: own[0], Err: own[1], own: own}
 }
 
-// Context returns a context by which a signal that the functions of this package attend to calls End.
+// Context returns a context in which a signal, through the functions of this package, calls End.
 func (s *Streams) Context() context.Context { return withWrites(context.Background(), s.End) }
 
-// End bounds how long writes wait for their readers from now on: the command is to end.
+// End bounds the time of writes from now on, since the command is ending.
 func (s *Streams) End() {
 	for _, w := range s.own {
 		w.End()
 	}
 }
 
-// Close ends what NewStreams began. Nothing may be written any more.
+// Close stops the goroutines of NewStreams. Nothing may be written afterwards.
 func (s *Streams) Close() {
 	for _, w := range s.own {
 		w.Close()
 	}
 }
 
-// Say writes one message to stderr. It may quote what others wrote, so it shows escapes instead
-// of sending them to the terminal.
+// Say writes one message to stderr. Its text may quote untrusted input, so control characters are escaped.
 func (s *Streams) Say(format string, args ...any) {
 	lines := strings.Split(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n")
 	for i, l := range lines {
@@ -66,7 +64,7 @@ func (s *Streams) Say(format string, args ...any) {
 	fmt.Fprintf(s.Err, "sandboxmcp: %s\n", strings.Join(lines, "\n    "))
 }
 
-// Exit writes an error and its hint to stderr and returns the exit code; nil is 0 and writes nothing.
+// Exit writes an error and its hint to stderr and returns the exit code. For nil it writes nothing and returns 0.
 func (s *Streams) Exit(err error) int {
 	if err == nil {
 		return 0
@@ -81,7 +79,7 @@ func (s *Streams) Exit(err error) int {
 	return f.Code
 }
 
-// Print writes v as JSON where --json asks for it, or else what text writes.
+// Print writes v as JSON if --json was typed, or else calls text.
 func (s *Streams) Print(c *cli.Context, v any, text func(io.Writer) error) error {
 	if c.Bool("json") {
 		return terminal.WriteJSON(s.Out, v)
@@ -97,8 +95,8 @@ func (s *Streams) Printf(c *cli.Context, v any, format string, args ...any) erro
 	})
 }
 
-// Table writes a list as JSON where --json asks for it, or else as a table with a row for each element. empty is
-// printed instead of one without rows.
+// Table writes a list as JSON if --json was typed, or else as a table with a row for each element. For an empty list it
+// prints empty.
 func Table[T any](s *Streams, c *cli.Context, list []T, empty string, columns []terminal.Column, row func(T) []string) error {
 	return s.Print(c, list, func(w io.Writer) error {
 		t := terminal.NewTable(w, columns...)
@@ -118,14 +116,13 @@ func (s *Streams) Open(file string) (io.ReadCloser, error) {
 	return statefile.Open(file)
 }
 
-// WriteOut lets f write to the new file at path, or to standard output for "" and "-". What was begun and
-// could not be finished is removed: half an export would be taken for a whole one. Nobody else may read it:
-// others' names and hosts are in it.
+// WriteOut calls f with a new file at path, or with standard output for "" and "-". If f fails, the file is removed:
+// half an export could be taken for a whole one. Only its owner can read it, since it has others' names and hosts.
 func (s *Streams) WriteOut(path string, f func(io.Writer) error) error {
 	return s.WriteOutAs(path, 0o600, f)
 }
 
-// WriteOutAs is WriteOut with the mode of the file.
+// WriteOutAs is WriteOut with a mode for the file.
 func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) error) error {
 	if path == "" || path == "-" {
 		w := bufio.NewWriterSize(s.Out, 1<<16)
@@ -148,8 +145,8 @@ func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) er
 	return nil
 }
 
-// NotThere returns the error of package hostfs for a path that was typed, with the flag before it: hint says what to
-// do, unless a link is in the way.
+// NotThere returns an error of package hostfs with the flag before it. hint says what to do, unless the cause is a link
+// in the path.
 func NotThere(hint, flag string, err error) error {
 	text := strings.TrimLeft(flag+": "+err.Error(), ": ")
 	if link, is := errors.AsType[*hostfs.Link](err); is {
@@ -158,8 +155,8 @@ func NotThere(hint, flag string, err error) error {
 	return exit.Fail(hint, "%s", text)
 }
 
-// Output writes to where our own output goes, and keeps its first error: ErrNoReader when nobody reads it any more, as
-// after head(1). Other programs die of SIGPIPE then. It may be used concurrently.
+// Output writes to standard output or standard error and keeps its first error: ErrNoReader if the reader has gone, as
+// after head(1), where other programs die of SIGPIPE. It is safe for concurrent use.
 type Output struct {
 	W      io.Writer
 	Broken context.CancelCauseFunc // called with ErrNoReader; may be nil
@@ -177,7 +174,7 @@ func (o *Output) Write(b []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.blocks = false
-	if text := bytes.TrimSuffix(b, []byte("\x1b[0m")); len(text) > 0 { // which a filter ends with
+	if text := bytes.TrimSuffix(b, []byte("\x1b[0m")); len(text) > 0 { // a filter ends with this sequence
 		o.inLine = text[len(text)-1] != '\n'
 	}
 	failed := err
@@ -198,14 +195,14 @@ func (o *Output) Err() error {
 	return o.err
 }
 
-// Unread reports whether a write waits for the reader, or did until the end of the command.
+// Unread reports whether a write is waiting for the reader, or was when the command ended.
 func (o *Output) Unread() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.blocks || errors.Is(o.err, ErrUnread)
 }
 
-// InLine reports whether the last byte that was written ended no line.
+// InLine reports whether the last byte that was written did not end a line.
 func (o *Output) InLine() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

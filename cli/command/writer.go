@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// ErrUnread is the error of writes that the end of a command did not wait for.
+// ErrUnread is the error of writes that were abandoned when the command ended.
 var ErrUnread = errors.New("the reader of the output did not read, and the command ended without it")
 
-// lastWrites is how long all writes together may block once a command is to end.
+// lastWrites bounds the time that all writes together may block once the command is ending.
 const lastWrites = time.Second
 
-// Writer is standard output or standard error. A write waits for its reader for as long as that takes, as others' do;
-// once the command is to end, because of a signal, the end of its input or its time limit, its writes wait for
-// lastWrites at most, and the later ones fail. A write to a pipe or a terminal that nobody reads can't be interrupted,
-// so a goroutine of its own performs it.
+// Writer is standard output or standard error. A write waits for its reader, as in other programs; once the command is
+// ending, because of a signal, the end of its input or its time limit, writes wait for lastWrites at most, and later
+// ones fail. A goroutine performs each write, because a write to a pipe or a terminal that nobody reads can't be
+// interrupted.
 type Writer struct {
 	to   io.Writer
 	jobs chan []byte
 	done chan written
 
-	lock     chan struct{} // has a value while somebody writes
-	left     time.Duration // of lastWrites; guarded by lock
+	lock     chan struct{} // holds a value while a write is under way
+	left     time.Duration // rest of lastWrites; guarded by lock
 	stopping chan struct{} // closed by End
-	dead     chan struct{} // closed when nothing is left
+	dead     chan struct{} // closed when no time is left
 	end      sync.Once
 }
 
@@ -48,7 +48,7 @@ func NewWriter(w io.Writer) *Writer {
 	return o
 }
 
-// Write implements io.Writer. Of nothing it writes nothing, which could block, too.
+// Write implements [io.Writer]. An empty write returns at once: it could block, too.
 func (o *Writer) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -58,7 +58,7 @@ func (o *Writer) Write(b []byte) (int, error) {
 	case <-o.dead:
 		return 0, ErrUnread
 	}
-	o.jobs <- bytes.Clone(b) // whose writer may change it when this returns early
+	o.jobs <- bytes.Clone(b) // the caller may change b after an early return
 	select {
 	case w := <-o.done:
 		<-o.lock
@@ -78,10 +78,10 @@ func (o *Writer) Write(b []byte) (int, error) {
 	}
 }
 
-// End bounds how long writes wait from now on.
+// End bounds the time of writes from now on.
 func (o *Writer) End() { o.end.Do(func() { close(o.stopping) }) }
 
-// Close ends the goroutine, unless a write holds it up. Nothing may be written any more.
+// Close stops the goroutine, unless a write blocks it. Nothing may be written afterwards.
 func (o *Writer) Close() {
 	select {
 	case <-o.dead:
@@ -90,7 +90,7 @@ func (o *Writer) Close() {
 	}
 }
 
-// Fd returns the descriptor of a file, by which package terminal knows terminals. That of others is no descriptor.
+// Fd returns the descriptor of a file, from which package terminal recognises terminals, or an invalid one.
 func (o *Writer) Fd() uintptr {
 	if f, ok := o.to.(interface{ Fd() uintptr }); ok {
 		return f.Fd()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestEndOfWrites has a reader that does not read hold up a write until the end of the command, and a moment longer.
+// TestEndOfWrites checks that a reader that does not read delays the end of the command only by lastWrites.
 func TestEndOfWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader, unread := io.Pipe()
@@ -38,14 +38,14 @@ func TestEndOfWrites(t *testing.T) {
 			t.Errorf("of nothing: %v", err)
 		}
 		w.Close()
-		reader.Close() // which ends the write
+		reader.Close() // ends the write
 		synctest.Wait()
 		<-w.done
 		close(w.jobs)
 	})
 }
 
-// TestSlowReaderAtTheEnd gives a reader that reads all of the output, also after the end has begun.
+// TestSlowReaderAtTheEnd checks that a slow reader gets all output, even after End.
 func TestSlowReaderAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader, out := io.Pipe()

@@ -1,5 +1,5 @@
-// Package complete has the scripts by which shells complete command lines: they ask the program, at each press of the
-// tab key, what can stand where somebody types.
+// Package complete has the completion scripts of shells. They ask the program, each time that the tab key is pressed,
+// which words can stand at the cursor.
 package complete
 
 import (
@@ -17,18 +17,17 @@ type Source struct {
 	Ask   string // a kind of words that only a server or the state directory knows
 }
 
-// Word is an offered word, and what it is for.
+// Word is an offered word and its description.
 type Word struct{ Text, Usage string }
 
-// Shells are those that Script and Print know.
+// Shells are the shells that Script and Print support.
 func Shells() []string { return []string{"bash", "zsh", "fish"} }
 
 //go:embed bash.sh zsh.zsh fish.fish
 var scripts embed.FS
 
-// Script writes the script of a shell for a program. It asks by PROGRAM __complete words SHELL, with the words that
-// were typed on standard input, each with a NUL behind it: all users of a machine can read what programs are started
-// with.
+// Script writes the completion script of a shell. The script calls PROGRAM __complete words SHELL with the typed words
+// on standard input, each followed by a NUL: all users of a machine can read command lines.
 func Script(w io.Writer, shell, program string) error {
 	text, err := scripts.ReadFile(map[string]string{"bash": "bash.sh", "zsh": "zsh.zsh", "fish": "fish.fish"}[shell])
 	if err != nil {
@@ -38,8 +37,8 @@ func Script(w io.Writer, shell, program string) error {
 	return err
 }
 
-// Print writes an offer as the script of a shell reads it: a line that says whether files or directories are meant,
-// too, and a line for each word.
+// Print writes the offered words in the format of the shell's script: a line that says whether files or directories are
+// meant, and a line for each word.
 func Print(w io.Writer, shell string, s Source, words []Word) error {
 	var b strings.Builder
 	switch {

@@ -1,8 +1,7 @@
-// Package config holds the operator's settings and says where each one came from.
+// Package config holds the operator's settings and the source of each.
 //
-// A setting comes from the strongest of its sources: flags, environment, configuration file,
-// default. Nothing that was written and not understood is passed over: an unknown key, a value of
-// the wrong kind or out of range is an error that names the place.
+// A setting comes from the strongest of its sources: flags, environment, configuration file, default. Load ignores
+// nothing: an unknown key, a value of the wrong type or out of range is an error that names its place.
 package config
 
 import (
@@ -10,11 +9,11 @@ import (
 	"slices"
 )
 
-// Config are the operator's settings. Get one from [Load]; the zero value is not valid.
+// Config holds the operator's settings. [Load] returns one; the zero value is not valid.
 //
-// A field with a key is a setting, or a section of them: its tag says by which environment variable it is set, which
-// values it takes (range, oneof, or is, a name of kinds), its value where nothing is configured, and what it is about.
-// Paths are absolute, and "" is that there is none, or that it is detected.
+// A field with a key is a setting, or a section of them. Its tag has the environment variable, the values that it takes
+// (range, oneof, or is, the name of a kind), its default and its description. Paths are absolute; "" means none, or
+// detected.
 type Config struct {
 	Backend       string   `key:"backend" env:"BACKEND" is:"backend" default:"process" about:"what contains programs: a hardened process, containers of an engine, or pods of a cluster"`
 	MaxConcurrent int      `key:"max_concurrent" env:"MAX_CONCURRENT" range:"1..10000" about:"runs at the same time; up to three times as many, and four more at least, while some take long and others wait for their share"`
@@ -23,28 +22,27 @@ type Config struct {
 	Vault         []string `key:"vault" env:"VAULT" is:"stores" default:"environment,sealed" about:"stores that lend secrets, in the order in which they are asked"`
 	StateDir      string   `key:"state_dir" is:"path" about:"directory of the log, the keys, the vault and kept results"`
 	SQLitePath    string   `key:"sqlite_path" env:"SQLITE_PATH" is:"path" about:"database of the log"`
-	File          string   // absolute; the file that was read, "" where there was none
+	File          string   // absolute path of the file that was read, "" if none was
 	Profile       string   `key:"profile" env:"PROFILE" is:"profile" default:"hardened" about:"profile of runs that name none"`
 	GitAuthor     string   `key:"git_author" is:"author" about:"author of commits that git makes in sandboxes, as NAME <EMAIL>"`
 	Skills        string   `key:"skills" is:"path or none" about:"directory of skills, each a directory with a SKILL.md, which a server gives its clients as resources and prompts"`
 
-	Limits Limits `key:"limits"` // for runs that name none
-	Caps   Limits `key:"caps"`   // maxima that a run may ask for
+	Limits Limits `key:"limits"` // defaults of runs
+	Caps   Limits `key:"caps"`   // maximum values that a run may request
 
 	Sections
 
-	// Profiles are the layers that a sandbox must have, by the name that --profile takes. They
-	// include the built-in ones.
+	// Profiles are the layers that a sandbox must have, by the name that --profile takes, including the built-in ones.
 	Profiles map[string]Profile
 
-	Data map[string]string // directories that runs and sessions may ask for, by name; absolute
+	Data map[string]string // directories that runs and sessions may request, by name; absolute
 
 	Runtimes map[string]Runtime // the operator's own languages, by the name that --language takes
 
-	origins map[string]string // sources of the values that are not defaults, by key: see Setting.From
+	origins map[string]string // sources of non-default values, by key: see Setting.From
 }
 
-// Sections are the settings of the parts of the product, in the order in which they are shown.
+// Sections are the settings by part of the product, in display order.
 type Sections struct {
 	Audit      Audit      `key:"audit"`
 	Redact     Redact     `key:"redact"`
@@ -65,7 +63,7 @@ type Sections struct {
 	Kubernetes Kubernetes `key:"kubernetes"`
 }
 
-// Audit configures the content and the retention of the audit log, which can't be switched off.
+// Audit configures the content and the retention of the audit log, which is always on.
 type Audit struct {
 	Enabled    on       `key:"enabled" env:"AUDIT" about:"the log is always on: a run without a row has no result"`
 	Capture    []string `key:"capture" oneof:"code output" about:"what rows hold beside hashes, redacted, 64 KiB of each"`
@@ -74,19 +72,19 @@ type Audit struct {
 	Push       []string `key:"push" about:"places that checkpoints are pushed to: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY"`
 }
 
-// Redact is the treatment of secrets in text that are not in the vault.
+// Redact configures the redaction of secrets that are not in the vault.
 type Redact struct {
 	Unknown string `key:"unknown" oneof:"off warn mask" default:"warn" about:"what happens to text that looks like a token and is in no vault: nothing, a warning, or a mask"`
 }
 
-// Events are the receivers of events outside of this machine.
+// Events are the external receivers of events.
 type Events struct {
 	Webhook       string   `key:"webhook" url:"https://collector.example.com:4318" about:"URL that events are posted to"`
 	WebhookSecret string   `key:"webhook_secret" is:"secret" about:"secret of the vault that signs these posts"`
 	WebhookKinds  []string `key:"webhook_kinds" default:"*" about:"kinds of events that are posted; * is all"`
 }
 
-// Egress configures the hosts that runs may reach. Load does not check the patterns.
+// Egress configures the hosts that runs may reach. Load does not validate the patterns.
 type Egress struct {
 	Allow    []string `key:"allow" about:"names that runs may reach without asking for them, and that callers may name"`
 	Deny     []string `key:"deny" about:"names that nobody may reach"`
@@ -95,7 +93,7 @@ type Egress struct {
 	Resolver string   `key:"resolver" is:"resolver" default:"system" about:"DNS server that is asked for allowed names"`
 }
 
-// Artifacts configures which files of a run are kept and handed out.
+// Artifacts configures which files of a run are stored and returned.
 type Artifacts struct {
 	MaxCount int  `key:"max_count" range:"1..1000000" default:"1000" about:"files of a run that are kept"`
 	Withhold bool `key:"withhold" default:"true" about:"files in which a lent secret is found are named and hashed, and not handed out"`
@@ -116,27 +114,27 @@ type Packages struct {
 	Ask     bool  `key:"ask" about:"a person approves each package that is installed"`
 }
 
-// Validate is the treatment of code that looks dangerous.
+// Validate configures the policy for code that looks dangerous.
 type Validate struct {
 	Reject   string   `key:"reject_dangerous" oneof:"never low medium high" default:"never" about:"severity from which dangerous patterns in code are refused"`
 	RulesOff []string `key:"rules_off" about:"rules that find nothing"`
 }
 
-// Keep bounds the outputs and artifacts that are kept for clients that ask for them later.
+// Keep bounds the stored outputs and artifacts, for clients that ask for them later.
 type Keep struct {
 	MaxMB int64 `key:"max_mb" range:"1..16777216" default:"1024" about:"MB of outputs and artifacts that are kept for get_artifacts; the files of one run are at most half of it"`
 	Hours int   `key:"hours" range:"1..8760" default:"24" about:"hours after which they are removed"`
 }
 
-// Setting is one effective value, for people to read.
+// Setting is an effective value in the form that people read.
 type Setting struct {
 	Key   string `json:"key"`   // as in the file, with dots: "limits.ram_mb"
-	Value string `json:"value"` // as it would be written in the file
+	Value string `json:"value"` // in the syntax of the file
 	From  string `json:"from"`  // "default", "FILE:LINE", "environment NAME" or "flag"
 }
 
-// Origins returns every setting with the place it came from: first those that every
-// configuration has, then certificates, templates, runtimes, data and profiles by name.
+// Origins returns each setting with its source: first those that every configuration has, then certificates, templates,
+// runtimes, data and profiles by name.
 func (c Config) Origins() []Setting {
 	var all []Setting
 	add := func(list []setting) {
@@ -175,7 +173,7 @@ func (c Config) Origins() []Setting {
 // Default is the Setting.From of a setting that no source sets.
 const Default = "default"
 
-// From describes where the value of a setting came from, as Setting has it.
+// From returns the source of a setting's value, in the form of Setting.From.
 func (c Config) From(key string) string {
 	if from, set := c.origins[key]; set {
 		return from

@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// write puts a configuration file where it is looked for, and returns its name and an environment
-// in which that is the user's own.
+// write creates a configuration file at its default place, and returns its name and an environment in which it is the
+// user's.
 func write(t testing.TB, text string) (name string, env []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -187,7 +187,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestOriginsAreAFile writes what Origins shows into a file, and reads the same back.
+// TestOriginsAreAFile writes the output of Origins into a file and reads the same settings back.
 func TestOriginsAreAFile(t *testing.T) {
 	_, env := write(t, everything)
 	want, err := Load(Options{Env: env})
@@ -240,7 +240,7 @@ func TestSourcesInOrder(t *testing.T) {
 		"max_queue":              {Value: "256", From: "default"},
 		"limits.ram_mb":          {Value: "300", From: name + ":3"},
 		"caps.ram_mb":            {Value: "400", From: "environment SANDBOXMCP_MAX_RAM_MB"},
-		"limits.timeout_seconds": {Value: "3", From: name + ":3"}, // an empty variable is none
+		"limits.timeout_seconds": {Value: "3", From: name + ":3"}, // an empty variable counts as unset
 		"limits.processes":       {Value: "50", From: "flag"},
 		"profile":                {Value: "hardened", From: "flag"},
 		"vault":                  {Value: "[memory, environment]", From: "environment SANDBOXMCP_VAULT"},
@@ -329,7 +329,7 @@ func TestErrorIsTyped(t *testing.T) {
 	}
 }
 
-// TestTags: what a setting is where nothing is configured can be set, and is read as it is shown.
+// TestTags checks that each default is a valid value, and reads back as it is printed.
 func TestTags(t *testing.T) {
 	for _, s := range newLoader(4, nil).settings {
 		was := s.show()
@@ -337,7 +337,7 @@ func TestTags(t *testing.T) {
 		if list, is := strings.CutPrefix(was, "["); is {
 			v = value{list: true, words: strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune("\", ]", r) })}
 		}
-		if strings.HasSuffix(s.key, "_dir") || s.key == "sqlite_path" { // are set by others
+		if strings.HasSuffix(s.key, "_dir") || s.key == "sqlite_path" { // they have no static default
 			continue
 		}
 		if err := s.set(v); err != nil || s.show() != was {

@@ -10,7 +10,7 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Images names the image of each language's containers, as engines take references: "python:3.12-slim",
+// Images are the images of each language's containers, as references of engines: "python:3.12-slim",
 // "localhost/sandboxmcp/python:latest" or "registry.example.com/me/r@sha256:...".
 type Images struct {
 	Python string `key:"python" env:"IMAGE_PYTHON" is:"image" default:"docker.io/library/python:3.12-slim" about:"image of Python's containers"`
@@ -28,10 +28,10 @@ type Containers struct {
 	GPUs   []string `key:"gpus" is:"gpus" about:"graphics processors of runs that ask for none"`
 }
 
-// Languages returns the languages that have an image, as the keys of images are called.
+// Languages returns the languages that have an image, which are the keys of images.
 func Languages() []string { return []string{"python", "node", "shell", "r"} }
 
-// Of returns the image of a language, "" where there is none.
+// Of returns the image of a language, or "".
 func (i Images) Of(language string) string {
 	switch language {
 	case "python":
@@ -46,13 +46,13 @@ func (i Images) Of(language string) string {
 	return ""
 }
 
-// Found is the word for a value that is detected on the machine, None the word for no value.
+// Words for a value that is detected on the machine, and for no value.
 const (
 	Found = "auto"
 	None  = "none"
 )
 
-// CheckImage returns an error that says what is wrong with the reference of an image.
+// CheckImage returns an error unless text is a valid reference of an image.
 func CheckImage(text string) error {
 	isReference := func(text string) bool { _, err := reference.ParseAnyReference(text); return err == nil }
 	switch {
@@ -66,7 +66,7 @@ func CheckImage(text string) error {
 	return fmt.Errorf("%.200q is no reference of an image: write one like python:3.12-slim or registry.example.com/me/python:1, or one with a digest", text)
 }
 
-// engine is the address of the engine of a name.
+// engine returns the kind of an engine's address.
 func engine(name string, schemes []string, of *string) kind {
 	return checked(Found+", a URL of "+strings.Join(schemes, ", "), Found, of, func(text string) error {
 		u, err := url.Parse(text)
@@ -82,7 +82,7 @@ func engine(name string, schemes []string, of *string) kind {
 	})
 }
 
-// pathOr is a path; the word none stands for "".
+// pathOr returns the kind of a path; the word none stands for "".
 func pathOr(none string, of *string) kind {
 	file := path(of)
 	return kind{none + ", a path", func(v value) error {
@@ -94,7 +94,7 @@ func pathOr(none string, of *string) kind {
 	}, func() string { return cmp.Or(*of, none) }}
 }
 
-// labels is a list of KEY=VALUE, in which no KEY is empty, has white space, or stands twice.
+// labels returns the kind of a list of KEY=VALUE: no KEY is empty, has white space, or repeats.
 func labels(of *[]string) kind {
 	return checkedList("a list of KEY=VALUE", of, func(label string, before []string) error {
 		name, _, ok := strings.Cut(label, "=")
@@ -108,14 +108,15 @@ func labels(of *[]string) kind {
 	})
 }
 
-// gpus are graphics processors, as a list or separated by commas. The entries are not checked here.
+// gpus returns the kind of a list of graphics processors, in YAML or separated by commas. Its entries are not validated
+// here.
 func gpus(of *[]string) kind {
 	return kind{None + ", all, indices", func(v value) error {
 		if v.list && len(v.words) == 0 {
 			*of = nil
 			return nil
 		}
-		if v.tag == "!!int" { // one index, without quotes
+		if v.tag == "!!int" { // a single index without quotes
 			v.tag = ""
 		}
 		words, err := v.names()
@@ -131,8 +132,8 @@ func gpus(of *[]string) kind {
 	}}
 }
 
-// SplitGPUs reads a list such as "0,1", "all", or "none", which is an empty list and not nil. Whether a container
-// can have them is checked when it is made.
+// SplitGPUs splits a list such as "0,1", "all", or "none", which is an empty list rather than nil. The container
+// backend validates the entries.
 func SplitGPUs(text string) []string {
 	if text == None {
 		return []string{}
@@ -144,7 +145,7 @@ func SplitGPUs(text string) []string {
 	return all
 }
 
-// Kubernetes configures the pods of the backend kubernetes. Images, Containers.Pull and Pool count for them, too.
+// Kubernetes configures the pods of the backend kubernetes, which also uses Images, Containers.Pull and Pool.
 type Kubernetes struct {
 	Kubeconfig    string   `key:"kubeconfig" is:"path or auto" about:"file that says how to reach the cluster; auto is KUBECONFIG, the home directory, or the account of the server's own pod"`
 	Context       string   `key:"context" about:"context of that file; none is its current one"`

@@ -11,7 +11,7 @@ func TestCheckImage(t *testing.T) {
 	for _, good := range []string{
 		"python", "python:3.12-slim", "docker.io/library/python:3.12-slim", "localhost/sandboxmcp/python:latest", "localhost:5000/a",
 		"a/b/c/d:e", "[::1]:5000/a", "a@sha256:" + strings.Repeat("0a", 32), "a:b@sha256:" + strings.Repeat("0a", 32),
-		"sha256:" + strings.Repeat("0a", 32), strings.Repeat("0a", 32), // ids of engines
+		"sha256:" + strings.Repeat("0a", 32), strings.Repeat("0a", 32), // engines' image ids
 	} {
 		if err := CheckImage(good); err != nil {
 			t.Errorf("%s: %v", good, err)
@@ -35,7 +35,7 @@ func TestSplitGPUs(t *testing.T) {
 	}
 }
 
-// TestWordsForNothing takes what Origins shows for settings that are found out, or nothing.
+// TestWordsForNothing reads the words that Origins prints for detected and absent values.
 func TestWordsForNothing(t *testing.T) {
 	_, env := write(t, "containers: {podman: auto, docker: auto, binary: auto, gpus: none}\n")
 	c, err := Load(Options{Env: env})
@@ -50,7 +50,7 @@ func TestWordsForNothing(t *testing.T) {
 	}
 }
 
-// TestImageVariable has an image that is none in the environment, and a variable of no language.
+// TestImageVariable sets an invalid image in the environment, and a variable of an unknown language.
 func TestImageVariable(t *testing.T) {
 	_, err := Load(Options{Env: []string{"HOME=/h", "SANDBOXMCP_IMAGE_PYTHON=Py thon", "SANDBOXMCP_IMAGE_PYTHN=python"}})
 	var bad *Error
@@ -75,7 +75,7 @@ func TestLanguagesHaveImages(t *testing.T) {
 	}
 }
 
-// FuzzCheckImage wants what is taken to be printable, without spaces, and no option.
+// FuzzCheckImage checks that accepted references are printable, without blanks, and not an option.
 func FuzzCheckImage(f *testing.F) {
 	for _, seed := range []string{"python:3.12-slim", "a@sha256:" + strings.Repeat("0", 64), "[::1]:1/a", "-a", "a b"} {
 		f.Add(seed)

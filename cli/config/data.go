@@ -4,7 +4,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// data reads the directories that runs and sessions may ask for by name.
+// data reads the directories that runs and sessions may request by name.
 func (d *document) data(n *yaml.Node) {
 	d.pairs("data.", n, func(full string, k, v *yaml.Node) {
 		if !profileName().MatchString(k.Value) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestData: data has names and directories, and nothing else.
+// TestData checks that data maps names to directories, and accepts nothing else.
 func TestData(t *testing.T) {
 	load := func(text string) (Config, error) {
 		name := filepath.Join(t.TempDir(), "config.yaml")

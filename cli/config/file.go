@@ -17,10 +17,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// maxFile is more than a person writes; a parsed node takes a hundred times the bytes of its text.
+// maxFile is larger than any handwritten file. A parsed node takes a hundred times the bytes of its text.
 const maxFile = 256 << 10
 
-// file reads name, or the user's own file when name is "".
+// file reads the file name, or the user's own file for "".
 func (l *loader) file(name string) {
 	explicit := name != ""
 	if !explicit {
@@ -46,8 +46,8 @@ func (l *loader) file(name string) {
 	f.parse(data)
 }
 
-// read returns the content of a configuration file. It does not block on a pipe, and where the
-// system has mode bits it refuses a file that everybody may write: the policy would be anyone's.
+// read returns the content of a configuration file. It does not block on a FIFO. On systems with mode bits it refuses a
+// file that everybody may write: any user could change the policy.
 func read(name string) ([]byte, error) {
 	file, err := open(name)
 	if err != nil {
@@ -64,7 +64,7 @@ func read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// reason returns err without the path, which fail adds.
+// reason returns err without its path, since fail adds the path.
 func reason(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -72,8 +72,8 @@ func reason(err error) error {
 	return err
 }
 
-// document walks one parsed file. It looks only at keys that it knows, so no nesting is followed
-// deeper than settings go; aliases, with which a small file can mean a huge one, are refused.
+// document walks one parsed file. It visits only known keys, so the depth is bounded. It refuses aliases, by which a
+// small file can expand to a huge one.
 type document struct {
 	*loader
 	name string
@@ -82,13 +82,13 @@ type document struct {
 
 func (d *document) at(n *yaml.Node) string { return d.name + ":" + strconv.Itoa(n.Line) }
 
-// parse applies a file, which holds one YAML document, or only comments.
+// parse applies a file of one YAML document, or of comments only.
 func (d *document) parse(data []byte) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
 	switch err := dec.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return // nothing but comments
+		return // only comments
 	case err != nil:
 		d.syntax(err)
 		return
@@ -107,7 +107,7 @@ func (d *document) parse(data []byte) {
 	}
 }
 
-// syntax reports an error of the parser, whose text begins "yaml: line 3: ".
+// syntax reports an error of the parser, whose text begins with "yaml: line 3: ".
 func (d *document) syntax(err error) {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	from := d.name
@@ -119,11 +119,11 @@ func (d *document) syntax(err error) {
 	d.fail(from, "", "not valid YAML: %s", text)
 }
 
-// pairs calls f with each key of a mapping, and its value.
+// pairs calls f with each key of a mapping and its value.
 func (d *document) pairs(key string, n *yaml.Node, f func(key string, k, v *yaml.Node)) {
 	parent := strings.TrimSuffix(key, ".")
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return // a section in which everything is commented out
+		return // everything in the section is commented out
 	}
 	if n.Kind != yaml.MappingNode {
 		d.fail(d.at(n), parent, "keys and values are wanted here, not %s", shape(n))
@@ -180,7 +180,7 @@ func (d *document) isSection(key string) bool {
 	return slices.ContainsFunc(d.settings, func(s setting) bool { return strings.HasPrefix(s.key, key+".") })
 }
 
-// fields applies a mapping that has these keys alone. has says so, for people.
+// fields applies a mapping whose only valid keys are keys. has is their description for messages.
 func (d *document) fields(full string, n *yaml.Node, keys []setting, has string) {
 	var names []string
 	for _, s := range keys {
@@ -205,8 +205,7 @@ func (d *document) setting(s setting, n *yaml.Node) {
 	d.set(s, v, d.at(n))
 }
 
-// unknown reports a key that isn't ours, with the key that was probably meant: one at this place,
-// or one with such a name elsewhere.
+// unknown reports an unknown key and suggests a similar one: a key at this place, or one of that name elsewhere.
 func (d *document) unknown(full string, k *yaml.Node) {
 	if full == "web.engines" {
 		d.fail(d.at(k), full, "pages of search engines are no longer read: remove it, and set web.searxng or web.brave_key")
@@ -230,7 +229,7 @@ func (d *document) unknown(full string, k *yaml.Node) {
 	d.fail(d.at(k), full, "unknown key%s", near)
 }
 
-// scalars returns the value of a node that is one word or a list of words.
+// scalars returns the value of a node that is a word or a list of words.
 func scalars(n *yaml.Node) (value, error) {
 	switch {
 	case n.Style&yaml.TaggedStyle != 0:
@@ -254,7 +253,7 @@ func scalars(n *yaml.Node) (value, error) {
 	return list, nil
 }
 
-// shape names the kind of a node, for messages.
+// shape returns the name of a node's type, for messages.
 func shape(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -267,7 +266,7 @@ func shape(n *yaml.Node) string {
 	return typeName(n.Tag)
 }
 
-// notRegular returns the error for a configuration file that is a directory, a pipe or a device.
+// notRegular returns the error for a configuration file that is a directory, a FIFO or a device.
 func notRegular(info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode.IsDir():

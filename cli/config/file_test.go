@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestBadFiles has one error a case, which must say where it is, and what to do.
+// TestBadFiles checks that each error names the place and the remedy.
 func TestBadFiles(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"unknown key", "backend: process\nbackand: podman\n", `:2: backand: unknown key (did you mean "backend"?)`},
@@ -129,7 +129,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// laughs is a small file that stands for a billion words.
+// laughs returns a small file that expands to a billion words.
 func laughs() string {
 	var b strings.Builder
 	b.WriteString("a: &a [lol,lol,lol,lol,lol,lol,lol,lol,lol]\n")
@@ -139,7 +139,7 @@ func laughs() string {
 	return b.String()
 }
 
-// TestSeveralErrors wants all of them at once, but not thousands.
+// TestSeveralErrors checks that all errors are reported at once, up to a limit.
 func TestSeveralErrors(t *testing.T) {
 	_, env := write(t, "backend: x\nfoo: 1\n")
 	_, err := Load(Options{Env: append(env, "SANDBOXMCP_TIMEOUT=soon", "SANDBOXMCP_NETWROK=deny"), Flags: map[string]string{"max_queue": "x", "nonsense": "1"}})
@@ -157,7 +157,7 @@ func TestSeveralErrors(t *testing.T) {
 	}
 }
 
-// TestDeepFiles has as much of something as a file can hold. Go test ends what takes for ever.
+// TestDeepFiles reads files with as much of one construct as a file can hold. A hang fails by the test's timeout.
 func TestDeepFiles(t *testing.T) {
 	for _, atom := range []string{"[", "{a: ", "- ", "? ", "a:\n", "&a ", "!a ", "*a ", "|\n", "# a\n", "a: 1\n", "\"", "--- \n", "a, ", "{", "- a\n"} {
 		text := strings.Repeat(atom, maxFile/len(atom))
@@ -191,7 +191,7 @@ func TestWhichFile(t *testing.T) {
 	if _, err := Load(Options{Env: env, File: missing}); err == nil || !strings.Contains(err.Error(), missing+": no such file") {
 		t.Errorf("missing: %v", err)
 	}
-	// HOME's own, when XDG says nothing.
+	// The default below HOME, without XDG_CONFIG_HOME.
 	name := filepath.Join(dir, ".config", "sandboxmcp", "config.yaml")
 	os.MkdirAll(filepath.Dir(name), 0o700)
 	os.WriteFile(name, []byte("backend: podman\n"), 0o600)

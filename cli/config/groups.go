@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Limits bound one run, or bound what a run may ask for.
+// Limits bound one run, or the limits that a run may request.
 type Limits struct {
 	RAMMB          int64   `key:"ram_mb" range:"8..16777216" default:"512" about:"MB of memory of all processes of a run together, for runs that name no limit"`
 	TimeoutSeconds float64 `key:"timeout_seconds" range:"0.1..2592000" default:"60" about:"seconds of wall time of a run"`
@@ -14,18 +14,18 @@ type Limits struct {
 	DiskMB         int64   `key:"disk_mb" range:"1..16777216" default:"512" about:"MB of /workspace, /tmp and /dev/shm together"`
 }
 
-// Timeout is the wall time as a duration.
+// Timeout returns the wall time limit as a duration.
 func (l Limits) Timeout() time.Duration {
 	return time.Duration(l.TimeoutSeconds * float64(time.Second))
 }
 
-// Approvals configures how people are asked.
+// Approvals configures how people are asked for approval.
 type Approvals struct {
 	TimeoutSeconds int    `key:"timeout_seconds" range:"1..86400" default:"600" about:"seconds after which a question without an answer is denied"`
 	Confirm        string `key:"confirm" oneof:"user root" default:"user" about:"who may approve what agents ask for: the user of the server, or root alone"`
 }
 
-// Web is the access of callers to the web. The zero value allows none.
+// Web configures access to the web for callers. The zero value allows none.
 type Web struct {
 	Enabled  bool     `key:"enabled" env:"WEB" about:"agents may use web_search, fetch_webpage and browser_fetch"`
 	Allow    []string `key:"allow" default:"*" about:"names that these reach; * alone is every public host on ports 80 and 443"`
@@ -34,7 +34,7 @@ type Web struct {
 	Browser  string   `key:"browser" is:"path or auto" about:"Chromium that browser_fetch starts"`
 }
 
-// Host is the access of agents to the host, outside of any sandbox.
+// Host configures access of agents to the host, outside of any sandbox.
 type Host struct {
 	Enabled        bool     `key:"enabled" about:"agents may use commands and files of this machine, as far as they are allowed"`
 	Allowed        []string `key:"allowed" about:"commands that agents may run; a * is one word that is no option; @safe is a list of commands that change nothing"`
@@ -45,7 +45,7 @@ type Host struct {
 	Write          []string `key:"write" is:"directories" about:"directories that agents may read and write"`
 }
 
-// directories is a list of paths, made absolute by value.path.
+// directories returns the kind of a list of paths, made absolute by value.path.
 func directories(of *[]string) kind {
 	paths := list(of)
 	return kind{"a list of paths", func(v value) error {

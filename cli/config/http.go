@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// HTTP configures where a server takes requests over HTTP, and who may send them besides the holders of a token.
+// HTTP configures the addresses at which a server listens, and the clients that need no token.
 type HTTP struct {
 	Listen       string                 `key:"listen" is:"listen" about:"where a server takes requests over HTTP, as serve --listen says; other machines need http.tls_cert"`
 	Group        string                 `key:"socket_group" about:"group that may connect to the Unix socket of http.listen, besides its owner"`
@@ -26,18 +26,18 @@ type HTTP struct {
 	Proxies      []string               `key:"proxies" about:"reverse proxies whose X-Forwarded-For or Forwarded is believed: addresses, networks, and unix for whoever connects to a Unix socket"`
 	Origins      []string               `key:"origins" about:"origins of pages that may send requests, such as https://app.example.com"`
 	ClientCA     string                 `key:"client_ca" is:"path or none" about:"file of the certificates that sign those of clients"`
-	Certificates map[string]Certificate // by "uri:...", "dns:..." or "cn:...", as a client's certificate has it
+	Certificates map[string]Certificate // by "uri:...", "dns:..." or "cn:...", as in the client's certificate
 	OAuth        OAuth                  `key:"oauth"`
-	Templates    map[string]Template    // of E2B's protocol, by the names that its clients ask for, besides base and code-interpreter-v1
+	Templates    map[string]Template    // of E2B's protocol, by the names that its clients request, in addition to base and code-interpreter-v1
 }
 
-// Certificate is the identity of a client that has the certificate, and its namespaces.
+// Certificate is the identity of a client with that certificate, and its namespaces.
 type Certificate struct {
 	Kind       string   `key:"kind" oneof:"agent person"`
 	Namespaces []string `key:"namespaces"`
 }
 
-// OAuth configures the issuer whose JWTs are accepted. The zero value accepts none.
+// OAuth configures the issuer of accepted JWTs. The zero value accepts none.
 type OAuth struct {
 	Issuer     string   `key:"issuer" url:"https://login.example.com" about:"URL of the issuer whose JWTs are taken, as they have it"`
 	Resource   string   `key:"resource" url:"https://sandbox.example.com/mcp" about:"URL of the server's /mcp as clients have it"`
@@ -49,7 +49,7 @@ type OAuth struct {
 	Person     string   `key:"person_scope" about:"scope of the JWTs of persons; none takes all for agents'"`
 }
 
-// listenAt is an address to listen at. A TCP host and port are only split here, not looked up.
+// listenAt returns the kind of an address to listen at. It splits a TCP host and port without a lookup.
 func listenAt(of *string) kind {
 	return kind{None + ", HOST:PORT, unix:PATH, systemd", func(v value) error {
 		at, err := v.text()
@@ -73,7 +73,7 @@ func listenAt(of *string) kind {
 	}, func() string { return quoted(cmp.Or(*of, None)) }}
 }
 
-// domainName is a domain, with or without a port.
+// domainName returns the kind of a domain, with or without a port.
 func domainName(of *string) kind {
 	k := checked(None+", a domain", None, of, func(text string) error {
 		name, port, found := strings.Cut(text, ":")
@@ -92,12 +92,12 @@ func domainName(of *string) kind {
 	return k
 }
 
-// text is any text; the word None stands for "".
+// text returns the kind of any text; the word None stands for "".
 func text(of *string) kind {
 	return checked(None+", a text", None, of, func(string) error { return nil })
 }
 
-// certificates reads the names of the client certificates that are accepted.
+// certificates reads the names of accepted client certificates.
 func (d *document) certificates(n *yaml.Node) {
 	d.pairs("http.certificates.", n, func(full string, k, v *yaml.Node) {
 		kind, name, _ := strings.Cut(k.Value, ":")
@@ -120,12 +120,12 @@ func (d *document) certificates(n *yaml.Node) {
 	})
 }
 
-// settings returns the settings of a certificate, whose keys begin with key.
+// settings returns the settings of a certificate; their keys begin with key.
 func (c *Certificate) settings(key string) []setting {
 	return fieldsOf(nil, key+".", reflect.ValueOf(c).Elem(), false)
 }
 
-// http checks settings of HTTP against each other.
+// http validates the settings of HTTP against each other.
 func (l *loader) http() {
 	h := l.c.HTTP
 	switch {
@@ -140,16 +140,16 @@ func (l *loader) http() {
 	}
 }
 
-// Template is what sandboxes of E2B's protocol are made in. Empty fields are the settings of all runs.
+// Template configures the sandboxes of a template of E2B's protocol. Empty fields mean the defaults of runs.
 type Template struct{ Backend, Profile string }
 
-// backends are the names of what contains programs.
+// backends returns the names of the backends.
 func backends() []string { return []string{"process", "podman", "docker", "kubernetes"} }
 
-// maxTemplate is the longest name of a template.
+// maxTemplate is the maximum length of a template's name.
 const maxTemplate = 100
 
-// templates reads the names of templates, and what each is.
+// templates reads the templates by name.
 func (d *document) templates(n *yaml.Node) {
 	d.pairs("http.templates.", n, func(full string, k, v *yaml.Node) {
 		if k.Value == "" || len(k.Value) > maxTemplate {
@@ -165,7 +165,7 @@ func (d *document) templates(n *yaml.Node) {
 	})
 }
 
-// settings returns the settings of a template, whose keys begin with key.
+// settings returns the settings of a template; their keys begin with key.
 func (t *Template) settings(key string) []setting {
 	return []setting{
 		{key: key + ".backend", kind: unquoted(word(backends(), &t.Backend), &t.Backend)},

@@ -17,21 +17,21 @@ import (
 
 // Options are the sources of a configuration.
 type Options struct {
-	// File is read instead of the user's own file, and must exist. "" reads
-	// $XDG_CONFIG_HOME/sandboxmcp/config.yaml if it is there.
+	// File is read instead of the user's own file, and must exist. For "", Load reads
+	// $XDG_CONFIG_HOME/sandboxmcp/config.yaml if it exists.
 	File string
-	// Env is the environment as KEY=VALUE, from os.Environ. Besides SANDBOXMCP_ variables it is
-	// asked for HOME, XDG_CONFIG_HOME and XDG_STATE_HOME.
+	// Env is the environment as KEY=VALUE, as from os.Environ. Load reads SANDBOXMCP_ variables, HOME, XDG_CONFIG_HOME and
+	// XDG_STATE_HOME.
 	Env []string
-	// Flags are the settings that were given on the command line, by key ("limits.ram_mb").
+	// Flags are the settings of the command line, by key ("limits.ram_mb").
 	Flags map[string]string
 }
 
-// Error is a setting that can't be taken. Load joins all that it found, with errors.Join.
+// Error is an invalid setting. Load joins all errors with errors.Join.
 type Error struct {
 	From string // "FILE:LINE", "FILE", "environment NAME" or "flag"
-	Key  string // with dots, as far as it could be told; "" when it is about the whole source
-	Text string // what is wrong, and what to write instead
+	Key  string // with dots, as far as known; "" if the error concerns the whole source
+	Text string // the error and the remedy
 }
 
 func (e *Error) Error() string {
@@ -49,7 +49,7 @@ func Load(o Options) (Config, error) {
 	l.flags(o.Flags)
 	l.places()
 	l.lower()
-	if len(l.errs) == 0 { // else they would be told twice
+	if len(l.errs) == 0 { // later checks would repeat the errors
 		l.consistent()
 	}
 	if len(l.errs) > 0 {
@@ -58,7 +58,7 @@ func Load(o Options) (Config, error) {
 	return l.c, nil
 }
 
-// loader applies the sources of a configuration, the weakest first, and collects their errors.
+// loader applies the sources of a configuration, weakest first, and collects their errors.
 type loader struct {
 	c        Config
 	settings []setting // of c
@@ -66,7 +66,7 @@ type loader struct {
 	errs     []error
 }
 
-// newLoader returns the loader of a machine with this many cores, with the defaults.
+// newLoader returns a loader with the defaults of a machine with that many cores.
 func newLoader(cores int, env []string) *loader {
 	l := &loader{env: environment(env), c: Config{Profiles: builtin(), origins: map[string]string{}}}
 	l.settings = settings(&l.c, true)
@@ -76,8 +76,8 @@ func newLoader(cores int, env []string) *loader {
 		TimeoutSeconds: 3600,
 		CPUCores:       float64(cores),
 		Processes:      4096,
-		OutputBytes:    64 << 20, // a run's output is in our memory as a whole
-		DiskMB:         8192,     // a tmpfs: this is RAM, too
+		OutputBytes:    64 << 20, // the whole output of a run is in our memory
+		DiskMB:         8192,     // a tmpfs: this is memory, too
 	}
 	return l
 }
@@ -91,18 +91,18 @@ func (l *loader) find(key string) (s setting, known bool) {
 	return l.settings[i], true
 }
 
-// maxErrors bounds the errors that are reported: a file that isn't meant for us has one in every line.
+// maxErrors bounds the reported errors: a file of another kind has one in every line.
 const maxErrors = 20
 
-// fail adds an error, unless there are maxErrors already. Its text is cut to 500 bytes.
+// fail adds an error unless there are maxErrors already, and cuts its text to 500 bytes.
 func (l *loader) fail(from, key, format string, args ...any) {
 	if len(l.errs) < maxErrors {
-		text := fmt.Sprintf("%.500s", fmt.Sprintf(format, args...)) // it may quote a whole file
+		text := fmt.Sprintf("%.500s", fmt.Sprintf(format, args...)) // the text may quote a whole file
 		l.errs = append(l.errs, &Error{From: from, Key: printable(key), Text: text})
 	}
 }
 
-// printable makes a key that isn't ours fit for a terminal.
+// printable escapes and cuts an unknown key for a terminal.
 func printable(key string) string {
 	line := safetext.Line(key)
 	if line == key && len(key) <= 100 {
@@ -111,7 +111,7 @@ func printable(key string) string {
 	return fmt.Sprintf("%.100s", `"`+line+`"`)
 }
 
-// set gives a setting its value, and records the source.
+// set sets the value of a setting and records its source.
 func (l *loader) set(s setting, v value, from string) {
 	v.home = l.home()
 	if err := s.set(v); err != nil {
@@ -124,7 +124,7 @@ func (l *loader) set(s setting, v value, from string) {
 // prefix begins the name of each environment variable of this program.
 const prefix = "SANDBOXMCP_"
 
-// environment applies the variables that belong to settings. An empty variable counts as none.
+// environment applies the variables of settings. An empty variable counts as unset.
 func (l *loader) environment() {
 	known := []string{}
 	for _, s := range l.settings {
@@ -136,8 +136,8 @@ func (l *loader) environment() {
 			l.set(s, value{words: []string{text}, dir: workDir()}, "environment "+prefix+s.env)
 		}
 	}
-	// A typing error must not quietly leave a policy out. Other variables with our prefix are
-	// for other parts of the program (SANDBOXMCP_SECRET_...).
+	// A misspelled variable must not silently drop a policy. Other variables with the prefix belong to other parts of the
+	// program (SANDBOXMCP_SECRET_...).
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
 		if !strings.HasPrefix(name, prefix) || slices.Contains(known, name) {
 			continue
@@ -162,8 +162,8 @@ func (l *loader) flags(flags map[string]string) {
 	}
 }
 
-// lower reduces our own default to a maximum from the environment: a variable is set without
-// regard to other settings. A default in the file above it is an error, as with the file's caps.
+// lower reduces a built-in default to a maximum from the environment, since a variable is set without regard to other
+// settings. A default in the file above it is an error, as with the file's caps.
 func (l *loader) lower() {
 	const limit, ceiling = "limits.ram_mb", "caps.ram_mb"
 	from := l.c.From(ceiling)
@@ -173,7 +173,7 @@ func (l *loader) lower() {
 	}
 }
 
-// consistent checks settings against each other.
+// consistent validates settings against each other.
 func (l *loader) consistent() {
 	if _, there := l.c.Profiles[l.c.Profile]; !there {
 		names := slices.Sorted(maps.Keys(l.c.Profiles))
@@ -192,20 +192,20 @@ func (l *loader) consistent() {
 		}
 		from := l.c.From(limit.key)
 		if from == "default" {
-			from = l.c.From(most.key) // the cap was lowered below a default: that is where to look
+			from = l.c.From(most.key) // the cap was lowered below a default: name the place of the cap
 		}
 		l.fail(from, limit.key, "the default of %s (%s) is above its cap of %s (%s, %s): lower %s or raise %s",
 			limit.show(), l.c.From(limit.key), most.show(), most.key, l.c.From(most.key), limit.key, most.key)
 	}
 }
 
-// numberOf returns the value of a setting that is a number.
+// numberOf returns the value of a numeric setting.
 func numberOf(s setting) float64 {
 	n, _ := strconv.ParseFloat(s.show(), 64)
 	return n
 }
 
-// places sets the state directory and the database, unless a source has set them.
+// places sets the state directory and the database unless a source has set them.
 func (l *loader) places() {
 	if l.c.StateDir == "" {
 		base := l.xdg("XDG_STATE_HOME", ".local/state")
@@ -220,7 +220,7 @@ func (l *loader) places() {
 	}
 }
 
-// environment makes a map; the last of several equal names counts, as in os/exec.
+// environment converts an environment to a map; the last of several equal names counts, as in os/exec.
 func environment(env []string) map[string]string {
 	m := make(map[string]string, len(env))
 	for _, kv := range env {
@@ -231,9 +231,9 @@ func environment(env []string) map[string]string {
 	return m
 }
 
-// home returns the user's home directory, "" when it is not known.
+// home returns the user's home directory, or "" if unknown.
 func (l *loader) home() string {
-	for _, name := range []string{"HOME", "USERPROFILE"} { // the second one is Windows'
+	for _, name := range []string{"HOME", "USERPROFILE"} { // USERPROFILE on Windows
 		if dir := l.env[name]; filepath.IsAbs(dir) {
 			return dir
 		}
@@ -241,8 +241,8 @@ func (l *loader) home() string {
 	return ""
 }
 
-// xdg returns a base directory, "" when it is not known. The XDG specification wants relative paths
-// in these variables to be ignored.
+// xdg returns a base directory, or "" if unknown. The XDG specification says to ignore relative paths in these
+// variables.
 func (l *loader) xdg(name, underHome string) string {
 	if dir := l.env[name]; filepath.IsAbs(dir) {
 		return dir
@@ -253,7 +253,7 @@ func (l *loader) xdg(name, underHome string) string {
 	return ""
 }
 
-// workDir returns the directory of relative paths on the command line, "" when it is gone.
+// workDir returns the directory of relative paths on the command line, or "" if it was removed.
 func workDir() string {
 	dir, err := os.Getwd()
 	if err != nil {

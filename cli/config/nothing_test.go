@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// emptyLists are the settings of which an empty list is a value, and what it means: never all. A list that is left out
-// is its default.
+// emptyLists are the settings that accept an empty list, with its meaning, which is never "all". A list that is left
+// out has its default.
 var emptyLists = map[string]string{
 	"audit.capture":            "rows hold hashes alone",
 	"audit.push":               "checkpoints are pushed nowhere",
@@ -39,8 +39,8 @@ var emptyLists = map[string]string{
 	"runtimes.x.kernel":        "there are no sessions",
 }
 
-// TestNothingIsNotAll gives each setting what is empty or of another type: all of that is refused, but for lists whose
-// emptiness is said above to be nothing. A new setting is tried, too, and a new list needs a line there.
+// TestNothingIsNotAll sets each setting to empty values and values of other types: all are refused, except for the
+// lists in emptyLists. It covers new settings, too; a new list needs an entry there.
 func TestNothingIsNotAll(t *testing.T) {
 	load := func(text string) (Config, error) {
 		file := filepath.Join(t.TempDir(), "config.yaml")
@@ -87,8 +87,7 @@ func TestNothingIsNotAll(t *testing.T) {
 	}
 }
 
-// TestEmptyVariable: a variable of the environment that is empty is as if it were not there, as POSIX programs have it,
-// and so the default.
+// TestEmptyVariable checks that an empty environment variable counts as unset, as in POSIX programs.
 func TestEmptyVariable(t *testing.T) {
 	home := "HOME=" + t.TempDir()
 	without, err := Load(Options{Env: []string{home}})

@@ -4,7 +4,7 @@ package config
 
 import "os"
 
-// open opens a regular file. Who may write it isn't in the mode bits of this system.
+// open opens a regular file. The mode bits of this system do not tell who may write it.
 func open(name string) (*os.File, error) {
 	info, err := os.Stat(name)
 	if err != nil {

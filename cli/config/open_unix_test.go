@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestNoFile names what is no file, or should not be trusted. Nothing of it may block: go test would end that.
+// TestNoFile opens other file types and untrusted files. A hang fails by the test's timeout.
 func TestNoFile(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -53,7 +53,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// TestExchanged puts a pipe in the file's place, and back, while it is being opened.
+// TestExchanged replaces the file by a FIFO, and back, while it is being opened.
 func TestExchanged(t *testing.T) {
 	dir := t.TempDir()
 	name, pipe, file := filepath.Join(dir, "c.yaml"), filepath.Join(dir, "pipe"), filepath.Join(dir, "file")

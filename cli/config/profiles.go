@@ -10,20 +10,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// The built-in profiles, which are also the two sets of layers that a profile can build.
+// The built-in profiles. Their names are also the layer sets that a profile can build on.
 const (
 	Hardened = "hardened" // all layers; requires every containment layer
-	Landlock = "landlock" // where user namespaces are forbidden: weaker, without network, only by name
+	Landlock = "landlock" // for hosts without user namespaces: weaker, no network, only by name
 )
 
 // Profile is a named choice of layers.
 type Profile struct {
 	Require []string // layers without which nothing runs
-	Layers  string   // the set that is built, Hardened or Landlock
+	Layers  string   // the layer set that is built: Hardened or Landlock
 }
 
-// containment are the layers that keep a program in, and resources those that bound what it uses.
-// This package imports none of ours, so the names stand here once more; a test in cli compares.
+// containment returns the layers that confine a program; resources returns those that limit its resources. This package
+// imports no other of the module, so it repeats the names; a test in cli compares them.
 func containment() []string {
 	return []string{
 		"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time",
@@ -33,13 +33,13 @@ func containment() []string {
 
 func resources() []string { return []string{"cgroup", "rlimit"} }
 
-// withoutNamespaces are the containment layers that need no user namespace.
+// withoutNamespaces returns the containment layers that need no user namespace.
 func withoutNamespaces() []string { return []string{"landlock", "seccomp", "caps", "nnp"} }
 
 // Layers returns the names of all layers.
 func Layers() []string { return append(containment(), resources()...) }
 
-// builtin returns the built-in profiles, in a new map.
+// builtin returns a new map of the built-in profiles.
 func builtin() map[string]Profile {
 	return map[string]Profile{
 		Hardened: {Require: containment(), Layers: Hardened},
@@ -47,10 +47,10 @@ func builtin() map[string]Profile {
 	}
 }
 
-// profileName matches the names that the operator's own profiles may have.
+// profileName matches valid names of the operator's own profiles.
 var profileName = lazy.Regexp(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 
-// CheckLayers returns an error unless layers may be the requirements of a profile that builds the set base, Hardened or
+// CheckLayers returns an error unless layers are valid requirements of a profile that builds base, Hardened or
 // Landlock: known layers of that set, each once.
 func CheckLayers(base string, layers []string) error {
 	buildable := Layers()
@@ -70,7 +70,7 @@ func CheckLayers(base string, layers []string) error {
 	return nil
 }
 
-// requirement is the setting for what p requires.
+// requirement returns the setting for the required layers of p.
 func requirement(key string, p *Profile) setting {
 	return setting{key: key, kind: kind{set: func(v value) error {
 		layers, err := v.names()
@@ -105,8 +105,8 @@ func (d *document) profiles(n *yaml.Node) {
 	})
 }
 
-// profile reads one profile. Without layers it builds the set of "hardened"; without require it
-// requires all containment layers of the set that it builds: less must be written down.
+// profile reads one profile. Without layers it builds the set of "hardened"; without require it requires all
+// containment layers of its set, so that a weaker profile must be explicit.
 func (d *document) profile(name, full string, n *yaml.Node) {
 	p := Profile{Layers: Hardened}
 	var require, layers *yaml.Node

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// alwaysOn is audit.enabled, which accepts only true: the log is always kept. In a file, "audit: on" sets it, too.
+// alwaysOn returns the kind of audit.enabled, which accepts only true. In a file, "audit: on" sets it, too.
 func alwaysOn() kind {
 	return kind{"on", func(v value) error {
 		on, err := v.truth()
@@ -22,7 +22,7 @@ func alwaysOn() kind {
 	}, func() string { return "on" }}
 }
 
-// choice is a list of known words, each once; a single word needs no list.
+// choice returns the kind of a list of known words, each once; a single word needs no list.
 func choice(known []string, of *[]string) kind {
 	return kind{None + ", a list of " + strings.Join(known, ", "), func(v value) error {
 		words := v.words
@@ -42,7 +42,7 @@ func choice(known []string, of *[]string) kind {
 	}, func() string { return flow(*of) }}
 }
 
-// address is an HTTP URL, without a name and password. Messages show example.
+// address returns the kind of an HTTP URL without a user and password. Messages quote example.
 func address(example string, of *string) kind {
 	k := checked(None+", a URL", None, of, func(text string) error {
 		u, err := url.Parse(text)
@@ -58,8 +58,8 @@ func address(example string, of *string) kind {
 	return k
 }
 
-// withoutToken returns a URL without the parts that may hold a token: user, query and fragment. Text that is no URL may
-// be a token itself, and becomes "this".
+// withoutToken returns a URL without the parts that may hold a token: user, query and fragment. Other text might be a
+// token itself, and becomes "this".
 func withoutToken(text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -75,11 +75,11 @@ func withoutToken(text string) string {
 	return bare.String()
 }
 
-// secretName is a secret's place in the vault, not its value.
+// secretName returns the kind of the name of a secret in the vault.
 func secretName(of *string) kind {
 	return checked(None+", NAMESPACE/KEY", None, of, func(text string) error {
 		if namespace, name, ok := strings.Cut(text, "/"); !ok || namespace == "" || name == "" {
-			return errors.New("write NAMESPACE/KEY, under which the secret is in the vault") // not the text: it may be the value
+			return errors.New("write NAMESPACE/KEY, under which the secret is in the vault") // the text may be the value: do not quote it
 		}
 		return nil
 	})

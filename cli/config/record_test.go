@@ -24,7 +24,7 @@ vault: [keyring]
 	}
 }
 
-// TestRecordShown: what config shows can be written into a file.
+// TestRecordForPeople checks that the printed settings can be pasted into a file.
 func TestRecordForPeople(t *testing.T) {
 	_, env := write(t, "audit: {capture: none}\nevents: {webhook: none, webhook_secret: none}\nredact: {unknown: off}\n")
 	if c, err := Load(Options{Env: env}); err != nil || c.Audit.Capture != nil || c.Events.Webhook != "" || c.Redact.Unknown != "off" {
@@ -32,7 +32,7 @@ func TestRecordForPeople(t *testing.T) {
 	}
 }
 
-// TestAddressShown: an address may have a token in its query, which nobody is shown.
+// TestAddressWithoutToken checks that no query of an address, which may hold a token, is printed.
 func TestAddressWithoutToken(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://hook.example.com/x?token=hunter2": "https://hook.example.com/x?...",

@@ -9,14 +9,14 @@ import (
 type Entry struct {
 	Key     string // as in the file, with dots
 	Env     string // the environment variable, "" where there is none
-	Takes   string // the values that it may have
+	Takes   string // the valid values
 	Default string // on a machine where nothing is configured
 	About   string // one sentence without a full stop
 }
 
 // Reference documents all settings, in the order of Origins, and the keys of a profile.
 func Reference() []Entry {
-	machine := map[string]string{ // defaults that depend on it
+	machine := map[string]string{ // defaults that depend on the machine
 		"max_concurrent": "the cores of the machine, at least 4",
 		"caps.cpu_cores": "the cores of the machine",
 		"state_dir":      "~/.local/state/sandboxmcp",

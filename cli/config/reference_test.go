@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-// TestReference wants a sentence for each setting.
+// TestReference checks that each setting has a description.
 func TestReference(t *testing.T) {
 	for _, e := range Reference() {
 		if e.About == "" || e.Takes == "" || e.Default == "" {

@@ -12,22 +12,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// Runtime is a language beside the built-in ones. In the words of its commands, {file} is the code's file, and
-// {program} what Compile makes.
+// Runtime is a language of the operator. In its commands, {file} is the path of the code, and {program} the path of
+// Compile's output.
 type Runtime struct {
 	Extensions []string `key:"extensions"` // of its files, with the dot, in lower case
 	Command    []string `key:"command"`
-	Compile    []string `key:"compile"` // nil is not compiled
-	Check      []string `key:"check"`   // of the syntax; nil is that there is none
-	Kernel     []string `key:"kernel"`  // keeps a session; nil is that there are none. {driver} in it is the file that has Source.
-	Driver     string   // a file of this machine; "" is none
-	Source     string   // what it held
+	Compile    []string `key:"compile"` // nil: not compiled
+	Check      []string `key:"check"`   // syntax check; nil: none
+	Kernel     []string `key:"kernel"`  // starts the kernel of a session; nil: no sessions. {driver} is replaced by the file with Source.
+	Driver     string   // path of a file on this machine; "": none
+	Source     string   // content of Driver
 }
 
 // maxDriver bounds a driver, in bytes.
 const maxDriver = 1 << 20
 
-// taken are the names of languages that are built in, and the extensions of their files.
+// taken returns the built-in languages and the extensions of their files.
 func taken() []string {
 	return strings.Fields("python python3 py ipython node nodejs javascript js node.js ecmascript typescript ts shell bash sh zsh r rscript command " +
 		".py .js .mjs .cjs .ts .mts .cts .sh .bash .r")
@@ -84,7 +84,7 @@ func (d *document) runtime(name, full string, k, n *yaml.Node) {
 	d.c.Runtimes[name] = r
 }
 
-// wrong says what is wrong with a runtime, "" for nothing.
+// wrong returns the error in a runtime, or "".
 func (r Runtime) wrong() string {
 	has := func(command []string, word string) bool { return strings.Contains(strings.Join(command, " "), word) }
 	switch {
@@ -112,7 +112,7 @@ func (r Runtime) wrong() string {
 	return ""
 }
 
-// settings returns the settings of a runtime but for its driver, whose keys begin with key.
+// settings returns the settings of a runtime except for its driver; their keys begin with key.
 func (r *Runtime) settings(key string) []setting {
 	return fieldsOf(nil, key+".", reflect.ValueOf(r).Elem(), false)
 }

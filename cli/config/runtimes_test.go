@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestRuntimes: a runtime has what is needed to run its code, and nothing else is passed over.
+// TestRuntimes checks that a runtime has all required keys, and that others are refused.
 func TestRuntimes(t *testing.T) {
 	load := func(text string) (Config, error) {
 		name := filepath.Join(t.TempDir(), "config.yaml")

@@ -18,34 +18,34 @@ import (
 
 // value is the value of a setting in one source.
 type value struct {
-	words   []string // one, unless it was a list
+	words   []string // one word, unless it was a list
 	list    bool
-	numbers error  // the error for a list of text that holds numbers; nil if it holds none
-	tag     string // YAML's idea of the type, such as "!!int"; "" for sources that have only text
-	home    string // for ~/ in paths, "" when unknown
-	dir     string // what relative paths are relative to; "" forbids them
+	numbers error  // error for a list of text that contains numbers; nil if it contains none
+	tag     string // YAML's type, such as "!!int"; "" for sources without types
+	home    string // replaces ~ in paths; "" if unknown
+	dir     string // base of relative paths; "" forbids them
 }
 
 // setting is a key of the configuration.
 type setting struct {
 	key   string // with dots
-	env   string // after SANDBOXMCP_, "" when the environment can't set it
+	env   string // without SANDBOXMCP_; "" if no variable sets it
 	about string // one sentence without a full stop
 	kind
 }
 
-// kind is how a value is read and shown, of one field of a Config.
+// kind reads and prints the value of one field of a Config.
 type kind struct {
-	takes string // the values that it may have, for the reference
+	takes string // the valid values, for the reference
 	set   func(value) error
 	show  func() string
 }
 
-// on is the value of what can't be switched off.
+// on is the value of a setting that can't be switched off.
 type on struct{}
 
-// settings returns all settings of c, in the order in which they are shown. With initial, they get the values that they
-// have where nothing is configured, as far as these are the same everywhere. Tests see that these may be set, too.
+// settings returns all settings of c in display order. With initial, it sets them to the defaults that are the same on
+// all machines; a test checks that each default is a valid value.
 func settings(c *Config, initial bool) []setting {
 	all := fieldsOf(nil, "", reflect.ValueOf(c).Elem(), initial)
 	for i := range all {
@@ -62,7 +62,7 @@ func settings(c *Config, initial bool) []setting {
 	return all
 }
 
-// fieldsOf adds the settings that the fields of a struct are, whose keys begin with prefix.
+// fieldsOf adds the settings of the fields of a struct; their keys begin with prefix.
 func fieldsOf(all []setting, prefix string, of reflect.Value, initial bool) []setting {
 	for i := range of.NumField() {
 		tag, field := of.Type().Field(i).Tag, of.Field(i)
@@ -126,7 +126,7 @@ func kindOf(tag reflect.StructTag, field any) kind {
 	panic("config: there is no kind for a field with the tag " + string(tag))
 }
 
-// lists and texts are the kinds of lists and of texts that have a name.
+// Named kinds of lists and of texts.
 var (
 	lists = sync.OnceValue(func() map[string]func(*[]string) kind {
 		return map[string]func(*[]string) kind{"": list, "stores": stores, "directories": directories, "labels": labels, "gpus": gpus}
@@ -146,7 +146,7 @@ var (
 	})
 )
 
-// checked is a text that check accepts. The word none, if there is one, stands for "".
+// checked returns the kind of a text that check accepts. The word none, if not empty, stands for "".
 func checked(takes, none string, of *string, check func(text string) error) kind {
 	return kind{takes, func(v value) error {
 		text, err := v.text()
@@ -162,7 +162,7 @@ func checked(takes, none string, of *string, check func(text string) error) kind
 	}, func() string { return quoted(cmp.Or(*of, none)) }}
 }
 
-// SplitAuthor returns the parts of an author in git's form, NAME <EMAIL>; both are "" where it has another.
+// SplitAuthor returns the parts of an author in git's form, NAME <EMAIL>, or empty strings for another form.
 func SplitAuthor(text string) (name, email string) {
 	rest, closed := strings.CutSuffix(text, ">")
 	name, email, found := strings.Cut(rest, " <")
@@ -172,7 +172,7 @@ func SplitAuthor(text string) (name, email string) {
 	return name, email
 }
 
-// checkAuthor refuses what git can't write into a commit.
+// checkAuthor refuses characters that git can't store in a commit.
 func checkAuthor(text string) error {
 	if name, _ := SplitAuthor(text); name == "" {
 		return fmt.Errorf("%.200q is not an author: write one as git does, Ada Lovelace <ada@example.com>", text)
@@ -180,7 +180,7 @@ func checkAuthor(text string) error {
 	return nil
 }
 
-// word is one of the known words.
+// word returns the kind of one of the known words.
 func word(known []string, of *string) kind {
 	return checked(strings.Join(known, ", "), "", of, func(text string) error {
 		if !slices.Contains(known, text) {
@@ -190,12 +190,12 @@ func word(known []string, of *string) kind {
 	})
 }
 
-// count is a number in the range of a tag, and a whole one unless the field is for others, too.
+// count returns the kind of a number in the range of a tag. It must be whole unless T is float64.
 func count[T int | int64 | float64](tag reflect.StructTag, of *T) kind {
 	from, to, _ := strings.Cut(tag.Get("range"), "..")
 	return kind{from + " to " + to, func(v value) error {
 		n, err := v.number()
-		lower, _ := strconv.ParseFloat(from, 64) // a test reads all
+		lower, _ := strconv.ParseFloat(from, 64) // a test parses all ranges
 		upper, _ := strconv.ParseFloat(to, 64)
 		switch {
 		case err != nil:
@@ -212,7 +212,7 @@ func count[T int | int64 | float64](tag reflect.StructTag, of *T) kind {
 
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// yesNo is a truth value.
+// yesNo returns the kind of a boolean.
 func yesNo(of *bool) kind {
 	return kind{"true, false", func(v value) error {
 		b, err := v.truth()
@@ -223,12 +223,12 @@ func yesNo(of *bool) kind {
 	}, func() string { return strconv.FormatBool(*of) }}
 }
 
-// list is a list of texts, which may be empty in a file.
+// list returns the kind of a list of texts, which may be empty in a file.
 func list(of *[]string) kind {
 	return checkedList("a list", of, func(string, []string) error { return nil })
 }
 
-// checkedList is a list of texts that check accepts, each with those before it.
+// checkedList returns the kind of a list of texts. check gets each with those before it.
 func checkedList(takes string, of *[]string, check func(word string, before []string) error) kind {
 	return kind{takes, func(v value) error {
 		if v.list && len(v.words) == 0 {
@@ -249,10 +249,10 @@ func checkedList(takes string, of *[]string, check func(word string, before []st
 // System is the word for this machine's own resolver.
 const System = "system"
 
-// portList is a list of TCP ports.
+// portList returns the kind of a list of TCP ports.
 func portList(of *[]int) kind {
 	return kind{"a list of ports", func(v value) error {
-		v.numbers = nil // they are what is wanted
+		v.numbers = nil // numbers are valid here
 		if v.tag == "!!int" {
 			v.tag = ""
 		}
@@ -276,7 +276,7 @@ func portList(of *[]int) kind {
 	}, func() string { return strings.ReplaceAll(fmt.Sprint(*of), " ", ", ") }}
 }
 
-// resolver is a DNS server, by its address: a name would need a resolver.
+// resolver returns the kind of a DNS server's address. A name would need a resolver.
 func resolver(of *string) kind {
 	k := checked(System+", ADDRESS, ADDRESS:PORT", "", of, func(text string) error {
 		_, plain := netip.ParseAddr(text)
@@ -288,13 +288,13 @@ func resolver(of *string) kind {
 	return unquoted(k, of)
 }
 
-// unquoted is a kind whose value is shown without quotes.
+// unquoted returns k with a value that is printed without quotes.
 func unquoted(k kind, of *string) kind {
 	k.show = func() string { return *of }
 	return k
 }
 
-// stores are the vault's, each listed at most once.
+// stores returns the kind of the vault's stores, each at most once.
 func stores(of *[]string) kind {
 	known := []string{"environment", "sealed", "keyring", "memory"}
 	return checkedList("a list of "+strings.Join(known, ", "), of, func(name string, before []string) error {
@@ -308,12 +308,12 @@ func stores(of *[]string) kind {
 	})
 }
 
-// profile is the profile of runs that name none. Whether there is one of this name is known at the end.
+// profile returns the kind of the default profile. Whether it exists is checked at the end.
 func profile(of *string) kind {
 	return unquoted(checked(Hardened+", "+Landlock+", a name below profiles", "", of, func(string) error { return nil }), of)
 }
 
-// path is a path, made absolute by value.path.
+// path returns the kind of a path, made absolute by value.path.
 func path(of *string) kind {
 	return kind{"a path", func(v value) error {
 		text, err := v.text()
@@ -324,8 +324,7 @@ func path(of *string) kind {
 	}, func() string { return *of }}
 }
 
-// path makes text absolute. A relative path in a file would mean another place for every working
-// directory, so it is an error there.
+// path makes text absolute. A relative path in a file is an error: its meaning would depend on the working directory.
 func (v value) path(text string) (string, error) {
 	switch rest, inHome := strings.CutPrefix(text, "~/"); {
 	case strings.ContainsRune(text, 0):

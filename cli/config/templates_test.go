@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTemplates: templates have a backend and a profile, and what else is written there is refused with its place.
+// TestTemplates checks that templates have a backend and a profile, and that other keys are refused with their place.
 func TestTemplates(t *testing.T) {
 	load := func(text string) (Config, error) {
 		name := filepath.Join(t.TempDir(), "config.yaml")

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// text returns the value as text that is not empty. A number, a date or a truth value without quotes is an error in a
-// file.
+// text returns the value as non-empty text. A number, date or boolean without quotes is an error in a file.
 func (v value) text() (string, error) {
 	switch {
 	case v.list:
@@ -31,7 +30,7 @@ func (v value) number() (float64, error) {
 		return 0, fmt.Errorf("a number is wanted, not %s", typeName(v.tag))
 	}
 	text := v.words[0]
-	// Only plain decimals: 0x10, 1_000, 1e3, 010, .inf and the like surprise one reader or another.
+	// Only plain decimals: readers disagree about 0x10, 1_000, 1e3, 010 or .inf.
 	plain := text != "" && strings.Trim(text, "0123456789.") == "" && (text[0] != '0' || len(text) == 1 || text[1] == '.')
 	if negative, isNegative := strings.CutPrefix(text, "-"); isNegative && strings.Trim(negative, "0123456789.") == "" {
 		return 0, fmt.Errorf("%s is negative", text)
@@ -57,7 +56,7 @@ func (v value) truth() (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", v.words[0])
 }
 
-// names returns the value as a list, in which no name is empty; sources that have only text separate names with commas.
+// names returns the value as a list of non-empty names; sources without types separate names by commas.
 func (v value) names() ([]string, error) {
 	if v.numbers != nil {
 		return nil, v.numbers
@@ -78,7 +77,7 @@ func (v value) names() ([]string, error) {
 	return words, nil
 }
 
-// typeName names a YAML type in words.
+// typeName returns words for a YAML type.
 func typeName(tag string) string {
 	switch tag {
 	case "!!str":
@@ -95,7 +94,7 @@ func typeName(tag string) string {
 	return tag
 }
 
-// flow writes a list as YAML has it on one line.
+// flow formats a list in YAML's flow style.
 func flow(words []string) string {
 	list := make([]string, len(words))
 	for i, w := range words {
@@ -104,7 +103,7 @@ func flow(words []string) string {
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
-// quoted writes a word as YAML has it.
+// quoted formats a word as a YAML scalar.
 func quoted(word string) string {
 	if word == "" || strings.Trim(word, "0123456789") == "" || strings.ContainsAny(word, `*:,[]{}#&!|>'"%@=`+"`") {
 		return strconv.Quote(word)

@@ -1,4 +1,4 @@
-// Package console asks the person at the terminal of this process, and reads the code that they type into a session.
+// Package console asks questions on the controlling terminal, and reads code that a person types into a session.
 package console
 
 import (
@@ -10,54 +10,51 @@ import (
 	"time"
 )
 
-// Console is the terminal that a person sits at, where questions are asked while a script runs. It
-// keeps the two apart: the script's output waits while a question stands, so that nothing can be
-// written over it, and what is typed goes to either the one or the other. nil is no terminal.
+// Console is the controlling terminal, on which questions are asked while a script runs. It keeps both apart: the
+// script's output waits while a question is open, so that nothing overwrites it, and input goes to either the question
+// or the script. A nil Console has no terminal.
 type Console struct {
-	tty   *os.File    // whose Read ends at its deadline
-	front func() bool // whether we may read from it: a job in the background is stopped if it tries
+	tty   *os.File    // reads respect deadlines
+	front func() bool // reports whether we may read: the kernel stops a background job that tries
 
-	// Each has room for one.
-	asking  chan struct{} // whoever asks
-	screen  chan struct{} // whoever writes
-	reading chan struct{} // whoever reads, and has early
+	// Semaphores with room for one.
+	asking  chan struct{} // held by the question
+	screen  chan struct{} // held by the writer
+	reading chan struct{} // held by the reader, guards early
 
-	glance time.Duration // glance, except in tests
-	early  []byte        // input for the script, typed before a question could be read
-	shared bool          // the script reads from it, too
+	glance time.Duration // the constant, except in tests
+	early  []byte        // input for the script that was typed before a question was readable
+	shared bool          // the script reads from the terminal, too
 }
 
-// glance is the time in which nobody can have read a new question: input until then was meant for
-// something else.
+// glance is too short to read a new question: input within it was typed for the script.
 const glance = 500 * time.Millisecond
 
-// resetTerminal ends whatever state a program may have left the terminal in, or try to hide a question
-// with: an unfinished escape sequence, colours, margins, another character set, lines that don't wrap.
-// It clears the rest of the screen, so that nothing which stands there already reads on after our words: a
-// name would seem to have another end.
+// resetTerminal undoes any state in which a program may have left the terminal, by accident or to hide a question: an
+// unfinished escape sequence, colours, margins, another character set, no line wrap. It clears the rest of the screen,
+// so that no text there continues ours: a name would seem to end differently.
 const resetTerminal = "\x18\x1b\\\x1b[!p\x1b[0m\x1b[?7h\n\x1b[J"
 
-// again is the question after an answer that is neither yes nor no.
+// again is the prompt after an answer that is neither yes nor no.
 const again = "y or n? [y/N] "
 
-// newConsole returns the console of tty, whose reads must end at its deadline. front reports whether this process is in
+// newConsole returns the console of tty, whose reads must respect deadlines. front reports whether this process is in
 // the terminal's foreground process group.
 func newConsole(tty *os.File, front func() bool) *Console {
 	return &Console{tty: tty, front: front, glance: glance,
 		asking: make(chan struct{}, 1), screen: make(chan struct{}, 1), reading: make(chan struct{}, 1)}
 }
 
-// Close closes the terminal. What the script reads from it ends.
+// Close closes the terminal, and with it the script's input from it.
 func (t *Console) Close() {
 	if t != nil {
 		t.tty.Close()
 	}
 }
 
-// take makes the caller the only reader of the terminal, until give. It reports false, and takes nothing, if ctx ends
-// first.
+// take makes the caller the only reader of the terminal until give. It returns false if ctx ends first.
 func (t *Console) take(ctx context.Context) bool {
-	_ = t.tty.SetReadDeadline(time.Unix(1, 0)) // whoever reads for the script makes room
+	_ = t.tty.SetReadDeadline(time.Unix(1, 0)) // interrupts a read for the script
 	select {
 	case t.reading <- struct{}{}:
 		return true
@@ -67,29 +64,29 @@ func (t *Console) take(ctx context.Context) bool {
 	}
 }
 
-// give ends take, and clears the deadlines.
+// give undoes take and clears the deadlines.
 func (t *Console) give() {
 	_ = t.tty.SetDeadline(time.Time{})
 	<-t.reading
 }
 
-// put writes text until ctx ends, and reports whether all of it was written.
+// put writes text and reports whether all of it was written before ctx ended.
 func (t *Console) put(ctx context.Context, text string) bool {
 	defer t.until(ctx)()
 	_, err := io.WriteString(t.tty, text)
 	return err == nil
 }
 
-// until makes reads and writes end with ctx, until the returned function is called.
+// until ends reads and writes with ctx, until the returned function is called.
 func (t *Console) until(ctx context.Context) func() bool {
 	_ = t.tty.SetDeadline(time.Time{})
 	return context.AfterFunc(ctx, func() { _ = t.tty.SetDeadline(time.Unix(1, 0)) })
 }
 
-// maxEarly bounds the text, typed ahead, that is kept for the script.
+// maxEarly bounds the input that is buffered for the script.
 const maxEarly = 64 << 10
 
-// collect takes the text that was typed before the question could be read, and reports whether there was any.
+// collect stores the input that was typed before the question was readable, and reports whether there was any.
 func (t *Console) collect(ctx context.Context) (typed bool) {
 	defer t.until(ctx)()
 	_ = t.tty.SetReadDeadline(time.Now().Add(t.glance))
@@ -105,15 +102,14 @@ func (t *Console) collect(ctx context.Context) (typed bool) {
 	return typed
 }
 
-// keep appends input to early, if the script reads from the terminal, and drops it if early would exceed maxEarly.
+// keep appends input to early if the script reads from the terminal. Input beyond maxEarly is dropped.
 func (t *Console) keep(b []byte) {
 	if t.shared && len(t.early)+len(b) <= maxEarly {
 		t.early = append(t.early, b...)
 	}
 }
 
-// line reads a line, without its line end, and keeps the input after it for the script. From maxEarly bytes on, it
-// returns the text so far.
+// line reads a line without its line end and keeps the input after it for the script. It cuts a line at maxEarly bytes.
 func (t *Console) line(ctx context.Context) (string, error) {
 	defer t.until(ctx)()
 	var all []byte
@@ -131,7 +127,7 @@ func (t *Console) line(ctx context.Context) (string, error) {
 	return string(all), nil
 }
 
-// holds returns a writer of the script's output, which waits while a question stands.
+// holds returns a writer for the script's output that blocks while a question is open.
 func (t *Console) holds(w io.Writer) io.Writer {
 	if t == nil {
 		return w
@@ -139,7 +135,7 @@ func (t *Console) holds(w io.Writer) io.Writer {
 	return holding{t, w}
 }
 
-// holding writes to w while no question stands.
+// holding writes to w while no question is open.
 type holding struct {
 	t *Console
 	w io.Writer
@@ -151,7 +147,7 @@ func (h holding) Write(b []byte) (int, error) {
 	return h.w.Write(b)
 }
 
-// lends returns the script's input: if that is the terminal, what is typed while no question stands.
+// lends returns the script's input. If it is the terminal, reads block while a question is open.
 func (t *Console) lends(in io.Reader) io.Reader {
 	if f, ok := in.(*os.File); t == nil || !ok || !controlling(f) {
 		return in
@@ -160,10 +156,10 @@ func (t *Console) lends(in io.Reader) io.Reader {
 	return lending{t}
 }
 
-// lending reads from the terminal while no question stands.
+// lending reads from the terminal while no question is open.
 type lending struct{ t *Console }
 
-// Read implements io.Reader. A deadline of take is not passed on: the read goes on after the question.
+// Read implements [io.Reader]. It hides the deadline that take sets: the read continues after the question.
 func (l lending) Read(b []byte) (int, error) {
 	for {
 		if n, err := l.t.read(b); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {

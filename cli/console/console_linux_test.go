@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// seat is a console on a pseudo-terminal, with a broker and what a person sees.
+// seat is a console on a pseudo-terminal, with a broker and the text on the screen.
 type seat struct {
 	t        *testing.T
 	c        *Console
@@ -35,7 +35,7 @@ func newSeat(t *testing.T) *seat {
 		t.Fatal(err)
 	}
 	s := &seat{t: t, c: newConsole(tty, func() bool { return true }), b: approval.New(approval.Config{Audit: log}), keyboard: keyboard, seen: &hosttest.Buffer{}}
-	s.c.glance = -1 // what is typed is an answer
+	s.c.glance = -1 // all input is an answer
 	if err := tty.SetReadDeadline(time.Time{}); err != nil {
 		hosttest.Missing(t, "terminal", "its reads can't be ended: "+err.Error())
 	}
@@ -47,7 +47,7 @@ func newSeat(t *testing.T) *seat {
 	return s
 }
 
-// asks has a run ask, in the background.
+// asks submits a question of a run in the background.
 func (s *seat) asks(ctx context.Context, what string) chan approval.Answer {
 	answer := make(chan approval.Answer, 1)
 	go func() {
@@ -103,7 +103,7 @@ func TestAskOnTerminal(t *testing.T) {
 	}
 }
 
-// What is typed before a question can be read is the script's, and so is what is typed after it.
+// Input before a question is readable belongs to the script, and so does input after the answer.
 func TestTypedAhead(t *testing.T) {
 	s := newSeat(t)
 	s.c.shared, s.c.glance = true, time.Hour
@@ -128,9 +128,9 @@ func TestTypedAhead(t *testing.T) {
 	next("first\n")
 	answer := s.asks(t.Context(), "example.com")
 	s.sees("[y/N] ")
-	s.types("y\n") // meant for what the script had asked
+	s.types("y\n") // typed for the script
 	s.sees("[y/N] y\r\n")
-	tty, err := s.c.tty.SyscallConn() // Fd would have reads go on after their deadline
+	tty, err := s.c.tty.SyscallConn() // Fd would make reads ignore deadlines
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +139,8 @@ func TestTypedAhead(t *testing.T) {
 		err := tty.Control(func(fd uintptr) { waits, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 		return err == nil && waits == 0 && len(s.b.Pending()) == 1
 	})
-	s.c.tty.SetReadDeadline(time.Unix(1, 0)) // the hour is over
-	s.sees("[y/N] y\r\ny or n? [y/N] ")      // it is asked once more
+	s.c.tty.SetReadDeadline(time.Unix(1, 0)) // as if an hour had passed
+	s.sees("[y/N] y\r\ny or n? [y/N] ")      // it is asked again
 	s.types("n\n")
 	if a := <-answer; a.Allowed {
 		t.Errorf("got %+v", a)
@@ -150,7 +150,7 @@ func TestTypedAhead(t *testing.T) {
 	next("last\n")
 }
 
-// Nothing that the script writes gets on the screen while a question stands there.
+// No output of the script appears while a question is open.
 func TestOutputWaits(t *testing.T) {
 	s := newSeat(t)
 	out := s.c.holds(s.seen)
@@ -175,7 +175,7 @@ func TestOutputWaits(t *testing.T) {
 	s.sees("Proceed?")
 }
 
-// Questions come one after the other, and go when nobody waits for them.
+// Questions appear one after the other, and disappear when their run ends.
 func TestQuestionsOneByOne(t *testing.T) {
 	s := newSeat(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -196,9 +196,9 @@ func TestQuestionsOneByOne(t *testing.T) {
 	if a := <-second; !a.Allowed {
 		t.Errorf("got %+v", a)
 	}
-	// A job in the background asks nobody, and is not stopped for trying.
+	// A background job asks nobody, and is not stopped for trying.
 	s.c.front = func() bool { return false }
-	s.types("n\n") // or it would wait for an answer
+	s.types("n\n") // it would wait for an answer otherwise
 	pending, err := s.b.Open(t.Context(), approval.Question{Kind: approval.Egress, What: "c.example"})
 	if err != nil {
 		t.Fatal(err)

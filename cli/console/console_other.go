@@ -4,7 +4,7 @@ package console
 
 import "os"
 
-// Open returns nil: on this system no terminal is used for questions.
+// Open returns nil: on this system questions are not asked on a terminal.
 func Open() *Console { return nil }
 
 func controlling(*os.File) bool { return false }

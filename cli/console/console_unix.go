@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens the terminal of this process. It returns nil if there is none, if this is a job in
-// the background, or where a read from it can't be ended: it would take the script's input.
+// Open opens the controlling terminal. It returns nil if there is none, if this is a background job, or if reads can't
+// be interrupted: they would consume the script's input.
 func Open() *Console {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -27,7 +27,7 @@ func Open() *Console {
 	return t
 }
 
-// controlling reports whether f is the terminal of this process: the kernel tells the group of no other.
+// controlling reports whether f is the controlling terminal: the kernel returns the process group of no other.
 func controlling(f *os.File) bool {
 	_, ok := groupOf(f)
 	return ok
@@ -35,7 +35,7 @@ func controlling(f *os.File) bool {
 
 // groupOf returns the foreground process group of a terminal, by TIOCGPGRP: tcgetpgrp(3).
 func groupOf(f *os.File) (group int, ok bool) {
-	raw, err := f.SyscallConn() // Fd would make it one whose reads can't be ended
+	raw, err := f.SyscallConn() // Fd would make its reads uninterruptible
 	if err != nil {
 		return 0, false
 	}

@@ -16,19 +16,19 @@ import (
 const (
 	maxHistory  = 1000     // lines
 	maxRecalled = 1 << 20  // bytes of the file that are read
-	maxTyped    = 16 << 10 // bytes of a line; longer ones are not kept
+	maxTyped    = 16 << 10 // bytes of a line; longer ones are not stored
 )
 
-// history holds the lines that were typed before, for the arrow keys. It lasts in a file that only its user can read.
-// Code with secrets can't be recognized: a piece of code whose first line begins with a space is not kept.
+// history holds the lines typed before, for the arrow keys, in a file that only its user can read. Secrets in code
+// can't be recognised, so a piece of code whose first line begins with a space is not stored.
 type history struct {
-	file    string   // "" keeps nothing beyond this process
-	lines   []string // the newest last
-	private bool     // the lines that come are not to be kept
+	file    string   // "" stores nothing beyond this process
+	lines   []string // newest last
+	private bool     // the current piece of code is not stored
 }
 
-// OpenHistory reads the file at path, which need not be there. A file that can't be used is an error, and
-// the history goes on without it.
+// OpenHistory reads the file at path if it exists. With an unusable file it returns an error and a history without a
+// file.
 func OpenHistory(path string) (*history, error) {
 	h := &history{}
 	if path == "" {
@@ -56,12 +56,12 @@ func OpenHistory(path string) (*history, error) {
 		return h, err
 	}
 	if _, rest, ok := bytes.Cut(text, []byte("\n")); ok && from > 0 {
-		text = rest // the first line is half of one
+		text = rest // the first line is incomplete
 	}
 	h.lines = strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
 	h.file = path
 	long := len(h.lines) > 2*maxHistory || from > 0
-	if h.trim(); long { // what another process adds meanwhile is lost
+	if h.trim(); long { // lines that another process adds meanwhile are lost
 		err = statefile.Replace(h.file, "history", []byte(strings.Join(h.lines, "\n")+"\n"), 0o600)
 	}
 	return h, err
@@ -70,15 +70,14 @@ func OpenHistory(path string) (*history, error) {
 // trim keeps the newest maxHistory lines.
 func (h *history) trim() { h.lines = h.lines[max(0, len(h.lines)-maxHistory):] }
 
-// begins notes, by the first line of a piece of code, whether its lines are kept: not if it begins with a space.
+// begins decides by the first line of a piece of code whether its lines are stored: not if it begins with a space.
 func (h *history) begins(line string) { h.private = strings.HasPrefix(line, " ") }
 
-// Add implements term.History, and does nothing: keep adds the line later, when it is known to which piece of code it
-// belongs.
+// Add implements term.History and does nothing: keep adds the line once its piece of code is known.
 func (h *history) Add(string) {}
 
-// keep adds a line to the history and its file. It skips empty, long and private lines, and those that repeat the last
-// one.
+// keep adds a line to the history and its file. It skips empty, long and private lines, and repetitions of the last
+// line.
 func (h *history) keep(line string) {
 	n := len(h.lines)
 	if h.private || strings.TrimSpace(line) == "" || len(line) > maxTyped || strings.ContainsAny(line, "\n\r") || n > 0 && h.lines[n-1] == line {
@@ -97,7 +96,7 @@ func (h *history) keep(line string) {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		h.file = "" // a full disk must not get in anybody's way
+		h.file = "" // a full disk must not disturb the session
 	}
 }
 

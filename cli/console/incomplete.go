@@ -6,8 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Incomplete reports whether the code in lines goes on, as the prompt of the language would decide. It need not be
-// right about all code: two empty lines in a row end any piece.
+// Incomplete reports whether the prompt of the language would ask for more lines. It is a heuristic: two empty lines in
+// a row end any piece of code.
 func Incomplete(language string, lines []string) bool {
 	text := strings.Join(lines, "\n")
 	if n := len(lines); strings.TrimSpace(text) == "" || n > 1 && strings.TrimSpace(lines[n-1]+lines[n-2]) == "" {
@@ -18,24 +18,24 @@ func Incomplete(language string, lines []string) bool {
 	case "shell":
 		_, err := syntax.NewParser().Parse(strings.NewReader(text), "")
 		return syntax.IsIncomplete(err) || strings.HasSuffix(text, "\\")
-	case "python": // whose blocks an empty line ends
+	case "python": // an empty line ends a block
 		return s.depth > 0 || s.quote || strings.HasSuffix(text, "\\") || s.block && strings.TrimSpace(lines[len(lines)-1]) != ""
 	}
 	return s.depth > 0 || s.quote || s.trailing
 }
 
-// scanned are the brackets and quotes that are open at the end of a text.
+// scanned is the state at the end of a text.
 type scanned struct {
-	depth    int  // brackets
-	quote    bool // a text or comment that goes over lines
-	trailing bool // it ends with an operator that needs something after it
-	block    bool // a line outside of brackets ends with a colon, or begins with @: of Python
+	depth    int  // open brackets
+	quote    bool // in a string or comment of several lines
+	trailing bool // ends with an operator that needs an operand
+	block    bool // a line outside of brackets ends with a colon or begins with @ (Python)
 }
 
-// scan reads text as a lexer would that knows only brackets, quoted texts and comments.
+// scan reads text like a lexer that knows only brackets, strings and comments.
 func scan(language, text string) (s scanned) {
 	last := byte('\n') // the last character outside of white space and comments
-	begins := true     // no such character of the line was read
+	begins := true     // at the beginning of a line, apart from white space
 	for i := 0; i < len(text); {
 		c := text[i]
 		switch {
@@ -97,8 +97,8 @@ func end(text string, from int, of string) int {
 	return -1
 }
 
-// quoted returns the offset after the quoted text that begins at i, and whether it is closed. Where the language allows no line
-// end in it, it counts as closed at the line's end: the language reports the error.
+// quoted returns the offset after the string that begins at i, and whether it is closed. If the language allows no line
+// end in it, it counts as closed at the end of the line: the language reports the error.
 func quoted(language, text string, i int) (after int, closed bool) {
 	mark := text[i : i+1]
 	if three := strings.Repeat(mark, 3); language == "python" && strings.HasPrefix(text[i:], three) {
@@ -118,8 +118,8 @@ func quoted(language, text string, i int) (after int, closed bool) {
 	return len(text), !over
 }
 
-// pattern returns the offset after the regular expression of JavaScript that begins at i; i+1, as for a division, if
-// the line does not close it.
+// pattern returns the offset after the regular expression that begins at i, or i+1 if the line does not close it, as
+// for a division.
 func pattern(text string, i int) int {
 	class := false
 	for j := i + 1; j < len(text) && text[j] != '\n'; j++ {
@@ -137,7 +137,7 @@ func pattern(text string, i int) int {
 	return i + 1
 }
 
-// endsOpen reports whether JavaScript or R ends with an operator that needs an operand after it.
+// endsOpen reports whether code in JavaScript or R ends with an operator that needs another operand.
 func endsOpen(language, text string, last byte) bool {
 	switch language {
 	case "node":

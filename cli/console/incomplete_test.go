@@ -29,7 +29,7 @@ func TestIncomplete(t *testing.T) {
 	}
 }
 
-// FuzzIncomplete wants that it ends, whatever was typed, and that two empty lines end everything.
+// FuzzIncomplete checks that Incomplete terminates for any input, and that two empty lines end everything.
 func FuzzIncomplete(f *testing.F) {
 	for _, s := range []string{"'", "\\", "/", "`${", "/*", "<<E", "@", ")"} {
 		f.Add(s)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Prompt reads pieces of code from a terminal, with line editing and a history. The terminal is in raw mode
-// only during Read: while code runs, output and Ctrl-C work as usual.
+// Prompt reads pieces of code from a terminal, with line editing and a history. The terminal is in raw mode only during
+// Read, so that output and Ctrl-C work as usual while code runs.
 type Prompt struct {
 	console  *Console
 	past     *history
@@ -22,7 +22,7 @@ type Prompt struct {
 	editor   *term.Terminal
 }
 
-// prompts are the languages' prompts for the first line of a piece of code, and for its other lines.
+// prompts are the prompts for the first line of a piece of code, and for its other lines, by language.
 var prompts = map[string][2]string{"python": {">>> ", "... "}, "node": {"> ", "... "}, "shell": {"$ ", "> "}, "r": {"> ", "+ "}}
 
 // NewPrompt returns a prompt for code in a language. A tab inserts four blanks.
@@ -66,7 +66,7 @@ func (p *Prompt) Read(ctx context.Context) (string, error) {
 	return p.piece()
 }
 
-// piece reads lines until they are a whole piece of code.
+// piece reads lines until they are a complete piece of code.
 func (p *Prompt) piece() (string, error) {
 	marks, ok := prompts[p.language]
 	if !ok {
@@ -89,7 +89,7 @@ func (p *Prompt) piece() (string, error) {
 		}
 		p.past.keep(line)
 		lines = append(lines, line)
-		// An empty line that was pasted with others is part of what was pasted.
+		// An empty line within pasted text belongs to it.
 		if pasted && len(lines) > 1 && strings.TrimSpace(line) == "" || Incomplete(p.language, lines) {
 			continue
 		}
@@ -97,7 +97,7 @@ func (p *Prompt) piece() (string, error) {
 	}
 }
 
-// enter puts the terminal into the mode of the line editor, until leave.
+// enter puts the terminal into raw mode, until leave.
 func (p *Prompt) enter() (leave func(), err error) {
 	var old *term.State
 	if err := p.control(func(fd int) error {
@@ -115,7 +115,7 @@ func (p *Prompt) enter() (leave func(), err error) {
 	}, nil
 }
 
-// control calls f with the terminal's descriptor: Fd would make it blocking, and its reads could not be ended.
+// control calls f with the terminal's descriptor. Fd would make the file blocking, and its reads uninterruptible.
 func (p *Prompt) control(f func(fd int) error) error {
 	raw, err := p.console.tty.SyscallConn()
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *Prompt) control(f func(fd int) error) error {
 	return errors.Join(err, failed)
 }
 
-// resize gives the editor the terminal's present size, if that is known.
+// resize passes the terminal's size, if known, to the editor.
 func (p *Prompt) resize() {
 	_ = p.control(func(fd int) error {
 		columns, rows, err := term.GetSize(fd)
@@ -137,20 +137,21 @@ func (p *Prompt) resize() {
 	})
 }
 
-// keys is the editor's input and output. Ctrl-C, which the editor takes for the end of input, becomes an emptied line.
+// keys is the editor's input and output. It replaces Ctrl-C, which the editor takes for the end of input, by keys that
+// clear the line.
 type keys struct {
 	tty         *os.File
-	held        []byte // read, and not yet handed on
+	held        []byte // read, but not yet returned
 	interrupted atomic.Bool
 }
 
 // ctrlC is the byte that a terminal in raw mode sends for Ctrl-C: ETX.
 const ctrlC = 3
 
-// forget is the keys that move to the end of the line, empty it, and end it: Ctrl-E, Ctrl-U, Enter.
+// forget moves to the end of the line, clears it, and ends it: Ctrl-E, Ctrl-U, Enter.
 const forget = "\x05\x15\r"
 
-// Read returns the bytes before a Ctrl-C first, so that lines before it stay as they are.
+// Read returns the bytes before a Ctrl-C first, so that the lines before it stay.
 func (k *keys) Read(b []byte) (int, error) {
 	if len(k.held) == 0 {
 		room := make([]byte, len(b))

@@ -16,14 +16,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// AskOnTerminal returns a function that asks a person at the terminal, and gives the answer to the
-// broker, for run.Reach.Ask. It is nil without a terminal, since then nobody can be asked.
+// AskOnTerminal returns a function for run.Reach.Ask that asks at the terminal and passes the answer to the broker. It
+// returns nil without a terminal.
 func (t *Console) AskOnTerminal(b *approval.Broker) func(context.Context, *approval.Pending) {
 	if t == nil {
 		return nil
 	}
 	return func(ctx context.Context, p *approval.Pending) {
-		for _, lock := range []chan struct{}{t.asking, t.screen} { // one question after the other
+		for _, lock := range []chan struct{}{t.asking, t.screen} { // one question at a time
 			select {
 			case lock <- struct{}{}:
 				defer func() { <-lock }()
@@ -51,7 +51,7 @@ func (t *Console) Attend(q *run.Request, b *approval.Broker) {
 	}
 }
 
-// ask shows a question until it has an answer, or ctx ends.
+// ask shows a question until it has an answer or ctx ends.
 func (t *Console) ask(ctx context.Context, b *approval.Broker, p *approval.Pending) {
 	yes, err := t.pose(ctx, p.Question)
 	a := approval.Answer{By: approval.CommandLine(), User: User()}
@@ -61,9 +61,9 @@ func (t *Console) ask(ctx context.Context, b *approval.Broker, p *approval.Pendi
 		fmt.Fprint(t.tty, "\nsandboxmcp: nobody waits for an answer any more\n")
 		return
 	case err != nil && !errors.Is(err, io.EOF):
-		return // the terminal is gone: silence means no
+		return // the terminal has gone: no answer means no
 	case yes:
-		if a.Allowed = true; p.Question.Run != "" { // nothing is remembered longer than this process lives
+		if a.Allowed = true; p.Question.Run != "" { // approvals last as long as this process
 			a.Scope = approval.ScopeRun
 		}
 	default:
@@ -79,19 +79,19 @@ func (t *Console) ask(ctx context.Context, b *approval.Broker, p *approval.Pendi
 // noReason is the reason of a denial at a terminal.
 const noReason = "no at the terminal"
 
-// pose shows a question, and returns the answer as yes does.
+// pose shows a question and returns the answer as yes does.
 func (t *Console) pose(ctx context.Context, q approval.Question) (bool, error) {
 	if !t.put(ctx, resetTerminal+block(q)) {
 		return false, io.ErrClosedPipe
 	}
 	if t.collect(ctx) && ctx.Err() == nil {
-		t.put(ctx, again) // or whoever was too early would think that they have answered
+		t.put(ctx, again) // a person who typed too early must not believe to have answered
 	}
 	return t.yes(ctx)
 }
 
 // yes reads lines until one is a yes or a no; an empty line is a no. If the input ends with that line, the error is
-// io.EOF beside the answer.
+// io.EOF and the answer is valid.
 func (t *Console) yes(ctx context.Context) (bool, error) {
 	for {
 		line, err := t.line(ctx)
@@ -111,7 +111,7 @@ func (t *Console) yes(ctx context.Context) (bool, error) {
 	}
 }
 
-// block returns the text of a question, without control characters that the terminal would obey.
+// block formats a question, without control characters that a terminal would execute.
 func block(q approval.Question) string {
 	var b strings.Builder
 	wants := map[string]string{approval.Package: "asked for is to install", approval.Host: "asked for is, on this machine itself, to"}[q.Kind]
@@ -132,7 +132,7 @@ func block(q approval.Question) string {
 	return fmt.Sprintf("%sallow it for %s? [y/N] ", b.String(), what)
 }
 
-// User returns the name of the user of this process, "" if it is not known.
+// User returns the name of the user of this process, or "" if unknown.
 func User() string {
 	u, err := user.Current()
 	if err != nil {
@@ -141,8 +141,8 @@ func User() string {
 	return u.Username
 }
 
-// Decide asks a question of a server at the terminal, and returns the verdict. answered is false without a terminal, or
-// without an answer before the question expires.
+// Decide asks a question of a server at the terminal and returns the verdict. answered is false without a terminal, or
+// if the question expires first.
 func (t *Console) Decide(ctx context.Context, q approval.Question) (v control.Verdict, answered bool) {
 	if t == nil {
 		return v, false

@@ -4,7 +4,7 @@ package console
 
 import "os"
 
-// noFollow is no flag: this system has none against symbolic links.
+// noFollow is 0: this system has no flag against symbolic links.
 const noFollow = 0
 
 // Resized returns a channel that never receives: this system sends no signal for the terminal's size.

@@ -13,11 +13,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// BenchmarkEngines compares a run in a container that waits with the engine's own exec into a container that runs,
-// and a cold one with the engine's own run: medians, taken in turns, and their ratio, which is what
-// can be compared between machines.
+// BenchmarkEngines compares a run in an idle container with the engine's own exec into a running container, and a cold
+// run with the engine's own run. It reports the medians of alternating runs and their ratio, which is comparable
+// between machines.
 //
-//	go test -run ^$ -bench Engines -benchtime 20x ./cli/enginecheck
+// go test -run ^$ -bench Engines -benchtime 20x ./cli/enginecheck
 func BenchmarkEngines(b *testing.B) {
 	for _, kind := range kinds[1:] {
 		for _, program := range []struct {
@@ -39,7 +39,7 @@ func BenchmarkEngines(b *testing.B) {
 				timeRun(b, cold, program.language, ours)
 				var took [4][]time.Duration
 				for range max(b.N, 5) {
-					// A new one is being made ahead meanwhile, as for an agent that thinks between its calls.
+					// The pool starts a new one meanwhile, as between an agent's calls.
 					time.Sleep(700 * time.Millisecond)
 					took[0] = append(took[0], timeRun(b, pooled, program.language, ours))
 					time.Sleep(700 * time.Millisecond)
@@ -52,13 +52,13 @@ func BenchmarkEngines(b *testing.B) {
 				}
 				b.ReportMetric(ms(median(took[0]))/ms(median(took[1])), "pool/exec")
 				b.ReportMetric(ms(median(took[2]))/ms(median(took[3])), "cold/run")
-				b.ReportMetric(0, "ns/op") // there are two kinds of operations here
+				b.ReportMetric(0, "ns/op") // the operations differ in kind
 			})
 		}
 	}
 }
 
-// run is how long one run takes, from Start until the result is there; closing comes after that.
+// timeRun returns the duration of one run, from Start to its result. Closing is not included.
 func timeRun(b *testing.B, backend backends.Backend, language string, args []string) time.Duration {
 	b.Helper()
 	begun := time.Now()
@@ -75,8 +75,7 @@ func timeRun(b *testing.B, backend backends.Backend, language string, args []str
 	return took
 }
 
-// engineRun is how an engine is asked for a container. Podman's default of processes may be more than the
-// machine allows.
+// engineRun are the arguments for an engine's own container. Podman's default process limit may exceed the machine's.
 var engineRun = []string{"run", "--network=none", "--ulimit=nproc=4096:4096", "--ulimit=nofile=1024:4096"}
 
 // own is an engine's own command line.
@@ -94,7 +93,7 @@ func (e own) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// startIdle starts a container that does nothing, and is gone when the benchmark ends.
+// startIdle starts a container that does nothing, and removes it when the benchmark ends.
 func (e own) startIdle(image string) (id string) {
 	e.Helper()
 	if _, err := exec.LookPath(e.kind); err != nil {
@@ -109,7 +108,7 @@ func (e own) startIdle(image string) (id string) {
 	return id
 }
 
-// timeCommand is how long a command takes, which must do well.
+// timeCommand returns the duration of a command, which must succeed.
 func (e own) timeCommand(args ...string) time.Duration {
 	e.Helper()
 	begun := time.Now()

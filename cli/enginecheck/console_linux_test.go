@@ -12,10 +12,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/markdowntest"
 )
 
-// TestConsole runs the console blocks about containers: those that cli/sandboxmcp leaves out for want of images.
+// TestConsole runs the console blocks that need images, which cli/sandboxmcp leaves out.
 func TestConsole(t *testing.T) {
 	url := enginetest.Podman(t)
-	dir, err := os.MkdirTemp("", "c") // short, since sockets lie below it
+	dir, err := os.MkdirTemp("", "c") // short, since sockets are below it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,14 +24,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// eachEngine runs a test with each engine that is here.
+// eachEngine runs a test with each engine on this machine.
 func eachEngine(t *testing.T, f func(t *testing.T, kind string)) {
 	for _, kind := range kinds[1:] {
 		t.Run(kind, func(t *testing.T) { f(t, kind) })
 	}
 }
 
-// command is one of the command line, which is this test binary.
+// command returns a command of sandboxmcp, which is this test binary.
 func (s *scene) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.program, append([]string{"--config", s.config()}, args...)...)
 	cmd.Env = s.env()
@@ -39,8 +39,8 @@ func (s *scene) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestKilledRuns kills the command at random moments. Containers end with it; what had been made and not
-// yet started goes with the next run.
+// TestKilledRuns kills the command at random moments. Its containers end with it; the next run removes those that were
+// created and not yet started.
 func TestKilledRuns(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
 		s := newScene(t, kind)
@@ -52,7 +52,7 @@ func TestKilledRuns(t *testing.T) {
 		rounds := hosttest.Long(6, 25)
 		acknowledged := 0
 		for i := range rounds {
-			// Some in each part of a run, also of one that nothing disturbs.
+			// Delays spread over the whole duration of an undisturbed run.
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*1500*time.Millisecond/time.Duration(rounds)+time.Duration(rand.IntN(60))*time.Millisecond)
 			out, err := s.command(ctx, "run", "--json", script, "--", marker).Output()
 			cancel()
@@ -72,7 +72,7 @@ func TestKilledRuns(t *testing.T) {
 	})
 }
 
-// logged checks that the audit log is whole, and has what was acknowledged.
+// logged checks that the audit log is intact and contains the acknowledged runs.
 func (s *scene) logged(t *testing.T, acknowledged int) {
 	t.Helper()
 	log, err := audit.Open(t.Context(), s.dir+"/sandboxmcp/sandboxmcp.db")
@@ -95,7 +95,7 @@ func (s *scene) logged(t *testing.T, acknowledged int) {
 	}
 }
 
-// server is a server that speaks MCP, and is killed.
+// server is an MCP server process that tests kill.
 type server struct {
 	*testing.T
 	cmd   *exec.Cmd
@@ -134,7 +134,7 @@ func (s *scene) serve(t *testing.T) *server {
 	return v
 }
 
-// send asks without waiting for an answer.
+// send sends a request without waiting for the response.
 func (v *server) send(method string, params any) int {
 	v.Helper()
 	v.id++
@@ -146,7 +146,7 @@ func (v *server) send(method string, params any) int {
 	return v.id
 }
 
-// ask waits for the answer, whose result it returns.
+// ask sends a request, waits for the response and returns its result.
 func (v *server) ask(method string, params any) json.RawMessage {
 	v.Helper()
 	id := v.send(method, params)
@@ -172,7 +172,7 @@ func (v *server) call(tool string, arguments map[string]any) string {
 	return string(v.ask("tools/call", map[string]any{"name": tool, "arguments": arguments}))
 }
 
-// end lets it end by itself.
+// end closes the server's input and waits for its exit.
 func (v *server) end() {
 	v.Helper()
 	v.in.Close()
@@ -186,13 +186,13 @@ func (v *server) kill() {
 	v.cmd.Wait()
 }
 
-// TestKilledServer kills servers that have sessions, a run in the middle and containers that wait.
+// TestKilledServer kills servers that have sessions, a run in progress and idle containers.
 func TestKilledServer(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
 		s := newScene(t, kind)
 		marker := "marker-" + crand.Text()
 		code := fmt.Sprintf("import subprocess; p = subprocess.Popen(['bash', '-c', 'exec -a %s sleep 300'])", marker)
-		for _, programs := range []int{2, 3} { // those of the sessions, and a run's
+		for _, programs := range []int{2, 3} { // programs of the sessions, and of a run
 			v := s.serve(t)
 			for range 2 {
 				session := between(v.call("create_session", map[string]any{"language": "python"}), "session_id: ", `\n`)
@@ -205,7 +205,7 @@ func TestKilledServer(t *testing.T) {
 			v.kill()
 			s.gone(t, marker, false)
 		}
-		// What is only a name goes with the next one.
+		// The next server removes containers that were only created.
 		next := s.serve(t)
 		next.call("execute_code", map[string]any{"language": "shell", "code": "echo well"})
 		next.end()
@@ -219,8 +219,8 @@ func between(text, from, to string) string {
 	return text
 }
 
-// interfered runs a program that ends when there is a file "go", lets do disturb it once it has begun, and returns what
-// came of it when do is through, too.
+// interfered runs a program that ends once there is a file "go", calls do after the program has started, and returns
+// the outcome when both are done.
 func interfered(t *testing.T, b *bench, do func()) (pipeline.Outcome, error) {
 	t.Helper()
 	begun, done := sync.Once{}, make(chan struct{})
@@ -234,7 +234,7 @@ func interfered(t *testing.T, b *bench, do func()) (pipeline.Outcome, error) {
 	return res, err
 }
 
-// TestRemovedByOthers: somebody removes a container in which a program runs. That is no result of the program's.
+// TestRemovedByOthers removes a container while a program runs in it. That must not count as the program's result.
 func TestRemovedByOthers(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
 		if !has(t, kind) {
@@ -264,8 +264,8 @@ func TestRemovedByOthers(t *testing.T) {
 	})
 }
 
-// TestEngineRestarts: the engine dies and comes back in the middle of a run, which either does not notice or says what
-// happened. The program is not run again.
+// TestEngineRestarts kills and restarts the engine during a run, which either does not notice or reports the reason.
+// The program is not run again.
 func TestEngineRestarts(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
 		if !has(t, kind) {
@@ -287,7 +287,7 @@ func TestEngineRestarts(t *testing.T) {
 	})
 }
 
-// works says whether the next run is as if nothing had been.
+// works checks that the next run is undisturbed.
 func works(t *testing.T, b *bench) {
 	t.Helper()
 	_, res, err := pipeline.Do(t.Context(), b.Pipeline, run.Request{Language: "shell", Name: "program", Code: []byte("echo well")})

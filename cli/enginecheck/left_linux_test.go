@@ -13,15 +13,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// scene is what servers that are killed may leave things in: an engine and a state directory.
+// scene holds everything in which killed servers may leave things: an engine and a state directory.
 type scene struct {
 	kind, url string
 	program   string
-	dir       string // with state and runtime directories, and the configuration
+	dir       string // contains state and runtime directories, and the configuration
 	before    []string
 }
 
-// newScene makes one whose servers use an engine.
+// newScene returns a scene whose servers use an engine.
 func newScene(t testing.TB, kind string) *scene {
 	t.Helper()
 	if !has(t, kind) {
@@ -50,19 +50,19 @@ func newScene(t testing.TB, kind string) *scene {
 
 func (s *scene) config() string { return filepath.Join(s.dir, "sandboxmcp.yaml") }
 
-// env is that of a server.
+// env returns the environment of a server.
 func (s *scene) env() []string {
 	return append(os.Environ(), commandVariable+"=1", "XDG_STATE_HOME="+s.dir, "XDG_RUNTIME_DIR="+s.dir+"/run", "XDG_CONFIG_HOME="+s.dir+"/none", "TMPDIR="+s.dir)
 }
 
-// things are what runs leave if nobody cleans up: containers, volumes and mounts of the engine, and network
-// namespaces; and if files is set what only the next server removes: containers that were never started, what lies
-// where containers' sockets are, and temporary files. A volume with our binary stays on purpose.
+// things lists everything that runs leave without cleanup: containers, volumes and mounts of the engine, and network
+// namespaces. With files, it adds the things that only the next server removes: containers that never started, the
+// directories of containers' sockets, and temporary files. The volume with our binary stays on purpose.
 func (s *scene) things(t testing.TB, files bool) []string {
 	t.Helper()
 	all := enginetest.Everything(t, s.url)
 	named, _ := filepath.Glob("/run/netns/*")
-	named = slices.DeleteFunc(named, func(path string) bool { // egress/egresstest's, whose tests run beside these
+	named = slices.DeleteFunc(named, func(path string) bool { // of egress/egresstest, whose tests run in parallel
 		return strings.HasPrefix(filepath.Base(path), "sandboxmcp-")
 	})
 	all = append(all, named...)
@@ -74,7 +74,7 @@ func (s *scene) things(t testing.TB, files bool) []string {
 			return nil
 		})
 	}
-	// An engine mounts its own directory on itself: Docker when it was restarted, Podman with its first container.
+	// An engine mounts its own directory on itself: Docker after a restart, Podman with its first container.
 	return slices.DeleteFunc(all, func(thing string) bool {
 		if strings.HasPrefix(thing, "container ") && strings.HasSuffix(thing, " created}") {
 			return !files
@@ -83,9 +83,9 @@ func (s *scene) things(t testing.TB, files bool) []string {
 	})
 }
 
-// gone waits until nothing is left but what was there, and no process that has marker in its command line. Where files
-// count, starts remove what they find: a creation that the engine had under way for a killed one may end behind the
-// next one's look.
+// gone waits until only the earlier things are left, and no process with marker in its command line. With files, it
+// runs a command before each check, whose start removes leftovers: an engine may complete a creation for a killed
+// server after the cleanup of the next one.
 func (s *scene) gone(t testing.TB, marker string, files bool) {
 	t.Helper()
 	var left []string
@@ -111,7 +111,7 @@ func (s *scene) gone(t testing.TB, marker string, files bool) {
 	})
 }
 
-// commandLines returns the command lines of all processes in which text occurs.
+// commandLines returns the command lines of all processes that contain text.
 func commandLines(text string) (found []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
-	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // the test binary is a container's PID 1, too
+	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // the test binary also is PID 1 of containers
 	"github.com/sandboxmcp/sandboxmcp/backends/docker"
 	"github.com/sandboxmcp/sandboxmcp/backends/podman"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
@@ -24,24 +24,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// commandVariable makes the test binary the command, which tests kill.
+// commandVariable makes the test binary act as the command, which tests kill.
 const commandVariable = "SANDBOXMCP_TEST_COMMAND"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(commandVariable) != "" {
 		os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
-	// The images have the system's interpreters, so that processes must not find others first.
+	// The images have the system's interpreters, so the process backend must find the same.
 	os.Setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:"+os.Getenv("PATH"))
 	os.Exit(enginetest.Main(m))
 }
 
-// engineURLs starts an engine for each kind that there is on this machine.
+// engineURLs returns, by kind, functions that start the engines of this machine.
 func engineURLs() map[string]func(testing.TB) string {
 	return map[string]func(testing.TB) string{"docker": enginetest.Docker, "podman": enginetest.Podman}
 }
 
-// images are the test's images by language, with this machine's own interpreters.
+// images returns test images by language, with this machine's interpreters.
 func images(t testing.TB, url string) map[string]string {
 	t.Helper()
 	plain := enginetest.Image(t, url, enginetest.Plain)
@@ -68,7 +68,7 @@ func backendOf(t testing.TB, kind string, ahead int) backends.Backend {
 	return b
 }
 
-// engineBackend is one with images by language, and as many containers ahead as are given.
+// engineBackend returns a backend with images by language and that many idle containers.
 func engineBackend(t testing.TB, engine container.Engine, images map[string]string, ahead ...int) backends.Backend {
 	t.Helper()
 	c := container.Config{Images: images, Pull: "never", StateDir: stateDir(t), Binary: program(t)}
@@ -80,8 +80,7 @@ func engineBackend(t testing.TB, engine container.Engine, images map[string]stri
 	return b
 }
 
-// stateDir is a directory with a short name: the socket of a container lies below it, and the path of one has
-// at most 107 bytes.
+// stateDir returns a directory with a short name: the paths of containers' sockets below it have at most 107 bytes.
 func stateDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "s")
@@ -92,14 +91,14 @@ func stateDir(t testing.TB) string {
 	return dir
 }
 
-// bench is a pipeline with one backend, and the town that its programs may reach.
+// bench is a pipeline with one backend, and the sites that its programs may reach.
 type bench struct {
 	*pipeline.Pipeline
 	kind    string
 	backend backends.Backend
 	memory  *vault.Memory
 	sites   *sites
-	host    string // a directory that programs may be shown, of the same content for all backends
+	host    string // directory to mount, with the same content for all backends
 }
 
 func newBench(t testing.TB, kind string, town *sites) *bench {
@@ -121,7 +120,7 @@ func newBench(t testing.TB, kind string, town *sites) *bench {
 	b.Pipeline = pipeline.New(pipeline.Config{
 		Backends: []backends.Backend{b.backend}, Audit: log, Vault: vault.New(b.memory), Packages: store,
 		Runtimes: []pipeline.Runtime{{Name: "perl", Extensions: []string{".pl"}, Command: []string{"perl"}, Kernel: []string{"perl", "{driver}"}, Driver: string(driver)}},
-		// Each backend requires what it promises.
+		// Each backend requires the layers that it promises.
 		Profiles: map[string]pipeline.Profile{"hardened": {Base: "hardened"}},
 		Egress:   pipeline.Egress{Dialer: &egress.Dialer{Resolver: b.sites, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
 	})
@@ -130,8 +129,8 @@ func newBench(t testing.TB, kind string, town *sites) *bench {
 	return b
 }
 
-// hostDir is a directory with a file, a directory and a link, which anyone may write: what a server of root
-// shows must not be only root's.
+// hostDir returns a directory with a file, a directory and a link. Anyone may write to it: a server of root must not
+// mount a directory that only root can read.
 func hostDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "host")
@@ -157,7 +156,7 @@ func hostDir(t testing.TB) string {
 	return dir
 }
 
-// sites has names that lead to servers on this machine's loopback.
+// sites resolves names to servers on this machine's loopback.
 type sites struct {
 	mu    sync.Mutex
 	names map[string]netip.Addr

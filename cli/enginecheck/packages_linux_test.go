@@ -30,11 +30,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
-// recorded is what an order needs to reach anything: decisions are recorded.
+// recorded is an egress configuration that records decisions, without which nothing is reachable.
 var recorded = egress.Config{Decided: func(context.Context, egress.Decision) error { return nil }}
 
-// registry is an index for Python and Node on this machine's loopback, with TLS and one package, tone. Package
-// managers on the host are configured with it.
+// registry serves an index for Python and Node on this machine's loopback, with TLS and one package, tone, and
+// configures the host's package managers with it.
 func registry(t *testing.T) {
 	wheel, tarball := toneWheel(t), toneTarball(t)
 	sum := sha512.Sum512(tarball)
@@ -98,7 +98,7 @@ func toneTarball(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// withPip has an engine build an image that has pip, too, and returns its reference.
+// withPip builds an image with pip in an engine and returns its reference.
 func withPip(t *testing.T, engine container.Engine, base string) string {
 	t.Helper()
 	out, err := exec.Command("python3", "-c", "import pip; print(pip.__path__[0])").Output()
@@ -138,8 +138,8 @@ func withPip(t *testing.T, engine container.Engine, base string) string {
 	return reference
 }
 
-// TestPackagesInContainers installs with the package managers of an image, by way of the host's configuration, and
-// imports what came of it in another container.
+// TestPackagesInContainers installs with the package managers of an image, through the host's configuration, and
+// imports the package in another container.
 func TestPackagesInContainers(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
 		if !has(t, kind) {
@@ -171,7 +171,7 @@ func TestPackagesInContainers(t *testing.T) {
 				t.Errorf("%s: got %q", language, got)
 			}
 		}
-		// The same interpreters, and yet this host's programs see nothing of what an image's pip has fetched.
+		// The interpreters are the same, yet programs on this host must not see packages that an image's pip installed.
 		if v, err := store.View(t.Context(), backendOf(t, "process", 0), "default", "", "python"); err != nil || len(v.Mounts) > 0 {
 			t.Errorf("the host is shown %+v, %v", v, err)
 		}
@@ -182,7 +182,7 @@ func TestPackagesInContainers(t *testing.T) {
 	})
 }
 
-// says is what a program prints in a sandbox that is shown a view.
+// says returns the output of a program in a sandbox with a view of packages.
 func says(t *testing.T, b backends.Backend, language string, v packages.View, code string) string {
 	t.Helper()
 	s, err := b.Start(t.Context(), backends.Spec{ID: rand.Text(), Language: language, Mounts: v.Mounts})

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/kubernetes"
 )
 
-// newPods is a scene whose servers use the cluster of KUBECONFIG, in the namespace default.
+// newPods returns a scene whose servers use the cluster of KUBECONFIG, in the namespace default.
 func newPods(t *testing.T) *scene {
 	t.Helper()
 	own, plain := enginetest.NodeImage(t, enginetest.Own), enginetest.NodeImage(t, enginetest.Plain)
@@ -45,13 +45,13 @@ func (s *scene) podsLeft(t *testing.T) (names []string) {
 	return names
 }
 
-// refused reports whether a tool's answer is an error with a text.
+// refused reports whether a tool's response is an error that contains text.
 func refused(answer, text string) bool {
 	return strings.Contains(answer, `"isError":true`) && strings.Contains(answer, text)
 }
 
-// TestProductInPods has an agent's client use a server whose sandboxes are pods: code, sessions of each language that
-// keep their variables, and packages, which can't be had there and are said not to be.
+// TestProductInPods uses an MCP server whose sandboxes are pods: code, sessions of each language that keep their
+// variables, and packages, which are refused with a reason.
 func TestProductInPods(t *testing.T) {
 	s := newPods(t)
 	v := s.serve(t)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// program is what becomes PID 1 of a container, and the command that tests kill: the test binary, or
-// where that was linked dynamically, as a C compiler on the PATH makes it, the command itself.
+// program returns the path of the binary for PID 1 of containers and for commands that tests kill: the test binary, or
+// the command itself if the test binary is linked dynamically, as with a C compiler on the PATH.
 func program(t testing.TB) string {
 	t.Helper()
 	file, err := built()
@@ -35,7 +35,7 @@ var built = sync.OnceValues(func() (string, error) {
 	if !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return self, nil
 	}
-	dir, err := os.MkdirTemp("", "program") // it goes with all that is temporary
+	dir, err := os.MkdirTemp("", "program") // removed with all temporary files
 	if err != nil {
 		return "", err
 	}

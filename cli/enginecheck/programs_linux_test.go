@@ -2,7 +2,7 @@ package enginecheck_test
 
 import "encoding/json"
 
-// processes starts more than it may, and then as many as it may once more.
+// processes exceeds the process limit, and then starts as many as allowed again.
 const processes = `
 import os, time
 children, refused = [], False
@@ -22,7 +22,7 @@ for c in children: os.kill(c, 9)
 for c in children: os.waitpid(c, 0)
 `
 
-// disk writes more than it may.
+// disk exceeds the disk limit.
 const disk = `
 import errno, os
 n = 0
@@ -37,9 +37,9 @@ os.remove("/workspace/big")
 print(n <= 16, n >= 12)
 `
 
-// surroundings prints what a program sees of where it runs, a line each. Not in it is what no program goes by,
-// and what engines make in their own way: /dev/mqueue, the primary group among the others, how many processes of ours
-// there are, that nothing in /dev/shm is executed, and RLIMIT_NPROC, which a cgroup takes the place of.
+// surroundings prints a program's environment, a line for each fact. It omits facts that no program depends on and that
+// engines handle differently: /dev/mqueue, the primary group among the supplementary ones, the number of our processes,
+// noexec on /dev/shm, and RLIMIT_NPROC, which a cgroup replaces.
 const surroundings = `
 import grp, locale, os, pwd, resource, socket, stat, sys, time
 def say(name, f):
@@ -82,7 +82,7 @@ for line in open("/proc/self/status"):
         print(line.strip())
 `
 
-// artifacts leaves files of all kinds and names.
+// artifacts creates files of all types and with all kinds of names.
 const artifacts = `
 import os, socket
 def put(name, data=b"x"):
@@ -105,7 +105,7 @@ os.mkdir("dark"); put(b"dark/file"); os.chmod("dark", 0)
 with open("sparse", "wb") as f: f.truncate(10 << 20)
 `
 
-// leak shows a secret in many ways.
+// leak prints a secret in many encodings.
 const leak = `
 import base64, os, sys, urllib.parse
 k = os.environ["KEY"]
@@ -120,7 +120,7 @@ open(k.split("/")[0], "w").write("x")
 raise SystemExit(0)
 `
 
-// mounts reads and writes what it is shown.
+// mounts reads and writes the mounted directories.
 const mounts = `
 import os
 print(open("/data/one.txt").read(), open("/data/deep/er/two.txt").read(), open("/data/link").read(), open("/srv/one").read(), sorted(os.listdir("/data")))
@@ -133,7 +133,7 @@ print(sorted(os.listdir("/write")), open("/write/given.txt").read().startswith("
 os.remove("/write/new.txt")
 `
 
-// ownServer is a program that talks to itself: the loopback network is its own.
+// ownServer connects to a server of its own: the loopback network is private.
 const ownServer = `
 import socket, threading
 l = socket.create_server(("127.0.0.1", 8000))
@@ -147,7 +147,7 @@ for family, kind in ((socket.AF_INET6, socket.SOCK_STREAM), (socket.AF_INET, soc
     except OSError as e: print(family.name, e.errno)
 `
 
-// fetch is a program that fetches pages and says how that went.
+// fetch returns a program that fetches pages and prints the results.
 func fetch(urls ...string) string {
 	list, _ := json.Marshal(urls)
 	return `

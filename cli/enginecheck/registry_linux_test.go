@@ -19,8 +19,7 @@ import (
 	"testing"
 )
 
-// TestPull has the command fetch images from a registry: open ones, one that is not there, and one for which
-// somebody must log in.
+// TestPull pulls images from a registry: public ones, a missing one, and one that requires a login.
 func TestPull(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
 		s := newScene(t, kind)
@@ -32,7 +31,7 @@ func TestPull(t *testing.T) {
 		}
 		for _, c := range []struct {
 			name, reference, credentialsDir string
-			stdout, stderr                  string // what must be said
+			stdout, stderr                  string // expected texts
 			code                            int
 		}{
 			{name: "open", reference: open + "/some/thing:1", stdout: kind + " has " + open + "/some/thing:1, 0 MB, sha256:", stderr: "ull"},
@@ -56,8 +55,8 @@ func TestPull(t *testing.T) {
 	})
 }
 
-// imageRegistry serves one image, some/thing, to all or to one user only, on an address of this machine that an
-// engine trusts: Docker has no certificates there, and Podman wants one that is in its home.
+// imageRegistry serves one image, some/thing, to everyone or to one user, at an address that an engine trusts: Docker
+// needs no certificate for loopback addresses, and Podman gets one in its home.
 func imageRegistry(t *testing.T, engineURL, only string) (host string) {
 	blobs := map[string][]byte{}
 	add := func(kind string, data []byte) map[string]any {
@@ -66,7 +65,7 @@ func imageRegistry(t *testing.T, engineURL, only string) (host string) {
 		return map[string]any{"mediaType": kind, "digest": name, "size": len(data)}
 	}
 	encode := func(v any) []byte { data, _ := json.Marshal(v); return data }
-	layer := make([]byte, 1024) // an archive of nothing
+	layer := make([]byte, 1024) // an empty archive
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
 	w.Write(layer)

@@ -8,23 +8,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// request is a run that all backends must tell the same of.
+// request is a run with the same result in all backends.
 type request struct {
 	name, language, code string
 	change               func(*bench, *run.Request)
-	ended                string // "" is "ok"
-	stdout               string // that must be in the output, so that all being wrong is noticed
-	long                 bool   // it is hardly the engine's to make a difference: only where SANDBOXMCP_TEST_LONG is set
+	ended                string // "" means "ok"
+	stdout               string // text that the output must contain, so that a common failure is noticed
+	long                 bool   // little depends on the engine: only runs with SANDBOXMCP_TEST_LONG
 }
 
-// secret is a value in pieces, so that no file of ours has it.
+// secret is written in pieces, so that no source file contains it.
 var secret = "k3y-" + strings.Repeat("Zq7/", 4) + "end"
 
 func limits(l backends.Limits) func(*bench, *run.Request) {
 	return func(_ *bench, q *run.Request) { q.Limits = l }
 }
 
-// requests are the table.
+// requests returns the requests that TestSameResults runs.
 func requests() []request {
 	withMounts := func(b *bench, q *run.Request) {
 		q.Mounts = []backends.Mount{{Host: b.host + "/data", Inside: "/data"}, {Host: b.host + "/data/one.txt", Inside: "/srv/one"}, {Host: b.host + "/work", Inside: "/write", Write: true}}

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// outcome is what Do returns, and what was streamed.
+// outcome is the result of Do and the streamed output.
 type outcome struct {
 	res            pipeline.Outcome
 	err            error
@@ -31,7 +31,7 @@ func (r request) on(ctx context.Context, b *bench) *outcome {
 	return &o
 }
 
-// TestSameResults: whatever contains it, the same request has the same result, field by field.
+// TestSameResults checks that the same request has the same result in each backend, field by field.
 func TestSameResults(t *testing.T) {
 	benches := newBenches(t)
 	for _, r := range requests() {
@@ -58,7 +58,7 @@ func TestSameResults(t *testing.T) {
 	}
 }
 
-// TestSameCancelled: a caller that goes away.
+// TestSameCancelled cancels the caller's context.
 func TestSameCancelled(t *testing.T) {
 	benches := newBenches(t)
 	all := together(benches, func(b *bench) *outcome {
@@ -77,7 +77,7 @@ func TestSameCancelled(t *testing.T) {
 		if o.res.Ended != backends.EndedCancelled || o.err != nil && !errors.Is(o.err, context.Canceled) {
 			t.Errorf("%s ended %s, %v", o.res.Backend, o.res.Ended, o.err)
 		}
-		o.res.PeakMemory = 0 // it may have ended before anybody looked
+		o.res.PeakMemory = 0 // it may have ended before the first measurement
 		same(t, all[0].res, o.res)
 	}
 }

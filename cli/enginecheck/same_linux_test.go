@@ -12,22 +12,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// kinds are the backends, the one that the others are compared with first.
+// kinds are the backends; the others are compared with the first.
 var kinds = []string{"process", "docker", "podman"}
 
-// leftOut are the fields that can't be the same, or are compared in another way.
+// leftOut are the fields that differ between runs, or that are compared separately.
 var leftOut = cmp.Options{
 	cmpopts.IgnoreFields(pipeline.Outcome{},
-		"ID", "Session", // of this run only
-		"Timings", "WallMS", "CPUMS", // are measured
-		"Backend",    // is what differs
-		"PeakMemory", // is measured: see memory
-		"Layers",     // have details of how each was made: see layers
+		"ID", "Session", // unique to the run
+		"Timings", "WallMS", "CPUMS", // measured
+		"Backend",    // expected to differ
+		"PeakMemory", // measured: see memory
+		"Layers",     // details depend on the backend: see layers
 	),
-	cmpopts.IgnoreUnexported(pipeline.Outcome{}, pipeline.Error{}), // what their texts are made of
+	cmpopts.IgnoreUnexported(pipeline.Outcome{}, pipeline.Error{}), // the parts of their texts
 }
 
-// same compares a backend's result with that of the process backend.
+// same compares a backend's outcome with that of the process backend.
 func same(t *testing.T, want, got pipeline.Outcome) {
 	t.Helper()
 	if d := cmp.Diff(want, got, leftOut); d != "" {
@@ -39,16 +39,15 @@ func same(t *testing.T, want, got pipeline.Outcome) {
 	memory(t, want, got)
 }
 
-// layers are the names of those that hold, without the two that containers may lack: a time namespace
-// no engine makes, and a user namespace only where users are mapped.
+// layers returns the names of the active layers, except for two that containers may lack: a time namespace, which no
+// engine creates, and a user namespace, which depends on user mapping.
 func layers(r pipeline.Outcome) []string {
 	return slices.DeleteFunc(r.LayersInForce(), func(name string) bool {
 		return name == backends.LayerUser || name == backends.LayerTime
 	})
 }
 
-// memory compares what is measured by cgroups that start with other processes in them: it has to be of
-// one size.
+// memory compares peak memory roughly: cgroups contain different helper processes at the start.
 func memory(t *testing.T, want, got pipeline.Outcome) {
 	t.Helper()
 	const slack = 48 << 20
@@ -60,8 +59,7 @@ func memory(t *testing.T, want, got pipeline.Outcome) {
 	}
 }
 
-// together runs f with all kinds of backends at the same time, and returns what it returned by kind.
-// Kinds that this machine does not have are left out.
+// together runs f with all benches in parallel and returns the results in their order.
 func together[T any](benches []*bench, f func(*bench) T) []T {
 	type one struct {
 		i int
@@ -79,7 +77,7 @@ func together[T any](benches []*bench, f func(*bench) T) []T {
 	return results
 }
 
-// newBenches is a bench for each backend that is here, of which there must be two.
+// newBenches returns a bench for each backend on this machine, of which there must be two.
 func newBenches(t *testing.T) []*bench {
 	t.Helper()
 	town := newSites(t)
@@ -95,8 +93,7 @@ func newBenches(t *testing.T) []*bench {
 	return all
 }
 
-// has says whether this machine has an engine, which runs then. One that is required and missing fails
-// the test.
+// has reports whether this machine has an engine, and starts it. A missing engine that is required fails the test.
 func has(t testing.TB, kind string) bool {
 	t.Helper()
 	there := false
@@ -113,7 +110,7 @@ func has(t testing.TB, kind string) bool {
 	return there
 }
 
-// skipped is a test that goes on when a part of it is skipped.
+// skipped is a test that continues when a part of it is skipped.
 type skipped struct{ testing.TB }
 
 func (s skipped) Skipf(format string, args ...any) {

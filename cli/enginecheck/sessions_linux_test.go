@@ -16,10 +16,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// cell is one piece of code of a session.
+// cell is a piece of code of a session.
 type cell struct {
 	code  string
-	ended string // "" is "ok"
+	ended string // "" means "ok"
 	wall  time.Duration
 }
 
@@ -74,7 +74,7 @@ var dialogues = []struct {
 	}},
 }
 
-// TestSameSessions holds the same dialogues with all backends.
+// TestSameSessions runs the same dialogues with all backends.
 func TestSameSessions(t *testing.T) {
 	benches := newBenches(t)
 	for _, d := range dialogues {
@@ -130,7 +130,7 @@ func TestSameSessions(t *testing.T) {
 	}
 }
 
-// sessionLeftOut are the fields that are of one session only, and the layers, which results tell.
+// sessionLeftOut are the fields that are unique to a session, and the layers, which TestSameResults compares.
 var sessionLeftOut = cmp.Options{
 	cmpopts.IgnoreFields(session.Info{}, "ID", "Backend", "Layers"),
 	cmpopts.IgnoreTypes(time.Time{}),

@@ -13,14 +13,13 @@ func noSuchName(host string) error {
 	return &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 }
 
-// The names of the town, and the port at which its web servers listen: the same for all backends, since
-// results name it.
+// The names of the sites, and the port of their web servers. It is the same for all backends, since results contain it.
 const (
 	openName   = "open.test"
 	deniedName = "denied.test"
 )
 
-// newSites has two web servers, on one port, at two addresses of the loopback network.
+// newSites starts two web servers, on one port, at two loopback addresses.
 func newSites(t testing.TB) *sites {
 	t.Helper()
 	w := &sites{names: map[string]netip.Addr{}}

@@ -53,7 +53,7 @@ Examples:
 	}
 }
 
-// storedRun is a run that something is kept of, as JSON shows it.
+// storedRun is a run with stored files, in the JSON output.
 type storedRun struct {
 	Run       string    `json:"run"`
 	Namespace string    `json:"namespace"`
@@ -63,9 +63,9 @@ type storedRun struct {
 	Ended     string    `json:"ended"`
 	ExitCode  int       `json:"exit_code"`
 	Time      time.Time `json:"time"`
-	Until     time.Time `json:"kept_until"` // at the latest: there may be too much before
+	Until     time.Time `json:"kept_until"` // at the latest: a full store removes it earlier
 
-	Stdout    *int64       `json:"stdout_bytes,omitempty"` // of one run
+	Stdout    *int64       `json:"stdout_bytes,omitempty"` // only with a run's id
 	Stderr    *int64       `json:"stderr_bytes,omitempty"`
 	Artifacts []storedFile `json:"artifacts"`
 
@@ -77,13 +77,13 @@ type storedFile struct {
 	Size     int64  `json:"size_bytes"`
 	SHA256   string `json:"sha256"`
 	MIME     string `json:"mime"`
-	Withheld string `json:"withheld,omitempty"` // why it is not handed out
+	Withheld string `json:"withheld,omitempty"` // reason for which it is withheld
 }
 
-// fileName is the name of a file as JSON shows it.
+// fileName is the name of a file in the JSON output.
 type fileName struct {
 	Name       string `json:"name"`
-	NameBase64 string `json:"name_base64,omitempty"` // of one that is no UTF-8
+	NameBase64 string `json:"name_base64,omitempty"` // for a name that is not UTF-8
 }
 
 func fileNameOf(name string) fileName {
@@ -136,17 +136,17 @@ func (p commands) artifacts(c *cli.Context) error {
 	return p.showLeft(c, left)
 }
 
-// leftovers are the stored results of a run.
+// leftovers are the stored files of a run.
 type leftovers struct {
 	results.Record
 	results *results.Store
 	cfg     config.Config
 }
 
-// listStored lists the runs that something is kept of.
+// listStored lists the runs with stored files.
 func (p commands) listStored(c *cli.Context, cfg config.Config, dir string) error {
 	var runs []results.Record
-	if _, err := os.Stat(dir); err == nil { // to look makes nothing
+	if _, err := os.Stat(dir); err == nil { // listing must not create it
 		store, err := wiring.OpenResults(cfg)
 		if err != nil {
 			return err
@@ -180,7 +180,7 @@ func storedRunOf(r results.Record, cfg config.Config) storedRun {
 	return k
 }
 
-// showLeft lists the stored results of a run.
+// showLeft lists the stored files of a run.
 func (p commands) showLeft(c *cli.Context, left *leftovers) error {
 	k := storedRunOf(left.Record, left.cfg)
 	stdout, stderr := int64(len(left.Stdout)), int64(len(left.Stderr))
@@ -220,7 +220,7 @@ func (k storedRun) show(w io.Writer) error {
 	return t.Close()
 }
 
-// notStored returns an error that says why there is nothing of a run here, as far as the log knows it.
+// notStored returns an error that explains, as far as the log knows, why no files of a run are stored.
 func (p commands) notStored(c *cli.Context, cfg config.Config, id string) error {
 	if _, err := ulid.ParseStrict(id); err != nil {
 		return exit.Usage("sandboxmcp artifacts lists the runs that something is kept of", "%q is not the id of a run: that has 26 letters and digits", terminal.Visible(id))

@@ -26,10 +26,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// sumsName is the list of sums that signer saves beside artifacts.
+// sumsName is the file of checksums that signer saves beside artifacts.
 const sumsName = "SHA256SUMS"
 
-// fetchOne hands out one file.
+// fetchOne writes one file.
 func (p commands) fetchOne(c *cli.Context, left *leftovers, name string) error {
 	stored, base, err := left.stored(name)
 	if err != nil {
@@ -39,7 +39,7 @@ func (p commands) fetchOne(c *cli.Context, left *leftovers, name string) error {
 		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "a file is handed out as it is: --json is for the list")
 	}
 	write := func(w io.Writer) error { return p.copyLeft(c, left, stored, w) }
-	if c.Bool("verify") { // before a byte of it is handed out
+	if c.Bool("verify") { // before any byte of it is written
 		v, err := p.verifyLeft(c, left, left.results.ArtifactDir(left.ID))
 		if err != nil {
 			return err
@@ -68,7 +68,7 @@ func (p commands) fetchOne(c *cli.Context, left *leftovers, name string) error {
 	return err
 }
 
-// stored returns the name in the result store of what a person calls name, and what to call a file of it.
+// stored returns the name in the result store of the file that a person calls name, and a base name for a copy.
 func (left *leftovers) stored(name string) (stored, base string, err error) {
 	var names []string
 	for _, a := range left.Artifacts {
@@ -93,7 +93,7 @@ func (left *leftovers) stored(name string) (stored, base string, err error) {
 	return "", "", exit.Fail(hint, "the run left nothing called %s", terminal.Visible(name))
 }
 
-// plainBase is the last part of an artifact's name, as a file can be called.
+// plainBase returns the last part of an artifact's name, as a valid file name.
 func plainBase(name string) string {
 	base := path.Base(name)
 	if base == "." || base == ".." || base == "/" {
@@ -102,8 +102,7 @@ func plainBase(name string) string {
 	return strings.ReplaceAll(base, string(filepath.Separator), "_")
 }
 
-// copyLeft writes a stored artifact, output or receipt to w. A file that is not what its hash says any more is an
-// error.
+// copyLeft writes a stored artifact, output or receipt to w. A file that does not match its hash is an error.
 func (p commands) copyLeft(c *cli.Context, left *leftovers, stored string, w io.Writer) error {
 	if stored == signer.ReceiptName {
 		text, err := receiptOf(c, left.ID)
@@ -114,7 +113,7 @@ func (p commands) copyLeft(c *cli.Context, left *leftovers, stored string, w io.
 	}
 	sum := sha256.New()
 	for at := int64(0); ; {
-		part, err := left.results.Read(left.ID, stored, at, 4<<20) // a file is looked up anew for each part
+		part, err := left.results.Read(left.ID, stored, at, 4<<20) // each call opens the file again
 		if err != nil {
 			return err
 		}
@@ -141,13 +140,13 @@ func receiptOf(c *cli.Context, id string) (text []byte, err error) {
 	return text, err
 }
 
-// fetchAll saves all that is handed out in a directory, beside its receipt. Nothing that is there is replaced.
+// fetchAll saves all files that are not withheld in a directory, with the receipt. It replaces nothing.
 func (p commands) fetchAll(c *cli.Context, left *leftovers) error {
 	if c.Bool("json") {
 		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "--json lists, and --out saves: one at a time")
 	}
 	dir := c.String("out")
-	root, err := hostfs.MakeDir(dir) // the names are the program's: none leads out of the directory
+	root, err := hostfs.MakeDir(dir) // a program chose the names: none may lead out of the directory
 	if err != nil {
 		return command.NotThere("name a directory that can be written", "--out", err)
 	}
@@ -190,7 +189,7 @@ func (p commands) saveLeft(c *cli.Context, left *leftovers, root *os.Root, name,
 	return saveNew(root, name, func(w io.Writer) error { return p.copyLeft(c, left, stored, w) })
 }
 
-// saveNew makes a file in root. What could not be written whole is removed.
+// saveNew creates a file in root. If write fails, it is removed.
 func saveNew(root *os.Root, name string, write func(io.Writer) error) error {
 	local, err := filepath.Localize(name)
 	if err != nil {
@@ -216,7 +215,7 @@ func saveNew(root *os.Root, name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// verifyLeft compares the files in a directory with what the run's receipt says, which one of our keys signed.
+// verifyLeft compares the files in a directory with the run's receipt, which one of our keys must have signed.
 func (p commands) verifyLeft(c *cli.Context, left *leftovers, dir string) (*verification, error) {
 	v := &verification{What: "receipt", Problems: []signer.Problem{}}
 	trust, err := trusted(c)

@@ -1,4 +1,4 @@
-// Package evidence has the commands that show and check what runs leave: the audit log, artifacts, receipts and keys.
+// Package evidence implements the commands that print and verify the audit log, artifacts, receipts and keys.
 package evidence
 
 import (
@@ -51,7 +51,7 @@ sandboxmcp audit rotate [--keep 365d]`,
 	}
 }
 
-// choosing are the flags that choose rows.
+// choosing returns the flags that filter rows.
 func choosing() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "namespace", Usage: "only rows of the namespace `NS`"},
@@ -136,10 +136,10 @@ func Commands(s *command.Streams) []*cli.Command {
 	return []*cli.Command{p.auditCommand(), p.verifyCommand(), p.keyCommand(), p.artifactsCommand()}
 }
 
-// commands are the actions, on the streams of an invocation.
+// commands are the actions of this package on the streams of one invocation.
 type commands struct{ *command.Streams }
 
-// auditRows returns what prints the rows that the command line chooses, at most as many as a flag says.
+// auditRows returns the action that prints the rows that the command line selects, up to the limit in a flag.
 func (p commands) auditRows(flag, typed, hint string) cli.ActionFunc {
 	return command.NoWords(func(c *cli.Context) error {
 		filter, err := p.auditFilter(c, time.Now())
@@ -161,7 +161,7 @@ func (p commands) auditRows(flag, typed, hint string) cli.ActionFunc {
 			return err
 		}
 		return wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
-			if !follow { // else those that come, too
+			if !follow { // with --follow, the rows to come as well
 				return writeRows(out, log.Rows(ctx, filter))
 			}
 			return writeRows(out, log.Follow(ctx, filter, 200*time.Millisecond))
@@ -207,7 +207,7 @@ func (p commands) auditFilter(c *cli.Context, now time.Time) (audit.Filter, erro
 	return f, nil
 }
 
-// timeFlag reads the value of a flag that is a point in time.
+// timeFlag parses the value of a flag as a point in time.
 func timeFlag(flag, text string, now time.Time) (time.Time, error) {
 	t, ok := audit.PointInTime(text, now)
 	if !ok {
@@ -216,7 +216,7 @@ func timeFlag(flag, text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// scope describes a filter, each condition in a phrase.
+// scope describes a filter, with a phrase for each condition.
 func scope(f audit.Filter) []string {
 	var words []string
 	if f.Namespace != "" {

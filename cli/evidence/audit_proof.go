@@ -100,12 +100,12 @@ func (p commands) about(c *cli.Context, with func(*cli.Context, func(context.Con
 	})
 }
 
-// onTerminal reports whether a terminal shows what goes to --out.
+// onTerminal reports whether the output of --out goes to a terminal.
 func (p commands) onTerminal(c *cli.Context) bool {
 	return (c.String("out") == "" || c.String("out") == "-") && terminal.IsTerminal(p.Out)
 }
 
-// hand writes a text that others check byte for byte. A terminal is shown it, with nothing that it would obey.
+// hand writes a text that others verify byte for byte. On a terminal it escapes control characters.
 func (p commands) hand(c *cli.Context, text []byte) error {
 	if !strings.HasSuffix(string(text), "\n") {
 		text = append(text, '\n')
@@ -119,7 +119,7 @@ func (p commands) hand(c *cli.Context, text []byte) error {
 	})
 }
 
-// checkProof checks a proof without the log.
+// checkProof verifies a proof without the log.
 func checkProof(file string, keys []checkpoint.Key) (*audit.Proven, error) {
 	text, err := statefile.ReadSmall(file, maxSmall)
 	if err != nil {
@@ -137,7 +137,7 @@ func checkProof(file string, keys []checkpoint.Key) (*audit.Proven, error) {
 	return &proven, nil
 }
 
-// tellProof prints the row that a proof proves. err is what is wrong with it.
+// tellProof prints the row that a proof proves. err is the error of the verification.
 func (p commands) tellProof(c *cli.Context, proven *audit.Proven, err error) error {
 	if c.Bool("json") {
 		return p.asJSON(struct {
@@ -152,7 +152,7 @@ func (p commands) tellProof(c *cli.Context, proven *audit.Proven, err error) err
 	return errors.Join(err, auditrows.Show(p.Out, []audit.Row{proven.Row}))
 }
 
-// pushNow pushes the newest checkpoint if the command line has --push.
+// pushNow pushes the newest checkpoint if --push was typed.
 func (p commands) pushNow(ctx context.Context, c *cli.Context, log *audit.Log) ([]byte, error) {
 	if !c.Bool("push") {
 		if c.IsSet("to") {

@@ -30,7 +30,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestTableFits prints rows with long and hostile text to terminals of some widths.
+// TestTableFits prints rows with long and hostile text to terminals of several widths.
 func TestTableFits(t *testing.T) {
 	data, _ := json.Marshal(map[string]string{"name": "a\x1b[2J\u202e" + strings.Repeat("long ", 100), "reason": strings.Repeat("漢", 100)})
 	r := audit.Row{Seq: 1234567, Time: time.Now(), Kind: "execution.refused", Run: strings.Repeat("R", 26), Namespace: "a-long-namespace", Data: data}
@@ -56,7 +56,7 @@ func TestTableFits(t *testing.T) {
 	}
 }
 
-// TestDamagedRow prints a row whose data somebody has made into what is no JSON.
+// TestDamagedRow prints a row whose data was damaged and is not JSON.
 func TestDamagedRow(t *testing.T) {
 	var b bytes.Buffer
 	out := &auditrows.JSON{W: &b}

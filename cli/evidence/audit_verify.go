@@ -72,7 +72,7 @@ func (p commands) auditVerify(c *cli.Context) error {
 	return p.tellReport(c, report, err)
 }
 
-// checkLog checks the log. What is wrong is an error; the report is nil where there is nothing to report.
+// checkLog verifies the log. The report is nil if the log could not be read.
 func checkLog(c *cli.Context, keys []checkpoint.Key) (found *audit.Report, err error) {
 	o := audit.VerifyOptions{Keys: keys}
 	files := c.StringSlice("checkpoint")
@@ -116,7 +116,7 @@ func checkLog(c *cli.Context, keys []checkpoint.Key) (found *audit.Report, err e
 	return found, err
 }
 
-// wrongNote is about a file that was named as a checkpoint and says nothing about the log.
+// wrongNote returns the error for a file that was passed as a checkpoint and is not one of this log.
 func wrongNote(file string, err error) error {
 	if errors.Is(err, checkpoint.ErrNoNote) {
 		return exit.Usage("--checkpoint FILE, with what sandboxmcp audit checkpoint printed", "%s is not a signed checkpoint", file)
@@ -124,7 +124,7 @@ func wrongNote(file string, err error) error {
 	return exit.Fail("it is the wrong file, or another log was put in the place of the one that it is of", "%s cannot be compared with the log: %v", file, err)
 }
 
-// judged returns the error that a report amounts to.
+// judged converts a report to an error, or nil.
 func judged(r audit.Report, now time.Time) error {
 	const hint = "keep a copy of it as it is now: it is evidence"
 	switch bad := r.Bad; {
@@ -141,16 +141,16 @@ func judged(r audit.Report, now time.Time) error {
 	return nil
 }
 
-// maxUnsigned is the longest time for which rows are not signed where a process lives that writes the log: five
-// seconds, and a slow disk.
+// maxUnsigned is the longest time for which rows may stay unsigned while a process writes the log: five seconds, and
+// time for a slow disk.
 const maxUnsigned = time.Minute
 
-// nobodys is the error for a signature where no key is known.
+// nobodys returns the error for a signature by an unknown key.
 func nobodys(what string) error {
 	return exit.Usage("--key FILE, with the public key that sandboxmcp key export prints", "%s, but it is not known who signed it: no key is known here", what)
 }
 
-// setFlags are those of the named flags that are set.
+// setFlags returns those of the named flags that are set.
 func setFlags(c *cli.Context, names ...string) (set []string) {
 	for _, name := range names {
 		if c.IsSet(name) {
@@ -160,7 +160,7 @@ func setFlags(c *cli.Context, names ...string) (set []string) {
 	return set
 }
 
-// logKeys are the keys that may have signed the log: those of --key, or else those of this machine.
+// logKeys returns the keys that may have signed the log: those of --key, or else those of this machine.
 func logKeys(c *cli.Context) (keys []checkpoint.Key, err error) {
 	trust, err := trusted(c)
 	if err != nil {
@@ -169,11 +169,11 @@ func logKeys(c *cli.Context) (keys []checkpoint.Key, err error) {
 	return wiring.CheckingKeys(trust), nil
 }
 
-// maxSmall is more than a checkpoint or a proof can be: a row has at most 1 MiB of data.
+// maxSmall exceeds the size of any checkpoint or proof: a row has at most 1 MiB of data.
 const maxSmall = 16 << 20
 
-// comparePushed adds the checkpoints that were pushed to those that the log is compared with. Of a witness, that is
-// known by a push, which finish does.
+// comparePushed adds the pushed checkpoints to those that the log is compared with. A witness is compared by a push,
+// which finish does.
 func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOptions) (finish func(*audit.Log) error, err error) {
 	all, err := wiring.Places(cfg)
 	if err != nil {
@@ -204,7 +204,7 @@ func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOption
 	}, nil
 }
 
-// auditVerdict are the first fields of audit verify --json.
+// auditVerdict has the first fields of audit verify --json.
 type auditVerdict struct {
 	OK      bool   `json:"ok"`
 	Problem string `json:"problem,omitempty"`
@@ -225,7 +225,7 @@ func (p commands) asJSON(found any, err error) error {
 	return exit.Silent(exit.Of(err).Code)
 }
 
-// tellReport prints the report on the log. err is what is wrong.
+// tellReport prints the report on the log. err is the error of the verification.
 func (p commands) tellReport(c *cli.Context, r *audit.Report, err error) error {
 	if c.Bool("json") {
 		return p.asJSON(struct {

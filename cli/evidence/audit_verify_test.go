@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// Rows that are not signed for longer than is promised could have been cut off: that is not in order.
+// Rows that stay unsigned for longer than promised could have been cut off: an error.
 func TestUnsignedTooLong(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	r := audit.Report{Rows: 9, Checkpoint: &audit.CheckedPoint{Size: 6, Signed: true}, Unsigned: 3, UnsignedSince: now.Add(-maxUnsigned)}

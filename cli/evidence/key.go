@@ -78,28 +78,28 @@ Examples:
 	}
 }
 
-// publicKey is the public key as JSON shows it.
+// publicKey is the public key in the JSON output.
 type publicKey struct {
 	ID      string    `json:"id"`
 	Created time.Time `json:"created"`
 	Path    string    `json:"path"` // of the private key
 	PEM     string    `json:"pem"`
-	Note    string    `json:"note"` // as readers of checkpoints of the log take it
+	Note    string    `json:"note"` // in the format of checkpoint verifiers
 
-	Before    []olderKey `json:"before,omitempty"`    // those that it came after, the newest first
-	Strangers []string   `json:"strangers,omitempty"` // files of the directory with keys that nothing introduces
+	Before    []olderKey `json:"before,omitempty"`    // earlier keys, newest first
+	Strangers []string   `json:"strangers,omitempty"` // files in the directory with keys that no statement introduces
 }
 
-// olderKey is a key that was replaced.
+// olderKey is a replaced key.
 type olderKey struct {
 	ID       string     `json:"id"`
 	Replaced time.Time  `json:"replaced"`
-	Revoked  *time.Time `json:"revoked,omitempty"` // from when on; 1970-01-01 is from its beginning on
+	Revoked  *time.Time `json:"revoked,omitempty"` // start of the revocation; 1970-01-01 means from its creation
 	Reason   string     `json:"reason,omitempty"`
-	words    string     // that say so
+	words    string     // phrase for the revocation
 }
 
-// keyShow shows the key, also as it signs checkpoints of the log.
+// keyShow prints the key, also in the form that checkpoints of the log use.
 func (p commands) keyShow(c *cli.Context) error {
 	keys, key, err := currentKey(c)
 	if err != nil {
@@ -145,7 +145,7 @@ func (p commands) keyShow(c *cli.Context) error {
 	return p.Printf(c, public, "%s%s", b.String(), public.PEM)
 }
 
-// currentKey is the key to sign with, which is made if there is none yet.
+// currentKey returns the signing key, which it creates if there is none.
 func currentKey(c *cli.Context) (*signer.Keys, *signer.Key, error) {
 	cfg, keys, err := wiring.LoadKeys(c)
 	if err != nil {
@@ -176,10 +176,10 @@ func (p commands) keyExport(c *cli.Context) error {
 	return err
 }
 
-// newKey is a key that took another one's place, as JSON shows it.
+// newKey is the new key of a rotation, in the JSON output.
 type newKey struct {
 	ID        string `json:"id"`
-	Statement string `json:"statement,omitempty"` // the file in which the old key, if it still was there, vouches for it
+	Statement string `json:"statement,omitempty"` // file with the old key's signature of the new key, if the old key was still there
 }
 
 func (p commands) keyRotate(c *cli.Context) error {
@@ -201,7 +201,7 @@ func (p commands) keyRotate(c *cli.Context) error {
 	return p.Printf(c, newKey{key.ID(), statement}, "%s", text)
 }
 
-// keyRevoke revokes one of the keys that were replaced.
+// keyRevoke revokes a replaced key.
 func (p commands) keyRevoke(c *cli.Context) error {
 	if c.NArg() != 1 || c.String("reason") == "" {
 		return exit.Usage("sandboxmcp key revoke ID --reason TEXT", "key revoke needs the ID of one key, as key show lists them, and a --reason")
@@ -210,7 +210,7 @@ func (p commands) keyRevoke(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var from time.Time // from its beginning on
+	var from time.Time // from its creation
 	if c.IsSet("from") {
 		if from, err = timeFlag("from", c.String("from"), time.Now()); err != nil {
 			return err

@@ -51,40 +51,40 @@ Examples:
 	}
 }
 
-// verification is the result of verify.
+// verification is the output of verify.
 type verification struct {
 	OK       bool             `json:"ok"`
 	What     string           `json:"what"` // file, manifest or receipt
 	Problems []signer.Problem `json:"problems"`
-	Files    *int             `json:"files,omitempty"` // that were compared; not there if none were to be
+	Files    *int             `json:"files,omitempty"` // number of files compared; nil if there were none to compare
 	Receipt  *proven          `json:"receipt,omitempty"`
 
 	good, hint string // for people
-	unchecked  int    // problems that say nothing of what should have been looked at
+	unchecked  int    // number of problems that only mean that something could not be checked
 }
 
 // bad adds problems.
 func (v *verification) bad(problems ...signer.Problem) { v.Problems = append(v.Problems, problems...) }
 
-// cannot adds that something which should be looked at can't be.
+// cannot records that a file can't be checked.
 func (v *verification) cannot(name string, err error) {
 	kind := signer.Unreadable
 	if errors.Is(err, fs.ErrNotExist) {
 		kind = signer.Missing
 	}
-	if inner := errors.Unwrap(err); inner != nil { // the name is not said twice
+	if inner := errors.Unwrap(err); inner != nil { // the error would repeat the name
 		err = inner
 	}
 	v.unknown(signer.Problem{Kind: kind, Name: name, Why: err.Error()})
 }
 
-// unknown adds why something is not known to match, nor not to.
+// unknown records a problem that leaves the result open.
 func (v *verification) unknown(problem signer.Problem) {
 	v.bad(problem)
 	v.unchecked++
 }
 
-// verdict is the result in one sentence.
+// verdict returns the result in one sentence.
 func (v *verification) verdict() string {
 	n := len(v.Problems)
 	switch {
@@ -199,7 +199,7 @@ func (p commands) verifyManifest(c *cli.Context, v *verification) {
 	v.good = fmt.Sprintf("%s in %s, as listed", terminal.Count(files, "file"), dir)
 }
 
-// comparedDir returns the directory whose files are compared. It may hold the files that the command line names, too.
+// comparedDir returns the directory whose files are compared, without the files that the command line names.
 func comparedDir(c *cli.Context, dir string, besides ...string) signer.Directory {
 	d := signer.Directory{Path: dir, Loose: c.Bool("loose")}
 	for _, file := range append(besides, c.StringSlice("key")...) {
@@ -210,7 +210,8 @@ func comparedDir(c *cli.Context, dir string, besides ...string) signer.Directory
 	return d
 }
 
-// nameIn is the name that a file has in a directory, or above it: such a name no file in it has.
+// nameIn returns the name of a file relative to a directory, also outside of it, where it matches no file in the
+// directory.
 func nameIn(dir, file string) (string, error) {
 	base, err := filepath.Abs(dir)
 	if err != nil {

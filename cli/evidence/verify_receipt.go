@@ -22,16 +22,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// proven is the content of a receipt whose signer is known.
+// proven is the content of a receipt with a known signer.
 type proven struct {
 	signer.Receipt
 	Artifacts []provenFile `json:"artifacts"`
-	Logged    bool         `json:"logged"`                   // the log of this machine has it, in the row of the run's end
+	Logged    bool         `json:"logged"`                   // the run's end row in this machine's log contains it
 	SignedBy  string       `json:"signed_by"`                // the key's id
-	AlsoBy    []string     `json:"also_signed_by,omitempty"` // said to be, and not known here
-	checked   string       // which files were compared, for people
-	log       string       // what the log has of it, for people
-	replaced  string       // when the key was, for people
+	AlsoBy    []string     `json:"also_signed_by,omitempty"` // claimed signers that are unknown here
+	checked   string       // the compared files, for people
+	log       string       // result of the comparison with the log, for people
+	replaced  string       // when the key was replaced, for people
 }
 
 type provenFile struct {
@@ -45,7 +45,7 @@ func (p commands) verifyReceipt(c *cli.Context, v *verification) error {
 		return err
 	}
 	own, err := ownKeys(c)
-	if err != nil { // then --key has named others
+	if err != nil { // then --key names other keys
 		own.Trust = signer.NewTrust()
 	}
 	file := c.String("receipt")
@@ -81,7 +81,7 @@ func (p commands) verifyReceipt(c *cli.Context, v *verification) error {
 	return nil
 }
 
-// compareFiles compares the files in a directory, which messages call name, with a receipt.
+// compareFiles compares the files in a directory, called name in messages, with a receipt.
 func (v *verification) compareFiles(proof signer.Proof, name string, d signer.Directory) {
 	problems, err := proof.VerifyDirectory(d)
 	v.bad(problems...)
@@ -94,7 +94,7 @@ func (v *verification) compareFiles(proof signer.Proof, name string, d signer.Di
 	v.good += fmt.Sprintf(", and %s with it", terminal.Count(n, "file"))
 }
 
-// verifyOne looks for one file in a receipt that lies in dir.
+// verifyOne looks for one file in a receipt of the directory dir.
 func (p commands) verifyOne(file, dir string, proof signer.Proof, v *verification) {
 	got, err := p.hashFile(file)
 	if err != nil {
@@ -117,7 +117,7 @@ func (p commands) verifyOne(file, dir string, proof signer.Proof, v *verificatio
 	v.good += ", and " + v.Receipt.checked
 }
 
-// trusted are the keys to check with: those of the command line, or else those of the state directory.
+// trusted returns the keys for verification: those of the command line, or else of the state directory.
 func trusted(c *cli.Context) (*signer.Trust, error) {
 	if paths := c.StringSlice("key"); len(paths) > 0 {
 		trust, err := signer.ReadTrust(paths...)
@@ -130,7 +130,7 @@ func trusted(c *cli.Context) (*signer.Trust, error) {
 	return own.Trust, err
 }
 
-// own are the keys of this machine: those that are trusted, and files with others.
+// own are the keys of this machine: the trusted ones, and files with others.
 type own struct {
 	*signer.Trust
 	strangers []string
@@ -148,7 +148,7 @@ func ownKeys(c *cli.Context) (own, error) {
 	return o, err
 }
 
-// keyHint describes how a key comes to be trusted.
+// keyHint explains how to trust a key.
 func keyHint(o own) string {
 	if len(o.strangers) > 0 {
 		return fmt.Sprintf("--key FILE, with the public key of who signed it. Nothing introduces the key in %s: a key that was lost, or that somebody put there. Name it if it is yours", o.strangers[0])
@@ -212,7 +212,7 @@ func (x *proven) howEnded() string {
 	return text
 }
 
-// files returns how many artifacts there were, and how many of them the receipt names.
+// files returns the number of artifacts, and how many of them the receipt lists.
 func (x *proven) files() string {
 	text := terminal.Count(len(x.Artifacts)+x.ArtifactsUnlisted, "artifact")
 	if x.ArtifactsUnlisted > 0 {
@@ -224,7 +224,7 @@ func (x *proven) files() string {
 	return text
 }
 
-// contacts are the names that the run asked for, the first of them.
+// contacts returns the first names that the run requested.
 func (x *proven) contacts() string {
 	const max = 20
 	var all []string
@@ -245,14 +245,14 @@ func (x *proven) contacts() string {
 	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
-// maxApart is how far the end that a receipt tells may be from the time of its row, which is written right after it:
-// longer than the longest wait for the log.
+// maxApart bounds the time between a run's end in its receipt and in its row, which is written right after it: longer
+// than the longest wait for the log.
 const maxApart = time.Minute
 
-// compareLog compares a receipt with the row of its run, if this machine's log is the one that has it. Whoever has a
-// key can date a receipt as they like, and cannot put a row into the log among those of that time.
+// compareLog compares a receipt with the row of its run, if this machine's log should have it. The holder of a key can
+// backdate a receipt, but can't insert a row into the log.
 func compareLog(c *cli.Context, own own, text []byte, proof signer.Proof, v *verification) {
-	cfg, _ := wiring.Load(c) // it could be loaded, if a key is ours
+	cfg, _ := wiring.Load(c) // it loaded before if a key is ours
 	_, ours := own.Find(proof.Key.ID())
 	files, err := audit.Files(cfg.SQLitePath)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// TestUnlisted: what a receipt only counts is counted, too.
+// TestUnlisted checks that artifacts that a receipt only counts are counted.
 func TestUnlisted(t *testing.T) {
 	x := proven{Artifacts: make([]provenFile, 2)}
 	if got := x.files() + "; " + x.contacts(); got != "2 artifacts; none" {

@@ -1,4 +1,4 @@
-// Package exit has the errors of the command line: each with an exit code, and a hint that can be typed.
+// Package exit defines the errors of the command line, each with an exit code and a hint that can be typed.
 package exit
 
 import (
@@ -10,27 +10,27 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// Exit codes of the command line, beside those of the program that it runs.
+// Exit codes of the command line, in addition to those of the program that it runs.
 const (
-	Failed        = 1   // a command other than run could not do what it should, or found a fault
-	BadUsage      = 2   // a command other than run was typed wrong
-	Timeout       = 124 // as timeout(1) says it
-	Refused       = 125 // run: we refused, or could not run it
-	NotExecutable = 126 // run: the command can't be executed, as shells say it
-	NotFound      = 127 // run: there is no such command in the sandbox
-	Signalled     = 128 // plus the signal, which is SIGKILL for all limits but the time
+	Failed        = 1   // a command other than run failed, or found a fault
+	BadUsage      = 2   // usage error of a command other than run
+	Timeout       = 124 // as in timeout(1)
+	Refused       = 125 // run: refused, or could not run
+	NotExecutable = 126 // run: the command can't be executed, as in shells
+	NotFound      = 127 // run: the command does not exist in the sandbox
+	Signalled     = 128 // plus the signal, which is SIGKILL for all limits except time
 )
 
 // Error is an error with an exit code and a hint that can be typed.
 type Error struct {
 	Code int
-	Text string // "" prints nothing: it was said already
+	Text string // "" prints nothing: it was reported already
 	Hint string
 }
 
 func (f *Error) Error() string { return f.Text }
 
-// Usage returns the error for a command line that was typed wrong.
+// Usage returns a usage error.
 func Usage(hint, format string, args ...any) error {
 	return &Error{Code: BadUsage, Text: fmt.Sprintf(format, args...), Hint: hint}
 }
@@ -43,7 +43,7 @@ func Fail(hint, format string, args ...any) error {
 // Silent returns an error that sets the exit code and prints nothing.
 func Silent(code int) error { return &Error{Code: code} }
 
-// Unless returns err or, if there is none and ok is false, a silent error: what is wrong is in the output.
+// Unless returns err or, if it is nil and ok is false, a silent error: the output has the reason.
 func Unless(ok bool, err error) error {
 	if err == nil && !ok {
 		return Silent(Failed)
@@ -58,7 +58,7 @@ func Of(err error) *Error {
 	}
 	if stopped, ok := errors.AsType[*pipeline.Error](err); ok {
 		f := &Error{Code: Refused, Text: stopped.Reason, Hint: stopped.Remedy.String()}
-		if below, ok := errors.AsType[*pipeline.Unrecorded](err); ok { // this is who runs it
+		if below, ok := errors.AsType[*pipeline.Unrecorded](err); ok { // the error of the sandboxed run
 			f.Text += ": " + below.Error()
 		}
 		if no, ok := errors.AsType[*backends.NoProgram](err); ok && no.Found {
@@ -74,7 +74,7 @@ func Of(err error) *Error {
 	return &Error{Code: Failed, Text: err.Error()}
 }
 
-// NotDone gives a refusal of the pipeline the exit code Failed.
+// NotDone changes the exit code of a pipeline's refusal to Failed.
 func NotDone(err error) error {
 	if refused, ok := errors.AsType[*pipeline.Error](err); ok {
 		return &Error{Code: Failed, Text: refused.Reason, Hint: refused.Remedy.String()}
@@ -82,7 +82,7 @@ func NotDone(err error) error {
 	return err
 }
 
-// Because returns why something could not be had, and what to do about it.
+// Because returns the reason and the remedy of an error.
 func Because(err error) (reason, remedy string) {
 	if r, ok := errors.AsType[*backends.Refusal](err); ok {
 		return r.Reason, r.Remedy.String()
@@ -93,7 +93,7 @@ func Because(err error) (reason, remedy string) {
 	return err.Error(), ""
 }
 
-// Ours gives an error of run the exit code Refused, which no script should use itself.
+// Ours changes the exit code of an error of run to Refused, which scripts should not use themselves.
 func Ours(err error) error {
 	if err == nil {
 		return nil

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// maxAnswers bounds the answers that are remembered. When there are as many, all are forgotten.
+// maxAnswers bounds the stored answers. When it is reached, all are dropped.
 const maxAnswers = 200
 
-// Answers remembers answers to questions that take long. The zero value is empty. It may be used concurrently.
+// Answers caches answers to slow questions. The zero value is empty. It is safe for concurrent use.
 type Answers[T any] struct {
 	mu  sync.Mutex
 	all map[string]answer[T]
@@ -27,7 +27,7 @@ func (a *Answers[T]) Get(question string, age time.Duration) (value T, ok bool) 
 	return found.value, ok && time.Since(found.when) < age
 }
 
-// Put remembers the answer to a question.
+// Put stores the answer to a question.
 func (a *Answers[T]) Put(question string, value T) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestAnswers are good for a while, and never many.
+// TestAnswers checks that answers expire, and that their number is bounded.
 func TestAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Answers[int]

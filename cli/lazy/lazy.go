@@ -1,4 +1,4 @@
-// Package lazy saves work: it compiles regular expressions when they are first needed, and remembers answers.
+// Package lazy defers work: it compiles regular expressions on first use, and caches answers.
 package lazy
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Regexp compiles an expression when it is first needed: every start of the program would pay for it otherwise.
+// Regexp compiles an expression on first use: otherwise every start of the program would pay for it.
 func Regexp(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

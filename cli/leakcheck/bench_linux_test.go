@@ -12,7 +12,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // the test binary is a sandbox's first process, too
+	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // the test binary also is the first process of a sandbox
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 	"github.com/sandboxmcp/sandboxmcp/cli"
@@ -25,7 +25,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// commandVariable makes the test binary the command.
+// commandVariable makes the test binary act as the command.
 const commandVariable = "SANDBOXMCP_TEST_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -35,11 +35,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bench is a pipeline as a server has one, with all that it keeps in directories of the test.
+// bench is a pipeline wired as in a server, with its state in directories of the test.
 type bench struct {
 	*testing.T
 	*pipeline.Pipeline
-	dir     string // all that is kept, and what is temporary
+	dir     string // all stored and temporary files
 	names   []string
 	secrets map[string]secret
 	search  *search
@@ -51,10 +51,10 @@ type bench struct {
 	}
 	parts   []func()
 	outcome outcome
-	runs    sync.Map // id -> the encoding
+	runs    sync.Map // id -> encoding
 }
 
-// newBench wires the parts as the command does for a server, and lends from memory.
+// newBench wires the parts as the command does for a server, with secrets in memory.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{T: t, dir: t.TempDir()}
@@ -104,7 +104,7 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
-// listen keeps all events, and returns what waits for their end.
+// listen collects all events and returns a function that waits for the end of the bus.
 func (b *bench) listen(bus *event.Bus) func() {
 	listening, _, _ := bus.Listen(event.Filter{Namespace: event.All}, 1<<14, 0)
 	events := listening.Events()
@@ -127,7 +127,7 @@ func (b *bench) close() {
 	b.parts = nil
 }
 
-// do runs a request that has leased everything, and keeps what it says.
+// do runs a request with all secrets leased, and collects its output.
 func (b *bench) do(from, how string, q run.Request) pipeline.Outcome {
 	b.Helper()
 	var live bytes.Buffer

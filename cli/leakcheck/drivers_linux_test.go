@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// drivers has sessions of each language hold every secret in variables whose description, as for inspect_state,
-// is cut by the language's driver, which knows no secrets: somewhere in some of them.
+// drivers has sessions of each language hold each secret in variables whose description, as for inspect_state, the
+// language's driver cuts, without knowledge of secrets: some cuts fall into a secret.
 func (b *bench) drivers() {
 	for language, cells := range map[string][]string{
 		"python": {

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestSearch gives secrets away without a sandbox: the search must find all.
+// TestSearch leaks secrets without a sandbox: the search must find all.
 func TestSearch(t *testing.T) {
 	python := hosttest.Program(t, "python3")
 	all := newMint(t).secrets(60)

@@ -17,17 +17,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// exceptions are encodings in which a secret can get out: there is no end to what a program can make of
-// text, so the line is drawn where it is not text any more that somebody recognizes.
+// exceptions are encodings in which a secret can get out. A program can transform text without limit, so the line is
+// drawn where nobody would recognise it as text.
 var exceptions = []string{
 	"gzip",         // compressed
-	"xor",          // encrypted, if you like
-	"every second", // mixed with something else
-	"upper case",   // of most formats another secret
+	"xor",          // encrypted, in a sense
+	"every second", // mixed with other data
+	"upper case",   // a different secret in most formats
 }
 
-// partly are encodings that are found as they are, and not where JSON or a list has wrapped them once more; of
-// HTML's named characters only the five that escaping makes are known.
+// partly are encodings that are found by themselves, but not inside JSON or a list. Of HTML's named characters, only
+// the five that escaping produces are known.
 var partly = []string{"html named", "quoted-printable", "utf-16 le", "utf-16 be", "spaced"}
 
 func TestLeaks(t *testing.T) {
@@ -64,13 +64,13 @@ func TestLeaks(t *testing.T) {
 		b.outcome.add(b.of(run), "events", fromJSON(text))
 	}
 	b.outcome.add("", "log", b.log.String())
-	os.RemoveAll(b.path("saved")) // artifacts, which were looked at
+	os.RemoveAll(b.path("saved")) // artifacts, which were searched
 	b.files("", "left", b.dir)
 	b.report()
 	b.scan()
 }
 
-// TestExceptions says which encodings nobody looks for, as far as that still is so.
+// TestExceptions reports encodings that are not searched for, and fails for those that are.
 func TestExceptions(t *testing.T) {
 	b := newBench(t)
 	_, source := encodings(t)
@@ -84,7 +84,7 @@ func TestExceptions(t *testing.T) {
 	}
 }
 
-// encodings are the names that a hostile program knows, without the exceptions, and the program.
+// encodings returns the names of the hostile program's encodings, without the exceptions, and its source.
 func encodings(t *testing.T) (all []string, source string) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/hostile.py")
@@ -107,7 +107,7 @@ func encodings(t *testing.T) (all []string, source string) {
 	return all, string(text)
 }
 
-// sessions are one that has leased everything, and one that has leased nothing.
+// sessions returns one session with all secrets leased, and one without any.
 func (b *bench) sessions() (ids [2]string) {
 	for i := range ids {
 		_, opened, err := pipeline.Do(b.Context(), b.Pipeline, session.New{Language: "python"})
@@ -121,7 +121,7 @@ func (b *bench) sessions() (ids [2]string) {
 	return ids
 }
 
-// session has a session give away what it holds, and another one, which has leased nothing, what it gets from it.
+// session has a session leak its secrets, and has another, without leases, print the values that it receives from it.
 func (b *bench) session(ids [2]string, name, source string) {
 	cell := func(id, how, code string) pipeline.Outcome {
 		return b.do(name, how, run.Request{Where: run.Where{Session: id}, Code: []byte(code), Reach: run.Reach{Secrets: []string{}}, Env: []string{"ENCODING=" + name, "HOW=session"}})

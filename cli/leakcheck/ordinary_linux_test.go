@@ -13,8 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// corpus is ordinary output: source code, logs, numbers, documents, tables, and what only looks like a
-// secret.
+// corpus returns ordinary output: source code, logs, numbers, documents, tables, and text that only resembles secrets.
 func corpus(t *testing.T) string {
 	t.Helper()
 	dice := rand.New(rand.NewPCG(3, 4))
@@ -49,7 +48,7 @@ func corpus(t *testing.T) string {
 		case 5:
 			fmt.Fprintf(&out, "%s=%s\n", strings.ToUpper(word), m.of(alnum, 40))
 		case 6:
-			fmt.Fprintf(&out, "%s\n", m.of(alnum+"/+", 76)) // base64 of something else
+			fmt.Fprintf(&out, "%s\n", m.of(alnum+"/+", 76)) // base64 of other data
 		case 7:
 			for range 16 {
 				fmt.Fprintf(&out, "%02x ", dice.IntN(256))
@@ -67,7 +66,7 @@ func corpus(t *testing.T) string {
 	return out.String()
 }
 
-// TestOrdinary has output without secrets come out byte for byte, while hundreds are leased.
+// TestOrdinary checks that output without secrets passes byte for byte while hundreds of secrets are leased.
 func TestOrdinary(t *testing.T) {
 	b := newBench(t)
 	want := corpus(t)

@@ -12,13 +12,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// outcome is all that came out, by where.
+// outcome is all collected output, by place.
 type outcome struct {
 	sync.Mutex
 	texts []captured
 }
 
-type captured struct{ from, where, text string } // from is the encoding, "" for all
+type captured struct{ from, where, text string } // from is the encoding, or "" for all
 
 func (o *outcome) add(from, where, text string) {
 	o.Lock()
@@ -26,7 +26,7 @@ func (o *outcome) add(from, where, text string) {
 	o.texts = append(o.texts, captured{from, where, text})
 }
 
-// keep keeps all text in a value, as JSON has it.
+// keep collects all text in a value, by way of its JSON.
 func (b *bench) keep(from, how, id string, v any) {
 	b.Helper()
 	text, err := json.Marshal(v)
@@ -83,7 +83,7 @@ func fromJSON(text []byte) string {
 	return out.String()
 }
 
-// of is the encoding of what is named after a run.
+// of returns the encoding that the run in a name used.
 func (b *bench) of(name string) (from string) {
 	b.runs.Range(func(id, encoding any) bool {
 		if strings.Contains(name, id.(string)) {
@@ -94,7 +94,7 @@ func (b *bench) of(name string) (from string) {
 	return from
 }
 
-// files keeps the names, the targets and the contents of all files below a directory.
+// files collects the names, link targets and contents of all files below a directory.
 func (b *bench) files(from, where, dir string) {
 	b.Helper()
 	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// refusals sends requests that can't be run, with a secret that they ask for at the same time where it does
-// not belong. Messages about them contain it no more than messages about a run.
+// refusals sends invalid requests that name a secret and contain its value in another field. Error messages must not
+// contain it.
 func (b *bench) refusals() {
 	for i, change := range []func(q *run.Request, value string){
 		func(q *run.Request, v string) { q.Name = v + ".py" },

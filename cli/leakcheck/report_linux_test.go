@@ -12,10 +12,10 @@ import (
 	"sync"
 )
 
-// dumpVariable names a directory for all that came out, for scanners.
+// dumpVariable names a directory in which all output is saved, for scanners.
 const dumpVariable = "SANDBOXMCP_LEAK_DUMP"
 
-// report writes what leaked, by encoding and path, and fails for all that should not have.
+// report writes the leaks by encoding and path, and fails for unexpected ones.
 func (b *bench) report() {
 	type place struct{ from, where string }
 	leaks := map[place]map[string]string{}
@@ -24,7 +24,7 @@ func (b *bench) report() {
 	room := make(chan struct{}, 4)
 	seen := map[string]bool{}
 	for _, c := range b.outcome.texts {
-		if seen[c.text] { // its first place is named
+		if seen[c.text] { // only its first place is reported
 			continue
 		}
 		seen[c.text] = true
@@ -59,7 +59,7 @@ func (b *bench) report() {
 	}
 }
 
-// scan has a public scanner look at all that came out, where there is one.
+// scan runs a public scanner on all output, if one is installed.
 func (b *bench) scan() {
 	dir := os.Getenv(dumpVariable)
 	if dir == "" {

@@ -17,10 +17,10 @@ import (
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// width is how many bytes of a secret's own chance in a row are a leak.
+// width is the number of consecutive random bytes of a secret that count as a leak.
 const width = 10
 
-// search looks for any part of any secret, in text and in whatever text can be decoded to.
+// search finds any part of any secret in text and in everything that text decodes to.
 type search struct {
 	parts map[string]string // each part of width bytes -> the secret's name
 	maybe []uint64          // a bit for the hash of each part
@@ -49,7 +49,7 @@ func mix(part string) uint64 {
 	return h ^ h>>29
 }
 
-// verbatim returns the names of the secrets of which a part is in text as it stands.
+// verbatim adds the secrets of which a part is in text, undecoded, to found.
 func (s *search) verbatim(text string, found map[string]string, how string) {
 	for i := 0; i+width <= len(text); i++ {
 		part := text[i : i+width]
@@ -63,7 +63,7 @@ func (s *search) verbatim(text string, found map[string]string, how string) {
 	}
 }
 
-// in returns the names of the secrets that are in text, and how each was found.
+// in returns the names of the secrets in text, and how each was found.
 func (s *search) in(text string) map[string]string {
 	found := map[string]string{}
 	s.verbatim(text, found, "raw")
@@ -85,7 +85,7 @@ func (s *search) in(text string) map[string]string {
 	return found
 }
 
-// decoder makes of a whole text what it may stand for. Those that can follow each other do.
+// decoder decodes a whole text. Decoders are chained where one can follow another.
 type decoder struct {
 	name   string
 	decode func(string) string
@@ -124,7 +124,7 @@ var (
 	between    = once(`(?i)([0-9a-f]{2})(?:0x|\\x|[ ,:;\n\r\t-]{1,4}|, ?0x)(?:0x)?`)
 )
 
-// once compiles a pattern when it is needed first.
+// once compiles a pattern on first use.
 func once(pattern string) func() *regexp.Regexp {
 	var re *regexp.Regexp
 	return func() *regexp.Regexp {
@@ -166,8 +166,7 @@ func printable(text string) string {
 	return equals().ReplaceAllStringFunc(text, func(e string) string { b, _ := hex.DecodeString(strings.TrimSpace(e[1:])); return string(b) })
 }
 
-// runs decodes each run of at least so many bytes of an alphabet, from each of the places where a group of characters
-// may begin.
+// runs decodes each run of at least least characters of an alphabet, from each offset at which a group may begin.
 func runs(text, alphabet string, least, offsets int, decode func(string) string) string {
 	var is [256]bool
 	for _, b := range []byte(alphabet) {
@@ -206,7 +205,7 @@ func fromHex(run string) string {
 	return string(b)
 }
 
-// hexed takes out what stands between bytes in hex.
+// hexed removes separators between bytes in hex.
 func hexed(text string) string { return between().ReplaceAllString(text, "$1") }
 
 func numbers(text string, re *regexp.Regexp, base int) string {
@@ -222,7 +221,7 @@ func numbers(text string, re *regexp.Regexp, base int) string {
 	return out.String()
 }
 
-// wide reads a text as UTF-16, in both orders and from both bytes.
+// wide reads a text as UTF-16, in both byte orders and from both offsets.
 func wide(text string) string {
 	if !strings.Contains(text, "\x00") {
 		return text

@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// secret is a value in the format of a real service. What is chance in it is in core: the rest, such as
-// a prefix, anybody knows.
+// secret is a value in the format of a real service. core is its random part: the rest, such as a prefix, is public.
 type secret struct {
 	format, value string
 	core          []string
@@ -33,7 +32,7 @@ const (
 	marks  = `!#$%&()*+,./:;<=>?@[]^_{|}~"'\` + "`"
 )
 
-// mint makes secrets.
+// mint generates secrets.
 type mint struct {
 	*testing.T
 	*rand.Rand
@@ -51,8 +50,8 @@ func (m mint) of(alphabet string, n int) string {
 	return string(b)
 }
 
-// shapes are formats, in which a%20 stands for 20 characters of the alphabet a. They are written in pieces
-// so that this file is none of what scanners of source code look for.
+// shapes are formats, in which a%20 stands for 20 characters of the alphabet a. They are written in pieces, so that
+// scanners of source code do not match this file.
 func shapes() map[string][]string {
 	all := map[string]string{"d": digits, "l": lower, "u": upper, "a": alnum, "w": word, "h": hexes, "b": base32, "U": upper + digits, "m": alnum + marks, "s": alnum + "/+"}
 	made := map[string][]string{}
@@ -97,7 +96,7 @@ func (m mint) shaped(format string, parts []string) secret {
 	return s
 }
 
-// privateKey is one of several lines, each of which is worth hiding.
+// privateKey returns a key of several lines, each of which must be redacted.
 func (m mint) privateKey(i int) secret {
 	var key any
 	_, key, err := ed25519.GenerateKey(nil)
@@ -114,10 +113,10 @@ func (m mint) privateKey(i int) secret {
 	text := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE " + "KEY", Bytes: der}))
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	body := strings.Join(lines[1:len(lines)-1], "\n")
-	return secret{"private key", text, []string{body[min(24, len(body)/2):]}} // what stands before is the kind of the key
+	return secret{"private key", text, []string{body[min(24, len(body)/2):]}} // the text before it is the type of the key
 }
 
-// serviceAccount is a document with a key in it.
+// serviceAccount returns a JSON document with a key in it.
 func (m mint) serviceAccount() secret {
 	key := m.privateKey(0)
 	text, err := json.Marshal(map[string]string{"type": "service_account", "project_id": "p-" + m.of(lower, 5), "private_key": key.value})
@@ -128,7 +127,7 @@ func (m mint) serviceAccount() secret {
 	return secret{"service account", string(text), []string{strings.Trim(string(escaped), `"`)}}
 }
 
-// secrets are as many as n by name, of all formats.
+// secrets returns n secrets of all formats, by name.
 func (m mint) secrets(n int) map[string]secret {
 	all := map[string]secret{}
 	add := func(s secret) { all[fmt.Sprintf("LEAK_%03d", len(all))] = s }

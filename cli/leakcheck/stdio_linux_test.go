@@ -15,20 +15,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// agent talks to a server as a client does, and keeps every line.
+// agent is an MCP client that collects every line of a server.
 type agent struct {
 	*bench
 	in    io.WriteCloser
 	lines *bufio.Reader
 	calls int
-	from  string // the encoding, under which lines are kept
+	from  string // the current encoding
 }
 
-// TestStdio has an agent try what TestLeaks tries, with the real command over the Model Context Protocol. A part of the
-// secrets is in the environment of the command, the rest in its sealed store.
+// TestStdio repeats TestLeaks with the real command over the Model Context Protocol. Some secrets are in the command's
+// environment, the rest in its sealed store.
 func TestStdio(t *testing.T) {
 	b := newBench(t)
-	b.close() // only its secrets are used, and its directory
+	b.close() // only its secrets and its directory are used
 	b.names = b.names[:min(100, len(b.names))]
 	for _, dir := range []string{"state", "config/sandboxmcp", "home", "temp"} {
 		os.MkdirAll(b.path(dir), 0o700)
@@ -56,7 +56,7 @@ func TestStdio(t *testing.T) {
 		b.outcome.add("", "vault add", string(out))
 	}
 	var log bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), self, "serve", "--structured") // which ends with its input, too
+	cmd := exec.CommandContext(t.Context(), self, "serve", "--structured") // it also ends with its input
 	cmd.Env, cmd.Stderr = env, &log
 	a := &agent{bench: b}
 	if a.in, err = cmd.StdinPipe(); err != nil {
@@ -100,11 +100,11 @@ func TestStdio(t *testing.T) {
 	b.report()
 }
 
-// rendered are encodings to which the protocol might do something: it escapes quotes, backslashes, what HTML
-// escapes and line breaks, and it cuts. What the vault knows of the others, TestLeaks tries.
+// rendered are encodings that the protocol might alter: it escapes quotes, backslashes, HTML characters and line
+// breaks, and it cuts. TestLeaks covers the others.
 var rendered = []string{"raw", "base64 folded", "hex 0x", "hex escapes", "json of json", "unicode escapes", "python repr", "html hex", "percent twice", "one character a line"}
 
-// ask sends a request, and returns its result. All that comes meanwhile is kept.
+// ask sends a request and returns its result. It collects all messages that arrive meanwhile.
 func (a *agent) ask(method string, params map[string]any) map[string]any {
 	a.Helper()
 	a.calls++
@@ -141,7 +141,7 @@ func (a *agent) ask(method string, params map[string]any) map[string]any {
 	}
 }
 
-// call calls a tool, and returns its structured content; a refusal is some, too.
+// call calls a tool and returns its structured content, which a refusal has, too.
 func (a *agent) call(tool string, arguments map[string]any) map[string]any {
 	a.Helper()
 	res := a.ask("tools/call", map[string]any{"name": tool, "arguments": arguments})
@@ -149,7 +149,7 @@ func (a *agent) call(tool string, arguments map[string]any) map[string]any {
 	return content
 }
 
-// tools has the encoding leave by each tool.
+// tools leaks the encoding through each tool.
 func (a *agent) tools(source string, ids []string) {
 	env := map[string]any{"ENCODING": a.from}
 	run := a.call("execute_code", map[string]any{"language": "python", "code": source, "secrets": a.names, "env": env})

@@ -1,4 +1,4 @@
-// Package machine has the commands about this machine: doctor, runtimes, and the images of container engines.
+// Package machine implements the commands about this machine: doctor, runtimes, and images of container engines.
 package machine
 
 import (
@@ -44,7 +44,7 @@ Example: sandboxmcp doctor`,
 	}
 }
 
-// diagnosis is the result of doctor.
+// diagnosis is the output of doctor.
 type diagnosis struct {
 	Usable  bool      `json:"usable"` // the default profile can run
 	Why     string    `json:"why,omitempty"`
@@ -53,7 +53,7 @@ type diagnosis struct {
 	Found   []finding `json:"findings"`
 }
 
-// finding is a line of the result.
+// finding is a line of the output.
 type finding = control.Finding
 
 func (p commands) doctor(c *cli.Context) error {
@@ -63,7 +63,7 @@ func (p commands) doctor(c *cli.Context) error {
 	}
 	w := p.Out
 	if c.Bool("json") {
-		w = io.Discard // it comes as a whole
+		w = io.Discard // JSON is printed as a whole
 	}
 	d, err := examine(c.Context, cfg, w)
 	if err != nil {
@@ -75,22 +75,22 @@ func (p commands) doctor(c *cli.Context) error {
 	return exit.Unless(d.Usable, err)
 }
 
-// How long doctor waits for what it asks, all of which it asks at once. An engine's service may have to start first,
-// and a browser reads a lot of files; on a slow machine that is no sign that they do not work.
+// Timeouts of checks, all of which run at the same time. An engine's service may have to start first, and a browser
+// reads many files: on a slow machine they still work.
 const (
 	probeTimeout = 30 * time.Second
 	checkTimeout = 20 * time.Second
 )
 
-// check is a part of the examination, with a deadline of its own.
+// check is a part of the examination, with its own deadline.
 type check struct {
 	kind, name string
 	timeout    time.Duration
 	find       func(ctx context.Context) (diagnosis, error)
 }
 
-// examine makes all checks at once and writes each finding as soon as it is known. The diagnosis has it in an order of
-// its own.
+// examine does all checks at the same time and writes each finding as soon as it is known. The diagnosis has them in a
+// fixed order.
 func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, error) {
 	one := func(f finding) (d diagnosis, err error) {
 		d.Usable = true
@@ -99,7 +99,7 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 	}
 	checks := []check{{"backend", cfg.Backend, probeTimeout, func(ctx context.Context) (diagnosis, error) { return probed(ctx, cfg) }}}
 	engines := wiring.EngineNames()
-	if cfg.Kubernetes.Image != "" { // or else no cluster is meant, whatever a kubeconfig names
+	if cfg.Kubernetes.Image != "" { // otherwise no cluster is meant, even if there is a kubeconfig
 		engines = append(engines, kubernetes.Name)
 	}
 	for _, name := range engines {
@@ -131,7 +131,7 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 		found[a.i] = a.d.Found
 		if !a.d.Usable && d.Usable {
 			d.unusable(a.d.Why)
-			fmt.Fprintf(w, "unusable: %s\n\n", terminal.Visible(d.Why)) // an error of stdout shows below
+			fmt.Fprintf(w, "unusable: %s\n\n", terminal.Visible(d.Why)) // errors of stdout show below
 		}
 		for _, f := range a.d.Found {
 			if err := show(w, f); err != nil {
@@ -143,7 +143,7 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 	return d, d.verdict(w)
 }
 
-// within makes the check, and reports a timeout: not each check ends when its context does.
+// within does the check, and reports a timeout even if the check ignores its context.
 func (l check) within(ctx context.Context) (diagnosis, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	type answer struct {
@@ -159,14 +159,14 @@ func (l check) within(ctx context.Context) (diagnosis, error) {
 	select {
 	case a := <-found:
 		return a.diagnosis, a.err
-	case <-time.After(l.timeout + time.Second): // of which the second is for what heeds the end of ctx, and says more
+	case <-time.After(l.timeout + time.Second): // the second is for checks that heed the context and report more
 		d := diagnosis{Usable: true}
 		d.add(finding{Kind: l.kind, Name: l.name, Needed: l.kind == "backend" || l.kind == "state", Detail: fmt.Sprintf("it has not answered within %v", l.timeout)})
 		return d, nil
 	}
 }
 
-// probed returns what the backend that programs are meant to run in offers a run of the default profile.
+// probed returns the layers and limits that the default backend offers to a run of the default profile.
 func probed(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
 	d.Usable = true
 	profile, required := cfg.Profiles[cfg.Profile], wiring.Requires(cfg, cfg.Profile)
@@ -181,7 +181,7 @@ func probed(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
 		required = promised
 	}
 	probe, err := backend.Probe(ctx, backends.Spec{Profile: profile.Layers, Require: required})
-	if err != nil && cfg.Backend != "process" { // its engine does not answer: a finding says more
+	if err != nil && cfg.Backend != "process" { // its engine does not answer: a finding has the details
 		reason, _ := exit.Because(err)
 		d.unusable(cfg.Backend + ": " + reason)
 		return d, nil
@@ -214,7 +214,7 @@ func stateFinding(ctx context.Context, cfg config.Config) finding {
 	return f
 }
 
-// unusable says that the default profile can't run; the first reason counts.
+// unusable records why the default profile can't run; the first reason counts.
 func (d *diagnosis) unusable(why string) {
 	d.Usable = false
 	if d.Why == "" {
@@ -222,7 +222,7 @@ func (d *diagnosis) unusable(why string) {
 	}
 }
 
-// add takes a finding down. One that is needed and not there makes the host unusable.
+// add records a finding. A failed one that is required makes the host unusable.
 func (d *diagnosis) add(f finding) {
 	d.Found = append(d.Found, f)
 	if f.Needed && !f.OK {
@@ -260,7 +260,7 @@ func show(w io.Writer, f finding) error {
 	return err
 }
 
-// verdict says in the end whether the default profile can run.
+// verdict prints whether the default profile can run, and returns an error if it can't.
 func (d diagnosis) verdict(w io.Writer) error {
 	verdict := fmt.Sprintf("the profile %s can run%s", d.Profile, in(d.Backend))
 	if !d.Usable {
@@ -270,7 +270,7 @@ func (d diagnosis) verdict(w io.Writer) error {
 	return err
 }
 
-// in describes where programs run, if not as processes of this machine.
+// in describes the backend, unless it is the process backend.
 func in(backend string) string {
 	if backend == "process" {
 		return ""
@@ -287,7 +287,7 @@ func Commands(s *command.Streams) []*cli.Command {
 // commands are the actions, on the streams of an invocation.
 type commands struct{ *command.Streams }
 
-// browserFinding is the browser that browser_fetch would start.
+// browserFinding checks the browser that browser_fetch would start.
 func browserFinding(ctx context.Context, cfg config.Config) finding {
 	f := finding{Kind: "browser", Name: "chromium"}
 	found, err := browser.Find(cfg.Web.Browser)
@@ -305,7 +305,7 @@ func browserFinding(ctx context.Context, cfg config.Config) finding {
 	return f
 }
 
-// browserVersion is the first word with a digit of what the browser says it is: "Chromium 156.0.8078.79 built on
+// browserVersion returns the first word with a digit in the browser's version: "Chromium 156.0.8078.79 built on
 // Debian".
 func browserVersion(ctx context.Context, path string) string {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

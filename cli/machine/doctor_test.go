@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestDoctorWaitsForNobody: what is known is told while an engine says nothing.
+// TestDoctorWaitsForNobody checks that other findings are printed while an engine does not answer.
 func TestDoctorWaitsForNobody(t *testing.T) {
 	cfg := settings(t)
 	address, _ := deaf(t)
@@ -31,7 +31,7 @@ func TestDoctorWaitsForNobody(t *testing.T) {
 			if state++; engines > 0 {
 				t.Error("an engine that does not answer came first")
 			}
-			cancel() // as when the time for engines is up
+			cancel() // as at the end of the engines' timeout
 		case strings.HasPrefix(text, "engine "):
 			engines++
 		}
@@ -41,7 +41,7 @@ func TestDoctorWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestDoctorDeadline: what does not even end when it is told to holds nothing up.
+// TestDoctorDeadline checks that a check that ignores its context delays nothing.
 func TestDoctorDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})

@@ -13,37 +13,37 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 )
 
-// engineTimeout is how long an engine may take to say what it is and which images it has: one that hangs must not
-// hold up whoever asks about others.
+// engineTimeout bounds an engine's answers about itself and its images, so that one that hangs does not delay the
+// others.
 const engineTimeout = 5 * time.Second
 
-// surveyed is a container engine's answer about itself and its images, as JSON shows it: the configured ones, and those
-// that were built here.
+// surveyed is a container engine with its images in the JSON output: the configured ones, and those that were built
+// here.
 type surveyed struct {
 	Engine  string          `json:"engine"`
 	Answers bool            `json:"answers"`
-	Why     string          `json:"why,omitempty"` // it does not
+	Why     string          `json:"why,omitempty"` // reason for which it does not answer
 	Remedy  string          `json:"remedy,omitempty"`
 	Images  []surveyedImage `json:"images"`
 	info    container.Info
-	err     error // of an engine that does not answer
+	err     error // error of an engine that does not answer
 }
 
-// surveyedImage is an image as one engine has it, or has it not.
+// surveyedImage is the state of an image in one engine.
 type surveyedImage struct {
 	Language   string    `json:"language"`
 	Reference  string    `json:"reference"`
-	Configured bool      `json:"configured"` // runs of the language are made from it
+	Configured bool      `json:"configured"` // used for runs of the language
 	There      bool      `json:"there"`
-	Why        string    `json:"why,omitempty"` // it can't be said
+	Why        string    `json:"why,omitempty"` // reason for which the state is unknown
 	ID         string    `json:"id,omitempty"`
-	Digest     string    `json:"digest,omitempty"` // "" of one that was built here
+	Digest     string    `json:"digest,omitempty"` // "" for an image that was built here
 	Size       int64     `json:"size_bytes,omitempty"`
 	Created    time.Time `json:"created,omitzero"`
 	remedy     string
 }
 
-// imageOf returns the answer of an engine about an image.
+// imageOf returns the state of an image from an engine's answer.
 func imageOf(language, reference string, configured bool, i container.Image, err error) surveyedImage {
 	s := surveyedImage{Language: language, Reference: reference, Configured: configured, There: err == nil, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created}
 	if err != nil && !errors.Is(err, container.ErrNoImage) {
@@ -52,7 +52,7 @@ func imageOf(language, reference string, configured bool, i container.Image, err
 	return s
 }
 
-// survey asks engines, all at once.
+// survey asks all engines at the same time.
 func survey(ctx context.Context, cfg config.Config, names []string) []surveyed {
 	all := make([]surveyed, len(names))
 	var asked sync.WaitGroup
@@ -87,7 +87,7 @@ func ask(ctx context.Context, engine container.Engine, cfg config.Config) survey
 		seen[i.ID] = err == nil
 		s.Images = append(s.Images, imageOf(language, reference, true, i, err))
 	}
-	own, _ := engine.Images(ctx, container.LabelImage) // those that are used were found: this is about more
+	own, _ := engine.Images(ctx, container.LabelImage) // the images in use are known; this adds more
 	for _, i := range own {
 		if !seen[i.ID] && len(i.Names) > 0 {
 			s.Images = append(s.Images, imageOf(i.Labels[container.LabelImage], i.Names[0], false, i, nil))
@@ -96,7 +96,7 @@ func ask(ctx context.Context, engine container.Engine, cfg config.Config) survey
 	return s
 }
 
-// findings are the lines of doctor about one engine.
+// findings returns doctor's lines about one engine.
 func (s surveyed) findings() []finding {
 	f := finding{Kind: "engine", Name: s.Engine, OK: s.Answers, Detail: s.Why, Remedy: s.Remedy}
 	switch {

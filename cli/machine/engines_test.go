@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 )
 
-// deaf is an address at which somebody listens, and never says a word. It counts who came.
+// deaf listens at an address and never answers. It counts connections.
 func deaf(t *testing.T) (address string, came *atomic.Int32) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
@@ -43,7 +43,7 @@ func deaf(t *testing.T) (address string, came *atomic.Int32) {
 	return "unix://" + path, came
 }
 
-// TestDeafEngines does not wait for engines that do not answer longer than it was told to.
+// TestDeafEngines checks that the timeout bounds the wait for engines that do not answer.
 func TestDeafEngines(t *testing.T) {
 	cfg := settings(t)
 	address, came := deaf(t)

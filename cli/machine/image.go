@@ -81,8 +81,8 @@ Examples:
 	}
 }
 
-// withEngine calls f with the engine that the command line names; else the configured one, if it is an
-// engine; else the first that answers.
+// withEngine calls f with the engine in the command line, or else the configured backend if it is an engine, or else
+// the first that answers.
 func withEngine(c *cli.Context, f func(context.Context, container.Engine, config.Config) error) error {
 	names, cfg, err := enginesMeant(c)
 	if err != nil {
@@ -109,7 +109,7 @@ func withEngine(c *cli.Context, f func(context.Context, container.Engine, config
 	return noEngine(why)
 }
 
-// noEngine is the error where none of several engines answers.
+// noEngine returns the error if none of several engines answers.
 func noEngine(why error) error {
 	reason, remedy := exit.Because(why)
 	return exit.Fail(cmp.Or(remedy, "sandboxmcp doctor"), "neither podman nor docker answers: %s", reason)
@@ -122,7 +122,7 @@ func answers(ctx context.Context, engine container.Engine) error {
 	return err
 }
 
-// enginesMeant are the engines that the command is about, the first that answers to be taken.
+// enginesMeant returns the engines that the command applies to; the first that answers is used.
 func enginesMeant(c *cli.Context) ([]string, config.Config, error) {
 	cfg, err := wiring.Load(c)
 	if err != nil {
@@ -139,9 +139,9 @@ func enginesMeant(c *cli.Context) ([]string, config.Config, error) {
 	return wiring.EngineNames(), cfg, nil
 }
 
-// progress shows a person how something goes on that takes its time: each line as it is, also on a terminal.
+// progress prints a line of a slow operation, escaped.
 func (p commands) progress(line string) {
-	fmt.Fprintln(p.Err, terminal.Visible(line)) // nothing depends on that anybody reads it
+	fmt.Fprintln(p.Err, terminal.Visible(line)) // a failure is harmless
 }
 
 func (p commands) imagePull(c *cli.Context) error {
@@ -173,8 +173,8 @@ func (p commands) imagePull(c *cli.Context) error {
 	})
 }
 
-// withLogin adds to an error of a pull that somebody may have to log in, where a registry says as much. Many say so
-// of what does not exist, too.
+// withLogin adds a hint to log in to the error of a pull if the registry asks for it. Many registries do so for missing
+// images, too.
 func withLogin(engine, reference string, err error) error {
 	says := func(word string) bool { return strings.Contains(strings.ToLower(err.Error()), word) }
 	if !slices.ContainsFunc([]string{"unauthorized", "denied", "authentication required", "no basic auth credentials"}, says) {
@@ -187,8 +187,8 @@ func withLogin(engine, reference string, err error) error {
 	return exit.Fail(engine+" login "+host+", if there is such an image", "%v", err)
 }
 
-// identity is an image's digest, or its id where it comes from no registry. Where it comes from is
-// left out: engines name any one of several places.
+// identity returns an image's digest, or its id if it comes from no registry. It omits the repository: engines name any
+// one of several.
 func identity(i container.Image) string {
 	if _, sum, ok := strings.Cut(i.Digest, "@"); ok {
 		return sum
@@ -239,7 +239,7 @@ func (p commands) build(ctx context.Context, engine container.Engine, cfg config
 	return err
 }
 
-// each does f for all words, also when it fails for some. A single failure is the command's.
+// each calls f for all words, even if some fail. A single error is returned as it is.
 func (p commands) each(words []string, f func(word string) error) error {
 	failed := 0
 	for _, word := range words {
@@ -249,7 +249,7 @@ func (p commands) each(words []string, f func(word string) error) error {
 		}
 		if err != nil {
 			failed++
-			p.Exit(err) // says it
+			p.Exit(err) // prints it
 		}
 	}
 	if failed > 0 {
@@ -271,15 +271,15 @@ func (p commands) imageList(c *cli.Context) error {
 	case err != nil, slices.ContainsFunc(all, func(s surveyed) bool { return s.Answers }):
 		return err
 	case c.Bool("json"):
-		return exit.Silent(exit.Failed) // the list says it
+		return exit.Silent(exit.Failed) // the list has the errors
 	case len(all) == 1:
 		return all[0].err
 	}
 	return noEngine(all[0].err)
 }
 
-// showImages prints a line for each image of each engine that answers, and then one for each that does
-// not, unless none does: that is an error, which says it.
+// showImages prints a line for each image of each engine that answers, and then one for each engine that does not. If
+// none answers, it returns an error.
 func showImages(w io.Writer, all []surveyed, now time.Time) error {
 	columns := terminal.Columns("ENGINE", "LANGUAGE", "IMAGE", "THERE", "SIZE", "MADE", "DIGEST")
 	columns[4].Right = true
@@ -304,7 +304,7 @@ func showImages(w io.Writer, all []surveyed, now time.Time) error {
 	return nil
 }
 
-// cells are the columns of a list about the image itself.
+// cells returns the columns of an image in a list.
 func (i surveyedImage) cells(now time.Time) []string {
 	switch {
 	case i.Why != "":
@@ -312,7 +312,7 @@ func (i surveyedImage) cells(now time.Time) []string {
 	case !i.There:
 		return []string{"no", "-", "-", "-"}
 	}
-	there, digest := "yes", "-" // what was built here has none
+	there, digest := "yes", "-" // an image that was built here has none
 	if !i.Configured {
 		there = "yes, unused"
 	}
@@ -322,5 +322,5 @@ func (i surveyedImage) cells(now time.Time) []string {
 	return []string{there, megas(i.Size), terminal.Ago(now.Sub(i.Created)), digest}
 }
 
-// megas is a number of bytes as people say it of images.
+// megas formats a number of bytes in MB, as engines do.
 func megas(bytes int64) string { return fmt.Sprintf("%.0f MB", float64(max(bytes, 0))/1e6) }

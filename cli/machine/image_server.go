@@ -23,7 +23,7 @@ import (
 // serverImage is the word for the server's own image.
 const serverImage = "server"
 
-// buildServer makes the server's image with an engine, or writes it to a file.
+// buildServer builds the server's image with an engine, or writes it to a file.
 func (p commands) buildServer(c *cli.Context) error {
 	if name := c.String("name"); name != "" {
 		if err := config.CheckImage(name); err != nil {
@@ -63,7 +63,7 @@ func (p commands) buildServer(c *cli.Context) error {
 	})
 }
 
-// serverOf returns the parts of the image.
+// serverOf returns the parts of the server's image.
 func serverOf(cfg config.Config) (s image.Server, err error) {
 	if s.Binary, s.Arch, err = container.Static(cfg.Containers.Binary); err != nil {
 		return s, err
@@ -74,7 +74,7 @@ func serverOf(cfg config.Config) (s image.Server, err error) {
 	return s, nil
 }
 
-// saveServer writes the image to a file, which is whole or not there.
+// saveServer writes the image to a file, completely or not at all.
 func (p commands) saveServer(c *cli.Context) (err error) {
 	cfg, err := wiring.Load(c)
 	if err != nil {

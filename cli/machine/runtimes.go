@@ -35,12 +35,12 @@ Example: sandboxmcp runtimes`,
 	}
 }
 
-// offered are the languages and layers of a backend, as JSON shows them.
+// offered are the languages and layers of a backend in the JSON output.
 type offered struct {
 	Backend  string           `json:"backend"`
 	Default  bool             `json:"default"`
 	Usable   bool             `json:"usable"`
-	Why      string           `json:"why,omitempty"` // it is not
+	Why      string           `json:"why,omitempty"` // reason for which it is not usable
 	Runtimes []offeredRuntime `json:"runtimes"`
 	Layers   []backends.Layer `json:"layers"`
 }
@@ -50,7 +50,7 @@ type offeredRuntime struct {
 	Available bool   `json:"available"`
 	Version   string `json:"version,omitempty"`
 	Path      string `json:"path,omitempty"`
-	Why       string `json:"why,omitempty"` // it is not there, or where it was found
+	Why       string `json:"why,omitempty"` // reason for which it is missing, or where it was found
 }
 
 func (p commands) runtimes(ctx context.Context, c *cli.Context, cfg config.Config) error {
@@ -62,7 +62,7 @@ func (p commands) runtimes(ctx context.Context, c *cli.Context, cfg config.Confi
 	return exit.Unless(slices.ContainsFunc(all, func(o offered) bool { return o.Usable }), err)
 }
 
-// offers probes all backends at once, or the backend that only names. One that does not answer can't be used.
+// offers probes all backends at the same time, or only the named one. A backend that does not answer is unusable.
 func offers(ctx context.Context, cfg config.Config, only string) ([]offered, error) {
 	parts, err := wiring.New(ctx, cfg, wiring.Purpose{})
 	if err != nil {

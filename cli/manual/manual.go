@@ -15,12 +15,12 @@ type Page struct {
 	Sections []Section
 }
 
-// Section is a part of a page with a heading of its own.
+// Section is a part of a page with its own heading.
 type Section struct {
 	Title    string
-	Sub      bool   // it belongs to the section before
+	Sub      bool   // subsection of the section before
 	Synopsis string // command lines, one a line
-	Text     string // paragraphs; indented lines are shown as they are
+	Text     string // paragraphs; indented lines are printed verbatim
 	Terms    []Term
 }
 
@@ -54,7 +54,7 @@ func (s Section) write(b *strings.Builder) {
 	}
 }
 
-// text writes paragraphs. A line that is indented is an example or a row of a list, and is not filled.
+// text writes paragraphs. An indented line is an example or a row of a list, and is not filled.
 func text(b *strings.Builder, s string) {
 	var out []string
 	begin := true // of a paragraph
@@ -90,12 +90,12 @@ func literal(b *strings.Builder, lines []string) {
 	b.WriteString(".fi\n.RE\n")
 }
 
-// escape keeps roff from reading characters of s as its own, and from making typography of what is typed.
+// escape prevents roff from interpreting characters of s, or changing their typography.
 func escape(s string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(s)
 }
 
-// line is a whole line of text, which must not begin as a request does.
+// line escapes a whole line of text, which must not begin like a request.
 func line(s string) string {
 	s = escape(s)
 	if strings.HasPrefix(s, ".") {

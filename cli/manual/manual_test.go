@@ -53,7 +53,7 @@ tool [\-x]
 	}
 }
 
-// TestGroff has groff read a page, with all of its warnings on.
+// TestGroff has groff read a page with all warnings on.
 func TestGroff(t *testing.T) {
 	groff, err := exec.LookPath("groff")
 	if err != nil {

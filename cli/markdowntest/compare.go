@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// cut leaves out the lines of got for which want has dots.
+// cut removes the lines of got for which want has dots.
 func cut(want, got []string) []string {
 	i := slices.Index(want, "...")
 	rest := len(want) - i - 1
@@ -19,10 +19,10 @@ func cut(want, got []string) []string {
 	return slices.Concat(got[:i], []string{"..."}, got[len(got)-rest:])
 }
 
-// value is what differs from run to run.
+// value matches ids, hashes and keys, which differ from run to run.
 var value = lazy.Regexp(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b[0-9a-f]{64}\b|[A-Za-z0-9+/]{43}=`)
 
-// varying are the parts of output that differ from machine to machine, or from time to time.
+// varying are the parts of output that differ between machines or from time to time.
 var varying = []struct {
 	of func() *regexp.Regexp
 	as string
@@ -36,13 +36,13 @@ var varying = []struct {
 	{lazy.Regexp(`,? cgroup\b`), ""}, // not every machine has one
 	{lazy.Regexp(` \(\d+ times\)`), ""},
 	{lazy.Regexp(`-{3,}`), "---"},
-	{lazy.Regexp(` +`), " "}, // columns are as wide as their values
+	{lazy.Regexp(` +`), " "}, // column widths depend on values
 }
 
-// noCgroup is what verify and the tools say of a run without a cgroup, which not every machine has.
+// noCgroup matches the lines of verify and the tools about a run without a cgroup, which not every machine has.
 var noCgroup = lazy.Regexp(`^(missing +cgroup|contained without cgroup \(.*\))$`)
 
-// canonical is output with each value numbered and what varies replaced.
+// canonical returns output with values numbered and varying parts replaced.
 func canonical(lines []string) (all []string) {
 	numbers := map[string]int{}
 	for _, l := range lines {

@@ -1,4 +1,4 @@
-// Package markdowntest runs the console blocks of Markdown files, and compares what they show with what is printed.
+// Package markdowntest runs the console blocks of Markdown files and compares the documented output with the real one.
 package markdowntest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// Files calls f with each Markdown file below root, by its path from there.
+// Files calls f with each Markdown file below root, by its relative path.
 func Files(t *testing.T, root string, f func(name string)) {
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".md" {
@@ -34,17 +34,17 @@ type block struct {
 	commands []*typed
 }
 
-// typed is one command of a block, with the output that the file shows.
+// typed is a command of a block, with its documented output.
 type typed struct {
 	text     string
 	output   []string
-	printed  []string // output, or what was printed in its place
-	from, to int      // the lines of the output
+	printed  []string // real output, or its replacement
+	from, to int      // lines of the documented output
 }
 
 var needsComment = lazy.Regexp(`^<!-- needs: ([a-z, ]+) -->$`)
 
-// blocks returns the console blocks of a file. They may be indented, in a list.
+// blocks returns the console blocks of a file. They may be indented, as in a list.
 func blocks(lines []string) (all []block) {
 	var needs []string
 	for i := 0; i < len(lines); i++ {
@@ -77,7 +77,7 @@ func blocks(lines []string) (all []block) {
 	return all
 }
 
-// unfinished reports whether bash would go on reading.
+// unfinished reports whether bash would read another line.
 func unfinished(text string) bool {
 	out, err := exec.Command("bash", "-n", "-c", text).CombinedOutput()
 	return strings.HasSuffix(text, `\`) || err != nil && strings.Contains(string(out), "unexpected")

@@ -18,18 +18,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// Machine is where the blocks of a file run.
+// Machine is the environment in which the blocks of a file run.
 type Machine struct {
-	Dir    string // holds the directories work and home, which are made
+	Dir    string // parent of the directories work and home, which Run creates
 	Env    []string
-	With   string                             // txtar archive of the files in work, with a prelude of the shell as its comment; it need not exist
+	With   string                             // txtar archive of the files in work, with a shell prelude as its comment; optional
 	Need   func(t testing.TB, needs []string) // skips a block that this machine can't run
-	Update bool                               // writes output that differs into the file
+	Update bool                               // replaces outdated output in the file
 }
 
-// Run runs the console blocks of the Markdown file path, in order and in one bash. A command that shows no output must
-// succeed; of one that does, output is compared, but for what differs from run to run, and lines of three dots. A
-// comment before a block, <!-- needs: chromium, internet -->, says what not every machine has.
+// Run runs the console blocks of the Markdown file path, in order and in one bash. A command without documented output
+// must succeed; otherwise the output is compared, except for values that vary and lines of three dots. A comment before
+// a block, <!-- needs: chromium, internet -->, lists requirements that not every machine meets.
 func Run(t *testing.T, path string, m Machine) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -60,7 +60,7 @@ func Run(t *testing.T, path string, m Machine) {
 		}
 	}
 	whole := strings.Join(append(out, lines[at:]...), "\n")
-	for example, printed := range sh.names { // also where they are typed, and in the text
+	for example, printed := range sh.names { // also in commands and in the text
 		whole = strings.ReplaceAll(whole, example, printed)
 	}
 	if err := os.WriteFile(path, []byte(whole), 0o644); err != nil {
@@ -68,13 +68,13 @@ func Run(t *testing.T, path string, m Machine) {
 	}
 }
 
-// shell is a bash that stays for all blocks of a file.
+// shell is a bash that runs all blocks of a file.
 type shell struct {
 	in     io.Writer
 	out    *bufio.Reader
 	code   string            // exit code of the last command
-	names  map[string]string // values of this run, such as IDs, by those of the file
-	places *strings.Replacer // of directories of this run by such as people have
+	names  map[string]string // values of this run, such as ids, by those in the file
+	places *strings.Replacer // replaces directories of this run by the documented ones
 }
 
 const endMark = "\x01ended\x01"
@@ -101,7 +101,7 @@ func newShell(t *testing.T, m Machine) *shell {
 	}
 	cmd := exec.Command("bash", "--norc", "--noprofile")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = work, append(m.Env, "HOME="+home), w, w
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with what it leaves in the background
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to kill background processes, too
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -124,7 +124,7 @@ func newShell(t *testing.T, m Machine) *shell {
 	return s
 }
 
-// run has the shell run text, and returns what it printed, and its exit code.
+// run executes text and returns its output and exit code.
 func (s *shell) run(t *testing.T, text string) (lines []string, code string) {
 	fmt.Fprintf(s.in, "{ (exit %s)\n%s\n} </dev/null\nprintf '\\n%s %%s\\n' $?\n", s.code, text, strings.ReplaceAll(endMark, "\x01", `\001`))
 	for {
@@ -144,7 +144,7 @@ func (s *shell) run(t *testing.T, text string) (lines []string, code string) {
 	}
 }
 
-// runBlock reports whether something was printed other than is shown, which is an error unless it is to be updated.
+// runBlock reports whether the output differs from the documented one, which is an error unless update is set.
 func (s *shell) runBlock(t *testing.T, b block, update bool) (differs bool) {
 	for _, c := range b.commands {
 		got, code := s.run(t, s.named(c.text))
@@ -171,7 +171,7 @@ func (s *shell) runBlock(t *testing.T, b block, update bool) (differs bool) {
 	return differs
 }
 
-// learn remembers which value of this run stands for which of the file.
+// learn maps documented values to the values of this run.
 func (s *shell) learn(expected, printed []string) {
 	a, b := value().FindAllString(strings.Join(expected, "\n"), -1), value().FindAllString(strings.Join(printed, "\n"), -1)
 	for i := range min(len(a), len(b)) {
@@ -181,10 +181,10 @@ func (s *shell) learn(expected, printed []string) {
 	}
 }
 
-// typedValue is a value as it is typed, also by its first characters.
+// typedValue matches a value in a command, possibly abbreviated.
 var typedValue = lazy.Regexp(`\b01[0-9A-HJKMNP-TV-Z]{2,24}\b|\b[0-9a-f]{64}\b`)
 
-// named puts the values of this run into a command.
+// named replaces documented values in a command by those of this run.
 func (s *shell) named(text string) string {
 	return typedValue().ReplaceAllStringFunc(text, func(short string) string {
 		for example, printed := range s.names {

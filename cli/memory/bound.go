@@ -7,22 +7,22 @@ import (
 	"runtime/metrics"
 )
 
-// lean is the memory, in bytes, up to which garbage is collected as usual. Above it there is a quarter more than what
-// is in use, at most: the usual is as much again.
+// lean is the heap size, in bytes, below which garbage is collected as usual. Above it, the heap may grow by a quarter,
+// instead of by its own size.
 const lean = 96 << 20
 
-// overhead is what the runtime needs beside the heap, in bytes, about.
+// overhead is the approximate memory of the runtime in addition to the heap, in bytes.
 const overhead = 32 << 20
 
-// BoundGarbage has garbage be collected earlier once a server takes more than lean. It looks after each collection how
-// much is in use. Where the environment says how much memory there is, that holds.
+// BoundGarbage collects garbage earlier once a server uses more than lean. It adapts the limit after each collection.
+// GOMEMLIMIT in the environment takes precedence.
 func BoundGarbage() {
 	if os.Getenv("GOMEMLIMIT") == "" && os.Getenv("GOGC") == "" {
 		boundGarbage()
 	}
 }
 
-// boundGarbage sets the limit for what is in use now, and again after each collection.
+// boundGarbage sets the limit for the current heap, and again after each collection.
 func boundGarbage() {
 	inUse := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(inUse)

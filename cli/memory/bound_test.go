@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestBoundGarbage: the limit follows what is in use, up and down, and is the operator's where the environment has one.
+// TestBoundGarbage checks that the limit follows the heap up and down, and that the operator's limit takes precedence.
 func TestBoundGarbage(t *testing.T) {
 	t.Setenv("GOGC", "")
 	t.Setenv("GOMEMLIMIT", "")

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestSpareFirst: after the first collection garbage is collected as usual, however much was spared before it.
+// TestSpareFirst checks that after the first collection garbage is collected as usual.
 func TestSpareFirst(t *testing.T) {
 	t.Setenv("GOGC", "")
 	defer debug.SetGCPercent(debug.SetGCPercent(100))

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	idleEvery = time.Second           // how often a server looks whether it has nothing to do
-	idleCPU   = 10 * time.Millisecond // of CPU time, in that time, are nothing: timers and watchers of idle sessions
-	idleAfter = 10                    // how often in a row it must have had nothing to do, so that an agent's next call finds all in place
+	idleEvery = time.Second           // interval at which a server checks whether it is idle
+	idleCPU   = 10 * time.Millisecond // CPU time per interval that counts as idle: timers and watchers of idle sessions
+	idleAfter = 10                    // consecutive idle intervals before memory is released, so that an agent's next call finds it in place
 )
 
-// ReleaseWhenIdle has a server that has nothing to do give back the memory that it needed when it had: first
-// once it is up, as its start takes more than all that follows, and then after each time of work. What
-// it wants again comes back page by page. It returns when ctx ends.
+// ReleaseWhenIdle returns memory to the system when a server becomes idle: first after the start, which uses more than
+// anything later, and then after each period of work. Pages that are needed again come back one by one. It returns when
+// ctx ends.
 func ReleaseWhenIdle(ctx context.Context) {
 	watchIdle(ctx, func() {
 		debug.FreeOSMemory()
@@ -22,7 +22,7 @@ func ReleaseWhenIdle(ctx context.Context) {
 	})
 }
 
-// watchIdle calls release when times without work follow one with; after the start, the first will do.
+// watchIdle calls release once idle intervals follow a period of work; after the start, the first will do.
 func watchIdle(ctx context.Context, release func()) {
 	tick := time.NewTicker(idleEvery)
 	defer tick.Stop()
@@ -40,7 +40,7 @@ func watchIdle(ctx context.Context, release func()) {
 		} else if left--; left == 0 {
 			release()
 			wait = idleAfter
-			now = cpuTime() // giving is no work
+			now = cpuTime() // the release itself does not count as work
 		}
 		before = now
 	}

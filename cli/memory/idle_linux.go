@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime returns how long this process has worked, user and system.
+// cpuTime returns the user and system time of this process.
 func cpuTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
@@ -19,9 +19,8 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// dropProgram takes the program's own code and constants out of this process's memory, 37 MB of which a
-// server uses a few in its everyday life. They stay in the page cache, and a page that is needed comes
-// back from there with the next look at it.
+// dropProgram removes the program's code and constants, 37 MB of which a server normally uses a few, from this
+// process's memory. They stay in the page cache, from where a page fault brings them back.
 func dropProgram() {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -37,11 +36,11 @@ func dropProgram() {
 	}
 }
 
-// A mapping is a range of addresses.
+// mapping is a range of addresses.
 type mapping struct{ begin, end uintptr }
 
-// unchanged finds, in an smaps of proc(5), the mappings of a file that can't be written and of which
-// nothing was: where a linker has put addresses into constants, dropping them would lose those.
+// unchanged returns the read-only and unmodified mappings of a file in an smaps of proc(5). Constants that a linker
+// relocated are modified: dropping them would lose the addresses.
 func unchanged(smaps *bufio.Scanner, file string) (all []mapping) {
 	var m mapping
 	mine := false

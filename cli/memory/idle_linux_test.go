@@ -40,8 +40,8 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestDropProgram drops this test's own code and constants, after which it must go on as if nothing had
-// happened, and what was changed in memory must be as it was.
+// TestDropProgram drops this test's own code and constants: it must continue undisturbed, and modified memory must keep
+// its content.
 func TestDropProgram(t *testing.T) {
 	page := bytes.Repeat([]byte("x"), os.Getpagesize())
 	changed, err := unix.Mmap(ownFile(t), 0, len(page), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE)
@@ -58,7 +58,7 @@ func TestDropProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Munmap(untouched)
-	if untouched[0] != 0x7f { // of ELF, and now the page is there
+	if untouched[0] != 0x7f { // of ELF; the page is present now
 		t.Fatal("this is no program")
 	}
 	if !touched(t, untouched) {
@@ -82,7 +82,7 @@ func ownFile(t *testing.T) int {
 	return int(f.Fd())
 }
 
-// touched reports whether this process has the first page of b in its memory. mincore would tell of the page cache.
+// touched reports whether the first page of b is in this process's memory. mincore would report on the page cache.
 func touched(t *testing.T, b []byte) bool {
 	f, err := os.Open("/proc/self/pagemap")
 	if err != nil {
@@ -97,7 +97,7 @@ func touched(t *testing.T, b []byte) bool {
 	return entry[7]&0x80 != 0 // bit 63: present
 }
 
-// TestWatchIdle lets a server rest soon after its start, and then only once, as nothing happens.
+// TestWatchIdle checks that an idle server releases memory soon after its start, and only once.
 func TestWatchIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

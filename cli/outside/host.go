@@ -1,4 +1,4 @@
-// Package outside has the commands that act outside of sandboxes: on the host, and on the web.
+// Package outside implements the commands that act outside of sandboxes: on the host, and on the web.
 package outside
 
 import (
@@ -28,13 +28,14 @@ Example: sandboxmcp host exec docker ps`,
 	}
 }
 
-// onHost has f do something in a pipeline of this process. Who sits at a terminal is asked for what is not allowed.
+// onHost calls f with a pipeline of this process. Access that is not allowed is asked for at the terminal, if there is
+// one.
 func (p commands) onHost(c *cli.Context, why wiring.Purpose, f func(context.Context, *pipeline.Pipeline, host.Caller) error) error {
 	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
-	var tty *console.Console // nobody is asked about what is off
+	var tty *console.Console // nobody is asked about disabled access
 	if cfg.Host.Enabled {
 		tty = console.Open()
 		defer tty.Close()

@@ -72,7 +72,7 @@ func accessFlags() []cli.Flag {
 	}
 }
 
-// requestedAccess is the request of the command line. It is refused at once where the configuration would refuse it.
+// requestedAccess returns the request in the command line. It fails if the configuration would refuse the request.
 func requestedAccess(c *cli.Context) (control.GrantRequest, error) {
 	g := control.GrantRequest{Kind: approval.Host, Reason: c.String("reason"), Seconds: c.Duration("for").Seconds()}
 	if c.NArg() != 1 {
@@ -139,7 +139,7 @@ func (p commands) hostRequest(c *cli.Context) error {
 func (p commands) hostRevoke(c *cli.Context) error {
 	word := c.Args().First()
 	return client.WithKnown(c, approval.Host, func(ctx context.Context, all client.Known) error {
-		all.Waiting = nil // which sandboxmcp deny answers
+		all.Waiting = nil // sandboxmcp deny handles these
 		n, err := all.Deny(ctx, p.Streams, c, "sandboxmcp host access list", func(q approval.Question) bool { return meantOnHost(word, q) })
 		if err == nil && n == 0 {
 			err = exit.Fail("sandboxmcp host access list", "no approval on the host has the id or the pattern %s", terminal.Visible(word))
@@ -148,13 +148,13 @@ func (p commands) hostRevoke(c *cli.Context) error {
 	})
 }
 
-// hostAccess are the permissions on the host, as JSON shows them.
+// hostAccess are the permissions on the host in the JSON output.
 type hostAccess struct {
 	Enabled bool            `json:"enabled"`
 	Allowed []host.Access   `json:"allowed"` // by the configuration
-	Held    []control.Grant `json:"held"`    // approvals of the servers that run
+	Held    []control.Grant `json:"held"`    // approvals of running servers
 	Servers int             `json:"servers"`
-	Blocked []string        `json:"blocked"` // patterns of the configuration, which nobody can allow
+	Blocked []string        `json:"blocked"` // patterns in the configuration, which nobody can allow
 }
 
 func (p commands) hostAccessList(_ context.Context, c *cli.Context, cfg config.Config) error {
@@ -173,7 +173,7 @@ func (p commands) hostAccessList(_ context.Context, c *cli.Context, cfg config.C
 		}
 		return nil
 	})
-	if _, none := errors.AsType[*exit.Error](err); err != nil && (!none || c.String("server") != "") { // without a server nothing is approved
+	if _, none := errors.AsType[*exit.Error](err); err != nil && (!none || c.String("server") != "") { // without a server there are no approvals
 		return err
 	}
 	return p.Print(c, all, all.show)
@@ -204,7 +204,7 @@ func (all *hostAccess) show(w io.Writer) error {
 	return nil
 }
 
-// meantOnHost reports whether a word is the id of an approval, or what it allows.
+// meantOnHost reports whether word is the id of an approval, or its command or path.
 func meantOnHost(word string, q approval.Question) bool {
 	_, what, _ := strings.Cut(q.What, " ")
 	if one, err := host.ParsePattern(word); err == nil && one.String() == what {

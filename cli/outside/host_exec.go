@@ -84,7 +84,7 @@ func (p commands) hostExec(c *cli.Context) error {
 	return exit.Silent(res.ExitCode)
 }
 
-// showHost prints a command's output: a terminal obeys none of it but colours.
+// showHost prints a command's output. On a terminal it escapes control sequences except for colours.
 func (p commands) showHost(res pipeline.Outcome) {
 	for _, one := range []struct {
 		to   io.Writer
@@ -93,7 +93,7 @@ func (p commands) showHost(res pipeline.Outcome) {
 		name string
 	}{{p.Out, res.Stdout, res.StdoutCut, "stdout"}, {p.Err, res.Stderr, res.StderrCut, "stderr"}} {
 		screen := &terminal.Filter{W: one.to, Open: !terminal.IsTerminal(one.to)}
-		_, _ = io.WriteString(screen, one.text) // who does not read on has had enough
+		_, _ = io.WriteString(screen, one.text) // the reader has gone
 		_ = screen.Close()
 		if one.cut > 0 {
 			p.Say("the last %d bytes of %s are gone: %d are kept", one.cut, one.name, host.DefaultHostOutput)
@@ -104,7 +104,7 @@ func (p commands) showHost(res pipeline.Outcome) {
 	}
 }
 
-// writeHost writes what all results have, and behind it what a command on the host ended with.
+// writeHost prints the common members of results, and the end of a command on the host.
 func (p commands) writeHost(res pipeline.Outcome, end host.ExecEnd) error {
 	all, err := json.Marshal(res)
 	if err != nil {

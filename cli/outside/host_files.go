@@ -20,7 +20,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 )
 
-// hostFileCommands are those of sandboxmcp host that are about files.
+// hostFileCommands returns the subcommands of sandboxmcp host for files.
 func (p commands) hostFileCommands() []*cli.Command {
 	return []*cli.Command{{
 		Name:      "read",
@@ -76,19 +76,19 @@ func hostFlags() []cli.Flag {
 	return []cli.Flag{&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it is done for", Value: "default"}, command.JSONFlag()}
 }
 
-// onDisk is a path as it was typed, made absolute: a shell's working directory is known, an agent's is not.
+// onDisk makes a typed path absolute: a shell has a known working directory, an agent does not.
 func onDisk(typed string) (string, error) {
 	if typed == "" {
 		return "", exit.Usage("sandboxmcp host --help", "a path is empty")
 	}
 	path, err := filepath.Abs(typed)
 	if err == nil && strings.HasSuffix(typed, "/") && path != "/" {
-		path += "/" // which says that it is a directory
+		path += "/" // marks a directory
 	}
 	return path, err
 }
 
-// onlyPath is the path that is a command's only argument.
+// onlyPath returns the path that is the only argument of the command.
 func onlyPath(c *cli.Context) (string, error) {
 	args, err := words(c, 1, 1)
 	if err != nil {
@@ -97,7 +97,7 @@ func onlyPath(c *cli.Context) (string, error) {
 	return onDisk(args[0])
 }
 
-// words are the command's arguments, at least least and at most most.
+// words returns the arguments of the command, whose number must be between lower and upper.
 func words(c *cli.Context, lower, upper int) ([]string, error) {
 	if n := c.NArg(); n < lower || n > upper {
 		return nil, exit.Usage(c.Command.HelpName+" --help", "it is used like this: %s", c.Command.UsageText)
@@ -135,7 +135,7 @@ func (p commands) hostCopy(c *cli.Context) error {
 	})
 }
 
-// copyWithSession has the server do it that has the session. What is not absolute is in the session.
+// copyWithSession copies through the server of a session. Relative paths are in the session.
 func (p commands) copyWithSession(c *cli.Context, args []string) error {
 	q := control.Copy{OfSession: control.OfSession{ID: c.String("session")}, Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")}
 	return client.Answered(c, control.CopyFile, q, func(done control.Copied) error { return p.showFile(c, done, "copied to") })
@@ -172,7 +172,7 @@ func (p commands) hostRead(c *cli.Context) error {
 	})
 }
 
-// hostContent is a part of a file, as JSON shows it.
+// hostContent is a part of a file in the JSON output.
 type hostContent struct {
 	Run    string `json:"run"`
 	Path   string `json:"path"`

@@ -70,7 +70,7 @@ func (p commands) webBrowser(c *cli.Context) error {
 	})
 }
 
-// showBrowsed saves the picture and shows the rest.
+// showBrowsed saves the picture and prints the rest.
 func (p commands) showBrowsed(c *cli.Context, b pages.Browsed, res pipeline.Outcome) error {
 	file, err := p.savePicture(c.String("out"), b)
 	if err != nil {
@@ -105,10 +105,10 @@ func (p commands) showBrowsed(c *cli.Context, b pages.Browsed, res pipeline.Outc
 	return err
 }
 
-// maxMissing is how many hosts are said of which nothing was loaded: a page can name any number.
+// maxMissing bounds the hosts that are reported as not loaded: a page can name any number.
 const maxMissing = 20
 
-// sayMissing tells the hosts of which no part of the page was loaded.
+// sayMissing reports the hosts from which nothing was loaded.
 func (p commands) sayMissing(all []egress.Record) {
 	missing := slices.DeleteFunc(slices.Clone(all), func(d egress.Record) bool { return d.Allowed && !d.Failed })
 	for _, d := range missing[:min(len(missing), maxMissing)] {
@@ -119,7 +119,7 @@ func (p commands) sayMissing(all []egress.Record) {
 	}
 }
 
-// savePicture writes the picture to a new file and returns its name; "" is no picture.
+// savePicture writes the picture to a new file and returns its name, or "" without a picture.
 func (p commands) savePicture(to string, b pages.Browsed) (string, error) {
 	if b.Picture == nil {
 		return "", nil
@@ -133,7 +133,7 @@ func (p commands) savePicture(to string, b pages.Browsed) (string, error) {
 	}
 	name := pictureName(b.Host)
 	var err error
-	for n := 1; n <= 100; n++ { // what is there is the user's
+	for n := 1; n <= 100; n++ { // never replace an existing file
 		at := name + ".png"
 		if n > 1 {
 			at = fmt.Sprintf("%s-%d.png", name, n)
@@ -145,7 +145,7 @@ func (p commands) savePicture(to string, b pages.Browsed) (string, error) {
 	return "", err
 }
 
-// pictureName is a host as the name of a file: a page has chosen it.
+// pictureName returns a file name for a host, which a page has chosen.
 func pictureName(host string) string {
 	name := strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '.' || r == '-' {
@@ -159,9 +159,9 @@ func pictureName(host string) string {
 	return name[:min(len(name), 100)]
 }
 
-// seenPage is a page that a browser has shown, as JSON has it.
+// seenPage is a page in the JSON output of web browser.
 type seenPage struct {
-	Run       string           `json:"run"` // the id under which the audit log has it
+	Run       string           `json:"run"` // id in the audit log
 	Namespace string           `json:"namespace"`
 	Ended     string           `json:"ended"`
 	URL       string           `json:"url"` // after redirects
@@ -173,7 +173,7 @@ type seenPage struct {
 	Untrusted string           `json:"untrusted"`
 	Text      string           `json:"text"`
 	Total     int              `json:"total_bytes"`
-	Picture   string           `json:"picture,omitempty"` // the file
+	Picture   string           `json:"picture,omitempty"` // path of the file
 	Egress    []egress.Record  `json:"egress"`
 	Layers    []backends.Layer `json:"layers"`
 	Timings   pipeline.Timings `json:"timings"`

@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/web"
 )
 
-// TestShowBrowsed shows a page that names many hosts, was not complete, and has a picture each time.
+// TestShowBrowsed prints an incomplete page with many hosts and a picture, several times.
 func TestShowBrowsed(t *testing.T) {
 	t.Chdir(t.TempDir())
 	b := web.Browsed{Late: "nothing matched", Picture: []byte("PNG"), Host: "ok.test", Status: 410, Total: 100}

@@ -1,12 +1,12 @@
-// Package role tells what this program is in a process: what people and agents start, or one of the helpers that it
-// starts itself under another name. A helper's package takes over while packages are being initialised, so that it
-// waits for none that comes after it, and so that tests are their own helpers. The launcher of sandboxes comes before
-// package os, and so before this one: see backends/process/launch.
+// Package role determines the role of this process: the command that people and agents start, or one of the helpers
+// that it starts under another name. A helper's package takes over during package initialisation, so that it waits for
+// no later package, and so that test binaries can be their own helpers. The launcher of sandboxes takes over even
+// before package os and this one: see backends/process/launch.
 package role
 
 import "os"
 
-// The helpers, by the word that makes the program one of them.
+// The helpers, by the argument that selects them.
 const (
 	ContainerInit = "/.sandboxmcp/init"       // argument zero of PID 1 in a container; arguments follow
 	PodAttach     = "attach"                  // the only argument, with argument zero of ContainerInit: connects a pod with a server
@@ -16,14 +16,14 @@ const (
 	PageReader    = "__read-web-page"         // the only argument: parses web pages
 )
 
-// Take runs serve and ends the process with its exit code if the process is to be that helper.
+// Take runs serve and exits with its code if this process is that helper.
 func Take(helper string, serve func() int) {
 	if of(os.Args, os.Getpid()) == helper {
 		os.Exit(serve())
 	}
 }
 
-// of returns the helper that a process is to be; "" is none.
+// of returns the helper that arguments and process id select, or "".
 func of(args []string, pid int) string {
 	switch {
 	case len(args) == 0:

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// checkTTY refuses --tty where it can't be had.
+// checkTTY refuses --tty without a suitable terminal or backend.
 func (p commands) checkTTY(c *cli.Context, cfg config.Config) error {
 	switch {
 	case !c.Bool("tty"):
@@ -33,10 +33,10 @@ func (p commands) checkTTY(c *cli.Context, cfg config.Config) error {
 	return nil
 }
 
-// rawTerminal is this terminal while a program uses it as its own.
+// rawTerminal is this terminal while a program in a sandbox uses it.
 type rawTerminal struct {
 	mu      sync.Mutex
-	restore func() // nil while nobody has it
+	restore func() // nil while it is not in use
 }
 
 // release restores the terminal.
@@ -49,7 +49,7 @@ func (l *rawTerminal) release() {
 	}
 }
 
-// passTerminal has the program use this terminal as its own, until that is given back.
+// passTerminal passes this terminal to the program until release.
 func (p commands) passTerminal(l *rawTerminal, r *run.Request, cfg config.Config) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,10 +58,10 @@ func (p commands) passTerminal(l *rawTerminal, r *run.Request, cfg config.Config
 	if err != nil {
 		return err
 	}
-	if r.Limits.Wall == 0 { // a person who types is not held to the time of a script
+	if r.Limits.Wall == 0 { // a script's time limit does not suit a person who types
 		r.Limits.Wall = command.Seconds(cfg.Caps.TimeoutSeconds)
 	}
-	r.Stdin = p.In // also where the code was typed before
+	r.Stdin = p.In // even if the code came from there
 	name := os.Getenv("TERM")
 	if !terminalName().MatchString(name) {
 		name = "dumb"

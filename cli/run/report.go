@@ -14,17 +14,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// Report writes what is to be said about a result to stderr, and makes the exit code of run.
+// Report prints notes on a result to stderr, and determines the exit code of run.
 type Report struct {
 	*command.Streams
 	Result   pipeline.Outcome
 	quiet    bool
-	inResult bool   // the output is in the result alone
-	saved    string // the directory with the artifacts
+	inResult bool   // the output is only in the result
+	saved    string // directory of the saved artifacts
 }
 
-// interrupted returns the exit code of a run that ended because of what happened to us, not to its
-// program; 0 if nothing did.
+// interrupted returns the exit code of a run that ended because of a signal or an output error rather than its program,
+// or 0.
 func (r Report) interrupted(cause, output error) (code int, why string) {
 	var signal command.Interruption
 	switch {
@@ -34,16 +34,16 @@ func (r Report) interrupted(cause, output error) (code int, why string) {
 		sent := map[string]syscall.Signal{"SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM}[r.Result.Interrupted]
 		return exit.Signalled + int(sent), "interrupted by " + r.Result.Interrupted + ", and the run was ended"
 	case errors.Is(cause, command.ErrNoReader):
-		return exit.Signalled + 13, "" // SIGPIPE, which nobody needs to be told about
-	case output != nil && !errors.Is(output, command.ErrUnread): // which is told, and how the program ended says more
+		return exit.Signalled + 13, "" // SIGPIPE, which needs no message
+	case output != nil && !errors.Is(output, command.ErrUnread): // reported elsewhere; the program's own end says more
 		return exit.Refused, output.Error()
 	}
 	return 0, ""
 }
 
-// end writes the notes on a result and returns its exit code as an error.
+// end prints the notes on a result and returns its exit code as an error.
 func (r Report) end() error {
-	if r.inResult { // also with --quiet
+	if r.inResult { // even with --quiet
 		r.Cut(": --output BYTES keeps more")
 	}
 	if !r.quiet {
@@ -56,7 +56,7 @@ func (r Report) end() error {
 	if r.Result.ArtifactsFailed != "" {
 		unsaved = "the script ended, but its artifacts could not all be saved: " + terminal.Visible(r.Result.ArtifactsFailed)
 	}
-	if unsaved != "" && r.Result.Ended != backends.EndedOK { // the script's own failure says more
+	if unsaved != "" && r.Result.Ended != backends.EndedOK { // the script's own failure matters more
 		r.Say("%s", unsaved)
 	}
 	switch r.Result.Ended {
@@ -70,13 +70,13 @@ func (r Report) end() error {
 	case backends.EndedOOM, backends.EndedLimit:
 		return exit.Silent(exit.Signalled + 9)
 	}
-	if r.Result.ExitCode == 0 { // cancelled, though nothing cancelled it: not a success at least
+	if r.Result.ExitCode == 0 { // cancelled without a cause: at least not a success
 		return exit.Silent(exit.Refused)
 	}
 	return exit.Silent(r.Result.ExitCode)
 }
 
-// Warnings are also about runs without an end: their output may have been shown already.
+// Warnings prints warnings that also apply to runs without an end, whose output may have been printed already.
 func (r Report) Warnings() {
 	if r.quiet {
 		return
@@ -86,7 +86,7 @@ func (r Report) Warnings() {
 	}
 }
 
-// notes writes facts that the script's caller may not expect.
+// notes prints facts that the caller may not expect.
 func (r Report) notes() {
 	res := &r.Result
 	switch res.Ended {
@@ -109,7 +109,7 @@ func (r Report) notes() {
 	}
 }
 
-// Cut writes how much of the output is in no result, followed by what keeps more, and reports whether any is missing.
+// Cut prints how much output the result lacks, followed by the hint more, and reports whether any is missing.
 func (r Report) Cut(more string) bool {
 	for i, cut := range []int64{r.Result.StdoutCut, r.Result.StderrCut} {
 		if cut > 0 {
@@ -119,7 +119,7 @@ func (r Report) Cut(more string) bool {
 	return r.Result.StdoutCut+r.Result.StderrCut > 0
 }
 
-// Unreached lists the names that the script could not reach.
+// Unreached prints the names that the script could not reach.
 func (r Report) Unreached() {
 	const limit = 5
 	var printed, more int
@@ -144,7 +144,7 @@ func (r Report) Unreached() {
 	}
 }
 
-// HowEnded says in a few words how a run ended.
+// HowEnded describes in a few words how a run ended.
 func HowEnded(res *pipeline.Outcome) string {
 	switch res.Ended {
 	case backends.EndedOOM:
@@ -159,7 +159,7 @@ func HowEnded(res *pipeline.Outcome) string {
 	return res.Ended
 }
 
-// summary is the last line: how it ended, how long it took, what held it, what it left, its id.
+// summary returns the last line: end, duration, containment, artifacts and id.
 func (r Report) summary() string {
 	res := &r.Result
 	parts := []string{

@@ -28,8 +28,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// requested is request, or an error as soon as ctx ends: opening a named pipe, or reading one, takes until somebody
-// writes. What still reads then ends with the process.
+// requested returns request's result, or an error as soon as ctx ends: opening or reading a FIFO blocks until somebody
+// writes. Such a read ends with the process.
 func requested(ctx context.Context, in io.Reader, c *cli.Context) (r run.Request, err error) {
 	done := make(chan struct{})
 	var read run.Request
@@ -46,7 +46,7 @@ func requested(ctx context.Context, in io.Reader, c *cli.Context) (r run.Request
 	}
 }
 
-// request returns the request of the command line. Paths become absolute here.
+// request returns the request in the command line, with absolute paths.
 func request(in io.Reader, c *cli.Context) (run.Request, error) {
 	what, err := whatToRun(c)
 	if err != nil {
@@ -90,17 +90,17 @@ func request(in io.Reader, c *cli.Context) (run.Request, error) {
 	return r, nil
 }
 
-// Source is the file, the code or the command that a command line wants to be run.
+// Source is the file, the code or the command to run.
 type Source struct {
 	File    string // "-" for standard input
-	code    string // as it was typed; "" for none
+	code    string // typed code; "" for none
 	command []string
-	args    []string // of a file or of code
+	args    []string // arguments of a file or of code
 }
 
 func whatToRun(c *cli.Context) (w Source, err error) {
 	words := c.Args().Slice()
-	after := len(words) > 0 && words[0] == "--" // see parse
+	after := len(words) > 0 && words[0] == "--" // see package cmdline
 	switch {
 	case c.IsSet("c") && len(words) > 0 && !after:
 		return w, exit.Usage("put the code's own arguments after --", "give one of %s and -c CODE", terminal.Visible(words[0]))
@@ -116,9 +116,9 @@ func whatToRun(c *cli.Context) (w Source, err error) {
 	return w, nil
 }
 
-// Limits reads the limits of the command line into l.
+// Limits reads the limits in the command line into l.
 func Limits(c *cli.Context, l *backends.Limits) error {
-	// A zero would mean the default, which is not what somebody means who types it.
+	// Zero would mean the default, which nobody who types it expects.
 	for _, name := range []string{"timeout", "ram", "cpu", "processes", "disk", "output"} {
 		if c.IsSet(name) && !(command.Positive(c, name)) {
 			return exit.Usage("leave it out for the default", "--%s must be more than 0", name)
@@ -134,18 +134,17 @@ func Limits(c *cli.Context, l *backends.Limits) error {
 	return nil
 }
 
-// megabytes converts to bytes, within the type for any number: the cap is far below.
+// megabytes converts to bytes without overflow: the caps are far below.
 func megabytes(n int64) int64 { return min(n, 1<<40) << 20 }
 
-// Script reads the code. The rest of the request's standard input is the program's, unless the
-// code came from there.
+// Script reads the code. If it comes from standard input, the program has no input; otherwise the request keeps it.
 func Script(in io.Reader, r *run.Request, w Source) error {
 	file := w.File
 	switch {
 	case w.command != nil:
 		r.Stdin, r.Beside = in, besideCommand(w.command[0])
 		return nil
-	case file == "": // code may be empty: it is refused as an empty file is
+	case file == "": // code may be empty: it is refused like an empty file
 		r.Code, r.Language, r.Stdin = []byte(w.code), cmp.Or(r.Language, validate.Python), in
 		return nil
 	case file == "-":
@@ -173,7 +172,7 @@ func Script(in io.Reader, r *run.Request, w Source) error {
 	return err
 }
 
-// ReadCode reads code of at most one byte more than is ever run; name is for errors.
+// ReadCode reads code, at most one byte more than the limit of a run; name is for errors.
 func ReadCode(from io.Reader, name string) ([]byte, error) {
 	code, err := io.ReadAll(io.LimitReader(from, validate.MaxSource+1))
 	if err != nil {
@@ -182,7 +181,8 @@ func ReadCode(from io.Reader, name string) ([]byte, error) {
 	return code, nil
 }
 
-// besideCommand looks for a command's program where the host has it, and for other files in the current directory.
+// besideCommand returns a function that finds a command's program on the host, and other files in the current
+// directory.
 func besideCommand(program string) func(name string) (string, bool) {
 	here := beside("-")
 	return func(name string) (string, bool) {
@@ -199,7 +199,7 @@ func besideCommand(program string) func(name string) (string, bool) {
 	}
 }
 
-// beside looks for a file or a module next to the script, as its interpreter would.
+// beside returns a function that finds a file or a module next to the script, as its interpreter would.
 func beside(file string) func(name string) (string, bool) {
 	return func(name string) (string, bool) {
 		dir := filepath.Dir(file)
@@ -221,7 +221,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// hostInputs adds the mounts, inputs and workspace of the command line to r.
+// hostInputs adds the mounts, inputs and workspace in the command line to r.
 func hostInputs(c *cli.Context, r *run.Request, file string) error {
 	for _, text := range c.StringSlice("mount") {
 		m, err := parseMount(text)
@@ -254,7 +254,7 @@ func hostInputs(c *cli.Context, r *run.Request, file string) error {
 	return nil
 }
 
-// within returns where in the directory dir the file lies, "" if it does not.
+// within returns the path of file relative to dir, or "" if it is not inside.
 func within(dir, file string) string {
 	abs, err := filepath.Abs(file)
 	if err == nil {
@@ -270,7 +270,7 @@ func within(dir, file string) string {
 	return filepath.ToSlash(rel)
 }
 
-// parseMount reads HOST:PATH[:ro|rw]. A host path may hold colons, PATH may not.
+// parseMount parses HOST:PATH[:ro|rw]. The host path may contain colons, PATH may not.
 func parseMount(text string) (backends.Mount, error) {
 	rest, write := access(text)
 	i := strings.LastIndex(rest, ":")
@@ -282,7 +282,7 @@ func parseMount(text string) (backends.Mount, error) {
 	return backends.Mount{Host: host, Inside: rest[i+1:], Write: write}, err
 }
 
-// access splits off the :ro or :rw at the end of text.
+// access splits :ro or :rw off the end of text.
 func access(text string) (path string, write bool) {
 	if path, ok := strings.CutSuffix(text, ":rw"); ok {
 		return path, true
@@ -290,7 +290,7 @@ func access(text string) (path string, write bool) {
 	return strings.TrimSuffix(text, ":ro"), false
 }
 
-// parseInput follows cp -r: a directory comes with its name, "directory/." without.
+// parseInput follows cp -r: a directory keeps its name, "directory/." stands for its content.
 func parseInput(path string) (run.Input, error) {
 	abs, err := existing("--input", path)
 	in := run.Input{Host: abs, Name: filepath.Base(path)}
@@ -300,8 +300,8 @@ func parseInput(path string) (run.Input, error) {
 	return in, err
 }
 
-// existing returns the absolute path, without links, of something that is there. A link that a program may have left is
-// refused: what it leads to would be shown, or copied, to the next.
+// existing returns the absolute path, with links resolved, of an existing file. It refuses a link that a program may
+// have left: the next run would be shown the link's target.
 func existing(flag, path string) (string, error) {
 	abs, err := hostfs.Resolve(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -313,7 +313,7 @@ func existing(flag, path string) (string, error) {
 	return abs, nil
 }
 
-// ArtifactsDir returns the absolute path of the directory of --artifacts; "" is none. The run opens and makes it.
+// ArtifactsDir returns the absolute path of the directory of --artifacts, or "". The run creates it.
 func ArtifactsDir(c *cli.Context) (string, error) {
 	dir := c.String("artifacts")
 	if dir == "" {

@@ -1,4 +1,4 @@
-// Package run has the command run: a script or a program in a sandbox, once.
+// Package run implements the command run: a script or a program in a sandbox, once.
 package run
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// commands are the actions, on the streams of an invocation.
+// commands are the actions of this package on the streams of one invocation.
 type commands struct{ *command.Streams }
 
 // Command returns the command run.
@@ -122,15 +122,15 @@ func (p commands) run(c *cli.Context) error {
 	res, err := p.execute(ctx, c, stop, &tty, screen, beside)
 	if wait := stop.ReaderWait(res.Ended); wait > 0 && c.Bool("json") {
 		time.AfterFunc(wait, p.End)
-	} else if wait > 0 { // they have waited
+	} else if wait > 0 { // they were waited for
 		p.End()
 	}
-	_, _ = screen.Close(), beside.Close()                     // what goes wrong here shows below, too
-	if c.Bool("json") && (err == nil || res.Refused != nil) { // else it did not get as far as the pipeline, and Main says why
+	_, _ = screen.Close(), beside.Close()                     // errors here show below, too
+	if c.Bool("json") && (err == nil || res.Refused != nil) { // otherwise the pipeline was not reached, and Main reports the reason
 		if res.Refused != nil {
-			res.ExitCode = exit.Of(err).Code // a 0 there would read as a success
+			res.ExitCode = exit.Of(err).Code // 0 would read as success
 		}
-		terminal.WriteJSON(stdout, res) // what goes wrong here shows below
+		terminal.WriteJSON(stdout, res) // errors here show below
 	}
 	r := Report{Streams: p.Streams, Result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts")}
 	r.Warnings()
@@ -146,8 +146,8 @@ func (p commands) run(c *cli.Context) error {
 	return r.end()
 }
 
-// execute runs the request of the command line. Its output goes to stdout and stderr while it
-// runs, unless it is to be in the result only.
+// execute runs the request in the command line. Its output goes to stdout and stderr while it runs, unless only the
+// result should have it.
 func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.Stop, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Outcome, error) {
 	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {
 		return pipeline.Outcome{}, exit.Usage("--grace 10", "--grace %v is no number of seconds from 0 to 86400", grace)
@@ -159,7 +159,7 @@ func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	if err := p.checkTTY(c, cfg); err != nil {
 		return pipeline.Outcome{}, err
 	}
-	var person *console.Console // nobody is asked who could not answer
+	var person *console.Console // nobody is asked without a way to answer
 	if cfg.Network == "ask" && !c.Bool("tty") {
 		person = console.Open()
 		defer person.Close()

@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// desk is a person at a terminal of their own, in which a command runs.
+// desk is a command on a terminal of its own, with a person who types.
 type desk struct {
 	t        *testing.T
 	cmd      *exec.Cmd
@@ -27,7 +27,7 @@ type desk struct {
 	seen []byte
 }
 
-// sit has a person start a command.
+// sit starts a command on a new terminal.
 func sit(t *testing.T, cmd *exec.Cmd) *desk {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -62,13 +62,13 @@ func sit(t *testing.T, cmd *exec.Cmd) *desk {
 	return d
 }
 
-// attach has a person at a session.
+// attach attaches to a session.
 func attach(t *testing.T, home string, args ...string) *desk {
 	t.Helper()
 	return sit(t, command(t.Context(), t, home, append([]string{"session", "attach"}, args...)...))
 }
 
-// pasting are the modes that surround what is typed.
+// pasting removes the sequences that switch bracketed paste.
 var pasting = strings.NewReplacer("\x1b[?2004h", "", "\x1b[?2004l", "")
 
 func (d *desk) Write(b []byte) (int, error) {
@@ -84,7 +84,7 @@ func (d *desk) size(columns, rows uint16) {
 	}
 }
 
-// does types something, and waits for something to be shown after it.
+// does types a text and waits for a text on the screen after it.
 func (d *desk) does(typed, screen string) string {
 	d.t.Helper()
 	d.mu.Lock()
@@ -108,7 +108,7 @@ func (d *desk) sees(from int, screen string) string {
 	return text
 }
 
-// leaves wants the command to end with a code, and the terminal as it was.
+// leaves checks that the command ends with a code and restores the terminal.
 func (d *desk) leaves(code int) {
 	d.t.Helper()
 	d.cmd.Wait()
@@ -134,7 +134,7 @@ func TestAttach(t *testing.T) {
 	d.does("\treturn a * 2\r", "... ")
 	d.does("\r", ">>> ")
 	d.does("f(21)\r", "\n42\r\n>>> ")
-	d.does("prnt('ok')\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D", "prnt") // to before the n
+	d.does("prnt('ok')\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D\x1b[D", "prnt") // to the place before the n
 	d.does("i\r", "\nok\r\n>>> ")
 	d.does("\x1b[A\r", "\nok\r\n>>> ")
 	d.does("forgotten\x03", ">>> ")
@@ -166,7 +166,7 @@ func TestAttach(t *testing.T) {
 	third.does("exit()\r", "goes on")
 	third.leaves(0)
 	other.does("x\r", "\n99\r\n>>> ")
-	// Code that takes no interruption loses its interpreter, and the session goes on without its variables.
+	// Code that ignores interruption loses its interpreter, and the session continues without its variables.
 	other.does("while True:\r", "... ")
 	other.does("  try: print('be' + 'gun', flush=True); time.sleep(1)\r", "... ")
 	other.does("  except: pass\r", "... ")
@@ -186,7 +186,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// Who is attached is told when the session or its server ends, and leaves.
+// An attached person is told when the session or its server ends, and the command exits.
 func TestAttachedWhenItEnds(t *testing.T) {
 	need(t, "sandbox", "bash")
 	home := t.TempDir()
@@ -221,7 +221,7 @@ func TestAttachedWhenItEnds(t *testing.T) {
 	works.leaves(1)
 }
 
-// A person who types serve is told what it waits for, and how to leave.
+// A person who types serve is told that it waits for a client, and how to leave.
 func TestServeAtATerminal(t *testing.T) {
 	need(t, "sandbox")
 	d := sit(t, command(t.Context(), t, t.TempDir(), "serve"))

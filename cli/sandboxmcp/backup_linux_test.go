@@ -23,7 +23,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// backups is a home with a state, and a key for backups of it.
+// backups is a home with a state, and a key for its backups.
 type backups struct {
 	*testing.T
 	home, key, to string
@@ -43,7 +43,7 @@ func newBackups(t *testing.T) *backups {
 	return b
 }
 
-// try runs a command of a home.
+// try runs a command with a home.
 func (b *backups) try(ctx context.Context, home, stdin string, args ...string) (string, error) {
 	cmd := command(ctx, b.T, home, args...)
 	cmd.Stdin = strings.NewReader(stdin)
@@ -63,8 +63,8 @@ func (b *backups) do(home, stdin string, args ...string) string {
 // state returns the state directory of a home.
 func state(home string) string { return filepath.Join(home, "state/sandboxmcp") }
 
-// TestBackupWhileOthersWrite: a backup has all rows that were acknowledged when it began, and no secret and no token
-// whose row it has not.
+// TestBackupWhileOthersWrite checks that a backup has all rows that were acknowledged before it started, and no secret
+// or token without its row.
 func TestBackupWhileOthersWrite(t *testing.T) {
 	need(t, "sandbox", "bash")
 	b := newBackups(t)
@@ -117,7 +117,7 @@ func TestBackupWhileOthersWrite(t *testing.T) {
 	b.do(b.home, "", "audit", "verify")
 }
 
-// wantRestored checks a state that was restored against its log.
+// wantRestored checks a restored state against its log.
 func (b *backups) wantRestored(home string, acknowledged []string) {
 	b.Helper()
 	ended, named := map[string]bool{}, map[string]bool{}
@@ -168,7 +168,7 @@ func (b *backups) wantRestored(home string, acknowledged []string) {
 	b.do(home, "", "run", "-c", "true", "--language", "shell")
 }
 
-// TestRestoreRefuses: nothing is in place of a backup that was cut, changed, or made for somebody else.
+// TestRestoreRefuses checks that a backup that was truncated, changed, or encrypted for another key restores nothing.
 func TestRestoreRefuses(t *testing.T) {
 	b, other := newBackups(t), newBackups(t)
 	b.do(b.home, "value", "vault", "add", "K", "--stdin")
@@ -215,8 +215,8 @@ func TestRestoreRefuses(t *testing.T) {
 	refused("more behind it", append(slices.Clone(whole), 0), b.key)
 }
 
-// TestKilledWhileBackingUp: a backup that is killed leaves no file, and a restoration nothing that is not whole; the
-// next one removes what it left.
+// TestKilledWhileBackingUp checks that a killed backup leaves no file, and a killed restore nothing incomplete; the
+// next command removes their leftovers.
 func TestKilledWhileBackingUp(t *testing.T) {
 	b := newBackups(t)
 	b.do(b.home, "value", "vault", "add", "K", "--stdin")
@@ -265,7 +265,7 @@ func TestKilledWhileBackingUp(t *testing.T) {
 	t.Logf("%d backups and %d restorations were done before they were killed", made, done)
 }
 
-// TestBackupOnAFullDisk: neither leaves anything on a disk that is full.
+// TestBackupOnAFullDisk checks that neither command leaves anything on a full disk.
 func TestBackupOnAFullDisk(t *testing.T) {
 	if !hosttest.Apart(t) {
 		return
@@ -294,7 +294,8 @@ func TestBackupOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestBackupKnowsAllState: the table of what a backup holds has a row for all that a server and its commands leave.
+// TestBackupKnowsAllState checks that the table of a backup's parts has a row for each file that a server and its
+// commands create.
 func TestBackupKnowsAllState(t *testing.T) {
 	need(t, "sandbox", "bash")
 	b := newBackups(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/bench"
 )
 
-// benchCommand is a command line of bench for which only bash is installed, beside ourselves.
+// benchCommand returns a bench command for which only bash and sandboxmcp are installed.
 func benchCommand(t *testing.T, home string, args ...string) *exec.Cmd {
 	t.Helper()
 	need(t, "sandbox", "bash")
@@ -32,7 +32,7 @@ func benchCommand(t *testing.T, home string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestBench measures for real, and reads what is reported.
+// TestBench measures for real and checks the report.
 func TestBench(t *testing.T) {
 	home := t.TempDir()
 	cmd := benchCommand(t, home, "--runs", "3", "--json")
@@ -103,7 +103,7 @@ func checkLoad(t *testing.T, r bench.Report) {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 0.0006 }
 
-// TestBenchEnds ends a measurement at several moments: while servers start, while one runs at a time. Nothing of it is
+// TestBenchEnds ends a measurement at several moments, while servers start and during runs, and checks that nothing is
 // left.
 func TestBenchEnds(t *testing.T) {
 	for _, tt := range []struct {

@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "write output that differs into the Markdown files")
 
-// TestConsole runs each console block of each Markdown file. What they need (scripts, data, a prelude of the shell) is
-// in testdata/console. Blocks that need containers are run by cli/enginecheck.
+// TestConsole runs each console block of each Markdown file. Their scripts, data and shell preludes are in
+// testdata/console. Package cli/enginecheck runs blocks that need containers.
 func TestConsole(t *testing.T) {
 	need(t, "sandbox", "python", "bash")
 	const root = "../.."
@@ -32,7 +32,7 @@ func TestConsole(t *testing.T) {
 			if err := setup(env); err != nil {
 				t.Fatal(err)
 			}
-			env.Vars = slices.DeleteFunc(env.Vars, func(v string) bool { return strings.HasPrefix(v, "XDG_") }) // people read about ~/.config
+			env.Vars = slices.DeleteFunc(env.Vars, func(v string) bool { return strings.HasPrefix(v, "XDG_") }) // the README documents ~/.config
 			markdowntest.Run(t, filepath.Join(root, name), markdowntest.Machine{
 				Dir: dir, Env: env.Vars, Need: needBlock, Update: *update,
 				With: filepath.Join("testdata", "console", strings.ReplaceAll(name, "/", "_")+".txtar"),
@@ -46,7 +46,7 @@ func TestConsole(t *testing.T) {
 
 func needBlock(t testing.TB, needs []string) {
 	for _, what := range needs {
-		if what == "internet" || what == "images" { // which no test has here
+		if what == "internet" || what == "images" { // no test has these
 			t.Skipf("it needs %s", what)
 		}
 		need(t, what)

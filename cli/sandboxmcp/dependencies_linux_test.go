@@ -19,11 +19,11 @@ import (
 	"testing"
 )
 
-// maxSize is the most that this test, which is the program and its tests, may have in code and data, in bytes. What it
-// is more than the program is testscript, go-cmp and the tests: 1.4 MB.
+// maxSize bounds the code and data of this test binary, in bytes. It contains the program, and 1.4 MB of testscript,
+// go-cmp and tests.
 const maxSize = 52_500_000
 
-// contributing has the table of the modules that we require, and what they cost.
+// contributing has the table of required modules and their costs.
 const contributing = "../../.github/CONTRIBUTING.md"
 
 func TestSize(t *testing.T) {
@@ -38,7 +38,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestDependencies compares the table with what go.mod requires.
+// TestDependencies compares the table with the modules that go.mod requires.
 func TestDependencies(t *testing.T) {
 	mod, err := os.ReadFile("../../go.mod")
 	if err != nil {
@@ -48,13 +48,13 @@ func TestDependencies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A row is a module, its costs, which -update writes anew, and what it is for.
+	// A row has a module, its costs, which -update rewrites, and its purpose.
 	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]*) \\| ([^|]*) \\| (.*) \\|$")
 	rows := map[string]string{}
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
 		rows[m[1]] = m[4]
 	}
-	required := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`) // what is not indirect
+	required := regexp.MustCompile(`(?m)^\t(\S+) v\S+$`) // not indirect
 	for _, m := range required.FindAllStringSubmatch(string(mod), -1) {
 		if _, known := rows[m[1]]; !known {
 			t.Errorf("%s has no row for %s: what is it for, and what does it cost?", contributing, m[1])
@@ -78,7 +78,8 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// measure returns the bytes of a program without its symbols, how many a byte of code takes with its line numbers, and the symbols.
+// measure returns the bytes of a program without its symbols, the cost of a byte of code with its line numbers, and the
+// symbols.
 func measure(t *testing.T, file string) (size uint64, code float64, symbols map[string]elf.Symbol) {
 	t.Helper()
 	f, err := elf.Open(file)
@@ -102,17 +103,17 @@ func measure(t *testing.T, file string) (size uint64, code float64, symbols map[
 	return size, code, symbols
 }
 
-// cost is what a program has of a module, and of all that comes with it alone.
+// cost is the size of a module and its exclusive dependencies in the program.
 type cost struct{ size, init int }
 
-// imported is a package of the program, as go list tells it.
+// imported is a package of the program in the output of go list.
 type imported struct {
 	ImportPath string
 	Imports    []string
 	Module     struct{ Path string }
 }
 
-// costsOf builds the program, and returns the costs of each module: of the packages that would be gone without it.
+// costsOf builds the program and returns the costs of each module: of the packages that would be gone without it.
 func costsOf(t *testing.T) map[string]cost {
 	program := filepath.Join(t.TempDir(), "sandboxmcp")
 	run(t, "go", "build", "-trimpath", "-o", program, ".")
@@ -146,7 +147,7 @@ func costsOf(t *testing.T) map[string]cost {
 	return costs
 }
 
-// reach notes the packages that a package needs, without those of a module.
+// reach adds the packages that a package needs, without those of a module, to left.
 func reach(packages map[string]imported, path, without string, left map[string]bool) {
 	p, known := packages[path]
 	if !known || left[path] || p.Module.Path == without {

@@ -11,8 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestAgents runs the agent's loop of the examples in both languages: they print the same, but for IDs and times. The
-// types are taken out of the TypeScript first, so that any Node runs it.
+// TestAgents runs the agent's loop of the examples in both languages: they print the same, except for ids and times. It
+// strips the types of the TypeScript first, so that any Node runs it.
 func TestAgents(t *testing.T) {
 	need(t, "sandbox", "python", "node")
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// failCalls has system calls of the server fail, until stop.
+// failCalls makes system calls of the server fail, until stop.
 func (s *fullServer) failCalls(calls string) (stop func()) {
 	s.t.Helper()
 	strace := exec.Command(hosttest.Program(s.t, "strace"), "-f", "-o", "/dev/null", "-p", strconv.Itoa(s.cmd.Process.Pid), "-e", "trace="+calls, "-e", "inject="+calls+":error=EIO")
@@ -36,8 +36,8 @@ func (s *fullServer) failCalls(calls string) (stop func()) {
 	}
 }
 
-// A disk that fails takes the server's readiness, and nothing is acknowledged; what clients are told of it names no
-// file of the host. The server goes on when the disk works again.
+// A failing disk makes the server unready, and nothing is acknowledged. Errors for clients name no file of the host.
+// The server continues when the disk works again.
 func TestFailingDisk(t *testing.T) {
 	need(t, "sandbox")
 	for _, calls := range []string{"fsync,fdatasync", "pread64"} {
@@ -46,7 +46,7 @@ func TestFailingDisk(t *testing.T) {
 			config := filepath.Join(s.home, "config", "sandboxmcp", "config.yaml")
 			err := os.MkdirAll(filepath.Dir(config), 0o700)
 			if err == nil {
-				err = os.WriteFile(config, []byte("pool: false\n"), 0o600) // strace loses programs that are started below it
+				err = os.WriteFile(config, []byte("pool: false\n"), 0o600) // strace loses processes that are spawned below it
 			}
 			if err != nil {
 				t.Fatal(err)

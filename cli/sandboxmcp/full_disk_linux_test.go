@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// fullServer is a server whose state is on a disk of its own.
+// fullServer is a server with its state on a small disk of its own.
 type fullServer struct {
 	t      *testing.T
 	home   string
@@ -29,7 +29,7 @@ type fullServer struct {
 	cmd    *exec.Cmd
 }
 
-// do sends a request with headers, of which each is a name and a value, and returns its answer and what that says.
+// do sends a request with headers, as alternating names and values, and returns the response and its body.
 func (s *fullServer) do(method, path, token, body string, headers ...string) (*http.Response, string) {
 	s.t.Helper()
 	q, err := http.NewRequestWithContext(s.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
@@ -55,7 +55,7 @@ func (s *fullServer) do(method, path, token, body string, headers ...string) (*h
 	return res, string(text)
 }
 
-// get sends a request that must succeed, and reads its answer into v.
+// get sends a request that must succeed, and decodes its response into v.
 func (s *fullServer) get(v any, method, path, token, body string) {
 	s.t.Helper()
 	if res, text := s.do(method, path, token, body); res.StatusCode >= 300 || json.Unmarshal([]byte(text), v) != nil {
@@ -75,7 +75,7 @@ func serveOnSmallDisk(t *testing.T) *fullServer {
 	if err := os.Mkdir(state, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	runtime.LockOSThread() // for good: mounts of this thread, and of what it starts, are no one else's
+	runtime.LockOSThread() // never unlocked: the mounts belong to this thread and its children
 	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
 		hosttest.Missing(t, "mount namespace", err.Error())
 	}
@@ -90,7 +90,7 @@ func serveOnSmallDisk(t *testing.T) *fullServer {
 	return s
 }
 
-// start starts the server, once its tokens are made.
+// start starts the server, after its tokens were created.
 func (s *fullServer) start() {
 	t := s.t
 	t.Helper()
@@ -121,7 +121,7 @@ func (s *fullServer) start() {
 	})
 }
 
-// beginMCP begins a session over /mcp, and returns what calls a tool in it.
+// beginMCP begins a session over /mcp, and returns a function that calls a tool in it.
 func (s *fullServer) beginMCP() (call func(tool, arguments string) (*http.Response, string)) {
 	accept := []string{"Accept", "application/json, text/event-stream"}
 	begun, _ := s.do("POST", "/mcp", "f1", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, accept...)
@@ -143,9 +143,9 @@ func (s *fullServer) fill() (free func()) {
 	return func() { os.Remove(f.Name()) }
 }
 
-// A full disk takes the server's readiness and no right to take a right away: what is revoked, denied or ended is so at
-// once, and its row comes when there is room. Nothing is done without a row; agents are told to come again, and learn
-// no path of the host.
+// A full disk makes the server unready, but rights can still be revoked: revocations, denials and ends take effect at
+// once, and their rows follow when there is room. Nothing else happens without a row; agents are told to retry, and
+// learn no path of the host.
 func TestFullDisk(t *testing.T) {
 	need(t, "sandbox", "root")
 	s := serveOnSmallDisk(t)
@@ -223,7 +223,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// takeAway takes rights away, each of which is gone at once. The answers say that rows are late.
+// takeAway revokes several rights, each of which ends at once. The responses say that rows are late.
 func (s *fullServer) takeAway(question, granted, session string) {
 	t := s.t
 	t.Helper()

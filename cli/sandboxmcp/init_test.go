@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// What each start of the program may allocate before main, in bytes: as much is made for a command that needs none of
-// it. The numbers differ by a few hundred bytes from start to start, and by little between versions of Go.
+// Bounds for allocations before main, in bytes: every command pays for them. The numbers vary by a few hundred bytes
+// between starts, and little between versions of Go.
 const (
 	maxInit    = 2600 << 10 // of all packages, 420 of them for client-go
-	maxLibrary = 24 << 10   // of one of a library
-	maxOurs    = 8 << 10    // of one of ours
+	maxLibrary = 24 << 10   // of one package of a library
+	maxOurs    = 8 << 10    // of one package of ours
 )
 
-// dearInits are the packages of libraries that take more, and cannot be had without. A package that replaces one of
-// these, or a version of it that makes its tables when they are needed, saves as much time as memory.
+// dearInits are packages of libraries that allocate more and are required. Replacing one of these, or a version that
+// builds its tables on demand, saves as much time as memory.
 func dearInits() map[string]string {
 	return map[string]string{
 		"github.com/distribution/reference":            "names of images: the client of Docker",
@@ -41,7 +41,7 @@ func dearInits() map[string]string {
 	}
 }
 
-// TestInitialised reads what the packages of the program, and of this test, allocate when it starts.
+// TestInitialised checks the allocations of all packages of the program, and of this test, when it starts.
 func TestInitialised(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
@@ -81,7 +81,7 @@ func TestInitialised(t *testing.T) {
 	if len(order) < 100 || all > maxInit {
 		t.Errorf("%d packages allocate %d bytes before main, want at most %d", len(order), all, maxInit)
 	}
-	// A sandbox's launcher is this program, too, and goes no further than its own package.
+	// A sandbox's launcher is this program, too, and initialises only its own package.
 	const launch = "github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	if i := slices.Index(order, launch); i < 0 || i > 25 {
 		t.Errorf("%s comes %dth, want it among the first 25: after %s", launch, i, strings.Join(order[:max(i, 0)], " "))

@@ -24,8 +24,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// TestKilledAtAnyMoment kills the program while it runs scripts. Afterwards the log is whole, each
-// result that was handed out has its row, each run has one end, and no process, mount, cgroup or file of a run is left.
+// TestKilledAtAnyMoment kills the program while it runs scripts. Afterwards the log is intact, each returned result has
+// its row, each run has one end, and no process, mount, cgroup or file of a run is left.
 func TestKilledAtAnyMoment(t *testing.T) {
 	need(t, "sandbox", "bash")
 	home := t.TempDir()
@@ -92,8 +92,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if completed < acknowledged {
 		t.Errorf("%d runs were acknowledged, and the log has %d", acknowledged, completed)
 	}
-	// The next command that writes to the log writes what the killed ones owe it, whatever it is, and the next run sweeps
-	// up what they could not.
+	// The next command that writes to the log adds the rows that killed ones owe, whichever command it is, and the next
+	// run removes their leftovers.
 	dead := leaveRuntimeFiles(t, home)
 	if out, err := command(t.Context(), t, home, "token", "create", "next", "--namespace", "default").CombinedOutput(); err != nil {
 		t.Fatalf("%v, %s", err, out)
@@ -114,13 +114,13 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 	wantEnds(t, log)
 	entries, err := os.ReadDir(filepath.Join(home, "state/sandboxmcp/sandboxmcp.db-running"))
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".new-") }) // removed when it is a minute old
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".new-") }) // removed when a minute old
 	if err != nil || len(entries) > 0 {
 		t.Errorf("journals are left: %v, %v", entries, err)
 	}
 }
 
-// wantEnds checks that each run of a log that began has one end.
+// wantEnds checks that each started run in a log has one end.
 func wantEnds(t *testing.T, log *audit.Log) {
 	t.Helper()
 	started, ends := map[string]bool{}, map[string]string{}
@@ -142,8 +142,8 @@ func wantEnds(t *testing.T, log *audit.Log) {
 	}
 }
 
-// wantSigned checks that the directories of artifacts of killed runs hold files alone that their receipts vouch for,
-// and nothing half written.
+// wantSigned checks that the artifact directories of killed runs contain only files that their receipts list, and
+// nothing incomplete.
 func wantSigned(t *testing.T, home, out string) {
 	t.Helper()
 	complete := 0
@@ -181,7 +181,7 @@ func wantSigned(t *testing.T, home, out string) {
 	}
 }
 
-// leaveRuntimeFiles makes what killed servers leave in the runtime directory, a socket and the directory of a
+// leaveRuntimeFiles creates the leftovers of killed servers in the runtime directory, a socket and the directory of a
 // container's run, and returns their paths.
 func leaveRuntimeFiles(t *testing.T, home string) []string {
 	t.Helper()
@@ -197,7 +197,7 @@ func leaveRuntimeFiles(t *testing.T, home string) []string {
 			t.Fatal(err)
 		}
 	}
-	t.Chdir(sockets) // the path of a socket is short
+	t.Chdir(sockets) // the path of a socket must be short
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: "99999999.sock", Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func leaveRuntimeFiles(t *testing.T, home string) []string {
 	return []string{run, filepath.Join(sockets, "99999999.sock")}
 }
 
-// commandLines returns the command lines of all processes in which text occurs.
+// commandLines returns the command lines of all processes that contain text.
 func commandLines(text string) (found []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
@@ -219,7 +219,7 @@ func commandLines(text string) (found []string) {
 	return found
 }
 
-// leftovers lists what runs of a home leave on the host if nobody cleans up: mounts, and temporary files.
+// leftovers lists the mounts and temporary files that runs of a home leave without cleanup.
 func leftovers(t *testing.T, home string) []string {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -4,7 +4,7 @@ package main
 import (
 	"os"
 
-	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // a container's init takes over before main, and so does the sandbox's child
+	_ "github.com/sandboxmcp/sandboxmcp/backends/container/inside" // container init and sandbox child take over before main
 	"github.com/sandboxmcp/sandboxmcp/cli"
 )
 

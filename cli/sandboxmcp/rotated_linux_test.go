@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// What the people's API and the page show of a log that somebody has rotated beside the server comes from all of its
-// files.
+// After another process rotated the log, the people's API and the page still show rows of all its files.
 func TestRotatedBesideServer(t *testing.T) {
 	need(t, "sandbox")
 	s := &fullServer{t: t, home: t.TempDir(), tokens: map[string]string{}}

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	_ "modernc.org/sqlite" // to damage audit logs with
+	_ "modernc.org/sqlite" // damages audit logs
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
@@ -24,8 +24,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/web/browser"
 )
 
-// TestMain makes the test binary answer as sandboxmcp in the scripts. The sandbox's child takes
-// over before, in an init that main.go imports.
+// TestMain makes the test binary act as sandboxmcp in the scripts. The sandbox's child takes over earlier, in an init
+// that main.go imports.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"sandboxmcp": func() { os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr)) },
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// await runs a command until it succeeds, or the test is gone: await COMMAND ARGS...
+// await runs a command until it succeeds or the test ends: await COMMAND ARGS...
 func await() {
 	pid, _ := strconv.Atoi(os.Getenv("TEST_PID"))
 	test, err := os.FindProcess(pid)
@@ -59,7 +59,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// setup gives each script a home of its own. Interpreters in the real one are found by PATH.
+// setup creates a home for each script. Interpreters in the real home are found by PATH.
 func setup(e *testscript.Env) error {
 	home := filepath.Join(e.WorkDir, "home")
 	e.Setenv("HOME", home)
@@ -68,7 +68,7 @@ func setup(e *testscript.Env) error {
 	e.Setenv("DB", filepath.Join(home, "state/sandboxmcp/sandboxmcp.db"))
 	e.Setenv("PYENV_ROOT", pyenvRoot())
 	e.Setenv("TEST_PID", strconv.Itoa(os.Getpid()))
-	program, err := exec.LookPath("sandboxmcp") // which testscript has put on the PATH
+	program, err := exec.LookPath("sandboxmcp") // testscript put it on PATH
 	if err != nil {
 		return err
 	}
@@ -78,14 +78,14 @@ func setup(e *testscript.Env) error {
 	}
 	e.Setenv("BIN", filepath.Dir(program))
 	e.Setenv("EXAMPLES", examples)
-	// This machine's engines are nobody's business here: to ask one may start it.
+	// Scripts must not use this machine's engines: a request may start one.
 	none := "unix://" + filepath.Join(e.WorkDir, "none.sock")
 	e.Setenv("DOCKER_HOST", none)
 	e.Setenv("CONTAINER_HOST", none)
 	return os.MkdirAll(home, 0o755)
 }
 
-// pyenvRoot keeps pyenv's shims working though HOME is another.
+// pyenvRoot keeps pyenv's shims working with another HOME.
 func pyenvRoot() string {
 	if root := os.Getenv("PYENV_ROOT"); root != "" {
 		return root
@@ -97,8 +97,8 @@ func pyenvRoot() string {
 	return filepath.Join(home, ".pyenv")
 }
 
-// condition says what this machine has. What SANDBOXMCP_TEST_REQUIRE names must be there: a test
-// that is skipped for its lack fails instead.
+// condition reports whether this machine has a feature. A feature named in SANDBOXMCP_TEST_REQUIRE must be there: a
+// test that would be skipped for its lack fails instead.
 func condition(name string) (bool, error) {
 	var ok bool
 	switch name {
@@ -110,7 +110,7 @@ func condition(name string) (bool, error) {
 		ok = found("node")
 	case "bash", "zsh", "fish", "git", "curl", "openssl", "cosign", "perl", "gcc":
 		ok = found(name)
-	case "typescript": // Node takes it as it is from 22.18 on
+	case "typescript": // Node runs it from 22.18 on
 		ok = exec.Command("node", "--input-type=module-typescript", "-e", "let x: number = 1").Run() == nil
 	case "keyring":
 		ok = found("dbus-daemon") && found("gnome-keyring-daemon") && found("setpriv")
@@ -128,7 +128,7 @@ func condition(name string) (bool, error) {
 	return ok, nil
 }
 
-// need skips a test of what this machine lacks: see condition.
+// need skips a test if this machine lacks features: see condition.
 func need(t testing.TB, things ...string) {
 	t.Helper()
 	for _, name := range things {
@@ -155,7 +155,7 @@ var sandboxWorks = sync.OnceValue(func() bool {
 	return err == nil && probe.Usable
 })
 
-// exits runs a command and wants one exit code: exits CODE PROGRAM ARGS...
+// exits runs a command and expects one exit code: exits CODE PROGRAM ARGS...
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARGS...")
@@ -186,7 +186,7 @@ func runSQL(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// writeBytes makes a file out of a Go string literal, repeated: bytes FILE LITERAL [TIMES]
+// writeBytes creates a file from a Go string literal, repeated: bytes FILE LITERAL [TIMES]
 func writeBytes(ts *testscript.TestScript, neg bool, args []string) {
 	text, err := strconv.Unquote(`"` + args[1] + `"`)
 	ts.Check(err)

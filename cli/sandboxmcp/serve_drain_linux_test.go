@@ -13,8 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// A client that has a request of the people's API under way, and sends no more of it, gets ten seconds at the end, and
-// no more.
+// At shutdown, a client of the people's API that stops sending in the middle of a request has ten seconds, and no more.
 func TestDrainsSlowPeople(t *testing.T) {
 	home := t.TempDir()
 	token, err := command(t.Context(), t, home, "token", "create", "ada", "--person", "--namespace", "*").Output()
@@ -40,7 +39,7 @@ func TestDrainsSlowPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
-	if _, err := io.ReadFull(conn, begun); err != nil || !strings.Contains(string(begun), " 100 ") { // which is said when the body is read
+	if _, err := io.ReadFull(conn, begun); err != nil || !strings.Contains(string(begun), " 100 ") { // sent when the server reads the body
 		t.Fatalf("got %q, %v", begun, err)
 	}
 	if err := serve.Process.Signal(syscall.SIGTERM); err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// doorStream is a request to one door whose answer has no end, or more bytes than anybody reads.
+// doorStream is a request to one door with an endless response, or one of more bytes than anybody reads.
 type doorStream struct {
 	line    string // method and path
 	headers []string
@@ -24,7 +24,7 @@ func (d doorStream) text(host string) string {
 	return d.line + " HTTP/1.1\r\nHost: " + host + "\r\n" + headers + "\r\n\r\n" + d.body
 }
 
-// streams are those of each door, of the hostile identities.
+// streams returns the streams of each door, for the hostile identities.
 func (s *httpServer) streams(t *testing.T) map[string]doorStream {
 	bearer := func(name string, more ...string) []string {
 		return append([]string{"Authorization: Bearer " + s.tokens[name]}, more...)
@@ -48,8 +48,8 @@ func (s *httpServer) streams(t *testing.T) map[string]doorStream {
 }
 
 // TestHostileStreams has one identity at a time open more streams at a door than an address may have connections, and
-// read none of them. Another identity at the same address is answered at each door meanwhile, and by a stream, too.
-// Package door tries what they have in common, in bounds that pass sooner.
+// read none of them. Meanwhile each door answers another identity at the same address, also by a stream. Package door
+// tests their common code, with shorter timeouts.
 func TestHostileStreams(t *testing.T) {
 	s := startHTTPServer(t)
 	for _, name := range []string{"hostile --namespace one", "sdk --e2b --namespace one", "person --person --namespace one",
@@ -100,8 +100,8 @@ func TestHostileStreams(t *testing.T) {
 	}
 }
 
-// TestTooLargeBodies: each door refuses a body beyond its bound before the body comes, and one that doesn't say how
-// long it is once it is.
+// TestTooLargeBodies checks that each door refuses a body beyond its limit before the body arrives, and one of unknown
+// length once it exceeds the limit.
 func TestTooLargeBodies(t *testing.T) {
 	s := startHTTPServer(t)
 	for _, name := range []string{"hostile --namespace one", "sdk --e2b --namespace one", "person --person --namespace one"} {
@@ -145,7 +145,7 @@ func TestTooLargeBodies(t *testing.T) {
 		if got := status(fmt.Sprintf("Content-Length: %d\r\n\r\n", int64(5)<<30)); got != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: got %d", line, got)
 		}
-		if strings.Contains(line, "/files") { // as large as they may be, these take long
+		if strings.Contains(line, "/files") { // uploads of the maximum size take long
 			continue
 		}
 		chunk := strings.Repeat(" ", 1<<20)

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// A listener that fails is logged, told to probes, and the end of a server that has no other door.
+// A failed listener is logged, reported to probes, and ends a server without another one.
 func TestListenerFails(t *testing.T) {
 	for name, flags := range map[string][]string{"HTTP only": nil, "standard input and output, too": {"--stdio"}} {
 		t.Run(name, func(t *testing.T) {

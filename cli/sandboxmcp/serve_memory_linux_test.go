@@ -22,12 +22,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// maxMemory is what a server may have in memory at any time, in bytes, whatever one identity sends to it.
+// maxMemory bounds the memory of a server at any time, in bytes, whatever one identity sends.
 const maxMemory = 250 << 20
 
-// TestServerMemory has one identity send large bodies over 256 connections to each door: with an end that never comes,
-// whole ones, and such as are larger in memory. Meanwhile another one at the same address is answered each time. A
-// short run has some of them.
+// TestServerMemory has one identity send large bodies over 256 connections to each door: incomplete ones, complete
+// ones, and ones that expand in memory. Meanwhile the server answers another identity at the same address. A short run
+// does a part of this.
 func TestServerMemory(t *testing.T) {
 	s := startHTTPServer(t)
 	for _, name := range []string{"hostile --namespace one", "honest --namespace two", "sdk --e2b --namespace one", "person --person --namespace one"} {
@@ -46,7 +46,7 @@ func TestServerMemory(t *testing.T) {
 	}
 }
 
-// httpServer is a server that answers over HTTP.
+// httpServer is a server process with HTTP.
 type httpServer struct {
 	home, address string
 	serve         *exec.Cmd
@@ -83,7 +83,7 @@ func (s *httpServer) token(t *testing.T, args ...string) {
 	s.tokens[args[0]] = strings.TrimSpace(string(token))
 }
 
-// resident returns what the server has in memory now, or had at most.
+// resident returns the server's current or peak memory.
 func (s *httpServer) resident(t *testing.T, which string) int64 {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.serve.Process.Pid))
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *httpServer) resident(t *testing.T, which string) int64 {
 	return kb << 10
 }
 
-// ask sends a request, and returns its answer. Headers are names and values by turns.
+// ask sends a request and returns its response. Headers are alternating names and values.
 func (s *httpServer) ask(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.address+path, strings.NewReader(body))
@@ -119,15 +119,15 @@ func (s *httpServer) ask(t *testing.T, method, path, body string, headers ...str
 	return w, string(text)
 }
 
-// attack is a request with a large body, of which a part is held back.
+// attack is a request with a large body, of which a part may be withheld.
 type attack struct {
 	path    string
 	body    []byte // one for all connections
 	headers []string
-	held    bool // but for the last byte
+	held    bool // without the last byte
 }
 
-// session makes a session of the hostile identity.
+// session creates a session of the hostile identity.
 func (s *httpServer) session(t *testing.T) (id string) {
 	var made struct{ ID string }
 	_, text := s.ask(t, "POST", "/sessions", `{"language":"shell"}`, "Authorization", "Bearer "+s.tokens["hostile"])
@@ -137,7 +137,7 @@ func (s *httpServer) session(t *testing.T) (id string) {
 	return made.ID
 }
 
-// sandbox makes a sandbox of an SDK, and returns the headers of requests to its ports.
+// sandbox creates a sandbox of an SDK, and returns the headers of requests to its ports.
 func (s *httpServer) sandbox(t *testing.T) (port func(string) []string) {
 	var sandbox struct{ SandboxID, EnvdAccessToken string }
 	_, text := s.ask(t, "POST", "/sandboxes", `{"templateID":"base","timeout":600}`, "X-API-Key", s.tokens["sdk"])
@@ -149,16 +149,16 @@ func (s *httpServer) sandbox(t *testing.T) (port func(string) []string) {
 	}
 }
 
-// attacks are requests to each door.
+// attacks returns requests to each door.
 func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	const mb = 1 << 20
 	bearer := func(name string) []string { return []string{"Authorization: Bearer " + s.tokens[name]} }
 	all := map[string]attack{}
 	add := func(name, path, body string, headers ...string) {
-		held := slices.Contains([]string{"sessions", "execute", "envd", "page"}, name) // the others come whole
+		held := slices.Contains([]string{"sessions", "execute", "envd", "page"}, name) // the others are sent whole
 		all[name] = attack{path, []byte(body), headers, held}
 	}
-	// field returns a JSON object of which one field is large.
+	// field returns a JSON object with one large field.
 	field := func(before string, n int, after string) string { return before + strings.Repeat("# x ", n/4) + after }
 
 	session, port := s.session(t), s.sandbox(t)
@@ -191,7 +191,7 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	return all
 }
 
-// enter gets into the page, and returns the cookie and the path of the session.
+// enter signs in to the page, and returns the cookie and the path of the session.
 func (s *httpServer) enter(t *testing.T) (cookie, room string) {
 	_, entrance := s.ask(t, "GET", "/", "")
 	room = "/" + regexp.MustCompile(`~[a-z2-7]{32}`).FindString(entrance)
@@ -202,7 +202,7 @@ func (s *httpServer) enter(t *testing.T) (cookie, room string) {
 	return w.Cookies()[0].Name + "=" + w.Cookies()[0].Value, room
 }
 
-// flood sends an attack over 256 connections while another identity asks.
+// flood sends an attack over 256 connections while another identity sends requests.
 func (s *httpServer) flood(t *testing.T, a attack) {
 	const connections = 256
 	head := "POST " + a.path + " HTTP/1.1\r\nHost: " + s.address + "\r\n" + strings.Join(a.headers, "\r\n") + "\r\n"
@@ -231,7 +231,7 @@ func (s *httpServer) flood(t *testing.T, a attack) {
 			_, _ = conn.Write(a.body[len(a.body)-1:])
 			_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
 			w, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil { // it was cut off: it sends on while it is refused
+			if err != nil { // cut off: it sends while it is refused
 				return
 			}
 			mu.Lock()
@@ -257,7 +257,7 @@ func (s *httpServer) flood(t *testing.T, a attack) {
 		select {
 		case <-sent:
 			over = asked > 3
-		case <-time.After(10 * time.Millisecond): // it need not ask more often
+		case <-time.After(10 * time.Millisecond): // no need for more requests
 		}
 	}
 	most := s.resident(t, "VmHWM")

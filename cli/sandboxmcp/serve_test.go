@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// agent talks to a server as a client does.
+// agent is an MCP client of a server process.
 type agent struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -27,7 +27,7 @@ type agent struct {
 	calls int
 }
 
-// command is a command line of a user with this home. It does not inherit that signals are ignored, as under nohup.
+// command returns a command of sandboxmcp with that home. It does not inherit ignored signals, as under nohup.
 func command(ctx context.Context, t *testing.T, home string, args ...string) *exec.Cmd {
 	t.Helper()
 	program, err := exec.LookPath("sandboxmcp") // testscript.Main puts the test binary there
@@ -43,7 +43,7 @@ func command(ctx context.Context, t *testing.T, home string, args ...string) *ex
 	return cmd
 }
 
-// hear handles the signals that may be ignored here: whoever we start would inherit that.
+// hear handles the signals that may be ignored here: children would inherit that.
 func hear(t *testing.T) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP, syscall.SIGINT)
@@ -118,8 +118,8 @@ func (a *agent) call(tool string, arguments map[string]any) map[string]any {
 	return content
 }
 
-// TestServerEnds ends servers in all ways while sessions, jobs and calls are under way. Nothing of
-// them is left, the log is whole, and the control socket of a dead server is no harm.
+// TestServerEnds ends servers in all ways during sessions, jobs and calls. Nothing of them is left, the log is intact,
+// and the control socket of a dead server is harmless.
 func TestServerEnds(t *testing.T) {
 	need(t, "sandbox", "bash", "python")
 	home := t.TempDir()
@@ -149,7 +149,7 @@ func TestServerEnds(t *testing.T) {
 			hosttest.Until(t, "no program is left", func() bool { return len(commandLines(marker)) == 0 })
 		})
 	}
-	a := startServer(t, home) // and sweeps up
+	a := startServer(t, home) // it also removes leftovers
 	if n := a.call("sandbox_stats", nil); n == nil {
 		t.Error("no answer")
 	}
@@ -159,7 +159,7 @@ func TestServerEnds(t *testing.T) {
 		t.Errorf("left behind: %q", left)
 	}
 	sockets, _ := filepath.Glob(home + "/state/sandboxmcp/run/sandboxmcp/*.sock")
-	if len(sockets) > 1 { // the killed one's, which whoever looks for servers removes
+	if len(sockets) > 1 { // a search for servers removes the killed one's
 		t.Errorf("sockets are left: %q", sockets)
 	}
 	dirs, _ := filepath.Glob(home + "/state/sandboxmcp/packages/sessions/*")
@@ -176,7 +176,7 @@ func TestServerEnds(t *testing.T) {
 	}
 }
 
-// TestTypedAsPrinted types what an agent is told that a person can type: each way allows just that.
+// TestTypedAsPrinted types the commands that an agent's messages suggest: each allows exactly the requested access.
 func TestTypedAsPrinted(t *testing.T) {
 	need(t, "bash")
 	home := t.TempDir()

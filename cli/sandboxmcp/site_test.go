@@ -10,8 +10,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// site serves a directory to the web under each name below .test, until the script ends: site DIR. $PORT is where, and
-// $DNS the server that knows the names.
+// site serves a directory at each name below .test until the script ends: site DIR. $PORT is its port, and $DNS the
+// address of a DNS server for the names.
 func site(ts *testscript.TestScript, neg bool, args []string) {
 	l, err := net.Listen("tcp", "127.0.0.9:0")
 	ts.Check(err)
@@ -26,7 +26,7 @@ func site(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("DNS", names.LocalAddr().String())
 }
 
-// belowTest is where names are: those below .test at the site.
+// belowTest resolves names below .test to the site.
 func belowTest(name string) (at [4]byte) {
 	if strings.HasSuffix(name, ".test.") {
 		at = [4]byte{127, 0, 0, 9}

@@ -8,12 +8,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestTTY has a person use a shell in a sandbox, as they would one of their own.
+// TestTTY types into a shell in a sandbox, as a person would.
 func TestTTY(t *testing.T) {
 	need(t, "sandbox", "bash")
 	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--env", "PS1=?", "--", "bash", "--norc"))
 	d.sees(0, "?")
-	// What is typed before the prompt is there, or while a program only begins, can be lost, in a sandbox and out of it.
+	// Input before the prompt, or while a program starts, can be lost, inside and outside of a sandbox.
 	d.does("tty; stty size\r", "/dev/pts/0\r\n24 80\r\n?")
 	d.size(132, 50)
 	d.does("until [ \"$(stty size)\" = '50 132' ]; do :; done; echo as ''wide\r", "as wide\r\n?")
@@ -24,11 +24,11 @@ func TestTTY(t *testing.T) {
 		t.Errorf("the terminal got %q", screen)
 	}
 	d.does(`printf '\e[?1049h\e[?25l'`+"\r", "\x1b[?25l?")
-	d.does("exit 7\r", "\x1b[?1049l\x1b[?25h") // which bash has not put back
+	d.does("exit 7\r", "\x1b[?1049l\x1b[?25h") // bash did not restore it
 	d.leaves(7)
 }
 
-// TestTTYKilled: what ends a run from outside leaves a terminal that can be used.
+// TestTTYKilled checks that a run that is ended from outside leaves a usable terminal.
 func TestTTYKilled(t *testing.T) {
 	need(t, "sandbox", "bash")
 	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--timeout", "1", "--", "bash", "-c", `stty raw -echo; printf '\e[?1049hwaits'; sleep 1000`))
@@ -36,7 +36,7 @@ func TestTTYKilled(t *testing.T) {
 	d.leaves(124)
 }
 
-// TestTTYStopped: nor does somebody impatient leave another.
+// TestTTYStopped checks the same for an impatient person.
 func TestTTYStopped(t *testing.T) {
 	need(t, "sandbox", "bash")
 	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--grace", "1000", "--", "bash", "-c", `trap '' TERM; echo waits; while :; do sleep 1; done`))
@@ -51,7 +51,7 @@ func TestTTYStopped(t *testing.T) {
 	d.leaves(128 + int(syscall.SIGTERM))
 }
 
-// TestTTYCode: code that is typed first leaves the keyboard to the program.
+// TestTTYCode checks that typed code leaves the keyboard to the program.
 func TestTTYCode(t *testing.T) {
 	need(t, "sandbox", "bash")
 	d := sit(t, command(t.Context(), t, t.TempDir(), "run", "--tty", "--language", "shell", "-"))

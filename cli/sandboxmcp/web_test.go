@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// website serves pages under the name site.example, and writes a configuration that lets them be read:
-// website FILE. $SITE is their address.
+// website serves pages under the name site.example, and writes a configuration that allows it: website FILE. $SITE is
+// its address.
 func website(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: website FILE")
@@ -47,7 +47,7 @@ func pages(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// anywhere is where names are: those of the cloud at its address, and all others here.
+// anywhere resolves names: the cloud's metadata name to its address, all others to this machine.
 func anywhere(name string) [4]byte {
 	if strings.HasPrefix(name, "metadata.") {
 		return [4]byte{169, 254, 169, 254}
@@ -55,7 +55,7 @@ func anywhere(name string) [4]byte {
 	return [4]byte{127, 0, 0, 1}
 }
 
-// answerNames is a DNS server. Names that are nowhere are at 0.0.0.0, and not known.
+// answerNames is a DNS server. It reports names at 0.0.0.0 as unknown.
 func answerNames(c net.PacketConn, where func(name string) [4]byte) {
 	buffer := make([]byte, 512)
 	for {

@@ -140,7 +140,7 @@ func (p commands) tokenCreate(c *cli.Context) error {
 	}{made, token}, "%s\n", token)
 }
 
-// lifetime reads the time after which a token ends: 0 is never.
+// lifetime parses the lifetime of a token; 0 is unlimited.
 func lifetime(text string) (time.Duration, error) {
 	const most = 10 * 365 * 24 * time.Hour
 	if text == "never" {
@@ -200,7 +200,7 @@ func (p commands) tokenRevoke(c *cli.Context) error {
 	}
 	gone, err := identity.OpenTokens(cfg.StateDir).Revoke(c.Context, c.Args().First(), func(t identity.Token) error { return recordRevoked(c, cfg, t) })
 	switch {
-	case errors.Is(err, identity.ErrUnknown): // the word is not shown: it may be a token
+	case errors.Is(err, identity.ErrUnknown): // the word is not printed: it may be a token
 		return exit.Fail("sandboxmcp token list", "there is no such token, or it is revoked already")
 	case gone.ID == "":
 		return err
@@ -215,7 +215,7 @@ func (p commands) tokenRevoke(c *cli.Context) error {
 	return exit.Unless(err == nil, printed)
 }
 
-// recordRevoked writes the row of a token that is revoked already, or keeps it for later.
+// recordRevoked writes the row of an already revoked token, or queues it.
 func recordRevoked(c *cli.Context, cfg config.Config, t identity.Token) error {
 	entry, tried := tokenRow(event.TokenRevoked, t), false
 	entry.Late = true
@@ -224,13 +224,13 @@ func recordRevoked(c *cli.Context, cfg config.Config, t identity.Token) error {
 		_, err := log.Append(ctx, entry)
 		return err
 	})
-	if err != nil && !tried { // the log can't even be opened
+	if err != nil && !tried { // the log can't be opened
 		return audit.Owe(cfg.SQLitePath, err, entry)
 	}
 	return err
 }
 
-// tokenRow is the row of what happens to a token.
+// tokenRow returns the row of a change of a token.
 func tokenRow(kind string, t identity.Token) audit.Entry {
 	data := map[string]any{"name": t.Name, "id": t.ID, "kind": t.Kind, "namespaces": t.Namespaces, "by": "command line", "user": console.User()}
 	if !t.Expires.IsZero() {
@@ -239,7 +239,7 @@ func tokenRow(kind string, t identity.Token) audit.Entry {
 	return audit.Entry{Kind: kind, Namespace: "default", Data: data}
 }
 
-// changing calls f with the log, which is signed where there is a key.
+// changing calls f with the log, which is signed if there is a key.
 func changing(c *cli.Context, cfg config.Config, f func(context.Context, *audit.Log) error) error {
 	if keys, err := wiring.Keys(cfg); err == nil && keys.Made() {
 		return wiring.WithSignedLog(c, f)

@@ -1,4 +1,4 @@
-// Package secrets has the commands of the vault and of tokens.
+// Package secrets implements the commands of the vault and of tokens.
 package secrets
 
 import (
@@ -44,7 +44,7 @@ Example: sandboxmcp vault add API_KEY --host api.example.com`,
 	}
 }
 
-// bindingFlags say where secrets may go.
+// bindingFlags returns the flags for the destinations of secrets.
 func bindingFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "host", Usage: "bind it to `HOST`: api.example.com, *.example.com or example.com:8443"},
@@ -53,7 +53,7 @@ func bindingFlags() []cli.Flag {
 	}
 }
 
-// valueFlags say where a value comes from.
+// valueFlags returns the flags for the source of a value.
 func valueFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "from-file", Usage: "the value is in `FILE`; a line end after it does not count"},
@@ -80,7 +80,7 @@ func (p commands) vaultDelete(c *cli.Context) error {
 	return p.Printf(c, map[string]string{"namespace": namespace, "deleted": key}, "deleted %s from the namespace %s\n", key, namespace)
 }
 
-// changeVault calls f with a store whose changes are in the audit log before they are made.
+// changeVault calls f with a store that records each change in the audit log before it is made.
 func changeVault(c *cli.Context, cfg config.Config, f func(context.Context, *vault.Sealed) error) error {
 	return changing(c, cfg, func(ctx context.Context, log *audit.Log) error {
 		return f(ctx, vault.NewSealed(cfg.StateDir, func(ctx context.Context, change vault.Change) error {
@@ -90,9 +90,9 @@ func changeVault(c *cli.Context, cfg config.Config, f func(context.Context, *vau
 	})
 }
 
-// rowOf returns the log's row about a change.
+// rowOf returns the log's row for a change.
 func rowOf(change vault.Change) audit.Entry {
-	if change.Kind == vault.Rekeyed { // that concerns all namespaces
+	if change.Kind == vault.Rekeyed { // concerns all namespaces
 		return audit.Entry{Kind: change.Kind, Namespace: "default", Data: map[string]any{"key_in": change.Place, "secrets": change.Secrets}}
 	}
 	return audit.Entry{Kind: change.Kind, Namespace: change.Namespace, Data: map[string]any{

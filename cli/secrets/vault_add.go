@@ -87,10 +87,10 @@ func (p commands) vaultAdd(c *cli.Context) error {
 	return p.Printf(c, secretEntryOf(e, time.Time{}), "added %s to the namespace %s%s\n", e.Key, e.Namespace, terminal.Visible(where))
 }
 
-// secretNames returns the names of the secret that a command line with a KEY, and perhaps a VALUE, is about.
+// secretNames returns the names of the secret in a command line with a KEY, and perhaps a VALUE.
 func secretNames(c *cli.Context) (namespace, key string, err error) {
 	help := c.Command.HelpName + " --help"
-	if c.NArg() == 0 || c.NArg() > 2 { // the words are not shown: one may be the value
+	if c.NArg() == 0 || c.NArg() > 2 { // the words are not printed: one may be the value
 		return "", "", exit.Usage(help, "vault %s needs the KEY of one secret, and takes one VALUE, not %s", c.Command.Name, terminal.Count(c.NArg(), "word"))
 	}
 	namespace, key = c.String("namespace"), c.Args().First()
@@ -117,7 +117,7 @@ func binding(c *cli.Context) (vault.Binding, error) {
 	return b, nil
 }
 
-// unused warns of a secret that runs will not get.
+// unused warns about a secret that runs will not receive.
 func (p commands) unused(cfg config.Config, e vault.Entry) {
 	here := slices.Index(cfg.Vault, e.Store)
 	variable, err := vault.Variable(e.Namespace, e.Key)
@@ -130,7 +130,7 @@ func (p commands) unused(cfg config.Config, e vault.Entry) {
 	}
 }
 
-// tokenHosts are the hosts that well-known tokens are for, by the variables that programs read them from.
+// tokenHosts are the hosts of well-known tokens, by the variables that programs read them from.
 var tokenHosts = map[string][]string{
 	"ANTHROPIC_API_KEY":      {"api.anthropic.com"},
 	"GEMINI_API_KEY":         {"generativelanguage.googleapis.com"},
@@ -147,7 +147,7 @@ var tokenHosts = map[string][]string{
 	"STRIPE_SECRET_KEY":      {"api.stripe.com"},
 }
 
-// unbound says of a well-known token that was bound to nothing how programs need not see it.
+// unbound prints how to hide a well-known token that has no binding from programs.
 func (p commands) unbound(e vault.Entry) {
 	hosts := tokenHosts[e.Key]
 	if len(hosts) == 0 || len(e.Hosts) > 0 {
@@ -164,8 +164,8 @@ func (p commands) unbound(e vault.Entry) {
 		e.Key, strings.Join(hosts, " --host "), where)
 }
 
-// secretValue is the value of the secret key: from the command line, a file, standard input or, if
-// the command line names none of these, from the terminal.
+// secretValue returns the value of the secret key: from the command line, a file, standard input or, if none of these
+// is named, the terminal.
 func (p commands) secretValue(c *cli.Context, key string) ([]byte, error) {
 	file, typed := c.String("from-file"), c.NArg() > 1
 	sources := 0
@@ -194,7 +194,7 @@ func (p commands) secretValue(c *cli.Context, key string) ([]byte, error) {
 	return p.askValue(c, key)
 }
 
-// lineAbout is the line that was typed, about the same secret.
+// lineAbout returns a command line about the same secret.
 func lineAbout(c *cli.Context, key string) string {
 	line := c.Command.HelpName + " " + key
 	if c.IsSet("namespace") {
@@ -203,7 +203,7 @@ func lineAbout(c *cli.Context, key string) string {
 	return line
 }
 
-// readValue reads a whole value, without one line end after it: editors and echo(1) put one there.
+// readValue reads a value and removes one line end, which editors and echo(1) add.
 func readValue(r io.Reader, from string) ([]byte, error) {
 	value, err := io.ReadAll(io.LimitReader(r, vault.MaxValue+3))
 	if err != nil {
@@ -219,7 +219,7 @@ func readValue(r io.Reader, from string) ([]byte, error) {
 	return value, nil
 }
 
-// longestLine is how many bytes of a line a terminal of Linux keeps; it throws the rest away without a word.
+// longestLine is the number of bytes of a line that a Linux terminal buffers; it drops the rest silently.
 const longestLine = 4095
 
 // askValue asks for the value on the terminal, without echo.
@@ -258,7 +258,7 @@ func (p commands) askValue(c *cli.Context, key string) ([]byte, error) {
 			return nil, exit.Usage("--stdin or --from-file", "the value has %d bytes or more, and the terminal may have cut it: nothing was added", longestLine)
 		}
 		return a.value, nil
-	case <-ctx.Done(): // the goroutine can't be ended; the process is about to
+	case <-ctx.Done(): // the goroutine can't be ended; the process is about to exit
 		term.Restore(fd, before)
 		fmt.Fprintln(p.Err)
 		return nil, exit.Fail("", "interrupted: nothing was added")

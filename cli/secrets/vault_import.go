@@ -41,7 +41,7 @@ Examples:
 	}
 }
 
-// imported is the result of import, as JSON shows it.
+// imported is the JSON output of import.
 type imported struct {
 	Namespace string   `json:"namespace"`
 	Names     []string `json:"names"`
@@ -98,7 +98,7 @@ func (p commands) vaultImport(c *cli.Context) error {
 	return p.showImport(c, done)
 }
 
-// readEnvFile reads the file, and says in words who else can.
+// readEnvFile reads the file, and describes who else can read it.
 func (p commands) readEnvFile(name string) (all []vault.EnvVariable, readers string, err error) {
 	in, from := p.In, "standard input"
 	if name != "-" {
@@ -137,8 +137,8 @@ func whoReads(mode fs.FileMode) string {
 	return "its owner can read it"
 }
 
-// additions returns what is to be added. All that can't be is named at once, so that a file need not be put right one
-// line after the other.
+// additions returns the secrets to add. One error names all invalid variables, so that a file can be corrected in one
+// step.
 func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry, to vault.Binding) (all []vault.Addition, done imported, err error) {
 	done = imported{Namespace: c.String("namespace"), Names: []string{}, Replaced: []string{}, DryRun: c.Bool("dry-run")}
 	var empty []string
@@ -162,7 +162,7 @@ func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entr
 	return all, done, err
 }
 
-// afterImport warns of effects that the user may not expect.
+// afterImport warns about effects that the user may not expect.
 func (p commands) afterImport(cfg config.Config, variables []vault.EnvVariable, all []vault.Addition, readers string) {
 	for _, v := range variables {
 		if v.Expands {

@@ -18,7 +18,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// secretEntry is a secret as JSON shows it.
+// secretEntry is a secret in the JSON output.
 type secretEntry struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -26,9 +26,9 @@ type secretEntry struct {
 	Hosts     []string  `json:"hosts"`
 	Require   bool      `json:"require"`
 	Body      bool      `json:"body"`
-	Added     time.Time `json:"added,omitzero"`        // when the value came; not known of one that can't be opened
+	Added     time.Time `json:"added,omitzero"`        // time of the value; unknown if it can't be opened
 	Age       *int64    `json:"age_seconds,omitempty"` // likewise
-	Used      time.Time `json:"last_used,omitzero"`    // not there: never, as far as the log goes back
+	Used      time.Time `json:"last_used,omitzero"`    // absent: never, as far as the log goes back
 }
 
 func (p commands) vaultListCommand() *cli.Command {
@@ -77,8 +77,8 @@ func (p commands) vaultList(ctx context.Context, c *cli.Context, cfg config.Conf
 	return exit.Unless(len(problems) == 0, err)
 }
 
-// entriesOf returns the secrets of a namespace, of all if it is "", and why some can't be opened. unknown is why it is
-// not known when they were used.
+// entriesOf returns the secrets of a namespace, or of all for "", and why some can't be opened. unknown is the reason
+// for which their last use is unknown.
 func entriesOf(ctx context.Context, cfg config.Config, namespace string) (list []secretEntry, problems []error, unknown, err error) {
 	entries, problems, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, namespace)
 	var used map[called]time.Time
@@ -101,7 +101,7 @@ func secretEntryOf(e vault.Entry, used time.Time) secretEntry {
 	return l
 }
 
-// times are the age of the value, and when a run was lent it, for people.
+// times returns the age of the value and the time of its last lease, for people.
 func (e secretEntry) times() (age, last string) {
 	age, last = "?", "never"
 	if !e.Added.IsZero() {
@@ -123,8 +123,8 @@ func yesOrNo(b bool) string {
 // called is the full name of a secret.
 type called struct{ namespace, name string }
 
-// lastUsed returns when secrets were lent the last time, as far as the log goes back; of a namespace, or of all if it
-// is "". Rows in files that were deleted or moved away are beyond that. A log that is not there is not made.
+// lastUsed returns the time of each secret's last lease, as far as the log goes back, in a namespace or in all for "".
+// Rows in deleted or moved files are not included. A missing log is not created.
 func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[called]time.Time, error) {
 	used := map[called]time.Time{}
 	if files, err := audit.Files(cfg.SQLitePath); err == nil && len(files) == 0 {
@@ -140,7 +140,7 @@ func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[cal
 			return nil, err
 		}
 		var data struct{ Secrets []string }
-		_ = json.Unmarshal(row.Data, &data) // what is not of this form says nothing
+		_ = json.Unmarshal(row.Data, &data) // other rows do not matter
 		for _, name := range data.Secrets {
 			used[called{row.Namespace, name}] = row.Time
 		}

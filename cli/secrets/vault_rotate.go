@@ -35,7 +35,7 @@ Examples:
 	}
 }
 
-// rotated is a new value as JSON shows it.
+// rotated is a new value in the JSON output.
 type rotated struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
@@ -83,8 +83,7 @@ func (p commands) vaultRotate(c *cli.Context) error {
 	return err
 }
 
-// holders are the sessions that were lent a secret and are not known to have ended. None lives longer than the
-// configuration lets it.
+// holders returns the sessions that leased a secret and have no recorded end. None outlives the configured maximum.
 func holders(c *cli.Context, cfg config.Config, e vault.Entry) (ids []string, err error) {
 	return ids, wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
 		filter := audit.Filter{Namespace: e.Namespace, Since: time.Now().Add(-time.Duration(cfg.Sessions.LifetimeSeconds) * time.Second)}
@@ -101,7 +100,7 @@ func holders(c *cli.Context, cfg config.Config, e vault.Entry) (ids []string, er
 				Session string
 				Secrets []string
 			}
-			_ = json.Unmarshal(row.Data, &cell) // what is not of this form is no cell
+			_ = json.Unmarshal(row.Data, &cell) // other rows are not cells
 			if living[cell.Session] && slices.Contains(cell.Secrets, e.Key) {
 				ids = append(ids, cell.Session)
 				delete(living, cell.Session)
@@ -111,7 +110,7 @@ func holders(c *cli.Context, cfg config.Config, e vault.Entry) (ids []string, er
 	})
 }
 
-// livingSessions are those that filter finds the beginning of, and no end.
+// livingSessions returns the sessions for which filter matches a start and no end.
 func livingSessions(ctx context.Context, log *audit.Log, filter audit.Filter) (map[string]bool, error) {
 	living := map[string]bool{}
 	filter.Kinds = []string{event.SessionCreated, event.SessionKilled}
@@ -143,10 +142,10 @@ Example: sandboxmcp vault rekey keyring`,
 	}
 }
 
-// rekeyed is a new key of the vault as JSON shows it.
+// rekeyed is a new key of the vault in the JSON output.
 type rekeyed struct {
 	KeyIn   string `json:"key_in"`  // file or keyring
-	Secrets int    `json:"secrets"` // that are encrypted for it
+	Secrets int    `json:"secrets"` // number of secrets that are encrypted for it
 }
 
 func (p commands) vaultRekey(c *cli.Context) error {

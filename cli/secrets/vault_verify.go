@@ -38,17 +38,17 @@ Example: sandboxmcp vault verify`,
 	}
 }
 
-// vaultState is the result of vault verify, as JSON shows it.
+// vaultState is the JSON output of vault verify.
 type vaultState struct {
 	OK       bool           `json:"ok"`
-	Key      *vaultKey      `json:"key,omitempty"` // not there: no key, or none that can be had
+	Key      *vaultKey      `json:"key,omitempty"` // absent if there is no key, or none that can be read
 	Secrets  []openedSecret `json:"secrets"`
 	Files    []vaultFile    `json:"files"`
 	Problems []vaultProblem `json:"problems"`
 }
 
 type vaultKey struct {
-	ID string `json:"id"` // tells keys apart, and opens nothing
+	ID string `json:"id"` // identifies the key, and opens nothing
 	In string `json:"in"` // file or keyring
 }
 
@@ -60,7 +60,7 @@ type openedSecret struct {
 type vaultFile struct {
 	Path  string `json:"path"`
 	Mode  string `json:"mode"`
-	Owner string `json:"owner,omitempty"` // a user id, where files have one
+	Owner string `json:"owner,omitempty"` // user id, where files have one
 }
 
 type vaultProblem struct {
@@ -83,11 +83,11 @@ func (p commands) vaultVerify(ctx context.Context, c *cli.Context, cfg config.Co
 	return exit.Unless(v.OK, p.Print(c, v, v.show))
 }
 
-// checkFiles checks who can read and change the files of the vault, and whether something is left of a change.
+// checkFiles checks who can read and write the files of the vault, and whether an interrupted change left something.
 func (v *vaultState) checkFiles(dir string) {
 	for _, f := range []struct {
 		name   string
-		others fs.FileMode // what nobody but the owner may do
+		others fs.FileMode // modes that only the owner may have
 	}{
 		{"", 0o022}, {"vault.db", 0o077}, {"vault.db-journal", 0o077}, {"vault.db-wal", 0o077}, {"vault.db-shm", 0o077}, {"vault.key", 0o077}, {"vault.key.next", 0o077},
 	} {
@@ -124,7 +124,7 @@ func (v *vaultState) checkFiles(dir string) {
 	}
 }
 
-// openAll opens each secret of the namespace, of all if it is "".
+// openAll opens each secret of the namespace, or of all for "".
 func (v *vaultState) openAll(ctx context.Context, cfg config.Config, namespace string) {
 	sealed := vault.NewSealed(cfg.StateDir, nil)
 	entries, problems, unknown, err := entriesOf(ctx, cfg, namespace)
@@ -137,7 +137,7 @@ func (v *vaultState) openAll(ctx context.Context, cfg config.Config, namespace s
 	case err == nil:
 		v.Key = &vaultKey{id, place}
 	case len(problems) == 0 && errors.Is(none, fs.ErrNotExist): // there is none until a secret is sealed
-	case len(problems) == 0: // or else each secret says it
+	case len(problems) == 0: // otherwise each secret reports it
 		v.wrong("", "%v", err)
 	}
 	if unknown != nil {

@@ -10,21 +10,21 @@ import (
 // Client is a program that starts MCP servers.
 type Client struct {
 	Name, Title string
-	Project     string // of its file in a project's directory, with slashes; "" has none
-	Note        string // further conditions for starting the server; "" is none
+	Project     string // path in a project's directory, with slashes; "": none
+	Note        string // further conditions for starting the server; "": none
 	servers     string // key of its servers
-	like        entry  // what an entry has beside command and arguments
-	oneList     bool   // of command and arguments
+	like        entry  // fields of an entry in addition to command and arguments
+	oneList     bool   // command and arguments are one list
 	snippet     string // entry of a file that is not JSON: inTOML or inYAML
-	user        string // places of its file, of which the first counts that this machine has: see Place.file
-	trace       string // directory below the home directory that shows that it is installed, beside that of its file
+	user        string // places of its file; the first that this machine has counts: see Place.file
+	trace       string // directory below the home directory that, like the directory of its file, indicates an installation
 
-	// The client's own commands, by which setup changes its file: "" edits the file. The words in capitals are replaced:
-	// see fill.
+	// The client's own commands, by which setup changes its file; "" edits the file. Method fill replaces the words in
+	// capitals.
 	add, remove, get string
 }
 
-// Entries for files that setup does not edit. Goose shows the description.
+// Entries for files that setup does not edit. Goose displays the description.
 var (
 	//go:embed codex.toml
 	inTOML string
@@ -32,30 +32,31 @@ var (
 	inYAML string
 )
 
-// toolSeconds is the time limit that entries set for a tool, in seconds. The default of Codex and Cline is a minute,
-// which is less than a person may take to answer a question.
+// toolSeconds is the time limit that entries set for a tool, in seconds. The default of Codex and Cline, a minute, is
+// less than a person may need to answer a question.
 const toolSeconds = 300
 
 // Clients returns all known clients.
 //
 // The last five, and the notes on trust, follow documentation and sources of 2026:
 //
-//   - Gemini CLI 0.56 (source, August): security.folderTrust.enabled is true unless set, and in a directory that is not trusted it
-//     connects to no server at all, also of the user's settings. Without a terminal it ends with an error there.
-//   - Windsurf (documentation, October): one file for the user. Since June it is called Devin Desktop, and the file is the same.
+//   - Gemini CLI 0.56 (source, August): security.folderTrust.enabled is true unless set. In an untrusted directory it
+//     connects to no server, including those of the user's settings; without a terminal it exits with an error there.
+//   - Windsurf (documentation, October): one file for the user. Since June it is called Devin Desktop, with the same
+//     file.
 //   - Cline 4.1, and its command-line program 3.0 (source, August): one file for both, moved by CLINE_MCP_SETTINGS_PATH,
-//     CLINE_DATA_DIR and CLINE_DIR, in that order. A tool has a minute unless "timeout" gives seconds. Cline 3 had its file in
-//     VS Code's directory, from where 4 takes what is not in the new one.
-//   - GitHub Copilot CLI 1.0 (documentation and issues, October): COPILOT_HOME is its directory; XDG_CONFIG_HOME counted until 0.0.421.
-//     "tools" is what may be used. Of a project it reads .mcp.json, too, where Claude Code has its servers, but no server of a
-//     directory that is not trusted, and none for copilot -p.
-//   - Goose 1 (documentation and source, October): YAML; etcetera's places, which are XDG's on macOS, too. A relative
-//     GOOSE_PATH_ROOT or XDG_CONFIG_HOME is not obeyed.
-//   - LM Studio 0.4 (documentation; lmstudio.js for the directory): as Cursor has it.
+//     CLINE_DATA_DIR and CLINE_DIR, in that order. A tool has a minute unless "timeout" gives seconds. Cline 3 had its
+//     file in VS Code's directory, from which 4 imports entries that the new one lacks.
+//   - GitHub Copilot CLI 1.0 (documentation and issues, October): COPILOT_HOME is its directory; XDG_CONFIG_HOME counted
+//     until 0.0.421. "tools" lists the tools that may be used. In a project it also reads .mcp.json, where Claude Code
+//     has its servers, but no server of an untrusted directory, and none for copilot -p.
+//   - Goose 1 (documentation and source, October): YAML; directories of the etcetera library, which are XDG's on macOS,
+//     too. It ignores a relative GOOSE_PATH_ROOT or XDG_CONFIG_HOME.
+//   - LM Studio 0.4 (documentation; lmstudio.js for the directory): the same format as Cursor.
 //
 // The commands of Claude Code 2.1, Codex 0.171 and Gemini CLI 0.61 were tried in November 2026. Claude Code rewrites
-// its file all the time. Gemini CLI ends with status 0 where it does not trust a project and so finds no entry to
-// remove. Copilot CLI 1.0.102 has commands, too, but they know no projects and put a file in the place of a link.
+// its file all the time. In an untrusted project, Gemini CLI finds no entry to remove and exits with status 0. Copilot
+// CLI 1.0.102 has commands, too, but they know no projects and replace a link by a file.
 func Clients() []Client {
 	return []Client{
 		{Name: "claude-desktop", Title: "Claude Desktop", servers: "mcpServers", user: "$CONFIG/Claude/claude_desktop_config.json"},
@@ -120,7 +121,7 @@ func (c Client) ProjectFile(dir string) (string, error) {
 	return c.variant(filepath.Join(dir, filepath.FromSlash(c.Project))), nil
 }
 
-// variant returns the other name that opencode's file may have, with .jsonc, if only that exists, and else name.
+// variant returns the alternative name of opencode's file, with .jsonc, if only that exists, and else name.
 func (c Client) variant(name string) string {
 	if other := name + "c"; c.oneList && !exists(name) && exists(other) {
 		return other
@@ -128,9 +129,8 @@ func (c Client) variant(name string) string {
 	return name
 }
 
-// Files returns the files that clients obey, for callers that let others write files: the directories, or files, of a
-// user, by their absolute paths, and the files of a project by their names. It is nil if the home directory is not
-// known.
+// Files returns the files that clients obey, for callers that let others write files: absolute paths of a user's
+// directories or files, and names of a project's files. It returns nil if the home directory is unknown.
 func Files(p Place) (all []string) {
 	if p.Home == "" {
 		return nil
@@ -139,14 +139,14 @@ func Files(p Place) (all []string) {
 	for _, c := range Clients() {
 		file := p.file(c.user)
 		if dir := filepath.Dir(file); dir != filepath.Clean(p.Home) {
-			file = dir // it has hooks, commands and the like, too
+			file = dir // it contains hooks, commands and the like, too
 		}
 		all = append(all, file)
 		if c.trace != "" {
 			all = append(all, filepath.Join(p.Home, c.trace))
 		}
 		if c.Project != "" {
-			all = append(all, c.Project, c.Project+"c") // as variant knows
+			all = append(all, c.Project, c.Project+"c") // see variant
 		}
 	}
 	return all

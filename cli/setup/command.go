@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
-// commands are the actions, on the streams of an invocation.
+// commands are the actions of this package on the streams of one invocation.
 type commands struct{ *command.Streams }
 
 // Command returns the command setup.
@@ -48,10 +48,10 @@ Example: sandboxmcp setup cursor --write`,
 	}
 }
 
-// serverName matches what all clients take as the name of a server.
+// serverName matches names that all clients accept for a server.
 var serverName = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
 
-// setup lists the clients, shows one's entry, or changes its file, as the arguments ask.
+// setup lists the clients, prints a client's entry, or changes its file, as the arguments say.
 func (p commands) setup(c *cli.Context) error {
 	write, remove := c.Bool("write"), c.Bool("remove")
 	_, err := command.ToolsOn(c)
@@ -85,7 +85,7 @@ func (p commands) setup(c *cli.Context) error {
 	return p.apply(c, client, o, change)
 }
 
-// state is a client with the state of its file, and what was done to that.
+// state is a client with the state of its file and the changes made to it.
 type state struct {
 	Client     string   `json:"client"`
 	Path       string   `json:"path,omitempty"` // the file, on this machine
@@ -95,15 +95,15 @@ type state struct {
 	Flags      []string `json:"flags,omitempty"`    // arguments after serve
 	Note       string   `json:"note,omitempty"`     // further conditions of the client for starting it
 	Problem    string   `json:"problem,omitempty"`  // why setup can't change the file
-	Snippet    string   `json:"snippet,omitempty"`  // what belongs there
+	Snippet    string   `json:"snippet,omitempty"`  // the entry to add
 	Changed    bool     `json:"changed"`            // by --write or --remove
-	Runs       []string `json:"runs,omitempty"`     // the client's own commands for that
-	Backup     string   `json:"backup,omitempty"`   // where what was before is kept
-	Would      string   `json:"would_be,omitempty"` // the file after it
+	Runs       []string `json:"runs,omitempty"`     // the client's own commands for it
+	Backup     string   `json:"backup,omitempty"`   // copy of the previous file
+	Would      string   `json:"would_be,omitempty"` // the file after the change
 }
 
-// inspect returns the state of a client's file, and the change that enters the server there, or removes it. Its error
-// is the state's problem, too.
+// inspect returns the state of a client's file, and the change that adds the server to it, or removes it. Its error is
+// also the state's problem.
 func inspect(c *cli.Context, client Client, remove bool) (o state, change Change, err error) {
 	o = state{Client: client.Name, Installed: client.Installed(Here()), Note: client.Note}
 	t, err := targetOf(c, client)
@@ -154,7 +154,7 @@ func (p commands) listClients(c *cli.Context) error {
 	})
 }
 
-// show prints the entry that a client's file needs, also if the file can't be read.
+// show prints the entry that a client's file needs, even if the file can't be read.
 func (p commands) show(c *cli.Context, client Client, o state) error {
 	next := "put it there with: sandboxmcp setup " + typedAgain(c) + " --write"
 	switch {
@@ -169,7 +169,7 @@ func (p commands) show(c *cli.Context, client Client, o state) error {
 	return p.Printf(c, o, "%s reads its servers from %s\n\nIt needs\n\n%s\n%s\n", client.Title, terminal.Visible(o.Path), safetext.Text(o.Snippet), next)
 }
 
-// typedAgain returns the client and the flags of this invocation, to be typed again.
+// typedAgain returns the client and the flags of this invocation, for a command line in a hint.
 func typedAgain(c *cli.Context) string {
 	words := []string{c.Args().First()}
 	for _, flag := range []string{"project", "namespace", "tools", "name"} {
@@ -180,7 +180,7 @@ func typedAgain(c *cli.Context) string {
 	return shellLine(words)
 }
 
-// apply makes the change, or with --dry-run shows what it would be.
+// apply makes the change, or prints it with --dry-run.
 func (p commands) apply(c *cli.Context, client Client, o state, change Change) error {
 	file, name := terminal.Visible(o.Path), c.String("name")
 	text := fmt.Sprintf("%s: %s is in it; restart %s", file, name, client.Title)

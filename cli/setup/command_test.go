@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestThisProgram: clients are given the path that stays when a package manager brings the next version.
+// TestThisProgram checks that clients get the path that survives an upgrade by a package manager.
 func TestThisProgram(t *testing.T) {
 	defer func(name string) { os.Args[0] = name }(os.Args[0])
 	program, err := os.Executable()

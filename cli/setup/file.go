@@ -12,28 +12,28 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 )
 
-// maxFile bounds a client's file, in bytes: Claude Code's, which holds its history, has some MB.
+// maxFile bounds a client's file, in bytes: Claude Code's, which includes its history, has some MB.
 const maxFile = 64 << 20
 
-// backupSuffix is added to the name of a backup.
+// backupSuffix is the suffix of a backup's name.
 const backupSuffix = ".sandboxmcp.bak"
 
 // file is a client's file with its content.
 type file struct {
-	path  string // with links followed
+	path  string // with links resolved
 	data  []byte
 	there bool
-	info  fs.FileInfo // nil unless it is there
+	info  fs.FileInfo // nil if it does not exist
 }
 
-// exists reports whether there is something at path; a symbolic link counts, whatever it leads to.
+// exists reports whether path exists; a symbolic link counts even if it is broken.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// open reads a file, which may be missing. It follows symbolic links, since dotfiles are often kept elsewhere, and
-// refuses a link that leads nowhere, and a file of more than maxFile bytes.
+// open reads a file, which may be missing. It follows symbolic links, since dotfiles are often stored elsewhere, and
+// refuses a broken link and a file of more than maxFile bytes.
 func open(path string) (f file, err error) {
 	f.path = path
 	real, err := filepath.EvalSymlinks(path)
@@ -44,7 +44,7 @@ func open(path string) (f file, err error) {
 		return f, err
 	}
 	f.path = real
-	if f.info, err = os.Stat(real); err == nil && !f.info.Mode().IsRegular() { // to open a pipe would be to wait for who writes
+	if f.info, err = os.Stat(real); err == nil && !f.info.Mode().IsRegular() { // opening a FIFO would block
 		err = fmt.Errorf("%q is not a file", path)
 	}
 	if err != nil {
@@ -71,8 +71,8 @@ func (f file) check() error {
 	return err
 }
 
-// write gives path new content in one step, by rename(2) after fsync(2), with the mode and, where permitted, the owner
-// of f. It checks f just before the rename: fsync may take long, and the client writes its file, too.
+// write replaces the content of path in one step, by rename(2) after fsync(2), with the mode and, where permitted, the
+// owner of f. It checks f just before the rename: fsync may take long, and the client writes its file, too.
 func (f file) write(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (f file) write(path string, data []byte) error {
 			return err
 		}
 		if f.there {
-			// Only root can give files away, and others own the file already; Windows has neither owners nor modes.
+			// Only root can change owners, and others own the file already; Windows has neither owners nor modes.
 			giveTo(to, f.info)
 			if err := to.Chmod(f.info.Mode().Perm()); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 				return err

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// TestPipe: a pipe in a file's place is refused, and nobody waits for who writes into it.
+// TestPipe checks that a FIFO in a file's place is refused without waiting for a writer.
 func TestPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "settings.json")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -23,7 +23,7 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-// TestLastCheck: what a client writes while we write ours stays.
+// TestLastCheck checks that a concurrent write by the client is not lost.
 func TestLastCheck(t *testing.T) {
 	c, _ := Find("zed")
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func TestLastCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	theirs := []byte("{\"theme\": \"dark\"}\n")
-	os.WriteFile(path, theirs, 0o600) // after apply has looked: write looks once more
+	os.WriteFile(path, theirs, 0o600) // after apply has checked: write checks again
 	if err := change.write(change.path, change.after); err == nil || !bytes.Equal(read(t, path), theirs) {
 		t.Errorf("%v, and there is %s", err, read(t, path))
 	}
@@ -43,10 +43,10 @@ func TestLastCheck(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a file that can't be written anew stays whole.
+// TestFullDisk checks that a file that can't be replaced stays intact.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	runtime.LockOSThread() // which ends with the test, and its mounts with it
+	runtime.LockOSThread() // the thread and its mounts end with the test
 	err := syscall.Unshare(syscall.CLONE_NEWNS)
 	if err == nil {
 		err = syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")

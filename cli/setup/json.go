@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxParts bounds the objects and lists of a file: hujson reads them by recursion, which would exhaust the stack.
+// maxParts bounds the objects and lists of a file: hujson parses them by recursion, which would exhaust the stack.
 const maxParts = 1_000_000
 
 // entry is a server in a client's file.
@@ -22,7 +22,7 @@ type entry struct {
 	Command any       `json:"command"`
 	Args    []string  `json:"args,omitempty"`
 	Enabled bool      `json:"enabled,omitempty"`
-	Timeout int       `json:"timeout,omitempty"` // in seconds, of a tool
+	Timeout int       `json:"timeout,omitempty"` // in seconds, for a tool
 	Tools   []string  `json:"tools,omitempty"`   // that may be used
 	Env     *struct{} `json:"env,omitempty"`
 }
@@ -38,8 +38,7 @@ func (c Client) entryFor(all map[string]any, s Server) entry {
 	return e
 }
 
-// keys returns those that lead to the server of a name in a file. opencode's second version has them one level deeper,
-// and has no "enabled".
+// keys returns the path to a server's entry in a file. opencode's second version has one more level, and no "enabled".
 func (c Client) keys(all map[string]any, name string) []string {
 	if c.oneList {
 		servers, _ := find(all, []string{"mcp", "servers"})
@@ -60,7 +59,7 @@ func find(all map[string]any, keys []string) (v any, there bool) {
 	return v, there
 }
 
-// read returns the entry of a name in a file's meaning, as entry does.
+// read returns the entry of a name in a decoded file, as entry does.
 func (c Client) read(all map[string]any, name string) (s Server, there bool) {
 	v, there := find(all, c.keys(all, name))
 	e, _ := v.(map[string]any)
@@ -70,7 +69,7 @@ func (c Client) read(all map[string]any, name string) (s Server, there bool) {
 	return s, there
 }
 
-// texts returns a string, or the strings of a list, of which elements of other types are "".
+// texts returns a string, or the strings of a list, with "" for elements of other types.
 func texts(v any) (all []string) {
 	list, ok := v.([]any)
 	if !ok && v != nil {
@@ -83,12 +82,12 @@ func texts(v any) (all []string) {
 	return all
 }
 
-// parse reads JSON with comments and trailing commas. A file without a value has an empty object.
+// parse parses JSON with comments and trailing commas. A file without a value is an empty object.
 func parse(data []byte) (v hujson.Value, err error) {
 	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > maxParts {
 		return v, fmt.Errorf("it has more than %d objects and lists", maxParts)
 	}
-	if v, err = hujson.Parse(bytes.Clone(data)); err != nil { // v's parts are pieces of it
+	if v, err = hujson.Parse(bytes.Clone(data)); err != nil { // v refers to parts of its input
 		var no error
 		if v, no = hujson.Parse(append(bytes.Clone(data), "\n{}\n"...)); no != nil {
 			return v, fmt.Errorf("it is not valid JSON: %s", strings.TrimPrefix(err.Error(), "hujson: "))
@@ -100,7 +99,7 @@ func parse(data []byte) (v hujson.Value, err error) {
 	return v, nil
 }
 
-// decode returns the meaning of a file, as programs read it.
+// decode returns the value of a file, as programs read it.
 func (c Client) decode(data []byte) (all map[string]any, err error) {
 	if c.snippet == inYAML {
 		return all, yaml.Unmarshal(data, &all)
@@ -115,9 +114,8 @@ func (c Client) decode(data []byte) (all map[string]any, err error) {
 	return all, d.Decode(&all)
 }
 
-// edit returns data with the entry of s, or without it. In an entry that is there already, only the program and its
-// arguments change. It is an error if anything else has another meaning afterwards: then the edit has a bug, of ours or
-// of hujson.
+// edit returns data with the entry of s, or without it. In an existing entry, only the program and its arguments
+// change. If the meaning of anything else changes, it returns an error: a bug here or in hujson.
 func (c Client) edit(data []byte, s Server, remove bool) ([]byte, error) {
 	before, err := c.decode(data)
 	if err != nil {
@@ -154,7 +152,7 @@ func (c Client) edit(data []byte, s Server, remove bool) ([]byte, error) {
 	return out, nil
 }
 
-// others removes the value at path, and the objects around it that are empty then.
+// others removes the value at path, and the objects around it that become empty.
 func others(all map[string]any, path []string) map[string]any {
 	if inner, ok := all[path[0]].(map[string]any); len(path) == 1 || ok && len(others(inner, path[1:])) == 0 {
 		delete(all, path[0])
@@ -162,7 +160,7 @@ func others(all map[string]any, path []string) map[string]any {
 	return all
 }
 
-// pointer returns the JSON pointer of keys, which have neither / nor ~.
+// pointer returns the JSON pointer of keys, which contain neither / nor ~.
 func pointer(keys []string) string { return strings.Join(append([]string{""}, keys...), "/") }
 
 // patch returns a JSON patch of one operation.
@@ -173,8 +171,8 @@ func patch(op string, keys []string, value string) []byte {
 // indent is the indentation of a level, as most clients write it.
 const indent = "  "
 
-// encode returns a value as JSON: with depth over lines, of which all but the first begin with that many indentations;
-// on one line below 0.
+// encode formats a value as JSON: on several lines, indented by depth except for the first, or on one line if depth is
+// negative.
 func encode(value any, depth int) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -183,12 +181,12 @@ func encode(value any, depth int) string {
 		e.SetIndent(strings.Repeat(indent, depth), indent)
 	}
 	if err := e.Encode(value); err != nil {
-		panic("setup: an entry can't be written: " + err.Error()) // our bug, found by any test
+		panic("setup: an entry can't be written: " + err.Error()) // a bug here, which any test finds
 	}
 	return strings.TrimSpace(b.String())
 }
 
-// set puts a value at keys, whose parent is there. A new one gets lines of its own.
+// set stores a value at keys, whose parent exists. A new value gets lines of its own.
 func set(v *hujson.Value, keys []string, value any) error {
 	depth, there := len(keys), v.Find(pointer(keys)) != nil
 	if err := v.Patch(patch("add", keys, encode(value, depth))); err != nil || there {

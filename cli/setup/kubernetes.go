@@ -15,10 +15,10 @@ import (
 //go:embed kubernetes.yaml
 var manifests string
 
-// namespaceName matches what the API takes as a namespace.
+// namespaceName matches valid namespaces of the API.
 var namespaceName = lazy.Regexp(`^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$`)
 
-// kubernetesCommand returns the command that prints what an administrator of a cluster applies.
+// kubernetesCommand returns the command that prints manifests for an administrator of a cluster.
 func (p commands) kubernetesCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "kubernetes",

@@ -22,7 +22,7 @@ func setupKubernetes(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// TestKubernetes reads what is printed. Package backends/kubernetes applies the same objects to a cluster.
+// TestKubernetes parses the output. Package backends/kubernetes applies the same objects to a cluster.
 func TestKubernetes(t *testing.T) {
 	out, err := setupKubernetes("--image", "registry.example.com/x:1", "--namespace", "agents")
 	if err != nil {
@@ -58,7 +58,7 @@ func TestKubernetes(t *testing.T) {
 	if n := strings.Count(out, "registry.example.com/x:1"); n != 2 {
 		t.Errorf("the image stands there %d times", n)
 	}
-	// Names that YAML would take for numbers.
+	// Names that YAML would parse as numbers.
 	if out, err = setupKubernetes("--image", "456", "--namespace", "123"); err != nil {
 		t.Fatal(err)
 	}

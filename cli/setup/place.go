@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Place is a machine, as its paths go.
+// Place describes the paths of a machine.
 type Place struct {
-	OS   string              // as runtime.GOOS has it
-	Home string              // "" is unknown
+	OS   string              // as runtime.GOOS
+	Home string              // "" if unknown
 	Env  func(string) string // as os.Getenv; nil is an empty environment
 }
 
-// Here returns this machine, with an empty Home if that is not known.
+// Here returns this machine. Home is empty if it is unknown.
 func Here() Place {
-	home, _ := os.UserHomeDir() // "" is said where it matters
+	home, _ := os.UserHomeDir() // "" is reported where it matters
 	return Place{OS: runtime.GOOS, Home: home, Env: os.Getenv}
 }
 
-// file returns the first of the places, separated by |, whose system is this one, and which is an absolute path once
-// variables are replaced: clients do not obey relative ones, or those relative to another directory.
+// file returns the first of the places, separated by |, that is for this system and is an absolute path once variables
+// are replaced: clients ignore relative ones, or resolve them from another directory.
 func (p Place) file(places string) (path string) {
 	for place := range strings.SplitSeq(places, " | ") {
 		system, path, ok := strings.Cut(place, ":")
@@ -33,10 +33,10 @@ func (p Place) file(places string) (path string) {
 			return path
 		}
 	}
-	return filepath.Join(p.Home, "unknown") // the last place of each client is in the home directory
+	return filepath.Join(p.Home, "unknown") // unreachable: the last place of each client is in the home directory
 }
 
-// start returns the directory that a place begins with.
+// start returns the directory that a variable at the start of a place stands for.
 func (p Place) start(name string) string {
 	dir := ""
 	if p.Env != nil {
@@ -49,7 +49,7 @@ func (p Place) start(name string) string {
 		return p.lmStudio()
 	case name == "$XDG":
 		name, dir = ".config", p.start("$XDG_CONFIG_HOME")
-	case name == "$CONFIG" && p.OS == "darwin": // where programs with a window keep their settings
+	case name == "$CONFIG" && p.OS == "darwin": // directory for settings of applications
 		name, dir = "Library/Application Support", ""
 	case name == "$CONFIG" && p.OS == "windows":
 		name, dir = "AppData/Roaming", p.start("$APPDATA")
@@ -64,7 +64,7 @@ func (p Place) start(name string) string {
 	return filepath.Join(p.Home, filepath.FromSlash(name))
 }
 
-// lmStudio returns LM Studio's directory, found as its findLMStudioHome does; "" is the default.
+// lmStudio returns LM Studio's directory, as its findLMStudioHome does; "" is the default.
 func (p Place) lmStudio() string {
 	name, err := os.ReadFile(filepath.Join(p.Home, ".lmstudio-home-pointer"))
 	if dir := strings.TrimSpace(string(name)); err == nil && filepath.IsAbs(dir) {

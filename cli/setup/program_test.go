@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// fakeClient puts a program on PATH that stands for a client's: it records its arguments, one a line, and then runs a
-// script. It returns a function that reads and forgets what was recorded.
+// fakeClient puts a stand-in for a client's program on PATH: it logs its arguments, one a line, and then runs a script.
+// It returns a function that reads and clears the log.
 func fakeClient(t *testing.T, name, script string) (runs func() []string) {
 	t.Helper()
 	hosttest.Program(t, "sh")
@@ -32,8 +32,8 @@ func fakeClient(t *testing.T, name, script string) (runs func() []string) {
 	}
 }
 
-// TestOwnCommands: a client with commands of its own is given them, with the scope, and in the project's directory; the
-// file is read again afterwards, and kept before.
+// TestOwnCommands checks that setup runs a client's own commands, with the scope and in the project's directory, backs
+// up the file before and reads it again afterwards.
 func TestOwnCommands(t *testing.T) {
 	words := "/opt/my tools/sandboxmcp"
 	for _, tt := range []struct{ client, program, add, removes string }{
@@ -96,7 +96,7 @@ func TestOwnCommands(t *testing.T) {
 	}
 }
 
-// TestCodex: Codex is asked for its entry, knows no projects, and what it says is read.
+// TestCodex checks that setup asks Codex for its entry and parses the answer. Codex has no projects.
 func TestCodex(t *testing.T) {
 	c, _ := Find("codex")
 	dir := t.TempDir()
@@ -132,7 +132,7 @@ esac`, state))
 	}
 }
 
-// TestCommandsThatFail: a client's command that fails, or does nothing is an error that says so.
+// TestCommandsThatFail checks that a client's command that fails or does nothing is an error.
 func TestCommandsThatFail(t *testing.T) {
 	c, _ := Find("claude-code")
 	for script, want := range map[string]string{
@@ -152,7 +152,7 @@ func TestCommandsThatFail(t *testing.T) {
 	}
 }
 
-// TestWithoutOwnCommands: where a client's program is not installed, its JSON is edited, and its TOML left to a person.
+// TestWithoutOwnCommands checks that, without the client's program, its JSON is edited, and its TOML left to a person.
 func TestWithoutOwnCommands(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for name, want := range map[string]error{"claude-code": nil, "gemini": nil, "codex": errByHand} {

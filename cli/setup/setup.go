@@ -1,13 +1,13 @@
-// Package setup puts sandboxmcp into the configuration of programs that start MCP servers, and takes it out again.
+// Package setup adds sandboxmcp to the configuration of programs that start MCP servers, and removes it again.
 //
-// A client with a command of its own for that, which is installed, is asked to do it. The files of others are changed
-// where they are JSON, and for the rest setup prints what a person pastes. Guarantees: only our own entry changes, and
-// comments stay; what was there before is kept beside the file; a file that can't be read with certainty is refused and
-// not touched; a file is replaced in one step. After a client's own command the entry is read again: it is an error if
-// that is not what it should be.
+// If a client has a command for this and is installed, setup runs it. Otherwise it edits JSON files, and for other
+// formats prints the text for a person to paste. Guarantees: only our own entry changes, and comments stay; the
+// previous content is backed up beside the file; a file that can't be parsed with certainty is refused and not touched;
+// a file is replaced in one step. After a client's own command setup reads the entry again and returns an error if it
+// is not as expected.
 //
-// Order of the files: command, target, setup, json, clients, place, file; and systemd and kubernetes, for what others
-// start.
+// Order of the files: command, target, setup, json, clients, place, file; and systemd and kubernetes, for service
+// managers.
 package setup
 
 import (
@@ -28,7 +28,7 @@ import (
 // Server is the program that a client starts.
 type Server struct {
 	Name    string   // of the entry
-	Command string   // an absolute path
+	Command string   // absolute path
 	Args    []string // after it
 }
 
@@ -38,14 +38,14 @@ func (s Server) equals(t Server) bool { return s.Command == t.Command && slices.
 // Change is a planned change to a client's file.
 type Change struct {
 	target
-	after  []byte     // what is to be in it
-	Runs   [][]string // the client's own commands, which write that; empty where setup does
+	after  []byte     // new content
+	Runs   [][]string // the client's own commands for the change; empty if setup edits the file
 	server Server
 	had    bool // the file has an entry of its name
 	remove bool
 }
 
-// changes reports whether there is something to do.
+// changes reports whether there is anything to do.
 func (c Change) changes() bool { return len(c.Runs) > 0 || !bytes.Equal(c.data, c.after) }
 
 var (
@@ -53,8 +53,8 @@ var (
 	errForm   = errors.New("its form is not one that can be edited safely")
 )
 
-// entry returns how the client's file starts the server of this name, and whether it has one. An entry of another form
-// counts as there, without a command.
+// entry returns the server of this name in the client's file, and whether there is one. An entry of an unknown form
+// counts as one without a command.
 func (t target) entry(name string) (s Server, there bool, err error) {
 	switch {
 	case !t.there || t.snippet == inTOML && (t.dir != "" || !t.commands()):
@@ -67,8 +67,8 @@ func (t target) entry(name string) (s Server, there bool, err error) {
 	return s, there, err
 }
 
-// plan returns the change by which the client starts s, or does not start the server of its name any more. A read-only
-// file, or one that can't be edited safely, is an error.
+// plan returns the change that adds s to the client's file, or removes the server of its name. A read-only file, or one
+// that can't be edited safely, is an error.
 func (t target) plan(s Server, remove bool) (change Change, err error) {
 	now, had, err := t.entry(s.Name)
 	change = Change{target: t, after: t.data, server: s, had: had, remove: remove}
@@ -94,14 +94,14 @@ func (t target) plan(s Server, remove bool) (change Change, err error) {
 	return change, err
 }
 
-// commands reports whether the client has commands of its own, which are installed here.
+// commands reports whether the client has commands of its own and is installed.
 func (c Client) commands() bool {
 	name, _, _ := strings.Cut(c.add, " ")
 	_, err := exec.LookPath(name)
 	return err == nil
 }
 
-// apply makes the change. A file that has changed since the change was planned is refused, and what it was is kept.
+// apply makes the change and backs up the file. A file that has changed since the plan is refused.
 func (c Change) apply(ctx context.Context) error {
 	if !c.changes() {
 		return nil
@@ -131,11 +131,11 @@ func (c Change) apply(ctx context.Context) error {
 	return err
 }
 
-// commandTimeout bounds one command of a client, of which some start in seconds.
+// commandTimeout bounds one command of a client. Some take seconds to start.
 const commandTimeout = time.Minute
 
-// runs returns the client's own commands that make it start s, or no longer start the server of that name. An entry
-// that is there is removed first: some clients refuse to replace one.
+// runs returns the client's own commands that add s, or remove the server of its name. An existing entry is removed
+// first: some clients refuse to replace one.
 func (t target) runs(s Server, remove, there bool) (all [][]string) {
 	scope := "user"
 	if t.dir != "" {
@@ -169,7 +169,8 @@ func fill(command, scope string, s Server) (words []string) {
 	return words
 }
 
-// run runs a client's command in dir and returns its standard output. Its error has the reason that the command gave.
+// run runs a client's command in dir and returns its standard output. Its error includes the reason that the command
+// printed.
 func run(ctx context.Context, dir string, words []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
@@ -188,7 +189,7 @@ func run(ctx context.Context, dir string, words []string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// shellLine returns a command to be typed.
+// shellLine formats a command line for a shell.
 func shellLine(words []string) string {
 	words = slices.Clone(words)
 	for i, word := range words {

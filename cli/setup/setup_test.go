@@ -14,7 +14,7 @@ import (
 
 var ours = Server{Name: "sandboxmcp", Command: "/opt/my tools/sandboxmcp", Args: []string{"serve", "--namespace", "a\"b<c>"}}
 
-// meaning reads a file as the clients do.
+// meaning decodes a file as the clients do.
 func meaning(t testing.TB, c Client, data []byte) map[string]any {
 	t.Helper()
 	v, err := c.decode(data)
@@ -34,7 +34,7 @@ func targetAt(t testing.TB, c Client, path string) target {
 	return target{Client: c, file: f}
 }
 
-// files are what clients' files look like. %c is where the servers are.
+// files are typical files of clients. %c marks the place of the servers.
 var files = map[string]string{
 	"empty":            "",
 	"white space":      " \n\t\n",
@@ -75,7 +75,7 @@ func filesOf(c Client) map[string]string {
 	return all
 }
 
-// TestThereAndBack: written, read, written again, and taken out. All else in the file keeps its meaning and its
+// TestThereAndBack writes, reads, rewrites and removes an entry. All else in the file keeps its meaning and its
 // comments.
 func TestThereAndBack(t *testing.T) {
 	for _, c := range Clients() {
@@ -128,7 +128,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// TestLayout: a new entry is where a person would put it, and a comment stays with its line.
+// TestLayout checks that a new entry is where a person would put it, and that a comment stays with its line.
 func TestLayout(t *testing.T) {
 	c, _ := Find("cursor")
 	for before, want := range map[string]string{
@@ -142,7 +142,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestOwnSettingsStay: what people add to our entry is theirs.
+// TestOwnSettingsStay checks that settings that people add to our entry stay.
 func TestOwnSettingsStay(t *testing.T) {
 	for client, text := range map[string]string{
 		"cursor":   `{"mcpServers": {"sandboxmcp": {"args": ["serve"], "command": "/old", "env": {"A": "1"}, "disabled": true}}}`,
@@ -166,7 +166,8 @@ func TestOwnSettingsStay(t *testing.T) {
 	}
 }
 
-// TestRefused: what can't be read with certainty is not touched, and it is said where.
+// TestRefused checks that a file that can't be parsed with certainty is not touched, and that the error names the
+// place.
 func TestRefused(t *testing.T) {
 	for _, tt := range []struct{ client, text, want string }{
 		{"cursor", "{\"a\": 1,\n  b: 2}", "line 2, column 3"},
@@ -293,7 +294,7 @@ func TestPlaces(t *testing.T) {
 		where("lmstudio", ".cache/lm-studio/mcp.json")
 		os.WriteFile(filepath.Join(home, ".lmstudio-home-pointer"), []byte(filepath.Join(home, "big disk")+"\n"), 0o600)
 		where("lmstudio", "big disk/mcp.json")
-		// Others may not write into any of these.
+		// Other users may not write to any of these.
 		for _, moved := range []string{".cline", "c", "d", "big disk"} {
 			if files := Files(p); !slices.Contains(files, filepath.Join(home, moved)) {
 				t.Errorf("%s is not among %v", moved, files)
@@ -357,7 +358,7 @@ func TestUserFiles(t *testing.T) {
 	}
 }
 
-// FuzzJSON wants of any file that it is refused, or that it means the same afterwards but for our entry.
+// FuzzJSON checks that any file is either refused or keeps its meaning except for our entry.
 func FuzzJSON(f *testing.F) {
 	for _, text := range files {
 		if len(text) < 10_000 {
@@ -395,7 +396,7 @@ func checkRound(t *testing.T, c Client, text string) {
 	}
 }
 
-// TestRandomJSON does with files that are made up, in all the ways that people write them, what FuzzJSON does.
+// TestRandomJSON does the same as FuzzJSON with generated files in many styles.
 func TestRandomJSON(t *testing.T) {
 	c, _ := Find("opencode")
 	for seed := range int64(3000) {
@@ -456,7 +457,7 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
-// inOrder says whether all words are in a text, one after the other.
+// inOrder reports whether a text contains all words in order.
 func inOrder(text string, words []string) bool {
 	for _, w := range words {
 		w = strings.Trim(w, "{},")

@@ -15,8 +15,8 @@ import (
 //go:embed systemd.units
 var units string
 
-// systemdCommand returns the command that prints units. Delegate gives runs cgroups of their own; more of systemd's
-// hardening would take away the namespaces that sandboxes are made of.
+// systemdCommand returns the command that prints units. Delegate allows cgroups for runs; more of systemd's hardening
+// would remove the namespaces that sandboxes need.
 func (p commands) systemdCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "systemd",
@@ -35,8 +35,7 @@ Example: sandboxmcp setup systemd --listen /run/sandboxmcp/sandboxmcp.sock`,
 	}
 }
 
-// systemd prints the units for this program, with the directory that each belongs to: the system's for root, else the
-// user's.
+// systemd prints the units for this program and their directories: the system's for root, else the user's.
 func (p commands) systemd(c *cli.Context) error {
 	program, err := thisProgram()
 	if err != nil {

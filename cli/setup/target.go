@@ -26,7 +26,7 @@ type target struct {
 	dir string // of the project whose file it is; "" is the user's
 }
 
-// targetOf returns the client's file that the command line means.
+// targetOf returns the client's file that the command line selects.
 func targetOf(c *cli.Context, client Client) (t target, err error) {
 	path, dir := "", c.String("project")
 	if dir == "" {
@@ -51,13 +51,13 @@ func targetOf(c *cli.Context, client Client) (t target, err error) {
 	return target{client, f, dir}, err
 }
 
-// passing reports whether go run has made the program, by the go-build directory in its path, and will remove it.
+// passing reports whether go run built the program, and will remove it, by the go-build directory in its path.
 func passing(program string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(program), "/"), func(dir string) bool { return strings.HasPrefix(dir, "go-build") })
 }
 
-// thisProgram returns the path by which this program was started, if that leads to it: the resolved path may hold a
-// version, as package managers have it, and goes away with the next one. A path that is not UTF-8 is an error.
+// thisProgram returns the path by which this program was started, if it leads here: the resolved path may contain a
+// version, as with package managers, and disappear with the next one. A path that is not UTF-8 is an error.
 func thisProgram() (string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -77,9 +77,9 @@ func thisProgram() (string, error) {
 	return program, err
 }
 
-// thisServer returns how clients start this program. The paths in its flags are absolute, since clients start it in any
-// directory. A flag that was not typed is taken from the entry that is there, so that writing the entry anew removes no
-// namespace; '*' as the namespace removes it.
+// thisServer returns the entry that starts this program. Paths in its flags are absolute, since clients start it in any
+// directory. A flag that was not typed comes from the existing entry, so that rewriting the entry removes no namespace;
+// '*' as the namespace removes it.
 func thisServer(c *cli.Context, t target) (s Server, err error) {
 	s.Name = c.String("name")
 	if s.Command, err = thisProgram(); err != nil {
@@ -89,7 +89,7 @@ func thisServer(c *cli.Context, t target) (s Server, err error) {
 	if err != nil {
 		return s, err
 	}
-	now, _, _ := t.entry(s.Name) // what can't be read is said when it is written
+	now, _, _ := t.entry(s.Name) // writing reports an unreadable file
 	for _, flag := range []string{"config", "db", "serve", "namespace", "tools"} {
 		if flag == "serve" {
 			s.Args, typed = append(s.Args, flag), []string{"--namespace", c.String("namespace"), "--tools", c.String("tools")}
@@ -102,7 +102,7 @@ func thisServer(c *cli.Context, t target) (s Server, err error) {
 	return s, nil
 }
 
-// valueOf returns the value of a flag in arguments, "" without it.
+// valueOf returns the value of a flag in arguments, or "".
 func valueOf(args []string, flag string) string {
 	if i := slices.Index(args, "--"+flag); i >= 0 && i+1 < len(args) {
 		return args[i+1]

@@ -16,9 +16,9 @@ import (
 // sequences only, so that two filters on one terminal can't be played against each other.
 type Filter struct {
 	W        io.Writer
-	Open     bool // everything passes unchanged: W is no terminal, or the caller asked for it
+	Open     bool // everything passes unchanged: W is not a terminal, or the caller asked for it
 	tokens   safetext.Tokens
-	coloured bool // the program has not put the colours back
+	coloured bool // the program has not reset the colours
 }
 
 // Write implements io.Writer.
@@ -32,7 +32,7 @@ func (f *Filter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what was held back, and puts the colours back if the program has not.
+// Close writes the held bytes, and resets the colours if the program has not.
 func (f *Filter) Close() error {
 	out := f.clean(nil, true)
 	if f.coloured {
@@ -42,7 +42,7 @@ func (f *Filter) Close() error {
 	return f.put(out)
 }
 
-// put writes out to W as one Write, if there is anything.
+// put writes out to W in one Write, unless it is empty.
 func (f *Filter) put(out []byte) error {
 	if len(out) == 0 {
 		return nil
@@ -54,8 +54,8 @@ func (f *Filter) put(out []byte) error {
 	return err
 }
 
-// clean returns text with all that must not pass written out. These escape sequences may: ESC [ numbers m, for colours,
-// and ESC [ K, which clears the line, or a part of it.
+// clean returns text with everything that must not pass escaped. Two escape sequences may pass: ESC [ numbers m, for
+// colours, and ESC [ K, which clears a line or a part of it.
 func (f *Filter) clean(text []byte, end bool) []byte {
 	out := make([]byte, 0, len(text)+len(text)/8)
 	for t := range f.tokens.Split(text, end) {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// filtered returns what is left of text that is written in pieces.
+// filtered returns the output for text that is written in pieces.
 func filtered(t *testing.T, text string, size func() int) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -71,7 +71,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// Each write shows at once what needs no more to be understood.
+// A write outputs at once everything that is unambiguous.
 func TestFilterHolds(t *testing.T) {
 	for text, want := range map[string]string{"Name: ": "Name: ", "50%\r": "50%\r", "é\x1b[1m": "é\x1b[1m", "a\x1b[3": "a", "b\xc3": "b", "c\x1b": "c", "d\xff": `d\xff`} {
 		var b bytes.Buffer

@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	// pair is a line of two columns: a flag or a word, two blanks, and what it means.
+	// pair is a line of two columns: a flag or a word, two blanks, and its meaning.
 	pair = lazy.Regexp(`^( +\S.*?  +)(\S.*)$`)
-	// prose is a line of a description that is no example, list or code: those are indented more.
+	// prose is a line of a description; examples, lists and code are indented more.
 	prose = lazy.Regexp(`^   [^ ]`)
 )
 
-// Fold breaks the lines of a help to so many columns, 0 for any number. Examples stay whole: they are copied.
+// Fold wraps the lines of a help at that many columns; 0 does not wrap. Examples stay whole, since they are copied.
 func Fold(help string, columns int) string {
 	if columns == 0 || help == "" {
 		return help
@@ -57,7 +57,7 @@ func wide(help string, columns int) bool {
 	return m != nil && len(m[1]) > columns/2
 }
 
-// foldWords breaks text at blanks into lines of at most that many columns: the first line begins with first, the others
+// foldWords wraps text at blanks into lines of at most that many columns: the first line begins with first, the others
 // with next. A longer word is not broken.
 func foldWords(first, next, text string, columns int) (lines []string) {
 	line := first

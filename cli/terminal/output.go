@@ -1,5 +1,5 @@
-// Package terminal prints for people: tables that fit the window, folded help, and program output of which a terminal
-// obeys only what is harmless.
+// Package terminal prints for people: tables that fit the window, folded help, and program output without harmful
+// control sequences.
 package terminal
 
 import (
@@ -50,7 +50,7 @@ func Fact(w io.Writer, key, value string) {
 // JSONLines writes lines of JSON to a terminal: each Write is one line, whose value stays the same.
 type JSONLines struct{ W io.Writer }
 
-// Write implements io.Writer. Its count is of the bytes of line, not of the escaped ones.
+// Write implements [io.Writer]. It counts the bytes of line, not of the escaped ones.
 func (s JSONLines) Write(line []byte) (int, error) {
 	if _, err := s.W.Write(safetext.JSON(line)); err != nil {
 		return 0, err
@@ -58,10 +58,10 @@ func (s JSONLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Visible returns s as safetext.Line has it: one line, in which all that a terminal would obey is written out.
+// Visible returns s as one line with control characters escaped: see safetext.Line.
 func Visible(s string) string { return safetext.Line(s) }
 
-// Lines returns the lines of a text as Visible shows them, each with a line end.
+// Lines returns the lines of a text as Visible formats them, each with a line end.
 func Lines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -10,20 +10,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// ScreenFilter passes on what a program shows that has a person's terminal for itself. It may colour, move, clear and
-// switch modes, as editors and shells do. What reaches past the screen is left out: strings (titles, the clipboard,
-// links, and all else of OSC, DCS, APC, PM and SOS), what sizes windows or prints, what has the terminal type words of
-// the program's choice, and what could not be put back at the end. It is the sequences it knows that pass, not all but
-// those it knows to be bad: each terminal has some of its own.
+// ScreenFilter filters the output of a program that has a terminal for itself. Colours, cursor movement, clearing and
+// modes may pass, as editors and shells need them. Everything with effects beyond the screen is removed: strings
+// (titles, the clipboard, links, and all else of OSC, DCS, APC, PM and SOS), window sizes, printing, answers of the
+// terminal with text of the program's choice, and states that Close could not undo. It is an allowlist: each terminal
+// has sequences of its own.
 //
 // It holds back an unfinished sequence or character, and nothing else.
 type ScreenFilter struct {
 	W      io.Writer
 	tokens safetext.Tokens
 	wrote  bool
-	modes  map[string]bool // that were switched, and whether on; private ones with a question mark
-	styled bool            // the cursor was
-	keyed  bool            // it was told how to send keys
+	modes  map[string]bool // modes that were switched, and whether on; private ones with a question mark
+	styled bool            // the cursor shape was changed
+	keyed  bool            // the key encoding was changed
 }
 
 // maxModes bounds the modes that are remembered for Close; sequences beyond it do not pass. No terminal has as many.
@@ -46,14 +46,14 @@ func (s *ScreenFilter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close puts back what the program has switched and not put back.
+// Close undoes the program's changes that it has not undone itself.
 func (s *ScreenFilter) Close() error {
 	if !s.wrote {
 		return nil
 	}
 	var b strings.Builder
 	if s.keyed {
-		b.WriteString("\x1b[>4m\x1b[<99u\x1b[=0u") // the other screen has flags of its own
+		b.WriteString("\x1b[>4m\x1b[<99u\x1b[=0u") // the alternate screen has its own flags
 	}
 	for _, mode := range slices.Sorted(maps.Keys(s.modes)) {
 		if usual := usuallyOn(mode); s.modes[mode] != usual {
@@ -66,24 +66,24 @@ func (s *ScreenFilter) Close() error {
 	if s.styled {
 		b.WriteString("\x1b[0 q")
 	}
-	// Margins, keypad, character sets, colours: not all terminals know the first sequence, which is for all of them.
+	// Margins, keypad, character sets, colours: not all terminals know the first sequence, which resets all of them.
 	b.WriteString("\x1b[!p\x1b7\x1b[r\x1b8\x1b>\x1b(B\x0f\x1b[0m")
 	_, err := io.WriteString(s.W, b.String())
 	return err
 }
 
-// usuallyOn reports whether a mode is on in a terminal that nobody has switched: no local echo; keys repeat, lines
-// wrap, the cursor is seen, the wheel scrolls what has no lines above, and Alt and NumLock are sent as shells expect.
+// usuallyOn reports whether a mode is on by default: no local echo; keys repeat, lines wrap, the cursor is visible, the
+// wheel scrolls on the alternate screen, and Alt and NumLock are sent as shells expect.
 func usuallyOn(mode string) bool {
 	return slices.Contains([]string{"12", "?7", "?8", "?25", "?1007", "?1034", "?1035", "?1036"}, mode)
 }
 
-// passes reports whether the terminal gets a token that is outside of strings.
+// passes reports whether a token outside of strings may pass.
 func (s *ScreenFilter) passes(t []byte) bool {
 	r, _ := utf8.DecodeRune(t)
 	switch {
 	case r == utf8.RuneError && len(t) == 1, r >= 0x80 && r < 0xa0:
-		return false // terminals that do not know UTF-8 take some for controls; these are ESC and a letter, in one
+		return false // terminals without UTF-8 take some for controls, which are ESC and a letter in one
 	case r != 0x1b:
 		return r >= ' ' && r != 0x7f || strings.ContainsRune("\a\b\t\n\v\f\r\x0e\x0f", r)
 	case len(t) < 2 || t[1] != '[':
@@ -93,9 +93,9 @@ func (s *ScreenFilter) passes(t []byte) bool {
 	return ok && s.note(private, numbers, final)
 }
 
-// escapes reports whether the bytes behind ESC may pass: character sets of one byte, sizes of lines, and those that
-// move, save, restore and reset. Not: other encodings (%), in which text has controls; answers with controls of one
-// byte (SP); screen's messages (!).
+// escapes reports whether the bytes after ESC may pass: character sets of one byte, sizes of lines, and those that
+// move, save, restore and reset. Not: other encodings (%), in which text contains controls; answers with controls of
+// one byte (SP); screen's messages (!).
 func escapes(t []byte) bool {
 	if len(t) == 1 {
 		return strings.IndexByte("6789=>DEMNOZ\\cgno|}~", t[0]) >= 0
@@ -103,12 +103,12 @@ func escapes(t []byte) bool {
 	return len(t) == 2 && strings.IndexByte("()*+-./#", t[0]) >= 0
 }
 
-// note records the changes of a control sequence that Close has to undo, and reports whether it may pass.
+// note records the changes of a control sequence that Close must undo, and reports whether it may pass.
 func (s *ScreenFilter) note(private, numbers, final string) bool {
 	switch private + final {
 	case "@", "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "M", "P", "S", "T", "X", "Z", "`", "a", "b", "d", "e", "f", "m", "r", "s", "u",
 		" @", " A", "'}", "'~", "$r", "$v", "$x", "$z", "${", "\"q", "!p", "?J", "?K":
-	case "c", "=c", ">c", "n", "?n", "$p", "?$p", ">q", "?u", "?m": // questions
+	case "c", "=c", ">c", "n", "?n", "$p", "?$p", ">q", "?u", "?m": // queries
 	case "h", "l", "?h", "?l":
 		return s.mode(private, strings.Split(numbers, ";"), final == "h")
 	case " q":
@@ -124,11 +124,11 @@ func (s *ScreenFilter) note(private, numbers, final string) bool {
 	return true
 }
 
-// mode records modes that are switched, and reports whether they may be. Not those that make another terminal of it (2, 38),
-// nor those that size the window (3, 40).
+// mode records switched modes and reports whether the change may pass. Modes that emulate another terminal (2, 38) or
+// resize the window (3, 40) may not.
 func (s *ScreenFilter) mode(private string, numbers []string, on bool) bool {
 	for i, n := range numbers {
-		n = strings.TrimLeft(n, "0") // as terminals read it
+		n = strings.TrimLeft(n, "0") // as terminals parse it
 		numbers[i] = private + n
 		if n == "" || len(n) > 5 || strings.Contains(n, ":") || slices.Contains([]string{"?2", "?3", "?38", "?40"}, numbers[i]) {
 			return false

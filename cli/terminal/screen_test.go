@@ -18,7 +18,7 @@ func TestScreen(t *testing.T) {
 		"a link":                   {"a\x1b]8;;http://evil.test\x1b\\text\x1b]8;;\x1b\\b", "atextb", end},
 		"DCS, APC, PM, SOS":        {"a\x1bP$q\"p\x1b\\b\x1b_x\x1b\\c\x1b^x\x1b\\d\x1bXx\x1b\\e", "abcde", end},
 		"screen's title":           {"a\x1bkowned\x1b\\b", "ab", end},
-		"a string in one":          {"a\u009d0;owned\ab\u0090x\u009cc\u009b21td", "abc21td", end}, // CSI in one is none, and so its rest is text
+		"a string in one":          {"a\u009d0;owned\ab\u0090x\u009cc\u009b21td", "abc21td", end}, // CSI in one byte is not one in UTF-8, and so its rest is text
 		"a string that never ends": {"a\x1b]0;" + strings.Repeat("x", 10_000), "a", end},
 		"broken off by CAN":        {"a\x1b]0;x\x18b", "ab", end},
 		"broken off by a sequence": {"a\x1b]0;x\x1b[31mb", "ab", end},

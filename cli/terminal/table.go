@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// Table prints rows in columns, for people: a heading, then a line each, cut to fit the terminal. Without a
-// terminal nothing is cut. Row makes cells Visible, so that callers need not.
+// Table prints rows in columns, for people: a heading, then a line for each row, cut to fit the terminal. Other output
+// is not cut. Row escapes cells, so that callers need not.
 //
-// Rows are held until Close, so that columns are as wide as they need, unless live is set.
+// Rows are buffered until Close, so that columns are as wide as they need, unless Live is set.
 type Table struct {
 	W       io.Writer
-	Width   int // of the terminal that lines must fit, 0 is none
+	Width   int // columns of the terminal; 0 is unlimited
 	Columns []Column
-	Empty   string // printed instead of a table without rows
-	Live    bool   // rows are printed as they come, in columns as wide as they usually need
+	Empty   string // printed instead of an empty table
+	Live    bool   // rows are printed as they come, in columns of their usual width
 	headed  bool   // the heading was printed, or there is none
 	rows    [][]string
 }
 
 // Column is a column of a table.
 type Column struct {
-	Name  string // its heading
-	Right bool   // numbers end under each other, and are never half a number while anything else can give way
-	Whole bool   // it gives way after all others: ids, which somebody copies
-	Spare bool   // it is left out where there is no room; in a live table, where the terminal is narrow
-	Usual int    // how wide it is in a live table
+	Name  string // heading
+	Right bool   // numbers align at their ends, and are not cut while anything else can shrink
+	Whole bool   // it shrinks after all others: ids, which people copy
+	Spare bool   // it is left out if there is no room; in a live table, on a narrow terminal
+	Usual int    // its width in a live table
 }
 
 // Roomy is the width of a terminal, in columns, from which all columns of our live tables fit.
@@ -56,7 +56,7 @@ func Columns(names ...string) []Column {
 // Narrow reports whether the terminal has no room for all columns of a live table.
 func (t *Table) Narrow() bool { return t.Width > 0 && t.Width < Roomy }
 
-// Row takes a row, with a cell for each column; those that are missing at its end are empty.
+// Row adds a row, with a cell for each column; missing cells at its end are empty.
 func (t *Table) Row(cells ...string) {
 	row := make([]string, len(t.Columns))
 	for i := range min(len(row), len(cells)) {
@@ -65,7 +65,7 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Close prints the rows that are not printed yet. A table without rows prints Empty, without any heading.
+// Close prints the buffered rows. For an empty table it prints Empty, without a heading.
 func (t *Table) Close() error {
 	if len(t.rows) == 0 {
 		if t.Empty == "" {
@@ -77,7 +77,7 @@ func (t *Table) Close() error {
 	return t.Flush()
 }
 
-// Flush prints the rows so far: of a live table, at once.
+// Flush prints the rows so far, of a live table.
 func (t *Table) Flush() error {
 	visibleColumns, widths := t.layout()
 	if !t.headed {
@@ -97,7 +97,7 @@ func (t *Table) Flush() error {
 	return err
 }
 
-// line writes a row. In a live table, what is longer than its column pushes the rest to the right, and the line
+// line writes a row. In a live table, a cell that is wider than its column pushes the rest to the right, and the line
 // is cut at its end.
 func (t *Table) line(b *strings.Builder, row []string, columns, widths []int) {
 	var text strings.Builder
@@ -125,7 +125,7 @@ func (t *Table) line(b *strings.Builder, row []string, columns, widths []int) {
 	fmt.Fprintln(b, whole)
 }
 
-// layout returns the indices of the columns that are shown, and their widths.
+// layout returns the indices of the visible columns, and their widths.
 func (t *Table) layout() (columns, widths []int) {
 	natural := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
@@ -159,8 +159,8 @@ func (t *Table) layout() (columns, widths []int) {
 	}
 }
 
-// shrink narrows the widest columns until all fit, those that are Whole or Right only if all is set. It
-// reports whether they fit.
+// shrink narrows the widest columns until all fit, and those that are Whole or Right only if all is set. It reports
+// whether they fit.
 func (t *Table) shrink(columns, widths []int, all bool) bool {
 	over := len(gap)*(len(widths)-1) - t.Width
 	for _, w := range widths {

@@ -60,7 +60,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableOfNothing wants no heading above nothing.
+// TestTableOfNothing checks that an empty table has no heading.
 func TestTableOfNothing(t *testing.T) {
 	var b strings.Builder
 	if err := NewTable(&b, Columns("A", "B")...).Close(); err != nil || b.Len() > 0 {
@@ -68,7 +68,7 @@ func TestTableOfNothing(t *testing.T) {
 	}
 }
 
-// TestWidth does not let COLUMNS cut what goes into a file or a pipe.
+// TestWidth checks that COLUMNS does not cut the output to a file or a pipe.
 func TestWidth(t *testing.T) {
 	t.Setenv("COLUMNS", "40")
 	if got := Width(new(strings.Builder)); got != 0 {

@@ -6,15 +6,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mattn/go-runewidth" // which characters take two columns of a terminal, or none
+	"github.com/mattn/go-runewidth" // width of characters in columns: 0, 1 or 2
 	"golang.org/x/term"
 )
 
-// leastTerminal is the least width, in columns, that is believed: below it, the size counts as unknown.
+// leastTerminal is the least plausible width, in columns: below it, the width counts as unknown.
 const leastTerminal = 20
 
-// Width returns the number of columns that lines to w may have, or 0 for any number: it is that of w's terminal, unless
-// COLUMNS sets another, and 0 where w is no terminal or the size is not known.
+// Width returns the number of columns for lines to w, or 0 for any number: that of w's terminal, unless COLUMNS
+// overrides it, and 0 if w is not a terminal or its size is unknown.
 func Width(w io.Writer) int {
 	if !IsTerminal(w) {
 		return 0
@@ -29,7 +29,7 @@ func Width(w io.Writer) int {
 	return columns
 }
 
-// Cut returns as much of text as fits into so many columns, with a mark where something is missing.
+// Cut returns the part of text that fits into that many columns, with a mark where it was cut.
 func Cut(text string, columns int) string {
 	if Cells(text) <= columns {
 		return text
@@ -38,5 +38,5 @@ func Cut(text string, columns int) string {
 	return strings.TrimRight(runewidth.Truncate(text, columns-Cells(mark), ""), " ") + mark
 }
 
-// Cells returns how many columns of a terminal a text takes.
+// Cells returns the width of a text in columns of a terminal.
 func Cells(text string) int { return runewidth.StringWidth(text) }

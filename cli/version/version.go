@@ -1,4 +1,4 @@
-// Package version says which build this program is.
+// Package version describes the build of this program.
 package version
 
 import (
@@ -11,17 +11,17 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// Info is what the build recorded. A tag that came from a module proxy names no commit, so there is none then.
+// Info describes a build. A tag from a module proxy has no commit.
 type Info struct {
 	Version  string     `json:"version"` // the tag, a pseudo-version, or "(devel)" for a build without Git
 	Commit   string     `json:"commit,omitempty"`
 	Date     *time.Time `json:"date,omitempty"` // of the commit, in UTC
-	Modified bool       `json:"modified"`       // the work tree was not as committed
+	Modified bool       `json:"modified"`       // the work tree had changes
 	Go       string     `json:"go"`
 	Platform string     `json:"platform"`
 }
 
-// String is v in one line.
+// String formats v in one line.
 func (v Info) String() string {
 	var of []string
 	if v.Commit != "" {
@@ -45,10 +45,10 @@ func Current() Info {
 	return Of(info)
 }
 
-// Of returns what a build recorded.
+// Of returns the Info of a build.
 func Of(info *debug.BuildInfo) Info {
 	v := Info{Version: info.Main.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	// A pseudo-version holds the start of the commit and its date. A build in a clone knows them better.
+	// A pseudo-version contains the start of the commit and its date. A build in a clone has both in full.
 	v.Commit, _ = module.PseudoVersionRev(v.Version)
 	date, err := module.PseudoVersionTime(v.Version)
 	for _, s := range info.Settings {

@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// API returns what answers people: their command line on this server's socket, their identities over HTTP, and their
-// browsers on the page.
+// API returns the API for people, which serves their command line on this server's socket, their identities over HTTP,
+// and the page.
 func (p *Parts) API(ctx context.Context, cfg config.Config, namespace string, more []operation.Operation, log *slog.Logger) *control.API {
 	return control.New(control.Config{
 		Server:    control.Server{PID: os.Getpid(), Version: version.Current().Version, Began: time.Now(), Database: cfg.SQLitePath, Namespace: namespace},
@@ -47,7 +47,8 @@ func settingsOf(cfg config.Config) (all []control.Setting) {
 	return all
 }
 
-// doctor asks another process of ours: it opens the log, which no process may do twice, and begins what it looks for.
+// doctor runs the command in another process: it opens the log, which a process may do only once, and starts the
+// backends that it probes.
 func doctor(ctx context.Context, cfg config.Config) ([]control.Finding, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -61,13 +62,13 @@ func doctor(ctx context.Context, cfg config.Config) ([]control.Finding, error) {
 	var d struct {
 		Findings []control.Finding `json:"findings"`
 	}
-	if json.Unmarshal(out, &d) == nil && d.Findings != nil { // that the default profile can't run is one of them, and its exit code
+	if json.Unmarshal(out, &d) == nil && d.Findings != nil { // an unusable default profile is a finding as well as an exit code
 		return d.Findings, nil
 	}
 	return nil, fmt.Errorf("run sandboxmcp doctor: %w", errors.Join(err, ctx.Err()))
 }
 
-// disk measures the space that the state has and takes.
+// disk measures the free space and the size of the state.
 func disk(cfg config.Config) (d control.Disk, err error) {
 	d.Free, d.Total = statefile.Space(cfg.StateDir)
 	files, err := audit.Files(cfg.SQLitePath)

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
-// TestBackendsInOrder has the configured backend first, and talks to no engine that nothing is asked of.
+// TestBackendsInOrder checks that the configured backend comes first, and that unused engines are not contacted.
 func TestBackendsInOrder(t *testing.T) {
 	for _, test := range []struct {
 		configured string
@@ -52,7 +52,7 @@ func TestBackendsInOrder(t *testing.T) {
 	}
 }
 
-// TestRequires leaves it to the backend what a profile insists on that nobody wrote down.
+// TestRequires checks that the backend decides the requirements of a profile that lists none.
 func TestRequires(t *testing.T) {
 	cfg := loaded(t)
 	cfg.Profiles["mine"] = config.Profile{Layers: config.Hardened, Require: cfg.Profiles[config.Hardened].Require}
@@ -81,7 +81,7 @@ func TestRequires(t *testing.T) {
 	}
 }
 
-// TestEnginesGetNoSecrets looks at what the programs get that engines start.
+// TestEnginesGetNoSecrets checks the environment of programs that engines start.
 func TestEnginesGetNoSecrets(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the programs of this test are scripts")

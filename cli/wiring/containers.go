@@ -20,11 +20,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// EngineNames are the backends that make containers.
+// EngineNames returns the backends that create containers.
 func EngineNames() []string { return []string{"podman", "docker"} }
 
-// Engine returns a container engine, to which nothing is connected yet. It may start other programs: ssh, podman,
-// helpers for credentials.
+// Engine returns a container engine without connecting to it. It may start other programs: ssh, podman, credential
+// helpers.
 func Engine(name string, cfg config.Config) container.Engine {
 	environ := vault.WithoutSecrets(os.Environ())
 	switch name {
@@ -36,8 +36,8 @@ func Engine(name string, cfg config.Config) container.Engine {
 	return docker.New(docker.Config{Host: cfg.Containers.Docker, Environ: environ, Dir: cfg.StateDir})
 }
 
-// Backends returns all backends, the configured one first. Nothing has begun but in the one that will be
-// used: the others cost nothing until somebody names them.
+// Backends returns all backends, the configured one first. Only the one that will be used prepares anything: the others
+// cost nothing until they are named.
 func Backends(cfg config.Config, why Purpose) (all []backends.Backend) {
 	begin := cmp.Or(why.Backend, cfg.Backend)
 	for _, name := range slices.Concat([]string{cfg.Backend, "process"}, EngineNames(), []string{kubernetes.Name}) {
@@ -53,7 +53,7 @@ func Backends(cfg config.Config, why Purpose) (all []backends.Backend) {
 	return all
 }
 
-// warmed is a backend that can begin before it is asked for a sandbox.
+// warmed is a backend that can prepare before it is asked for a sandbox.
 type warmed interface {
 	backends.Backend
 	Warm()
@@ -64,7 +64,7 @@ func Backend(name string, cfg config.Config, why Purpose) warmed {
 	if name == "process" {
 		c := process.Config{StateDir: cfg.StateDir, Delegate: why.Delegate, Hidden: ownPlaces(cfg)}
 		var ready warm.Config
-		if why.Serve { // one run has nobody to keep anything ready for
+		if why.Serve { // a single run needs no pool
 			if ready.Ahead = cfg.MaxConcurrent; cfg.Pool {
 				ready.Max, ready.Idle = idleSandboxes(cfg.MaxConcurrent), why.Idle
 			}
@@ -88,17 +88,17 @@ func Backend(name string, cfg config.Config, why Purpose) warmed {
 	return equipped{b, cfg.Containers.GPUs}
 }
 
-// idleContainers is how many containers of each kind a server keeps started: one for a run, and one for the next while
-// another is started.
+// idleContainers is the number of idle containers of each kind in a server: one for a run, and one for the next while
+// another starts.
 const idleContainers = 2
 
-// idleSandboxes returns how many idle sandboxes of processes, of all kinds together, a server of this many concurrent
-// runs keeps. A program finds none where other kinds take all the room: the language, the script's name and the limits
-// make a kind. More than 64 do not help in a burst, since refilling takes the same cores.
+// idleSandboxes returns the number of idle process sandboxes, of all kinds together, for a server of that many
+// concurrent runs. Language, script name and limits make a kind; if other kinds fill the pool, a program finds none.
+// More than 64 do not help in a burst, since refilling uses the same cores.
 func idleSandboxes(runs int) int { return max(8, min(2*runs, 64)) }
 
-// policyTime is what a network policy may take to come into force for a new pod: networks that enforce policies need
-// one or two seconds, and those that enforce none would cost each pod all of it.
+// policyTime bounds the wait for a network policy to apply to a new pod: networks that enforce policies need one or two
+// seconds, and without enforcement each pod waits for all of it.
 const policyTime = 3 * time.Second
 
 // Cluster returns the configuration of the backend kubernetes.
@@ -111,7 +111,7 @@ func Cluster(cfg config.Config) kubernetes.Config {
 	}
 }
 
-// pairs splits a list of KEY=VALUE.
+// pairs converts a list of KEY=VALUE to a map.
 func pairs(list []string) map[string]string {
 	all := map[string]string{}
 	for _, one := range list {
@@ -121,8 +121,7 @@ func pairs(list []string) map[string]string {
 	return all
 }
 
-// checkContainers returns an error that says which settings no container can have, of which package config knows
-// nothing.
+// checkContainers returns an error about settings that no container can have. Package config can't check them.
 func checkContainers(c config.Containers) error {
 	if err := container.CheckGPUs(c.GPUs); err != nil {
 		return fmt.Errorf("containers.gpus: %w", err)
@@ -130,8 +129,8 @@ func checkContainers(c config.Containers) error {
 	return nil
 }
 
-// equipped gives sandboxes that ask for no graphics processors those that the operator gives to all. One that
-// asks for an empty list gets none.
+// equipped adds the operator's default graphics processors to sandboxes that request none. An explicit empty list gets
+// none.
 type equipped struct {
 	*container.Backend
 	gpus []string

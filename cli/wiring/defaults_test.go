@@ -14,15 +14,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// They stand in config, which imports none of ours, and in the pipeline and the backends, for those that use
-// these without a configuration.
+// Both config, which imports no other package, and the pipeline and the backends, for users without a configuration,
+// define the defaults.
 func TestDefaultsAreOurs(t *testing.T) {
 	cfg, err := config.Load(config.Options{Env: []string{"HOME=/home/x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sessionDefaults := session.Defaults
-	sessionDefaults.PausedBytes = 0 // which no setting changes
+	sessionDefaults.PausedBytes = 0 // no setting changes it
 	for _, tt := range []struct {
 		name      string
 		got, want any
@@ -43,14 +43,14 @@ func TestDefaultsAreOurs(t *testing.T) {
 	}
 }
 
-// TestDerived: what no setting has by itself goes by another one.
+// TestDerived checks defaults that depend on other settings.
 func TestDerived(t *testing.T) {
 	var cfg config.Config
 	cfg.Keep.MaxMB = 10
 	if got := artifacts(cfg).MaxBytes; got != 5<<20 {
 		t.Errorf("the files of a run have %d bytes of the 10 MB that are kept", got)
 	}
-	for total, want := range map[int]int{4000: 1000, 1024: 256, 4: 64} { // of which the last is bounded by the total
+	for total, want := range map[int]int{4000: 1000, 1024: 256, 4: 64} { // the last is bounded by the total
 		cfg.Sessions.PerNamespace, cfg.Sessions.Total = 64, total
 		if got := sessions(cfg).PerIdentity; got != want {
 			t.Errorf("of %d sessions an identity has %d, want %d", total, got, want)

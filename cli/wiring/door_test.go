@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
-// The configuration says where to listen and for whom.
+// The configuration selects the address and the clients.
 func TestListenHTTP(t *testing.T) {
 	dir := t.TempDir()
 	load := func(text string) config.Config {

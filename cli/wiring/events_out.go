@@ -20,11 +20,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// sink tells somebody outside of events, until it is closed.
+// sink exports events until it is closed.
 type sink interface{ Close() }
 
-// StartSinks begins to tell those outside whom the configuration names. What is wrong with how they are named
-// is an error: who waits for events must not take a typing error for silence.
+// StartSinks starts the configured exporters of events. An invalid configuration is an error: a receiver must not take
+// a typing error for silence.
 func (p *Parts) StartSinks(cfg config.Config, log *slog.Logger) error {
 	if e := cfg.Events; e.Webhook != "" {
 		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.secret(cfg, e.WebhookSecret, "webhook"), Bus: p.bus, Log: log, Version: version.Current().Version})
@@ -36,9 +36,9 @@ func (p *Parts) StartSinks(cfg config.Config, log *slog.Logger) error {
 	return nil
 }
 
-// secret returns what reads a secret of the vault, NAMESPACE/KEY, for a use of the server's own: the webhook's
-// signature, say; nil for "". A secret that is bound to hosts does as well: no program ever has it. That it is used is
-// in the log once, before it is. It may be called concurrently.
+// secret returns a function that reads a secret of the vault, NAMESPACE/KEY, for a use by the server itself, such as
+// the webhook's signature; it is nil for "". A secret that is bound to hosts works as well: no program gets it. The
+// first use is recorded in the log beforehand. The function is safe for concurrent use.
 func (p *Parts) secret(cfg config.Config, name, use string) func() ([]byte, error) {
 	namespace, key, named := strings.Cut(name, "/")
 	if !named {
@@ -71,7 +71,7 @@ func (p *Parts) secret(cfg config.Config, name, use string) func() ([]byte, erro
 	}
 }
 
-// secretUsed logs, and publishes, that a part of the server has a secret from now on.
+// secretUsed records and publishes that a part of the server uses a secret from now on.
 func (p *Parts) secretUsed(namespace, key, use string) error {
 	data := map[string]any{"secrets": []string{key}, "for": use}
 	_, err := p.Log.Append(context.Background(), audit.Entry{Kind: event.VaultAccessed, Namespace: namespace, Data: data})
@@ -81,8 +81,8 @@ func (p *Parts) secretUsed(namespace, key, use string) error {
 	return err
 }
 
-// desktop returns what shows a server's questions on its user's desktop, or nil if nothing does. Who runs a single
-// script is asked where they typed it.
+// desktop returns a function that shows a server's questions on its user's desktop, or nil without a desktop. A single
+// run asks on its terminal instead.
 func desktop(why Purpose) func(approval.Question) {
 	program, err := exec.LookPath("notify-send")
 	if err != nil || !why.Serve {

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// TestHookSecret: that the webhook has its secret is in the log before it is handed over, and once.
+// TestHookSecret checks that the webhook's use of its secret is recorded before it is passed on, and once.
 func TestHookSecret(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("SANDBOXMCP_SECRET_OPS_HOOK", "correct-horse-battery-staple")

@@ -2,8 +2,8 @@
 
 package wiring
 
-// maxFiles knows no limit here.
+// maxFiles returns a sufficient number: this system's limit is unknown.
 func maxFiles() uint64 { return minFiles }
 
-// maxProcesses knows no limit here.
+// maxProcesses returns a sufficient number: this system's limit is unknown.
 func maxProcesses() uint64 { return minProcesses }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxProcesses returns how many processes and threads the user of this process may have; root may have any number.
+// maxProcesses returns the limit of processes and threads for the user of this process; root has none.
 func maxProcesses() uint64 {
 	var limit unix.Rlimit
 	if os.Geteuid() == 0 || unix.Getrlimit(unix.RLIMIT_NPROC, &limit) != nil {
@@ -19,7 +19,7 @@ func maxProcesses() uint64 {
 	return uint64(limit.Cur)
 }
 
-// maxFiles returns how many files this process may open. Go's runtime has raised that to the hard limit.
+// maxFiles returns the limit of open files for this process. Go's runtime has raised it to the hard limit.
 func maxFiles() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

@@ -22,9 +22,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// fingerprint returns a digest of all that decides how this process would run something, beside the request: the
-// program itself, the configuration, the interpreters that it finds, and what the environment and the kernel permit.
-// Two processes with the same do the same. It is "" where that can't be known.
+// fingerprint returns a digest of everything, besides the request, that determines how this process would run a
+// program: sandboxmcp itself, the configuration, the interpreters, and the permissions by the environment and the
+// kernel. Two processes with the same fingerprint behave alike. It is "" if any of that is unknown.
 func fingerprint(ctx context.Context, cfg config.Config) string {
 	found := make(chan string, 1)
 	go func() { found <- interpreters(ctx) }()
@@ -35,24 +35,24 @@ func fingerprint(ctx context.Context, cfg config.Config) string {
 	if err != nil || ctx.Err() != nil {
 		return ""
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v\n%q\n%s\n%s", cfg, env, programs, standing)) // cfg with where its settings came from
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v\n%q\n%s\n%s", cfg, env, programs, standing)) // cfg includes the sources of its settings
 	return hex.EncodeToString(sum[:])
 }
 
-// interpreters are those that this process would take.
+// interpreters lists the interpreters that this process would use.
 func interpreters(ctx context.Context) string {
 	var all strings.Builder
 	env := runtimes.FromOS()
 	for _, language := range backends.Languages {
 		r, err := runtimes.Find(ctx, language, env)
-		r.Why, r.Version = "", "" // are for people
+		r.Why, r.Version = "", "" // only for people
 		fmt.Fprintf(&all, "%#v %v %s\n", r, err == nil, edition(r.Path))
 	}
 	return all.String()
 }
 
-// affectsRuns reports whether runs depend on a variable of the environment, beside those that find interpreters: those
-// that find files of ours, secrets, hosts, and sockets that nobody may be shown.
+// affectsRuns reports whether runs depend on an environment variable, except for those that find interpreters:
+// variables that locate our files, secrets, hosts, and sockets that must stay hidden.
 func affectsRuns(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	return strings.HasPrefix(name, "SANDBOXMCP_") || slices.Contains([]string{
@@ -61,8 +61,8 @@ func affectsRuns(kv string) bool {
 	}, name)
 }
 
-// serverFingerprint returns what a client's fingerprint must equal for its runs to be handed to this server. The log's
-// file may be made while the server starts.
+// serverFingerprint returns a function for the fingerprint that a client must have to hand a run over to this server.
+// The log's file may be created while the server starts.
 func (p *Parts) serverFingerprint(ctx context.Context, cfg config.Config) func() string {
 	own := fingerprint(ctx, cfg)
 	return func() string {
@@ -84,7 +84,7 @@ func clientFingerprint(ctx context.Context, cfg config.Config) string {
 	return withLog(fingerprint(ctx, cfg), file, err)
 }
 
-// withLog adds which file rows are appended to: one that was replaced is not that of a server which has it open.
+// withLog adds the identity of the log's file: a server that has a replaced file open must not match.
 func withLog(own string, file os.FileInfo, err error) string {
 	if own == "" || err != nil {
 		return ""
@@ -92,14 +92,13 @@ func withLog(own string, file os.FileInfo, err error) string {
 	return own + "-" + fileID(file)
 }
 
-// maxHanded is how long a run may take at most that is handed over: a server ends with its agent, and takes what it
-// runs along.
+// maxHanded is the maximum time limit of a run that is handed over: a server ends with its agent, and its runs with it.
 const maxHanded = 5 * time.Minute
 
-// HandOver finds a server of this user that takes a run on and does all as this process would; nil if there is none.
-// Nothing of this process is open yet, and its input is not read.
+// HandOver hands a run over to a server of this user that would run it exactly as this process, or returns nil. It
+// precedes any effect of this process, and its input is not read yet.
 func HandOver(ctx context.Context, c *cli.Context, cfg config.Config, q run.Request) *control.Taken {
-	local, _ := egress.CutLocal(q.Allow) // which this process opens for itself
+	local, _ := egress.CutLocal(q.Allow) // this process opens these itself
 	containers := cfg.Backend != "process" || cmp.Or(q.Backend, cfg.Backend) != "process"
 	switch {
 	case c.Bool("here"), c.Bool("tty"), cfg.Network == "ask", containers, len(q.GPUs) > 0, len(local) > 0,

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernelState returns what the kernel lets this process do, and which program it is: what the sandboxes that it makes
-// inherit or are made with.
+// kernelState returns the kernel's permissions for this process, and the identity of its program: everything that its
+// sandboxes inherit.
 func kernelState() ([]byte, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -43,18 +43,18 @@ func kernelState() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	label, _ := os.ReadFile("/proc/self/attr/current") // where there is a security module that has labels
+	label, _ := os.ReadFile("/proc/self/attr/current") // with a security module that has labels
 	nice, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	return fmt.Appendf(all, "%s\n%q\n%d\n", limits, label, nice), err
 }
 
-// fileID returns which file this is.
+// fileID identifies a file.
 func fileID(info os.FileInfo) string {
 	s := info.Sys().(*syscall.Stat_t)
 	return fmt.Sprintf("%d:%d", s.Dev, s.Ino)
 }
 
-// edition returns which file a path leads to, and with which content; "" for none.
+// edition identifies the file at a path and its content; "" if there is none.
 func edition(path string) string {
 	var s unix.Stat_t
 	if unix.Stat(path, &s) != nil {

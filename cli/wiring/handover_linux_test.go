@@ -13,8 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
-// Whatever decides how something is run makes another process of it, each setting of the configuration, too; what does
-// not, does not.
+// Each input that affects how something is run, including each setting, changes the fingerprint; others do not.
 func TestAlike(t *testing.T) {
 	cfg, err := config.Load(config.Options{Env: os.Environ()})
 	if err != nil {
@@ -77,7 +76,7 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// eachLeaf calls f while one value in v after the other is another one.
+// eachLeaf calls f once for each value in v, changed one at a time.
 func eachLeaf(v reflect.Value, name string, f func(name string)) {
 	old := reflect.New(v.Type()).Elem()
 	old.Set(v)
@@ -106,7 +105,7 @@ func eachLeaf(v reflect.Value, name string, f func(name string)) {
 	f(name)
 }
 
-// Each variable that the parts of a run ask for by name is one that counts.
+// Each environment variable that the parts of a run read by name affects runs.
 func TestCounts(t *testing.T) {
 	asks, found := regexp.MustCompile(`(?i:getenv)\("([A-Za-z_]+)"\)`), 0
 	for _, dir := range []string{"backends/process", "vault", "signer", "audit", "egress", "pipeline", "backends"} {
@@ -115,8 +114,8 @@ func TestCounts(t *testing.T) {
 			case err != nil:
 				return err
 			case d.IsDir() && (dir == "backends" && path != "../../backends" || // containers are not handed over
-				strings.HasSuffix(path, "test") || // are of tests
-				path == "../../pipeline/packages" || path == "../../egress/web"): // no run comes there
+				strings.HasSuffix(path, "test") || // tests
+				path == "../../pipeline/packages" || path == "../../egress/web"): // not used by runs
 				return fs.SkipDir
 			case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 				return nil
@@ -124,7 +123,7 @@ func TestCounts(t *testing.T) {
 			text, err := os.ReadFile(path)
 			for _, m := range asks.FindAllStringSubmatch(string(text), -1) {
 				found++
-				if name := m[1]; !affectsRuns(name+"=x") && name != "PATH" { // by which interpreters are found, which count themselves
+				if name := m[1]; !affectsRuns(name+"=x") && name != "PATH" { // finds interpreters, which are in the fingerprint themselves
 					t.Errorf("%s asks for %s", path, name)
 				}
 			}

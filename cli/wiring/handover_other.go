@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// kernelState is not known here, and nothing is handed over.
+// kernelState is not known on this system, so nothing is handed over.
 func kernelState() ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func fileID(os.FileInfo) string { return "" }

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/page"
 )
 
-// ListenHTTP takes requests over HTTP where the configuration says, and gives them to h. ready says why the server is
-// not ready, or nil, and largest how many bytes a request may have: see door.Config.
+// ListenHTTP serves h at the configured address. ready returns why the server is not ready, or nil; largest returns the
+// maximum size of a request: see door.Config.
 func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready func() error, largest func(*http.Request) int64, h http.Handler) (*door.Door, error) {
 	c := doorOf(cfg.HTTP)
 	c.Handler, c.Ready, c.Log, c.Largest = h, ready, log, largest
@@ -27,13 +27,13 @@ func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready 
 }
 
 func doorOf(h config.HTTP) door.Config {
-	proxies, _ := door.ParseProxies(h.Proxies) // checkHTTP has read them
+	proxies, _ := door.ParseProxies(h.Proxies) // checkHTTP has parsed them
 	return door.Config{Address: h.Listen, Proxies: proxies, Group: h.Group, Cert: h.Cert, Key: h.Key, ClientCA: h.ClientCA, Hosts: slices.Concat(h.Hosts, e2b.Names(h.Domain)),
 		Origins: h.Origins, Open: e2b.Open, Apart: func(host string) bool { return e2b.OfPort(host, h.Domain) }}
 }
 
-// Identities returns what tells who sends requests over HTTP: by the tokens of the state directory, and by the
-// certificates and the issuer that the configuration names.
+// Identities returns the checker of HTTP clients, by tokens in the state directory, and by the configured certificates
+// and issuer.
 func Identities(cfg config.Config, log *slog.Logger) *identity.Checker {
 	c := identity.Config{Address: doorOf(cfg.HTTP).Proxies.Client, Tokens: identity.OpenTokens(cfg.StateDir), Certificates: grantsOf(cfg.HTTP), Log: log}
 	if o := cfg.HTTP.OAuth; o.Issuer != "" {
@@ -50,8 +50,8 @@ func grantsOf(h config.HTTP) map[string]identity.Grant {
 	return grants
 }
 
-// checkHTTP returns an error that says which settings no server can listen with, or nobody can be identified by, of
-// which package config knows nothing.
+// checkHTTP returns an error about settings with which no server can listen, or no client can be identified. Package
+// config can't check them.
 func checkHTTP(h config.HTTP) error {
 	if err := doorOf(h).Check(); err != nil {
 		return fmt.Errorf("http: %w", err)

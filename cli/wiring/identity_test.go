@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// The configuration says who is taken: by a token of its state directory, or a certificate that it names.
+// Clients are identified by a token in the state directory, or by a configured certificate.
 func TestIdentities(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")

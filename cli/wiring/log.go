@@ -28,7 +28,7 @@ func WithLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
 	return withLogBy(audit.Open, c, f)
 }
 
-// WithLogToRead is WithLog for what reads the log once, also on a full disk.
+// WithLogToRead is WithLog for callers that read the log once, also on a full disk.
 func WithLogToRead(c *cli.Context, f func(context.Context, *audit.Log) error) error {
 	return withLogBy(audit.OpenToRead, c, f)
 }
@@ -48,12 +48,12 @@ func withLogBy(open func(context.Context, string) (*audit.Log, error), c *cli.Co
 	return f(ctx, log)
 }
 
-// WithSignedLog is WithLog for a log whose rows are signed. The first call makes the key.
+// WithSignedLog is WithLog for a log whose rows are signed. The first call creates the key.
 func WithSignedLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
 	return withSignedLog(c, audit.Signing{}, f)
 }
 
-// WithFreedLog is WithSignedLog for what frees space of the log: it opens it on a full disk, too.
+// WithFreedLog is WithSignedLog for callers that free space of the log: it opens it on a full disk, too.
 func WithFreedLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
 	return withSignedLog(c, audit.Signing{Frees: true}, f)
 }
@@ -69,19 +69,18 @@ func withSignedLog(c *cli.Context, s audit.Signing, f func(context.Context, *aud
 	if err != nil {
 		return err
 	}
-	return cmp.Or(f(ctx, log), log.Close()) // and not once more what Close has to say about it
+	return cmp.Or(f(ctx, log), log.Close()) // f's error takes precedence over that of Close
 }
 
-// pendingLog is an audit log that is being opened, while there is other work to do. It is
-// waited for where the first row is written.
+// pendingLog is an audit log that is being opened in the background. The first row waits for it.
 type pendingLog struct {
 	path  string
 	ready chan struct{}
 	log   *audit.Log
 	err   error
 
-	logger *slog.Logger // is told why rows could not be written or read
-	last   atomic.Int64 // when that was, in seconds since 1970
+	logger *slog.Logger // receives errors of writing and reading rows
+	last   atomic.Int64 // time of the last such message, in seconds since 1970
 }
 
 func openInBackground(ctx context.Context, cfg config.Config, keys *signer.Keys, log *slog.Logger, signed func()) *pendingLog {
@@ -106,13 +105,13 @@ func (l *pendingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audi
 	return rows, err
 }
 
-// What the server's log says of an audit log that fails.
+// Messages in the server's log about a failing audit log.
 const (
 	unwritable = "the audit log can't be written: nothing is run meanwhile"
 	unreadable = "the audit log can't be read"
 )
 
-// tell logs why rows can't be written or read, once a minute: clients are not told.
+// tell logs why rows can't be written or read, at most once a minute: clients are not told.
 func (l *pendingLog) tell(what string, err error) {
 	now, last := time.Now().Unix(), l.last.Load()
 	if l.logger != nil && now-last >= 60 && l.last.CompareAndSwap(last, now) {
@@ -120,7 +119,7 @@ func (l *pendingLog) tell(what string, err error) {
 	}
 }
 
-// tellRead tells what fails in reading, and returns err.
+// tellRead logs a read error and returns it.
 func (l *pendingLog) tellRead(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() == nil && !errors.Is(err, audit.ErrNoReceipt) {
 		l.tell(unreadable, err)
@@ -145,8 +144,7 @@ func (l *pendingLog) Writable() error {
 	return err
 }
 
-// Unopened waits for the log, and returns why it could not be opened, which no later try changes. It is nil if ctx ends
-// before.
+// Unopened waits for the log and returns why it could not be opened, which is final. It returns nil if ctx ends first.
 func (l *pendingLog) Unopened(ctx context.Context) error {
 	if _, err := l.opened(ctx); err != nil && ctx.Err() == nil {
 		_, hint := exit.Because(err)
@@ -211,7 +209,7 @@ func (l *pendingLog) Proof(ctx context.Context, id string) ([]byte, error) {
 	return proof, l.tellRead(ctx, err)
 }
 
-// Close closes the log, if it could be opened. It gives an opening that hangs a moment only.
+// Close closes the log if it was opened. It waits only briefly for an opening that hangs.
 func (l *pendingLog) Close() error {
 	select {
 	case <-l.ready:
@@ -224,7 +222,7 @@ func (l *pendingLog) Close() error {
 	return l.log.Close()
 }
 
-// Keys opens the signing keys of the state directory. Making or replacing a key is in the log before the key is used.
+// Keys opens the signing keys of the state directory. A new key is recorded in the log before it is used.
 func Keys(cfg config.Config) (*signer.Keys, error) {
 	return signer.OpenKeys(filepath.Join(cfg.StateDir, "keys"), func(ctx context.Context, change signer.Change) error {
 		data := map[string]any{"key": change.ID}
@@ -249,7 +247,7 @@ func Keys(cfg config.Config) (*signer.Keys, error) {
 	})
 }
 
-// SignNow signs the log as it is: rows that a command has just written about a key must not wait for the next run.
+// SignNow signs the current log: rows about a key must not wait for the next run.
 func SignNow(ctx context.Context, cfg config.Config, keys *signer.Keys) error {
 	log, err := openSigned(ctx, cfg, keys, audit.Signing{})
 	if err != nil {
@@ -259,7 +257,7 @@ func SignNow(ctx context.Context, cfg config.Config, keys *signer.Keys) error {
 	return cmp.Or(err, log.Close())
 }
 
-// RecordIn writes a row to the log, and signs it with all before it.
+// RecordIn appends a row to the log and signs a checkpoint.
 func RecordIn(ctx context.Context, cfg config.Config, entry audit.Entry) error {
 	keys, err := Keys(cfg)
 	if err != nil {
@@ -276,8 +274,8 @@ func RecordIn(ctx context.Context, cfg config.Config, entry audit.Entry) error {
 	return errors.Join(err, log.Close())
 }
 
-// openSigned opens the log with the signing of its rows, and writes what killed processes owe it. What goes wrong with
-// signing is an error of its Close.
+// openSigned opens the log with signing, and adds the rows that killed processes owe. Signing errors are errors of its
+// Close.
 func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys, s audit.Signing) (*audit.Log, error) {
 	log, err := openLogged(ctx, cfg, keys, s)
 	if err == nil {
@@ -286,10 +284,9 @@ func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys, s aud
 	return log, err
 }
 
-// openLogged is openSigned for a server, which tells its log at once what goes wrong, and calls signed when a
-// checkpoint was made.
+// openLogged is openSigned for a server: it logs signing errors at once, and calls signed after each checkpoint.
 func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s audit.Signing) (*audit.Log, error) {
-	if !keys.Made() { // which opens the log
+	if !keys.Made() { // opens the log
 		if _, err := keys.Current(ctx); err != nil {
 			return nil, fmt.Errorf("open audit log %q: %w", cfg.SQLitePath, err)
 		}
@@ -297,7 +294,7 @@ func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s aud
 	s.Key = func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) }
 	s.Known = func() []checkpoint.Key {
 		trust, err := keys.Trust()
-		if err != nil { // what can't be read is not known
+		if err != nil { // an unreadable revocation is unknown
 			return nil
 		}
 		return CheckingKeys(trust)
@@ -305,7 +302,7 @@ func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s aud
 	return audit.OpenSigned(ctx, cfg.SQLitePath, s)
 }
 
-// CheckingKeys converts trusted keys for the checks of the log.
+// CheckingKeys converts trusted keys for the verification of the log.
 func CheckingKeys(trust *signer.Trust) (all []checkpoint.Key) {
 	for _, k := range trust.Keys() {
 		all = append(all, checkpoint.Key{PublicKey: k.Ed25519(), Until: k.Until()})
@@ -313,7 +310,7 @@ func CheckingKeys(trust *signer.Trust) (all []checkpoint.Key) {
 	return all
 }
 
-// lost returns why no key is made in silence for a log that another one has signed.
+// lost returns an error instead of creating a key if another key, which is missing, has signed the log.
 func lost(cfg config.Config, err error) error {
 	if err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
-// TestLateRowsOfALogThatCannotBeOpened: what is done in any case is owed also where the log could not be opened, and
-// nothing else is.
+// TestLateRowsOfALogThatCannotBeOpened checks that rows of effects that happen in any case are queued even if the log
+// can't be opened, and no others.
 func TestLateRowsOfALogThatCannotBeOpened(t *testing.T) {
 	dir := t.TempDir()
 	cfg := config.Config{StateDir: dir, SQLitePath: filepath.Join(dir, "audit.db")}

@@ -29,11 +29,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// whereSet is the hint about a setting that is not understood.
+// whereSet is the hint for an invalid setting.
 const whereSet = "sandboxmcp config shows where it is set"
 
-// Policy returns the decisions of the operator as JSON: the same text for the same decisions, so that its SHA-256,
-// which receipts hold, stands for them. Where things are kept, and who is told of them, is no part of it.
+// Policy returns the operator's policy as JSON. Equal policies have equal texts, so that its SHA-256, which receipts
+// contain, identifies it. It excludes storage places and receivers of events.
 func Policy(cfg config.Config) []byte {
 	elsewhere := []string{"state_dir", "sqlite_path", "events."}
 	all := map[string]string{}
@@ -46,18 +46,18 @@ func Policy(cfg config.Config) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	_ = e.Encode(all) // a map of text, whose keys it sorts
+	_ = e.Encode(all) // a map of texts, whose keys it sorts
 	return b.Bytes()
 }
 
 func sessions(cfg config.Config) *session.Config {
 	idle, life := time.Duration(cfg.Sessions.IdleSeconds)*time.Second, time.Duration(cfg.Sessions.LifetimeSeconds)*time.Second
-	identity := max(cfg.Sessions.Total/4, cfg.Sessions.PerNamespace) // so that one caller, who may work in all namespaces, leaves others room
+	identity := max(cfg.Sessions.Total/4, cfg.Sessions.PerNamespace) // one caller, who may work in all namespaces, must leave room for others
 	return &session.Config{PerNamespace: cfg.Sessions.PerNamespace, PerIdentity: identity, Total: cfg.Sessions.Total, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
 }
 
-// review returns the policy of dangerous code. A rule that does not exist is an error:
-// it would stay on in silence.
+// review returns the policy for dangerous code. An unknown rule is an error: otherwise the rule that was meant would
+// stay on silently.
 func review(cfg config.Config) (run.Review, error) {
 	r := run.Review{Reject: cfg.Validate.Reject, Off: cfg.Validate.RulesOff}
 	if r.Reject == "never" {
@@ -75,8 +75,8 @@ func review(cfg config.Config) (run.Review, error) {
 	return r, nil
 }
 
-// Egress returns the network policy of the configuration. A pattern or a network that is not understood is an
-// error: it would allow less than the operator means, or deny less.
+// Egress returns the configured network policy. An invalid pattern or network is an error: the policy would allow or
+// deny less than the operator means.
 func Egress(cfg config.Config) (pipeline.Egress, error) {
 	e := pipeline.Egress{Deny: cfg.Egress.Deny, Ask: cfg.Network == "ask", Dialer: &egress.Dialer{}}
 	var err error
@@ -100,8 +100,8 @@ func Egress(cfg config.Config) (pipeline.Egress, error) {
 	return e, nil
 }
 
-// Host returns the policy of commands and files of the host. A rule that is not understood is an error, also while host
-// access is off: it would allow or block something else than the operator means.
+// Host returns the policy for commands and files of the host. An invalid rule is an error even while host access is
+// off: it would allow or block something else than the operator means.
 func Host(cfg config.Config) (host.Config, error) {
 	h := cfg.Host
 	policy, err := host.NewPolicy(host.Rules{Allowed: h.Allowed, Blocked: h.Blocked, Read: h.Read, Write: h.Write})
@@ -111,7 +111,7 @@ func Host(cfg config.Config) (host.Config, error) {
 	if err := host.CheckEnvironment(h.Environment); err != nil {
 		return host.Config{}, exit.Usage(whereSet, "host.environment: %v", err)
 	}
-	place := setup.Here() // without a home, what is private is known by its names alone
+	place := setup.Here() // without a home, private files are recognised by name only
 	return host.Config{Enabled: h.Enabled, Policy: policy, Timeout: time.Duration(h.TimeoutSeconds) * time.Second,
 		Environment: h.Environment, Home: place.Home, Obeyed: setup.Files(place)}, nil
 }
@@ -129,8 +129,8 @@ func profiles(cfg config.Config) map[string]pipeline.Profile {
 	return all
 }
 
-// Requires returns the layers that a profile insists on. Nil, where the configuration does not list them, means all
-// layers that the backend promises.
+// Requires returns the layers that a profile requires. Nil, if the configuration lists none, means all layers that the
+// backend promises.
 func Requires(cfg config.Config, profile string) []string {
 	if cfg.From("profiles."+profile+".require") == config.Default {
 		return nil
@@ -139,11 +139,11 @@ func Requires(cfg config.Config, profile string) []string {
 }
 
 func artifacts(cfg config.Config) pipeline.ArtifactPolicy {
-	// One run's files displace at most half of what is kept of others.
+	// One run's files displace at most half of the stored files of others.
 	return pipeline.ArtifactPolicy{MaxCount: cfg.Artifacts.MaxCount, MaxBytes: cfg.Keep.MaxMB << 20 / 2, ShowSecrets: !cfg.Artifacts.Withhold}
 }
 
-// Templates are what sandboxes of E2B's protocol are made in, by name.
+// Templates returns the templates of E2B's protocol, by name.
 func Templates(cfg config.Config) map[string]e2b.Template {
 	all := map[string]e2b.Template{}
 	for name, t := range cfg.HTTP.Templates {
@@ -152,7 +152,7 @@ func Templates(cfg config.Config) map[string]e2b.Template {
 	return all
 }
 
-// Runtimes are the operator's own languages, by name.
+// Runtimes returns the operator's own languages.
 func Runtimes(cfg config.Config) (all []pipeline.Runtime) {
 	for _, name := range slices.Sorted(maps.Keys(cfg.Runtimes)) {
 		r := cfg.Runtimes[name]
@@ -161,7 +161,7 @@ func Runtimes(cfg config.Config) (all []pipeline.Runtime) {
 	return all
 }
 
-// data are the directories that can be asked for by name. The skills are one, unless another is called so.
+// data returns the directories that runs may request, by name. It includes the skills, unless the name is taken.
 func data(cfg config.Config) map[string]string {
 	all := map[string]string{}
 	if cfg.Skills != "" {
@@ -171,14 +171,14 @@ func data(cfg config.Config) map[string]string {
 	return all
 }
 
-// MaxTime is the longest that code may run.
+// MaxTime is the maximum time limit of a run.
 func MaxTime(cfg config.Config) time.Duration { return bounds(cfg.Caps).Wall }
 
 func bounds(l config.Limits) pipeline.Bounds {
 	return pipeline.BoundsOf(pipeline.Limits{RAM: l.RAMMB, CPU: l.CPUCores, Wall: l.TimeoutSeconds, Processes: int(l.Processes), Output: l.OutputBytes, Disk: l.DiskMB})
 }
 
-// webOf returns the policy and the clients of the web tools, over the dialer of all that leaves.
+// webOf returns the policy and the clients of the web tools, which use the dialer for outgoing connections.
 func (p *Parts) webOf(cfg config.Config, out pipeline.Egress) (w pages.Config, err error) {
 	if !cfg.Web.Enabled {
 		return w, nil
@@ -203,8 +203,7 @@ func (p *Parts) webOf(cfg config.Config, out pipeline.Egress) (w pages.Config, e
 	return w, err
 }
 
-// readerOf is the program that parses pages in a sandbox: ourselves. Where there are no sandboxes of processes, it
-// is none.
+// readerOf returns the program that parses pages in a sandbox: sandboxmcp itself, or "" without process sandboxes.
 func readerOf() (string, error) {
 	if runtime.GOOS != "linux" {
 		return "", nil

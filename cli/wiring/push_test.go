@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/config"
 )
 
-// A server pushes what is signed while it runs, and what is signed as it ends.
+// A server pushes checkpoints that are signed while it runs, and at its end.
 func TestPushing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kept.note")
 	cfg := config.Config{StateDir: t.TempDir(), SQLitePath: filepath.Join(t.TempDir(), "log.db"), Vault: []string{"environment"}}

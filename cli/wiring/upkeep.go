@@ -14,10 +14,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 )
 
-// pushAgain is how long a server waits until it tries a place again that failed, if no checkpoint is made before.
+// pushAgain is the time until a server retries a failed push if no checkpoint follows before.
 const pushAgain = time.Minute
 
-// Places returns the places that checkpoints are pushed to: those of the command line or, where it names none, of the
+// Places returns the places for pushed checkpoints: those in the command line or, if it names none, in the
 // configuration.
 func Places(cfg config.Config, named ...string) (all []witness.Place, err error) {
 	if len(named) == 0 {
@@ -33,7 +33,8 @@ func Places(cfg config.Config, named ...string) (all []witness.Place, err error)
 	return all, nil
 }
 
-// Push takes the newest checkpoint to all places at once. It returns what witnesses signed, and what went wrong.
+// Push pushes the newest checkpoint to all places at the same time. It returns the witnesses' signatures, and all
+// errors.
 func Push(ctx context.Context, cfg config.Config, log witness.Log, to []witness.Place) (signatures []byte, err error) {
 	keys, err := Keys(cfg)
 	if err != nil {
@@ -55,8 +56,8 @@ func Push(ctx context.Context, cfg config.Config, log witness.Log, to []witness.
 	return signatures, errors.Join(errs...)
 }
 
-// Pushing takes checkpoints of a server's log to its places as they are made. It ends with stop, which waits for what
-// is under way; the last one is for PushLast.
+// Pushing pushes new checkpoints of a server's log to its places until stop, which waits for pushes under way; PushLast
+// pushes the last one.
 func (p *Parts) Pushing(ctx context.Context, cfg config.Config, log *slog.Logger) (stop func()) {
 	if len(p.Places) == 0 {
 		return func() {}
@@ -72,7 +73,7 @@ func (p *Parts) Pushing(ctx context.Context, cfg config.Config, log *slog.Logger
 			}
 			rows, err := p.Log.opened(ctx)
 			if err != nil {
-				return // whoever wants to run something is told
+				return // the next run reports the error
 			}
 			_, err = Push(ctx, cfg, rows, p.Places)
 			if again = 0; err != nil && !errors.Is(err, audit.ErrUnsigned) && ctx.Err() == nil {
@@ -88,7 +89,7 @@ func (p *Parts) Pushing(ctx context.Context, cfg config.Config, log *slog.Logger
 	})
 }
 
-// Background calls f until stop, which ends its context and waits for it.
+// Background runs f until stop, which ends its context and waits for it.
 func Background(ctx context.Context, f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -102,7 +103,7 @@ func Background(ctx context.Context, f func(context.Context)) (stop func()) {
 	}
 }
 
-// after is time.After, and never for 0.
+// after is time.After, but never fires for 0.
 func after(d time.Duration) <-chan time.Time {
 	if d == 0 {
 		return nil
@@ -110,7 +111,7 @@ func after(d time.Duration) <-chan time.Time {
 	return time.After(d)
 }
 
-// PushLast takes the checkpoint that was made as the log was closed to its places.
+// PushLast pushes the checkpoint that was made when the log was closed.
 func PushLast(ctx context.Context, cfg config.Config, to []witness.Place) error {
 	if len(to) == 0 {
 		return nil
@@ -126,11 +127,11 @@ func PushLast(ctx context.Context, cfg config.Config, to []witness.Place) error 
 	return nil
 }
 
-// rotateEvery is how often a server looks whether the log's file is old enough to be closed.
+// rotateEvery is the interval at which a server checks the age of the log's file.
 const rotateEvery = time.Hour
 
-// Rotating closes the log's file when it is some days old, and deletes closed files that are too old: now, and each
-// hour from now on. Zero days are never. It ends with stop, which waits for what is under way.
+// Rotating rotates the log's file after some days, and deletes old closed files: now, and each hour until stop, which
+// waits for work under way. Zero days mean never.
 func (p *Parts) Rotating(ctx context.Context, cfg config.Audit, log *slog.Logger) (stop func()) {
 	return Background(ctx, func(ctx context.Context) {
 		for cfg.RotateDays > 0 || cfg.KeepDays > 0 {
@@ -149,7 +150,7 @@ func (p *Parts) Rotating(ctx context.Context, cfg config.Audit, log *slog.Logger
 func (p *Parts) rotate(ctx context.Context, cfg config.Audit, now time.Time, log *slog.Logger) error {
 	rows, err := p.Log.opened(ctx)
 	if err != nil {
-		return nil // whoever wants to run something is told
+		return nil // the next run reports the error
 	}
 	oldest, err := rows.Oldest(ctx)
 	if err == nil && cfg.RotateDays > 0 && !oldest.IsZero() && oldest.Before(now.AddDate(0, 0, -cfg.RotateDays)) {

@@ -23,10 +23,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// A week of a team, on a clock of its own: a server runs from nine to five, rotates the log each day, and deletes what
-// is older than three days; single commands write beside it and at night, and some are killed; the key is rotated on
-// the third day, and the old one revoked on the fifth. Each evening the log is verified and reported; its size stays
-// what three days take.
+// A week of a team, on a fake clock: a server runs from nine to five, rotates the log each day, and deletes files older
+// than three days; single commands write beside it and at night, and some are killed; the key is rotated on the third
+// day, and the old one revoked on the fifth. Each evening the log is verified and reported; its size stays that of
+// three days.
 func TestWeek(t *testing.T) {
 	const days, perHour = 7, 8
 	synctest.Test(t, func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestWeek(t *testing.T) {
 type week struct {
 	cfg      config.Config
 	keys     *signer.Keys
-	log      *pendingLog // of the server; nil where none runs
-	rotating func()      // its end
+	log      *pendingLog // of the server; nil if none runs
+	rotating func()      // stops it
 	logged   bytes.Buffer
 	began    time.Time
 }
@@ -122,7 +122,7 @@ type recorder interface {
 	Append(context.Context, ...audit.Entry) ([]audit.Row, error)
 }
 
-// run appends the rows of one run.
+// addRun appends the rows of one run.
 func addRun(t *testing.T, log recorder, n uint64) {
 	random := rand.New(rand.NewPCG(n, 1))
 	id, receipt := fmt.Sprintf("01M%023d", n), make([]byte, 900)
@@ -139,7 +139,7 @@ func addRun(t *testing.T, log recorder, n uint64) {
 	}
 }
 
-// team is an hour of four people's agents, by the server.
+// team is an hour of four people's agents on the server.
 func (w *week) team(t *testing.T, runs int) {
 	var people sync.WaitGroup
 	for person := range 4 {
@@ -152,7 +152,7 @@ func (w *week) team(t *testing.T, runs int) {
 	people.Wait()
 }
 
-// command is a run of a single command. One that is killed leaves its rows unsigned.
+// command is a run of a single command. A killed one leaves its rows unsigned.
 func (w *week) command(t *testing.T, killed bool) {
 	open := func() (*audit.Log, error) { return openSigned(t.Context(), w.cfg, w.keys, audit.Signing{}) }
 	if killed {
@@ -196,8 +196,8 @@ func (w *week) verify(t *testing.T, day int) audit.Report {
 	return r
 }
 
-// size returns how much the files of the log take, in bytes, without what is there of a fixed size, or at most 4 MiB
-// (-reserve, -owed, -wal).
+// size returns the size of the log's files, in bytes, without those of a fixed size or at most 4 MiB (-reserve, -owed,
+// -wal).
 func size(t *testing.T, dir string) (n int64) {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.Contains(filepath.Base(path), "-") && !strings.HasSuffix(path, "-checkpoint") {

@@ -1,5 +1,5 @@
-// Package wiring builds the pipeline and what it stands on (backends, log, keys, stores) from the configuration: the
-// only place where the parts are put together.
+// Package wiring builds the pipeline and its parts (backends, log, keys, stores) from the configuration. It is the only
+// place where the parts are put together.
 package wiring
 
 import (
@@ -33,12 +33,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// minFiles is how many descriptors a single run takes, and a few: the log has ten, each sandbox a dozen. minProcesses
-// is how many processes and threads it takes, and a few: with fewer than 20 Go's runtime ends the program.
+// minFiles and minProcesses are the descriptors, and the processes and threads, that a single run needs, with some
+// spare: the log has ten descriptors, each sandbox a dozen; with fewer than 20 threads Go's runtime exits.
 const minFiles, minProcesses = 64, 32
 
-// Load returns the configuration as the command line, the environment and the file have it. own are
-// flags of the command that take the place of the setting of that name.
+// Load returns the configuration from the command line, the environment and the file. own are flags of the command that
+// replace the global setting of that name.
 func Load(c *cli.Context, own ...string) (config.Config, error) {
 	if files := maxFiles(); files < minFiles {
 		return config.Config{}, exit.Usage(pipeline.MoreFiles, "sandboxmcp may open %d files at once, and needs %d", files, minFiles)
@@ -65,7 +65,7 @@ func Load(c *cli.Context, own ...string) (config.Config, error) {
 	return cfg, nil
 }
 
-// Loaded returns the action of a command that works by the configuration alone. SIGINT and SIGTERM end its context.
+// Loaded returns the action of a command that needs only the configuration. SIGINT and SIGTERM end its context.
 func Loaded(action func(ctx context.Context, c *cli.Context, cfg config.Config) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		cfg, err := Load(c)
@@ -81,42 +81,42 @@ func Loaded(action func(ctx context.Context, c *cli.Context, cfg config.Config) 
 // Parts are the pipeline and its dependencies.
 type Parts struct {
 	Pipeline  *pipeline.Pipeline
-	runs      *pipeline.Pipeline // of a server: for what the command line hands over
-	backends  []backends.Backend // the default first
+	runs      *pipeline.Pipeline // of a server: for runs that the command line hands over
+	backends  []backends.Backend // default first
 	Log       *pendingLog
 	keys      *signer.Keys
-	packages  *packages.Store  // nil where nothing was ever installed, and nothing can be
+	packages  *packages.Store  // nil if nothing is installed and nothing can be
 	Results   *results.Store   // of a server
 	cage      *host.Cage       // of commands on the host
 	Approvals *approval.Broker // of a server, or where people are asked
 	bus       *event.Bus       // likewise
-	sinks     []sink           // of a server: who is told outside
-	Places    []witness.Place  // where checkpoints of the log are taken
-	signed    chan struct{}    // that there is a new one
+	sinks     []sink           // of a server: exporters of events
+	Places    []witness.Place  // places for pushed checkpoints
+	signed    chan struct{}    // signals a new checkpoint
 }
 
 // Purpose selects which parts are built.
 type Purpose struct {
-	// Backend is what a single run asks for; "" is the configured one.
+	// Backend is the backend that a single run requests; "" is the configured one.
 	Backend string
-	// Delegate has systemd asked for a cgroup, if it takes that.
+	// Delegate asks systemd for a cgroup, if it is available.
 	Delegate bool
-	// Serve is for many runs, sessions and callers who come back.
+	// Serve is for many runs, sessions and returning callers.
 	Serve bool
-	// Idle is the time after which a server gives up idle sandboxes that no run has asked for; 0 is the default of
+	// Idle is the idle time after which a server drops sandboxes that no run has asked for; 0 is the default of
 	// warm.Config.
 	Idle time.Duration
-	// Install is for putting packages where later runs, also those of servers, find them.
+	// Install is for installing packages where later runs, including those of servers, find them.
 	Install bool
-	// Ask says that there is a person who can be asked about a single run.
+	// Ask means that a person can be asked about a single run.
 	Ask bool
 	// Local are ports of this machine that the person at the command line opens to a single run.
 	Local []int
 	// Results opens the result store of servers.
 	Results bool
-	// Progress is told what is done about images of containers; may be nil.
+	// Progress receives messages about images of containers; may be nil.
 	Progress func(line string)
-	// Log is told when rows of the log stay unsigned; nil is nobody.
+	// Log receives a message when rows of the log stay unsigned; may be nil.
 	Log *slog.Logger
 }
 
@@ -130,7 +130,7 @@ func New(ctx context.Context, cfg config.Config, why Purpose) (*Parts, error) {
 	return p, nil
 }
 
-// wire reads the settings, has a backend begin to make a sandbox, and does what takes longer meanwhile.
+// wire reads the settings, starts preparing a sandbox, and does slow work meanwhile.
 func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error {
 	review, err := review(cfg)
 	if err != nil {
@@ -149,8 +149,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 	if err != nil {
 		return err
 	}
-	// What would come into being while a program runs, such as a server's socket, would be in a directory that is not
-	// covered.
+	// Files that appear while a program runs, such as a server's socket, would be in a directory that is not covered.
 	for _, dir := range []string{cfg.StateDir, SocketDir(cfg)} {
 		_ = os.MkdirAll(dir, 0o700)
 	}
@@ -202,7 +201,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Journal:     journals(cfg),
 	}
 	p.Pipeline = pipeline.New(what)
-	if why.Serve { // for a person's single run: nobody is asked, approves or listens, and no result is kept
+	if why.Serve { // a person's single run: no questions, listeners or stored results
 		what.Bus, what.Approvals, what.Results = nil, nil, nil
 		p.runs = pipeline.New(what)
 	}
@@ -212,8 +211,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 // PackagesDir returns the directory of installed packages.
 func PackagesDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "packages") }
 
-// stock opens the directories in which things are kept from one run to the next. A single run shows
-// what was installed, and installs nothing.
+// stock opens the stores that persist between runs. A single run mounts installed packages and installs none.
 func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
 	dir := PackagesDir(cfg)
 	if _, there := os.Stat(dir); why.Serve || why.Install || there == nil {
@@ -230,9 +228,9 @@ func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
 	return err
 }
 
-// ownPlaces are the files and directories that no program may read or write: what keys, secrets, the log and its rows
-// that are on their way to it are in, the configuration in force, and the sockets by which a server obeys; also where
-// these are unless a command or the environment says otherwise, as it may for this process and not for a server.
+// ownPlaces returns the files and directories that no program may read or write: those of keys, secrets, the log and
+// its pending rows, the configuration in force, and the control sockets; also their defaults, since a command or the
+// environment may override them for this process and not for a server.
 func ownPlaces(cfg config.Config) []string {
 	db := cfg.SQLitePath
 	places := []string{cfg.StateDir, SocketDir(cfg), db, filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp"), journals(cfg)}
@@ -242,7 +240,7 @@ func ownPlaces(cfg config.Config) []string {
 	if home, err := os.UserHomeDir(); err == nil {
 		places = append(places, filepath.Join(home, ".local", "state", "sandboxmcp"))
 	}
-	if cfg.File != "" { // it need not lie with the user's own
+	if cfg.File != "" { // it may be outside of the user's own directory
 		places = append(places, cfg.File)
 	}
 	if dir, err := os.UserConfigDir(); err == nil {
@@ -251,8 +249,8 @@ func ownPlaces(cfg config.Config) []string {
 	return places
 }
 
-// Close closes all parts. What takes a millisecond or two is done at once. It returns why rows
-// of the log are not signed, if that is so.
+// Close closes all parts, those that take only milliseconds at once. It returns why rows of the log are unsigned, if
+// they are.
 func (p *Parts) Close() error {
 	if p.Approvals != nil {
 		p.Approvals.Close()
@@ -297,22 +295,22 @@ func (p *Parts) Names() (all []string) {
 	return all
 }
 
-// journals returns the directory in which processes that write to a log list what they have under way.
+// journals returns the directory in which processes that write to a log list their unfinished runs.
 func journals(cfg config.Config) string { return cfg.SQLitePath + "-running" }
 
-// RestoreKind stands in the names of directories beside the state directory in which backups are verified: they hold
+// RestoreKind is part of the names of directories beside the state directory in which backups are verified. They hold
 // keys and secrets.
 const RestoreKind = "restore"
 
-// removeLeft removes what killed processes left in the runtime directory, and beside the state directory.
+// removeLeft removes leftovers of killed processes in the runtime directory and beside the state directory.
 func removeLeft(cfg config.Config) {
 	statefile.RemoveUnlocked(filepath.Dir(cfg.StateDir), RestoreKind)
 	container.RemoveLeft(cfg.StateDir)
 	control.RemoveLeft(SocketDir(cfg))
 }
 
-// recordCrashes writes to the log what killed processes owe it, and removes what they left: a run that a server takes
-// over starts no process that would.
+// recordCrashes adds the rows that killed processes owe to the log, and removes their leftovers. A run that is handed
+// over to a server starts no process that would do so.
 func (p *Parts) recordCrashes(cfg config.Config) func(context.Context) {
 	return func(ctx context.Context) {
 		removeLeft(cfg)
@@ -325,7 +323,7 @@ func SocketDir(cfg config.Config) string {
 	return control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir)
 }
 
-// With calls f with parts of this process and closes them after it. Signals end the context of f.
+// With calls f with parts of this process and closes them afterwards. Signals end the context of f.
 func With(s *command.Streams, c *cli.Context, cfg config.Config, why Purpose, f func(context.Context, *Parts) error) error {
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
