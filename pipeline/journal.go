@@ -29,22 +29,22 @@ import (
 // The disk is not waited for: the two lines of a run cost 3 microseconds, and after a loss of power some of the last
 // seconds may be missing.
 type Journal struct {
-	Mu   sync.Mutex
-	Dir  string   // "" keeps no journal
+	mu   sync.Mutex
+	dir  string   // "" keeps no journal
 	file *os.File // nil until something is listed
-	Path string
+	path string
 	size int               // bytes of the file, about
-	Open map[string]string // the lines of what it lists that has not ended, by id
+	open map[string]string // the lines of what it lists that has not ended, by id
 }
 
-// Fresh is how the name of a journal begins that is not locked yet.
-const Fresh = ".new-"
+// freshPrefix is how the name of a journal begins that is not locked yet.
+const freshPrefix = ".new-"
 
 // maxCrashes bounds the time to record what killed processes have left.
 const maxCrashes = time.Minute
 
-// MaxJournal is the size in bytes from which on a journal is written anew, without what has ended.
-const MaxJournal = 64 << 10
+// maxJournalBytes is the size in bytes from which on a journal is written anew, without what has ended.
+const maxJournalBytes = 64 << 10
 
 // Kinds of rows about what killed processes have left. executionLost is that of a run; listeners are told
 // execution.failed. artifactsLost names a directory of the host in which artifacts of a run are missing, and what was
@@ -67,32 +67,32 @@ const (
 	JournalArtifacts = "artifacts"
 )
 
-// ArtifactsID returns the id under which the directory of a run's artifacts is listed.
-func ArtifactsID(run string) string { return run + ".artifacts" }
+// artifactsID returns the id under which the directory of a run's artifacts is listed.
+func artifactsID(run string) string { return run + ".artifacts" }
 
 // create makes the journal's file, or one that takes its place, with all that it lists. It needs no error: without a
 // journal, an end may stay unknown, and no more.
 func (j *Journal) create() {
-	if os.MkdirAll(j.Dir, 0o700) != nil {
+	if os.MkdirAll(j.dir, 0o700) != nil {
 		return
 	}
 	id := NewID()
-	f, err := os.OpenFile(filepath.Join(j.Dir, Fresh+id), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(filepath.Join(j.dir, freshPrefix+id), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 	if err != nil {
 		return
 	}
-	text := strings.Join(slices.Sorted(maps.Values(j.Open)), "")
-	path := cmp.Or(j.Path, filepath.Join(j.Dir, id)) // where other processes look, which must find it locked
+	text := strings.Join(slices.Sorted(maps.Values(j.open)), "")
+	path := cmp.Or(j.path, filepath.Join(j.dir, id)) // where other processes look, which must find it locked
 	_, err = f.WriteString(text)
 	if err != nil || statefile.TryLock(f, false) != nil || os.Rename(f.Name(), path) != nil {
 		f.Close()
-		os.Remove(filepath.Join(j.Dir, Fresh+id))
+		os.Remove(filepath.Join(j.dir, freshPrefix+id))
 		return
 	}
 	if j.file != nil {
 		j.file.Close()
 	}
-	j.file, j.Path, j.size = f, path, len(text)
+	j.file, j.path, j.size = f, path, len(text)
 }
 
 // Begin lists something until endRun or endSession.
@@ -100,24 +100,24 @@ func (j *Journal) Begin(kind, id, namespace string) { j.list(id, "+ "+kind+" "+i
 
 // BeginArtifacts lists a directory to which the artifacts of a run are being saved, until endArtifacts.
 func (j *Journal) BeginArtifacts(run, namespace, dir string) {
-	j.list(ArtifactsID(run), "+ "+JournalArtifacts+" "+ArtifactsID(run)+" "+namespace+" "+url.PathEscape(dir)+"\n")
+	j.list(artifactsID(run), "+ "+JournalArtifacts+" "+artifactsID(run)+" "+namespace+" "+url.PathEscape(dir)+"\n")
 }
 
 // EndArtifacts takes the directory of a run's artifacts off.
-func (j *Journal) EndArtifacts(run string) { j.end(ArtifactsID(run), false) }
+func (j *Journal) EndArtifacts(run string) { j.end(artifactsID(run), false) }
 
 func (j *Journal) list(id, line string) {
-	j.Mu.Lock()
-	defer j.Mu.Unlock()
-	if j.Dir == "" || j.Open[id] != "" {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.dir == "" || j.open[id] != "" {
 		return
 	}
-	j.Open[id] = line
+	j.open[id] = line
 	if j.file == nil {
 		j.create()
 		return
 	}
-	j.write(j.Open[id])
+	j.write(j.open[id])
 }
 
 // EndRun takes a run or a job off that was listed, and nothing else: a row about a session that could not be ended has
@@ -128,10 +128,10 @@ func (j *Journal) EndRun(id string) { j.end(id, false) }
 func (j *Journal) EndSession(id string) { j.end(id, true) }
 
 func (j *Journal) end(id string, session bool) {
-	j.Mu.Lock()
-	defer j.Mu.Unlock()
-	if line := j.Open[id]; line != "" && strings.HasPrefix(line, "+ "+JournalSession) == session {
-		delete(j.Open, id)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if line := j.open[id]; line != "" && strings.HasPrefix(line, "+ "+JournalSession) == session {
+		delete(j.open, id)
 		j.write("- " + id + "\n")
 	}
 }
@@ -142,41 +142,41 @@ func (j *Journal) write(line string) {
 		return
 	}
 	_, _ = j.file.WriteString(line)
-	if j.size += len(line); j.size > MaxJournal+2*len(j.Open)*len(line) {
+	if j.size += len(line); j.size > maxJournalBytes+2*len(j.open)*len(line) {
 		j.create()
 	}
 }
 
 // Close removes the journal of a process, unless ends are missing that could not be recorded.
 func (j *Journal) Close() {
-	j.Mu.Lock()
-	defer j.Mu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	if j.file == nil {
 		return
 	}
-	if len(j.Open) == 0 {
-		os.Remove(j.Path)
+	if len(j.open) == 0 {
+		os.Remove(j.path)
 	}
 	j.file.Close()
-	j.file, j.Dir = nil, ""
+	j.file, j.dir = nil, ""
 }
 
-// JournalEntry is what a journal lists.
-type JournalEntry struct{ Kind, ID, Namespace, Dir string }
+// journalEntry is what a journal lists.
+type journalEntry struct{ Kind, ID, Namespace, Dir string }
 
-// Left returns what a journal lists that has not ended.
-func Left(f *os.File) []JournalEntry {
-	var all []JournalEntry
+// unended returns what a journal lists that has not ended.
+func unended(f *os.File) []journalEntry {
+	var all []journalEntry
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		switch parts := strings.Fields(lines.Text()); {
 		case (len(parts) == 4 || len(parts) == 5 && parts[1] == JournalArtifacts) && parts[0] == "+":
-			l := JournalEntry{Kind: parts[1], ID: parts[2], Namespace: parts[3]}
+			l := journalEntry{Kind: parts[1], ID: parts[2], Namespace: parts[3]}
 			if len(parts) == 5 {
 				l.Dir, _ = url.PathUnescape(parts[4])
 			}
 			all = append(all, l)
 		case len(parts) == 2 && parts[0] == "-":
-			all = slices.DeleteFunc(all, func(l JournalEntry) bool { return l.ID == parts[1] })
+			all = slices.DeleteFunc(all, func(l journalEntry) bool { return l.ID == parts[1] })
 		}
 	}
 	return all
@@ -201,7 +201,7 @@ func RecordCrashes(ctx context.Context, log crashLog, dir string, tell func(kind
 	defer cancel()
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), Fresh) {
+		if strings.HasPrefix(e.Name(), freshPrefix) {
 			removeAbandoned(dir, e)
 			continue
 		}
@@ -209,7 +209,7 @@ func RecordCrashes(ctx context.Context, log crashLog, dir string, tell func(kind
 		if err != nil {
 			continue
 		}
-		if statefile.TryLock(f, false) == nil && isAt(f) && recordLeft(ctx, log, Left(f), tell) == nil { // else its process lives
+		if statefile.TryLock(f, false) == nil && isAt(f) && recordLeft(ctx, log, unended(f), tell) == nil { // else its process lives
 			os.Remove(f.Name())
 		}
 		f.Close()
@@ -230,7 +230,7 @@ func removeAbandoned(dir string, e os.DirEntry) {
 	}
 }
 
-func recordLeft(ctx context.Context, log crashLog, all []JournalEntry, tell func(kind, run, namespace string, data map[string]any)) error {
+func recordLeft(ctx context.Context, log crashLog, all []journalEntry, tell func(kind, run, namespace string, data map[string]any)) error {
 	for _, l := range all {
 		run, kind, data, err := l.end(ctx, log)
 		if err != nil {
@@ -252,9 +252,9 @@ func recordLeft(ctx context.Context, log crashLog, all []JournalEntry, tell func
 }
 
 // end returns the row of the end of what an entry lists; kind "" says that it needs none.
-func (l JournalEntry) end(ctx context.Context, log pastRows) (run, kind string, data Facts, err error) {
+func (l journalEntry) end(ctx context.Context, log pastRows) (run, kind string, data Facts, err error) {
 	if l.Kind == JournalArtifacts {
-		run = strings.TrimSuffix(l.ID, ArtifactsID(""))
+		run = strings.TrimSuffix(l.ID, artifactsID(""))
 		data, err = removeUnsaved(ctx, l.Dir, run)
 		return run, ArtifactsLost, data, err
 	}

@@ -151,7 +151,7 @@ func New(cfg Config) *Pipeline {
 	if log, can := cfg.Audit.(crashLog); can && cfg.Journal != "" {
 		p.going.Go(func() { RecordCrashes(context.Background(), log, cfg.Journal, p.Publish) })
 	}
-	p.Journal = &Journal{Dir: cfg.Journal, Open: map[string]string{}}
+	p.Journal = &Journal{dir: cfg.Journal, open: map[string]string{}}
 	return p
 }
 

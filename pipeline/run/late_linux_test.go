@@ -3,7 +3,6 @@ package run_test
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,7 +20,8 @@ import (
 // TestTakenAwayWithoutALog: what ends something takes effect where the log can't be written, and says that its row is
 // late; nothing else does.
 func TestTakenAwayWithoutALog(t *testing.T) {
-	p, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Journal = t.TempDir() })
+	dir := t.TempDir()
+	p, log, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) { c.Journal = dir })
 	var late []string
 	_, full := audit.Open(t.Context(), "/proc/of-the-host/audit.db")
 	full = audit.NotWritten(full)
@@ -60,11 +60,19 @@ func TestTakenAwayWithoutALog(t *testing.T) {
 	}
 	id, done := run.Begin(t.Context(), p, run.Request{Language: "shell", Code: []byte("echo x")})
 	<-done
-	p.Journal.Mu.Lock()
-	if open, want := slices.Sorted(maps.Keys(p.Journal.Open)), []string{r.Run, info.ID}; !slices.Equal(open, want) { // of these the log has no end
-		t.Errorf("the journal lists %q, want %q: what was refused, as job %s, has not begun", open, want, id)
+	journal, err := readJournal(dir)
+	var open []string
+	for line := range strings.Lines(string(journal)) {
+		if words := strings.Fields(line); words[0] == "+" {
+			open = append(open, words[2])
+		} else {
+			open = slices.DeleteFunc(open, func(s string) bool { return s == words[1] })
+		}
 	}
-	p.Journal.Mu.Unlock()
+	slices.Sort(open)
+	if want := []string{r.Run, info.ID}; err != nil || !slices.Equal(open, want) { // the log lacks their ends
+		t.Errorf("the journal lists %q, want %q (%v): the refused job %s never began", open, want, err, id)
+	}
 	log.Fail = nil
 	hosttest.Until(t, "runs go on", func() bool {
 		_, _, err := pipeline.Do(t.Context(), p, run.Request{Language: "shell", Code: []byte("echo x")})

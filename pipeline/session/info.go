@@ -1,13 +1,13 @@
 // Package session keeps sandboxes whose interpreter stays: variables, imports, files and
 // background threads live from one request to the next.
 //
-// The effects are New, Change and End (effects), Pause and Snapshot, which keep the files of a home directory (pause),
+// The effects are New, Change and End (new), Pause and Snapshot, which keep the files of a home directory (pause),
 // NewContext and EndContext (contexts), SetNetwork, NewLimits, and Bridge, which carries a value from one session to
 // another. Each finds its session in the manager, and acts on it under its lock: one cell at a time in each interpreter
 // (guard, line), and nothing of it once it ends. The manager ends sessions that nobody uses, or whose time is up, and
 // starts their interpreters anew when they die (interpreter, restart).
 //
-// A file calls what stands in those behind it, in this order: limits, inspect, bridge, contexts, effects, pause, agent,
+// A file calls what stands in those behind it, in this order: limits, inspect, bridge, contexts, new, pause, agent,
 // error, info, line, network, restart, guests, interpreter, guard, state, manager, session, tools.
 package session
 
