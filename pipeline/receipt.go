@@ -131,7 +131,7 @@ func (r *Run) Store(ctx context.Context, name string, most int64, content io.Rea
 	}, signer.Options{Dir: func() (_ *os.Root, err error) {
 		dir, err = r.Pipeline.Config.Results.OpenArtifacts(r.Outcome.ID)
 		return dir, err
-	}, Fresh: true, MaxCount: 1, MaxBytes: most, Redact: r.Clean})
+	}, EmptyDir: true, MaxCount: 1, MaxBytes: most, Redact: r.Clean})
 	if err == nil && len(m.Artifacts) == 0 {
 		err = Refuse(StageBackend, fmt.Sprintf("%.80q can't be kept: %s", r.Clean(name), m.Why), "take less at once")
 	}

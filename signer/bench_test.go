@@ -30,7 +30,7 @@ func BenchmarkCollect(b *testing.B) {
 		{name: "100000 of which 1000 fit", files: 100_000, content: "result\n"},
 		{name: "64 MB", files: 1, content: large},
 		{name: "64 MB, saved", files: 1, content: large, save: true},
-		{name: "64 MB, searched and saved", files: 1, content: large, save: true, o: Options{Secret: search}},
+		{name: "64 MB, searched and saved", files: 1, content: large, save: true, o: Options{ContainsSecret: search}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			files := make([]File, c.files)
@@ -42,9 +42,9 @@ func BenchmarkCollect(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if c.save { // a new directory: replacing files costs some file systems a flush
-					c.o.Dir = at(b, filepath.Join(dir, strconv.Itoa(i)))
+					c.o.Dir = directoryAt(b, filepath.Join(dir, strconv.Itoa(i)))
 				}
-				if _, err := Collect(context.Background(), list(files...), c.o); err != nil {
+				if _, err := Collect(context.Background(), sourceOf(files...), c.o); err != nil {
 					b.Fatal(err)
 				}
 			}

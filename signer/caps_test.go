@@ -10,14 +10,14 @@ import (
 )
 
 func TestGrowingFileEndsAtTheCap(t *testing.T) {
-	for name, find := range map[string]func(io.Reader) (bool, error){"straight": nil, "held": find} {
+	for name, find := range map[string]func(io.Reader) (bool, error){"straight": nil, "held": containsSecret} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			var endless counter
 			grow := reading("grow", 1, func() io.Reader { return &endless })
-			src := list(file("before", "x"), grow, grow, grow, file("after", "y"))
+			src := sourceOf(file("before", "x"), grow, grow, grow, file("after", "y"))
 			const limit = 3 << 20
-			m := collect(t, src, Options{Dir: at(t, dir), MaxBytes: limit, Secret: find})
+			m := collect(t, src, Options{Dir: directoryAt(t, dir), MaxBytes: limit, ContainsSecret: find})
 			if len(m.Artifacts) != 1 || m.Dropped != 4 || !strings.Contains(m.Why, "3145728 bytes") {
 				t.Errorf("got %+v", m)
 			}
@@ -38,11 +38,11 @@ func (c *counter) Read(p []byte) (int, error) {
 }
 
 func TestCapsAreExact(t *testing.T) {
-	m := collect(t, list(file("a", "12345"), file("b", "12345"), file("c", "1"), file("d", "")), Options{MaxBytes: 10})
+	m := collect(t, sourceOf(file("a", "12345"), file("b", "12345"), file("c", "1"), file("d", "")), Options{MaxBytes: 10})
 	if len(m.Artifacts) != 3 || m.Dropped != 1 || m.Why != "over the cap of 10 bytes: 1" {
 		t.Errorf("got %+v", m)
 	}
-	m = collect(t, list(file("a", "1"), file("b", "2"), file("c", "3")), Options{MaxCount: 2, MaxBytes: 1<<63 - 1})
+	m = collect(t, sourceOf(file("a", "1"), file("b", "2"), file("c", "3")), Options{MaxCount: 2, MaxBytes: 1<<63 - 1})
 	if len(m.Artifacts) != 2 || m.Dropped != 1 || m.Why != "over the cap of 2 files: 1" {
 		t.Errorf("got %+v", m)
 	}
@@ -61,7 +61,7 @@ func TestManyFiles(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	m := collect(t, src, Options{Dir: at(t, t.TempDir())})
+	m := collect(t, src, Options{Dir: directoryAt(t, t.TempDir())})
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if len(m.Artifacts) != DefaultMaxCount || m.Dropped != n-DefaultMaxCount || m.Skipped != 7 {
@@ -79,14 +79,14 @@ func TestManyFiles(t *testing.T) {
 // Inputs don't use up what is for artifacts, and comparing them has an end, too.
 func TestUnchangedInputsAndCaps(t *testing.T) {
 	inputs := map[string]string{"1": sum("1234"), "2": sum("1234"), "3": sum("1234")}
-	src := list(file("1", "1234"), file("2", "1234"), file("3", "1234"), file("out", "123456789"))
+	src := sourceOf(file("1", "1234"), file("2", "1234"), file("3", "1234"), file("out", "123456789"))
 	m := collect(t, src, Options{MaxBytes: 9, MaxCount: 1, Unchanged: inputs})
 	if len(m.Artifacts) != 1 || m.Dropped != 1 {
 		t.Errorf("got %+v", m)
 	}
 	var endless counter
 	grow := reading("1", 1, func() io.Reader { return &endless })
-	m = collect(t, list(grow, grow, grow), Options{MaxBytes: 1 << 20, Unchanged: inputs})
+	m = collect(t, sourceOf(grow, grow, grow), Options{MaxBytes: 1 << 20, Unchanged: inputs})
 	if len(m.Artifacts) != 0 || m.Dropped != 3 || endless > 1<<20+1 {
 		t.Errorf("got %+v after %d bytes", m, endless)
 	}

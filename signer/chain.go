@@ -14,40 +14,40 @@ import (
 // statement that both have signed. Whatever else lies in the directory is nobody's: see Strangers. A directory that
 // others can write to is an error; one that is not there, or has no key to sign with, trusts none.
 func (k *Keys) Trust() (*Trust, error) {
-	if err := k.check(); errors.Is(err, fs.ErrNotExist) {
+	if err := k.checkDirectory(); errors.Is(err, fs.ErrNotExist) {
 		return NewTrust(), nil
 	} else if err != nil {
 		return nil, fmt.Errorf("the directory of keys: %w", err)
 	}
-	key, _, err := readPrivate(k.private())
+	key, _, err := readPrivateKey(k.privateKeyPath())
 	if errors.Is(err, errNoKey) {
 		return NewTrust(), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the key to sign with: %w", err)
 	}
-	if public, err := k.Find(key.ID()); err == nil {
+	if public, err := k.PublicKeyByID(key.ID()); err == nil {
 		key.Created = public.Created
 	}
-	return k.trust(key.PublicKey)
+	return k.trustChain(key.PublicKey)
 }
 
-func (k *Keys) trust(today PublicKey) (*Trust, error) {
+func (k *Keys) trustChain(today PublicKey) (*Trust, error) {
 	t := NewTrust(today)
 	before, err := k.predecessors()
 	if err != nil {
 		return nil, err
 	}
-	for old, ok := before[today.id]; ok && t.index(old.id) < 0; old, ok = before[old.id] {
-		t.add(old)
+	for old, ok := before[today.id]; ok && t.indexOf(old.id) < 0; old, ok = before[old.id] {
+		t.addKey(old)
 	}
 	for _, old := range t.Keys()[1:] {
-		text, err := readStatement(k.revoked(old.id))
+		text, err := readStatement(k.revocationPath(old.id))
 		if err == nil && text != nil {
-			err = t.revoke(text)
+			err = t.applyRevocation(text)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%q: %w", k.revoked(old.id), err)
+			return nil, fmt.Errorf("%q: %w", k.revocationPath(old.id), err)
 		}
 	}
 	return t, nil
@@ -66,12 +66,12 @@ func (k *Keys) predecessors() (map[string]PublicKey, error) {
 		if !ok || !isHash(id) {
 			continue
 		}
-		text, err := readStatement(k.next(id))
+		text, err := readStatement(k.rotationPath(id))
 		if err != nil {
 			return nil, err
 		}
 		r, old, byBoth, err := openRotation(text, func(id string) (PublicKey, bool) {
-			p, err := k.Find(id)
+			p, err := k.PublicKeyByID(id)
 			return p, err == nil
 		})
 		if _, known := before[r.New]; err == nil && byBoth && !known {
@@ -82,15 +82,15 @@ func (k *Keys) predecessors() (map[string]PublicKey, error) {
 	return before, nil
 }
 
-// Strangers are files of the directory that hold a public key which Trust has no reason to trust.
-func (k *Keys) Strangers(t *Trust) (files []string, err error) {
+// UntrustedFiles are files of the directory that hold a public key which Trust has no reason to trust.
+func (k *Keys) UntrustedFiles(t *Trust) (files []string, err error) {
 	entries, err := os.ReadDir(k.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for _, e := range entries {
 		id, ok := strings.CutSuffix(e.Name(), ".pub")
-		if _, known := t.Find(id); ok && !known {
+		if _, known := t.KeyByID(id); ok && !known {
 			files = append(files, filepath.Join(k.dir, e.Name()))
 		}
 	}

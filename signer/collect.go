@@ -20,13 +20,13 @@ const (
 )
 
 type collector struct {
-	o      Options
-	dir    *directory // nil: save nothing
-	hold   spool
-	buf    []byte
-	left   int64 // bytes of artifacts that may still be read
-	inputs int64 // bytes of inputs that may still be compared
-	seen   map[string]bool
+	o              Options
+	dir            *directory // nil: save nothing
+	hold           spool
+	buf            []byte
+	bytesLeft      int64 // bytes of artifacts that may still be read
+	inputBytesLeft int64 // bytes of inputs that may still be compared
+	seen           map[string]bool
 
 	artifacts        []Artifact
 	skipped, dropped int
@@ -44,20 +44,20 @@ func newCollector(o Options) (*collector, error) {
 		o.Redact = func(s string) string { return s }
 	}
 	c := &collector{
-		o:      o,
-		left:   o.MaxBytes,
-		inputs: o.MaxBytes,
-		seen:   map[string]bool{},
+		o:              o,
+		bytesLeft:      o.MaxBytes,
+		inputBytesLeft: o.MaxBytes,
+		seen:           map[string]bool{},
 
 		artifacts: []Artifact{}, // [] in JSON, not null
 	}
-	if o.Dir == nil || o.Fresh {
+	if o.Dir == nil || o.EmptyDir {
 		return c, nil
 	}
-	return c, c.open()
+	return c, c.openDirectory()
 }
 
-func (c *collector) open() error {
+func (c *collector) openDirectory() error {
 	top, err := c.o.Dir()
 	if err != nil {
 		return fmt.Errorf("open the directory for artifacts: %w", err)
@@ -69,97 +69,97 @@ func (c *collector) open() error {
 func (c *collector) close() {
 	c.hold.reset()
 	if c.dir != nil {
-		c.dir.leave()
+		c.dir.closeSubdirectory()
 	}
 }
 
-// add lists a file, unless it is an unchanged input or over a cap. An error ends the whole collection.
-func (c *collector) add(ctx context.Context, f File) error {
+// addFile lists a file, unless it is an unchanged input or over a cap. An error ends the whole collection.
+func (c *collector) addFile(ctx context.Context, f File) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if len(f.Name) > maxName || strings.Count(f.Name, "/") > maxDepth {
-		c.drop("with too long or too deep names")
+		c.countDropped("with too long or too deep names")
 		return nil
 	}
 	if want, ok := c.o.Unchanged[f.Name]; ok {
-		if changed, err := c.changed(ctx, f, want); err != nil || !changed {
+		if changed, err := c.isChanged(ctx, f, want); err != nil || !changed {
 			return err
 		}
 	}
 	if len(c.artifacts) >= c.o.MaxCount {
-		c.drop(fmt.Sprintf("over the cap of %d files", c.o.MaxCount))
+		c.countDropped(fmt.Sprintf("over the cap of %d files", c.o.MaxCount))
 		return nil
 	}
 	if c.seen[f.Name] {
 		// A directory read while files are renamed in it can show a name twice.
-		c.skip("listed twice", nil)
+		c.countSkipped("listed twice", nil)
 		return nil
 	}
-	if f.Size > c.left {
-		c.dropBytes()
+	if f.Size > c.bytesLeft {
+		c.countOverByteCap()
 		return nil
 	}
-	return c.read(ctx, f)
+	return c.hashAndStage(ctx, f)
 }
 
-// changed compares an input with its hash before the run. An input that can't be compared is counted as skipped or
+// isChanged compares an input with its hash before the run. An input that can't be compared is counted as skipped or
 // dropped, and reported as not changed.
-func (c *collector) changed(ctx context.Context, f File, want string) (bool, error) {
-	if f.Size > c.inputs {
-		c.drop("inputs too large to compare")
+func (c *collector) isChanged(ctx context.Context, f File, want string) (bool, error) {
+	if f.Size > c.inputBytesLeft {
+		c.countDropped("inputs too large to compare")
 		return false, nil
 	}
 	r, err := f.Open()
 	if err != nil {
-		c.unreadable(err)
+		c.countUnreadable(err)
 		return false, nil
 	}
 	defer r.Close()
-	s := newScan(ctx, r, c.inputs)
-	c.drain(s, f.Size)
-	c.inputs = s.left
+	s := newScan(ctx, r, c.inputBytesLeft)
+	c.readToEnd(s, f.Size)
+	c.inputBytesLeft = s.bytesLeft
 	switch {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case s.err == errTooLarge:
-		c.drop("inputs too large to compare")
+		c.countDropped("inputs too large to compare")
 		return false, nil
 	case s.err != nil:
-		c.unreadable(s.err)
+		c.countUnreadable(s.err)
 		return false, nil
 	}
 	return s.sum() != want, nil
 }
 
-// read lists a file, and stages it unless it is withheld.
-func (c *collector) read(ctx context.Context, f File) error {
-	if c.o.Fresh && c.dir == nil && c.o.Dir != nil {
-		if err := c.open(); err != nil {
+// hashAndStage lists a file, and stages it unless it is withheld.
+func (c *collector) hashAndStage(ctx context.Context, f File) error {
+	if c.o.EmptyDir && c.dir == nil && c.o.Dir != nil {
+		if err := c.openDirectory(); err != nil {
 			return err
 		}
 	}
 	r, err := f.Open()
 	if err != nil {
-		c.unreadable(err)
+		c.countUnreadable(err)
 		return nil
 	}
 	defer r.Close()
-	s := newScan(ctx, r, c.left)
+	s := newScan(ctx, r, c.bytesLeft)
 	a := Artifact{Name: c.o.Redact(f.Name)}
-	a.Withheld, err = c.pass(ctx, f, a.Name, s)
-	c.left = s.left
+	a.Withheld, err = c.stageUnlessWithheld(ctx, f, a.Name, s)
+	c.bytesLeft = s.bytesLeft
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case s.err == errTooLarge:
-		c.dropBytes()
+		c.countOverByteCap()
 		return nil
 	case s.err != nil:
-		c.unreadable(s.err)
+		c.countUnreadable(s.err)
 		return nil
 	case err != nil:
-		return fmt.Errorf("save artifact %q: %w", a.Name, Bare(err))
+		return fmt.Errorf("save artifact %q: %w", a.Name, WithoutPaths(err))
 	}
 	a.Size, a.SHA256, a.MIME = s.size, s.sum(), mimetype.Detect(s.head).String()
 	c.seen[f.Name] = true
@@ -167,14 +167,14 @@ func (c *collector) read(ctx context.Context, f File) error {
 	return nil
 }
 
-// pass reads s to its end, and returns why the file is withheld, or "" if it was saved or nothing is to be saved. It
+// stageUnlessWithheld reads s to its end, and returns why the file is withheld, or "" if it was saved or nothing is to be saved. It
 // returns errors of writing; those of reading are in s.err.
-func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) (withheld string, err error) {
-	defer c.drain(s, f.Size)
+func (c *collector) stageUnlessWithheld(ctx context.Context, f File, redacted string, s *scan) (withheld string, err error) {
+	defer c.readToEnd(s, f.Size)
 	if redacted != f.Name {
 		return "a secret is in its name", nil
 	}
-	if why := badName(f.Name); why != "" {
+	if why := nameProblem(f.Name); why != "" {
 		return why, nil
 	}
 	if c.dir != nil && strings.EqualFold(f.Name, sumsName) {
@@ -184,8 +184,8 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 		return "its name is kept for the receipt", nil
 	}
 	from := io.Reader(s)
-	if c.o.Secret != nil {
-		if withheld, err = c.search(s, f.Size); withheld != "" || err != nil {
+	if c.o.ContainsSecret != nil {
+		if withheld, err = c.searchForSecret(s, f.Size); withheld != "" || err != nil {
 			return withheld, err
 		}
 		if from, err = c.hold.reader(); err != nil {
@@ -195,38 +195,38 @@ func (c *collector) pass(ctx context.Context, f File, redacted string, s *scan) 
 	if c.dir == nil || s.err != nil {
 		return "", nil
 	}
-	err = c.dir.stage(f.Name, fs.FileMode(f.Mode)&0o755|0o600, until(ctx, from), c.buffer(f.Size))
+	err = c.dir.stage(f.Name, fs.FileMode(f.Mode)&0o755|0o600, readerWithContext(ctx, from), c.buffer(f.Size))
 	if b := (*blocked)(nil); errors.As(err, &b) {
 		return b.why, nil
 	}
 	return "", err
 }
 
-// search looks for a secret in s, reads it to its end, and holds its bytes outside of the directory:
+// searchForSecret looks for a secret in s, reads it to its end, and holds its bytes outside of the directory:
 // a file with a secret must not have been there even briefly.
-func (c *collector) search(s *scan, size int64) (withheld string, err error) {
+func (c *collector) searchForSecret(s *scan, size int64) (withheld string, err error) {
 	c.hold.reset()
 	r := io.Reader(s)
 	if c.dir != nil {
 		r = io.TeeReader(s, &c.hold)
 	}
-	found, err := c.o.Secret(r)
+	found, err := c.o.ContainsSecret(r)
 	switch {
 	case c.hold.err != nil:
 		return "", c.hold.err
 	case s.err != nil:
 		return "", nil // the caller reports it
 	case err != nil:
-		c.note("could not be searched for secrets", err)
+		c.countNote("could not be searched for secrets", err)
 		return "it could not be searched for secrets", nil
 	case found:
 		return "a secret is in it", nil
 	}
-	c.drain(r, size)
+	c.readToEnd(r, size)
 	return "", c.hold.err
 }
 
-func (c *collector) drain(r io.Reader, size int64) {
+func (c *collector) readToEnd(r io.Reader, size int64) {
 	// Without the wrapper io.Discard would bring a buffer of its own.
 	_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, r, c.buffer(size))
 }
@@ -240,8 +240,8 @@ func (c *collector) buffer(size int64) []byte {
 	return c.buf
 }
 
-// Bare removes the paths from an error: they may be the host's, or contain a secret.
-func Bare(err error) error {
+// WithoutPaths removes the paths from an error: they may be the host's, or contain a secret.
+func WithoutPaths(err error) error {
 	if e := (*fs.PathError)(nil); errors.As(err, &e) {
 		return e.Err
 	}

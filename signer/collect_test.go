@@ -23,8 +23,8 @@ import (
 
 const secret = "hunter2-hunter2"
 
-// list is a Source of fixed files.
-func list(files ...File) Source {
+// sourceOf is a Source of fixed files.
+func sourceOf(files ...File) Source {
 	return func(_ context.Context, f func(File) error) (int, error) {
 		for _, file := range files {
 			if err := f(file); err != nil {
@@ -45,8 +45,8 @@ func reading(name string, size int64, r func() io.Reader) File {
 	}}
 }
 
-// at returns an Options.Dir that makes dir.
-func at(t testing.TB, dir string) func() (*os.Root, error) {
+// directoryAt returns an Options.Dir that makes dir.
+func directoryAt(t testing.TB, dir string) func() (*os.Root, error) {
 	return func() (*os.Root, error) {
 		root, err := hostfs.MakeDir(dir)
 		if err == nil {
@@ -58,7 +58,7 @@ func at(t testing.TB, dir string) func() (*os.Root, error) {
 
 func saveReceipt(t *testing.T, dir string, e Envelope) error {
 	t.Helper()
-	root, err := at(t, dir)()
+	root, err := directoryAt(t, dir)()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func collect(t *testing.T, src Source, o Options) Manifest {
 	return m
 }
 
-func find(r io.Reader) (bool, error) {
+func containsSecret(r io.Reader) (bool, error) {
 	b, err := io.ReadAll(r)
 	return bytes.Contains(b, []byte(secret)), err
 }
@@ -124,7 +124,7 @@ func wantTree(t *testing.T, dir string, want map[string]string) {
 func TestCollect(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "when missing")
 	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
-	m := collect(t, list(file("z.txt", "last"), file("sub/a.png", png), file("A", "")), Options{Dir: at(t, dir)})
+	m := collect(t, sourceOf(file("z.txt", "last"), file("sub/a.png", png), file("A", "")), Options{Dir: directoryAt(t, dir)})
 	want := Manifest{Artifacts: []Artifact{
 		{Name: "A", Size: 0, SHA256: sum(""), MIME: "text/plain"},
 		{Name: "sub/a.png", Size: int64(len(png)), SHA256: sum(png), MIME: "image/png"},
@@ -142,10 +142,10 @@ func TestCollect(t *testing.T) {
 func TestSavedIsWhatWasHashed(t *testing.T) {
 	dir := t.TempDir()
 	big := strings.Repeat("0123456789abcdef", 200_000) // larger than what is held in memory
-	src := list(file("big", big), file("small", "x"), file("big2", big))
+	src := sourceOf(file("big", big), file("small", "x"), file("big2", big))
 	for name, o := range map[string]Options{
-		"straight": {Dir: at(t, dir)},
-		"held":     {Dir: at(t, dir), Secret: find},
+		"straight": {Dir: directoryAt(t, dir)},
+		"held":     {Dir: directoryAt(t, dir), ContainsSecret: containsSecret},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := collect(t, src, o)
@@ -162,7 +162,7 @@ func TestSavedIsWhatWasHashed(t *testing.T) {
 
 func TestWithoutDirNothingIsSaved(t *testing.T) {
 	t.Chdir(t.TempDir())
-	m := collect(t, list(file("SHA256SUMS", "x"), file("secret", secret)), Options{Secret: find})
+	m := collect(t, sourceOf(file("SHA256SUMS", "x"), file("secret", secret)), Options{ContainsSecret: containsSecret})
 	if m.Artifacts[0].Withheld != "" || m.Artifacts[1].Withheld == "" {
 		t.Errorf("got %+v", m.Artifacts)
 	}
@@ -177,7 +177,7 @@ func TestBadNamesAreWithheld(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%q", name), func(t *testing.T) {
 			top := t.TempDir()
-			m := collect(t, list(file(name, "evil")), Options{Dir: at(t, filepath.Join(top, "dir"))})
+			m := collect(t, sourceOf(file(name, "evil")), Options{Dir: directoryAt(t, filepath.Join(top, "dir"))})
 			if len(m.Artifacts) != 1 || m.Artifacts[0].Withheld == "" || m.Artifacts[0].SHA256 != sum("evil") {
 				t.Errorf("got %+v, want one withheld artifact", m)
 			}
@@ -191,7 +191,7 @@ func TestWindowsNames(t *testing.T) {
 		"a/b.txt": true, "ä": true,
 		"a:b": false, "a.": false, "a /b": false, `a\b`: false, "a\nb": false, "a?": false,
 	} {
-		if got := windowsName(name); got != want {
+		if got := isWindowsName(name); got != want {
 			t.Errorf("windowsName(%q): got %v, want %v", name, got, want)
 		}
 	}
@@ -201,7 +201,7 @@ func TestTooLongNamesAreDropped(t *testing.T) {
 	long := strings.Repeat("a/", 2048) + "b"
 	deep := strings.Repeat("a/", maxDepth+1) + "b"
 	fits := strings.Repeat("a/", maxDepth) + "b"
-	m := collect(t, list(file(long, "x"), file(deep, "x"), file(fits, "x")), Options{Dir: at(t, t.TempDir())})
+	m := collect(t, sourceOf(file(long, "x"), file(deep, "x"), file(fits, "x")), Options{Dir: directoryAt(t, t.TempDir())})
 	if len(m.Artifacts) != 1 || m.Artifacts[0].Name != fits || m.Dropped != 2 {
 		t.Errorf("got %d artifacts, %d dropped, want 1 and 2", len(m.Artifacts), m.Dropped)
 	}
@@ -212,8 +212,8 @@ func TestUnchangedInputs(t *testing.T) {
 	inputs := map[string]string{"same": sum("1"), "changed": sum("2"), "gone": sum("3"), "gone bad": sum("4")}
 	bad := file("gone bad", "")
 	bad.Open = func() (io.ReadCloser, error) { return nil, fs.ErrPermission }
-	src := list(file("same", "1"), file("changed", "new"), file("new", "1"), bad)
-	m := collect(t, src, Options{Dir: at(t, dir), Unchanged: inputs})
+	src := sourceOf(file("same", "1"), file("changed", "new"), file("new", "1"), bad)
+	m := collect(t, src, Options{Dir: directoryAt(t, dir), Unchanged: inputs})
 	if len(m.Artifacts) != 2 || m.Artifacts[0].Name != "changed" || m.Artifacts[1].Name != "new" || m.Skipped != 1 {
 		t.Errorf("got %+v", m)
 	}
@@ -223,7 +223,7 @@ func TestUnchangedInputs(t *testing.T) {
 }
 
 func TestUnreadableFilesArePassedOver(t *testing.T) {
-	for name, find := range map[string]func(io.Reader) (bool, error){"straight": nil, "held": find} {
+	for name, find := range map[string]func(io.Reader) (bool, error){"straight": nil, "held": containsSecret} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			replaced := file("b", "")
@@ -231,15 +231,15 @@ func TestUnreadableFilesArePassedOver(t *testing.T) {
 			breaks := reading("c", 10, func() io.Reader {
 				return io.MultiReader(strings.NewReader("12345"), iotest.ErrReader(&fs.PathError{Op: "read", Path: "/host/path", Err: fs.ErrPermission}))
 			})
-			src := list(file("a", "1"), breaks, replaced, file("d", "2"))
-			m := collect(t, src, Options{Dir: at(t, dir), Secret: find, Redact: redact})
+			src := sourceOf(file("a", "1"), breaks, replaced, file("d", "2"))
+			m := collect(t, src, Options{Dir: directoryAt(t, dir), ContainsSecret: find, Redact: redact})
 			if len(m.Artifacts) != 2 || m.Skipped != 2 {
 				t.Errorf("got %+v", m)
 			}
 			if want := `could not be read: 2 (first: "permission denied")`; m.Why != want {
 				t.Errorf("got %s, want %s", m.Why, want)
 			}
-			m = collect(t, list(replaced), Options{Redact: redact})
+			m = collect(t, sourceOf(replaced), Options{Redact: redact})
 			if want := `could not be read: 1 (first: "replaced\n***REDACTED***")`; m.Why != want {
 				t.Errorf("got %s, want %s", m.Why, want)
 			}
@@ -252,7 +252,7 @@ func TestUnreadableFilesArePassedOver(t *testing.T) {
 
 func TestNamedTwice(t *testing.T) {
 	dir := t.TempDir()
-	m := collect(t, list(file("a", "1"), file("a", "2")), Options{Dir: at(t, dir)})
+	m := collect(t, sourceOf(file("a", "1"), file("a", "2")), Options{Dir: directoryAt(t, dir)})
 	if len(m.Artifacts) != 1 || m.Skipped != 1 || tree(t, dir)["a"] != "1" {
 		t.Errorf("got %+v", m)
 	}
@@ -261,7 +261,7 @@ func TestNamedTwice(t *testing.T) {
 func TestCancel(t *testing.T) {
 	for name, o := range map[string]Options{
 		"straight": {},
-		"held":     {Secret: find},
+		"held":     {ContainsSecret: containsSecret},
 		"input":    {Unchanged: map[string]string{"big": "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -274,8 +274,8 @@ func TestCancel(t *testing.T) {
 				return len(p), nil
 			})
 			dir := t.TempDir()
-			o.Dir, o.MaxBytes = at(t, dir), 1<<40
-			src := list(file("a", "1"), reading("big", 1, func() io.Reader { return endless }), file("z", "2"))
+			o.Dir, o.MaxBytes = directoryAt(t, dir), 1<<40
+			src := sourceOf(file("a", "1"), reading("big", 1, func() io.Reader { return endless }), file("z", "2"))
 			m, err := Collect(ctx, src, o)
 			if !errors.Is(err, context.Canceled) || len(m.Artifacts) != 1 {
 				t.Errorf("got %+v, %v", m, err)
@@ -300,8 +300,8 @@ func TestCancelWhileSaving(t *testing.T) {
 			}
 		}
 	})
-	src := list(file("big", strings.Repeat("x", 128<<20)))
-	m, err := Collect(ctx, src, Options{Dir: at(t, dir), Secret: func(io.Reader) (bool, error) { return false, nil }})
+	src := sourceOf(file("big", strings.Repeat("x", 128<<20)))
+	m, err := Collect(ctx, src, Options{Dir: directoryAt(t, dir), ContainsSecret: func(io.Reader) (bool, error) { return false, nil }})
 	cancel()
 	watch.Wait()
 	if !errors.Is(err, context.Canceled) || len(m.Artifacts) != 0 {
@@ -318,7 +318,7 @@ func TestCancelBetweenFiles(t *testing.T) {
 	opened := false
 	f := file("a", "1")
 	f.Open = func() (io.ReadCloser, error) { opened = true; return nil, fs.ErrInvalid }
-	for name, src := range map[string]Source{"some": list(f), "none": list()} {
+	for name, src := range map[string]Source{"some": sourceOf(f), "none": sourceOf()} {
 		if _, err := Collect(ctx, src, Options{}); !errors.Is(err, context.Canceled) || opened {
 			t.Errorf("%s: got %v, opened %v", name, err, opened)
 		}
@@ -330,7 +330,7 @@ func TestSourceFails(t *testing.T) {
 	src := func(_ context.Context, f func(File) error) (int, error) {
 		return 3, errors.Join(f(file("a", "1")), fs.ErrClosed)
 	}
-	m, err := Collect(t.Context(), src, Options{Dir: at(t, dir)})
+	m, err := Collect(t.Context(), src, Options{Dir: directoryAt(t, dir)})
 	if !errors.Is(err, fs.ErrClosed) || len(m.Artifacts) != 1 || m.Skipped != 3 {
 		t.Errorf("got %+v, %v", m, err)
 	}
@@ -341,7 +341,7 @@ func TestSourceFails(t *testing.T) {
 func TestCollectReadsSmallThingsInSmallPieces(t *testing.T) {
 	script := "echo 1"
 	largest := 0
-	src := list(File{Name: "script.sh", Size: int64(len(script)), Open: func() (io.ReadCloser, error) {
+	src := sourceOf(File{Name: "script.sh", Size: int64(len(script)), Open: func() (io.ReadCloser, error) {
 		r := strings.NewReader(script)
 		return io.NopCloser(readerFunc(func(p []byte) (int, error) {
 			largest = max(largest, len(p))

@@ -25,8 +25,8 @@ import (
 type directory struct {
 	top *os.Root // the caller's
 	// The directory of the last file: files come sorted by directory.
-	at     *os.Root
-	atName string
+	current *os.Root
+	atName  string
 
 	id     string // in the names of files that are not saved yet
 	staged []stagedFile
@@ -42,24 +42,24 @@ type blocked struct{ why string }
 func (b *blocked) Error() string { return b.why }
 
 func newDirectory(top *os.Root, id string) *directory {
-	return &directory{top: top, at: top, atName: ".", id: cmp.Or(id, rand.Text()), names: map[string]bool{}}
+	return &directory{top: top, current: top, atName: ".", id: cmp.Or(id, rand.Text()), names: map[string]bool{}}
 }
 
-// forget removes the list of sums and the receipt of an earlier run.
-func (d *directory) forget() error {
+// removeOldLists removes the list of sums and the receipt of an earlier run.
+func (d *directory) removeOldLists() error {
 	for _, name := range []string{sumsName, ReceiptName} {
 		if err := d.top.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove the old %s from the directory for artifacts: %w", name, Bare(err))
+			return fmt.Errorf("remove the old %s from the directory for artifacts: %w", name, WithoutPaths(err))
 		}
 	}
 	return nil
 }
 
-func (d *directory) leave() {
-	if d.at != d.top {
-		d.at.Close()
+func (d *directory) closeSubdirectory() {
+	if d.current != d.top {
+		d.current.Close()
 	}
-	d.at, d.atName = d.top, "."
+	d.current, d.atName = d.top, "."
 }
 
 // stage writes r to a new file that is to be saved under name, in place of any other file. The error is a *blocked for
@@ -70,16 +70,16 @@ func (d *directory) stage(name string, mode fs.FileMode, r io.Reader, buf []byte
 			return &blocked{hostfs.ErrNotDir.Error()}
 		}
 	}
-	if err := d.enter(path.Dir(name)); err != nil {
-		return unusable(err)
+	if err := d.openSubdirectory(path.Dir(name)); err != nil {
+		return asBlocked(err)
 	}
 	base := path.Base(name)
-	if info, err := d.at.Lstat(base); err == nil && info.IsDir() {
+	if info, err := d.current.Lstat(base); err == nil && info.IsDir() {
 		return &blocked{"a directory has its name"}
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return unusable(err)
+		return asBlocked(err)
 	}
-	temp, err := hostfs.Stage(d.at, d.id, len(d.staged), mode, func(f *os.File) error {
+	temp, err := hostfs.Stage(d.current, d.id, len(d.staged), mode, func(f *os.File) error {
 		// Without the wrapper *os.File would allocate a buffer of its own for each file.
 		_, err := io.CopyBuffer(struct{ io.Writer }{f}, r, buf)
 		return err
@@ -88,24 +88,24 @@ func (d *directory) stage(name string, mode fs.FileMode, r io.Reader, buf []byte
 		d.staged = append(d.staged, stagedFile{d.atName, temp, base})
 		d.names[name] = true
 	}
-	return unusable(err)
+	return asBlocked(err)
 }
 
 // save gives the files their names, in the order in which they were staged, the list of sums only if all others have
 // got theirs.
 func (d *directory) save() error {
-	defer d.leave()
+	defer d.closeSubdirectory()
 	var failed error
 	d.staged = slices.DeleteFunc(d.staged, func(f stagedFile) bool {
 		if failed != nil && f.dir == "." && f.base == sumsName {
 			return false
 		}
-		err := d.enter(f.dir)
+		err := d.openSubdirectory(f.dir)
 		if err == nil {
-			err = d.at.Rename(f.temp, f.base)
+			err = d.current.Rename(f.temp, f.base)
 		}
 		if err != nil && failed == nil {
-			failed = fmt.Errorf("save %q: %w", path.Join(f.dir, f.base), Bare(err))
+			failed = fmt.Errorf("save %q: %w", path.Join(f.dir, f.base), WithoutPaths(err))
 		}
 		return err == nil
 	})
@@ -114,21 +114,21 @@ func (d *directory) save() error {
 
 // discard removes the files that have not got their names.
 func (d *directory) discard() {
-	defer d.leave()
+	defer d.closeSubdirectory()
 	for _, f := range d.staged {
-		if d.enter(f.dir) == nil {
-			_ = d.at.Remove(f.temp)
+		if d.openSubdirectory(f.dir) == nil {
+			_ = d.current.Remove(f.temp)
 		}
 	}
 	d.staged = nil
 }
 
-// enter makes dir the directory of the next file, and creates its missing parts.
-func (d *directory) enter(dir string) error {
+// openSubdirectory makes dir the directory of the next file, and creates its missing parts.
+func (d *directory) openSubdirectory(dir string) error {
 	if dir == d.atName {
 		return nil
 	}
-	d.leave()
+	d.closeSubdirectory()
 	if dir == "." {
 		return nil
 	}
@@ -136,12 +136,12 @@ func (d *directory) enter(dir string) error {
 	if err != nil {
 		return err
 	}
-	d.at, d.atName = at, dir
+	d.current, d.atName = at, dir
 	return nil
 }
 
-// unusable turns a refusal of a name into *blocked. FAT says EINVAL to "a?b", macOS EILSEQ to what is not UTF-8.
-func unusable(err error) error {
+// asBlocked turns a refusal of a name into *blocked. FAT says EINVAL to "a?b", macOS EILSEQ to what is not UTF-8.
+func asBlocked(err error) error {
 	for _, e := range []error{hostfs.ErrNotDir, hostfs.ErrReplaced} {
 		if errors.Is(err, e) {
 			return &blocked{e.Error()}
@@ -162,7 +162,7 @@ func (d *directory) stageSums(m Manifest) error {
 		return err
 	}
 	if err := d.stage(sumsName, 0o644, &b, nil); err != nil {
-		return fmt.Errorf("save %s: %w", sumsName, Bare(err))
+		return fmt.Errorf("save %s: %w", sumsName, WithoutPaths(err))
 	}
 	return nil
 }
@@ -177,30 +177,30 @@ func (d *directory) stageReceipt(e Envelope) error {
 		return err
 	}
 	if err := d.stage(ReceiptName, 0o644, bytes.NewReader(append(text, '\n')), nil); err != nil {
-		return fmt.Errorf("save %s: %w", ReceiptName, Bare(err))
+		return fmt.Errorf("save %s: %w", ReceiptName, WithoutPaths(err))
 	}
 	last := len(d.staged) - 1
 	d.staged = slices.Insert(d.staged[:last], 0, d.staged[last])
 	return nil
 }
 
-// badName describes why no file can be saved under name, or "". Backends list clean relative names, but
+// nameProblem describes why no file can be saved under name, or "". Backends list clean relative names, but
 // the names in an archive that a container engine sends are what its author wanted.
-func badName(name string) string {
+func nameProblem(name string) string {
 	switch {
 	case !filepath.IsLocal(name) || path.Clean(name) != name || name == ".":
 		return "its name leaves the directory"
 	case strings.ContainsRune(name, 0):
 		return "its name has a NUL byte"
-	case runtime.GOOS == "windows" && !windowsName(name):
+	case runtime.GOOS == "windows" && !isWindowsName(name):
 		return "its name can't be used on Windows"
 	}
 	return ""
 }
 
-// windowsName refuses characters that Windows forbids, and the dots and spaces at the end that Windows silently
+// isWindowsName refuses characters that Windows forbids, and the dots and spaces at the end that Windows silently
 // removes.
-func windowsName(name string) bool {
+func isWindowsName(name string) bool {
 	for elem := range strings.SplitSeq(name, "/") {
 		if strings.TrimRight(elem, ". ") != elem {
 			return false

@@ -23,8 +23,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// prepared makes a directory full of traps beside one with a victim.
-func prepared(t *testing.T) (dir, outside string) {
+// trappedDirectory makes a directory full of traps beside one with a victim.
+func trappedDirectory(t *testing.T) (dir, outside string) {
 	t.Helper()
 	top := t.TempDir()
 	dir, outside = filepath.Join(top, "dir"), filepath.Join(top, "outside")
@@ -68,9 +68,9 @@ func TestPreparedDirectory(t *testing.T) {
 		long: tooLong, long + "/x": tooLong, "real/" + long: tooLong,
 	} {
 		t.Run(name[:min(len(name), 20)], func(t *testing.T) {
-			dir, outside := prepared(t)
+			dir, outside := trappedDirectory(t)
 			before := tree(t, dir)
-			m := collect(t, list(file(name, "new")), Options{Dir: at(t, dir)})
+			m := collect(t, sourceOf(file(name, "new")), Options{Dir: directoryAt(t, dir)})
 			if len(m.Artifacts) != 1 || m.Artifacts[0].Withheld != want || m.Artifacts[0].SHA256 != sum("new") {
 				t.Errorf("got %+v, want %q", m, want)
 			}
@@ -88,7 +88,7 @@ func TestPreparedDirectory(t *testing.T) {
 // A program can leave names that stand in each other's way only by changing them meanwhile.
 func TestDirectoryAndFileOfOneName(t *testing.T) {
 	dir := t.TempDir()
-	m := collect(t, list(file("a", "1"), file("a/x", "2"), file("b/x", "3"), file("b", "4")), Options{Dir: at(t, dir)})
+	m := collect(t, sourceOf(file("a", "1"), file("a/x", "2"), file("b/x", "3"), file("b", "4")), Options{Dir: directoryAt(t, dir)})
 	var withheld []string
 	for _, a := range m.Artifacts {
 		if a.Withheld != "" {
@@ -103,7 +103,7 @@ func TestDirectoryAndFileOfOneName(t *testing.T) {
 
 // While one goroutine swaps a directory for links and a fifo, files are saved below it.
 func TestDirectorySwappedForALink(t *testing.T) {
-	dir, outside := prepared(t)
+	dir, outside := trappedDirectory(t)
 	sub, moved := filepath.Join(dir, "sub"), filepath.Join(dir, "aside")
 	must(t, os.Mkdir(sub, 0o755))
 	root, err := os.OpenRoot(dir)
@@ -135,7 +135,7 @@ func TestDirectorySwappedForALink(t *testing.T) {
 	}()
 	for range hosttest.Long(50, 1000) {
 		// Errors are fine: what was looked at may be gone a moment later.
-		_, _ = Collect(t.Context(), list(file("sub/victim", "new"), file("sub/a/b", "new")), Options{Dir: at(t, dir)})
+		_, _ = Collect(t.Context(), sourceOf(file("sub/victim", "new"), file("sub/a/b", "new")), Options{Dir: directoryAt(t, dir)})
 		for range 200 { // the window is small, so most tries go straight to it
 			got, err := hostfs.Enter(root, "sub")
 			if err != nil {
@@ -171,7 +171,7 @@ func TestOverwritingIsARename(t *testing.T) {
 			}))
 		return r
 	})
-	collect(t, list(half), Options{Dir: at(t, dir)})
+	collect(t, sourceOf(half), Options{Dir: directoryAt(t, dir)})
 	if b, _ := io.ReadAll(old); string(b) != "old" {
 		t.Errorf("the old file was written to: %q", b)
 	}
@@ -188,10 +188,10 @@ func TestModes(t *testing.T) {
 		0: 0o600, 0o7777: 0o755, 0o4755: 0o755, 0o2666: 0o644, 0o1777: 0o755, 0o644: 0o644, 0o400: 0o600,
 		0xffffffff: 0o755, uint32(fs.ModeSetuid) | 0o700: 0o700,
 	} {
-		for _, find := range []func(io.Reader) (bool, error){nil, find} {
+		for _, find := range []func(io.Reader) (bool, error){nil, containsSecret} {
 			f := file("sub/a", "x")
 			f.Mode = mode
-			collect(t, list(f), Options{Dir: at(t, dir), Secret: find})
+			collect(t, sourceOf(f), Options{Dir: directoryAt(t, dir), ContainsSecret: find})
 			info, err := os.Stat(filepath.Join(dir, "sub/a"))
 			must(t, err)
 			if info.Mode() != want {
@@ -207,7 +207,7 @@ func TestModes(t *testing.T) {
 		}
 	}
 	syscall.Umask(0o077)
-	collect(t, list(file("private", "x")), Options{Dir: at(t, dir)})
+	collect(t, sourceOf(file("private", "x")), Options{Dir: directoryAt(t, dir)})
 	info, err := os.Stat(filepath.Join(dir, "private"))
 	must(t, err)
 	if info.Mode() != 0o600 {
@@ -218,8 +218,8 @@ func TestModes(t *testing.T) {
 // A list that tells of other files than those saved now is worse than none.
 func TestOldSumsAreRemoved(t *testing.T) {
 	dir := t.TempDir()
-	collect(t, list(file("a", "1")), Options{Dir: at(t, dir)})
-	m := collect(t, list(), Options{Dir: at(t, dir)})
+	collect(t, sourceOf(file("a", "1")), Options{Dir: directoryAt(t, dir)})
+	m := collect(t, sourceOf(), Options{Dir: directoryAt(t, dir)})
 	if m.Artifacts == nil || len(m.Artifacts) != 0 {
 		t.Errorf("got %#v, want an empty list", m.Artifacts)
 	}
@@ -227,15 +227,15 @@ func TestOldSumsAreRemoved(t *testing.T) {
 }
 
 func TestUnusableDir(t *testing.T) {
-	dir, _ := prepared(t)
+	dir, _ := trappedDirectory(t)
 	for _, name := range []string{"plain", "plain/x", "loop"} {
-		if _, err := Collect(t.Context(), list(), Options{Dir: at(t, filepath.Join(dir, name))}); err == nil {
+		if _, err := Collect(t.Context(), sourceOf(), Options{Dir: directoryAt(t, filepath.Join(dir, name))}); err == nil {
 			t.Errorf("%s: got no error", name)
 		}
 	}
 	must(t, os.Remove(filepath.Join(dir, "SHA256SUMS")))
 	must(t, os.MkdirAll(filepath.Join(dir, "SHA256SUMS", "x"), 0o755))
-	if _, err := Collect(t.Context(), list(), Options{Dir: at(t, dir)}); !errors.Is(err, syscall.ENOTEMPTY) {
+	if _, err := Collect(t.Context(), sourceOf(), Options{Dir: directoryAt(t, dir)}); !errors.Is(err, syscall.ENOTEMPTY) {
 		t.Errorf("SHA256SUMS is a directory: got %v", err)
 	}
 }

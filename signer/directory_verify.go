@@ -25,10 +25,10 @@ type Sum struct {
 // Directory is a directory with files to verify.
 type Directory struct {
 	Path string
-	// Loose says that files that nothing vouches for are no problem. SHA256SUMS and the receipt never are.
-	Loose bool
-	// Besides are names of more files that may be there.
-	Besides []string
+	// AllowExtra says that files that nothing vouches for are no problem. SHA256SUMS and the receipt never are.
+	AllowExtra bool
+	// AllowedNames are names of more files that may be there.
+	AllowedNames []string
 }
 
 // maxExtra is the maximum number of problems about files that nothing vouches for.
@@ -43,56 +43,56 @@ func (d Directory) verify(sums []Sum) ([]Problem, error) {
 	defer top.Close()
 	var problems []Problem
 	known := map[string]bool{sumsName: true, ReceiptName: true}
-	for _, name := range d.Besides {
+	for _, name := range d.AllowedNames {
 		known[name] = true
 	}
 	for _, s := range sums {
 		name := path.Clean(s.Name)
 		if !filepath.IsLocal(s.Name) || strings.ContainsRune(s.Name, 0) || name == "." {
-			problems = append(problems, Problem{Kind: BadPath, Name: readable(s.Name), Why: "its name leads out of the directory, so it was not opened"})
+			problems = append(problems, Problem{Kind: BadPath, Name: escapeInvalidUTF8(s.Name), Why: "its name leads out of the directory, so it was not opened"})
 			continue
 		}
 		known[name] = true
-		if p := verifyIn(top, name, s); p != nil {
+		if p := verifyFile(top, name, s); p != nil {
 			problems = append(problems, *p)
 		}
 	}
-	if d.Loose {
+	if d.AllowExtra {
 		return problems, nil
 	}
-	more, err := extras(d.Path, known)
+	more, err := extraFiles(d.Path, known)
 	return append(problems, more...), err
 }
 
-func verifyIn(top *os.Root, name string, s Sum) *Problem {
+func verifyFile(top *os.Root, name string, s Sum) *Problem {
 	f, _, err := statefile.OpenIn(top.Stat, top.OpenFile, name)
 	if err != nil {
-		return whyNot(readable(name), err)
+		return openProblem(escapeInvalidUTF8(name), err)
 	}
 	defer f.Close()
 	got, err := Hash(f)
 	switch {
 	case err != nil:
-		return &Problem{Kind: Unreadable, Name: readable(name), Why: Bare(err).Error()}
+		return &Problem{Kind: Unreadable, Name: escapeInvalidUTF8(name), Why: WithoutPaths(err).Error()}
 	case got != s.SHA256:
-		return &Problem{Kind: Changed, Name: readable(name), Why: "its SHA-256 is another one", Want: s.SHA256, Got: got}
+		return &Problem{Kind: Changed, Name: escapeInvalidUTF8(name), Why: "its SHA-256 is another one", Want: s.SHA256, Got: got}
 	}
 	return nil
 }
 
-// whyNot returns the problem of a file that could not be opened.
-func whyNot(name string, err error) *Problem {
+// openProblem returns the problem of a file that could not be opened.
+func openProblem(name string, err error) *Problem {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return &Problem{Kind: Missing, Name: name, Why: "it is not there"}
 	case strings.Contains(err.Error(), "escapes from parent"): // package os has no error to match
 		return &Problem{Kind: BadPath, Name: name, Why: "a link leads out of the directory, so it was not opened"}
 	}
-	return &Problem{Kind: Unreadable, Name: name, Why: Bare(err).Error()}
+	return &Problem{Kind: Unreadable, Name: name, Why: WithoutPaths(err).Error()}
 }
 
-// extras returns a problem for each file below dir that is not known.
-func extras(dir string, known map[string]bool) (problems []Problem, err error) {
+// extraFiles returns a problem for each file below dir that is not known.
+func extraFiles(dir string, known map[string]bool) (problems []Problem, err error) {
 	more := 0
 	// The dot follows a link in the place of dir. A file that goes meanwhile is not extra.
 	err = filepath.WalkDir(dir+string(filepath.Separator)+".", func(file string, d fs.DirEntry, err error) error {
@@ -110,7 +110,7 @@ func extras(dir string, known map[string]bool) (problems []Problem, err error) {
 			more++
 			return nil
 		}
-		problems = append(problems, Problem{Kind: Extra, Name: readable(filepath.ToSlash(name)), Why: "nothing vouches for it"})
+		problems = append(problems, Problem{Kind: Extra, Name: escapeInvalidUTF8(filepath.ToSlash(name)), Why: "nothing vouches for it"})
 		return nil
 	})
 	if more > 0 {

@@ -24,7 +24,7 @@ func kinds(problems []Problem) []string {
 	return all
 }
 
-func put(t testing.TB, dir, name, content string) {
+func writeFile(t testing.TB, dir, name, content string) {
 	t.Helper()
 	file := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -48,22 +48,22 @@ func TestVerifyManifest(t *testing.T) {
 		{"missing", line("a") + line("sub/b") + line("c") + line("a/b") + line("none/x"), Directory{}, []string{"missing c", "missing a/b", "missing none/x"}},
 		{"changed", sum("x") + "  a\n" + line("sub/b"), Directory{}, []string{"changed a"}},
 		{"extra", line("a"), Directory{}, []string{"extra sub/b"}},
-		{"extra, and nobody minds", line("a"), Directory{Loose: true}, []string{}},
-		{"extra, and known", line("a"), Directory{Besides: []string{"sub/b"}}, []string{}},
-		{"a directory", line("sub"), Directory{Loose: true}, []string{"unreadable sub"}},
-		{"out", line("../a") + line("/etc/passwd") + line("sub/../../b") + line(".") + line("a\x00"), Directory{Loose: true},
+		{"extra, and nobody minds", line("a"), Directory{AllowExtra: true}, []string{}},
+		{"extra, and known", line("a"), Directory{AllowedNames: []string{"sub/b"}}, []string{}},
+		{"a directory", line("sub"), Directory{AllowExtra: true}, []string{"unreadable sub"}},
+		{"out", line("../a") + line("/etc/passwd") + line("sub/../../b") + line(".") + line("a\x00"), Directory{AllowExtra: true},
 			[]string{"path ../a", "path /etc/passwd", "path sub/../../b", "path .", "path a\x00"}},
 		{"broken lines", "hello\n" + line("a") + "\n" + sum("a") + " a\n" + sum("a")[1:] + "g  a\n" + `\` + sum("a") + "  a\\x\n" + `\` + sum("a") + "  a\\\n" + sum("a") + "  \n",
-			Directory{Loose: true}, []string{"list", "list", "list", "list", "list", "list", "list"}},
-		{"twice", line("a") + line("a") + sum("x") + "  ./a\n", Directory{Loose: true}, []string{"list", "list"}},
-		{"empty", "", Directory{Loose: true}, []string{"list"}},
+			Directory{AllowExtra: true}, []string{"list", "list", "list", "list", "list", "list", "list"}},
+		{"twice", line("a") + line("a") + sum("x") + "  ./a\n", Directory{AllowExtra: true}, []string{"list", "list"}},
+		{"empty", "", Directory{AllowExtra: true}, []string{"list"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			put(t, dir, "a", "a")
-			put(t, dir, "sub/b", "sub/b")
-			put(t, dir, "SHA256SUMS", c.list)
-			put(t, dir, ReceiptName, "")
+			writeFile(t, dir, "a", "a")
+			writeFile(t, dir, "sub/b", "sub/b")
+			writeFile(t, dir, "SHA256SUMS", c.list)
+			writeFile(t, dir, ReceiptName, "")
 			c.dir.Path = dir
 			_, problems, err := VerifyManifest(strings.NewReader(c.list), c.dir)
 			if err != nil {
@@ -89,7 +89,7 @@ func TestVerifyWhatWasCollected(t *testing.T) {
 	for _, name := range hostile {
 		files = append(files, file(name, "content of "+name))
 	}
-	m := collect(t, list(files...), Options{Dir: at(t, dir)})
+	m := collect(t, sourceOf(files...), Options{Dir: directoryAt(t, dir)})
 	r := sampleReceipt()
 	r.Artifacts = m.Artifacts
 	e, err := r.Sign(key)
@@ -143,7 +143,7 @@ func TestVerifyWhatWasCollected(t *testing.T) {
 		}
 	}
 	lied := strings.Repeat("0", 64) + "  planted\n"
-	put(t, dir, sumsName, lied)
+	writeFile(t, dir, sumsName, lied)
 	proof, _ := VerifyReceipt(envelope(t, r, key), NewTrust(key.PublicKey))
 	if problems, err := proof.VerifyDirectory(Directory{Path: dir}); err != nil || len(problems) != 1 || problems[0].Kind != BadList {
 		t.Errorf("a list that lies beside the receipt: %v, %v", problems, err)
@@ -152,8 +152,8 @@ func TestVerifyWhatWasCollected(t *testing.T) {
 	if err := m.WriteSums(&sums); err != nil {
 		t.Fatal(err)
 	}
-	put(t, dir, sumsName, sums.String())
-	put(t, dir, "planted", "x")
+	writeFile(t, dir, sumsName, sums.String())
+	writeFile(t, dir, "planted", "x")
 	os.Remove(filepath.Join(dir, "~"))
 	if got := kinds(check()); len(got) != 2 || got[0] != "missing ~" || got[1] != "extra planted" {
 		t.Errorf("got %v", got)
@@ -163,7 +163,7 @@ func TestVerifyWhatWasCollected(t *testing.T) {
 func TestManyExtraFiles(t *testing.T) {
 	dir := t.TempDir()
 	for i := range maxExtra + 5 {
-		put(t, dir, sum(string(rune(i))), "")
+		writeFile(t, dir, sum(string(rune(i))), "")
 	}
 	_, problems, err := VerifyManifest(strings.NewReader(""), Directory{Path: dir})
 	if err != nil || len(problems) != maxExtra+2 || !strings.Contains(problems[maxExtra+1].Why, "5 more") {
@@ -191,12 +191,12 @@ func TestWhat(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	all, whole := p.All(t.TempDir())
+	all, whole := p.ArtifactSums(t.TempDir())
 	if !whole {
 		t.Error("the receipt names all, and is not whole")
 	}
 	for content, want := range map[string]string{"a": "the artifact a.txt", "print(1)": "the code", "out": "its standard output", "": "its standard error", "7": "its value", "leak": "", "none": ""} {
-		if got := p.What(sum(content), all); got != want {
+		if got := p.PartWithHash(sum(content), all); got != want {
 			t.Errorf("%q: got %q, want %q", content, got, want)
 		}
 	}
@@ -212,7 +212,7 @@ func TestMoreThanAReceiptNames(t *testing.T) {
 		if i == 1 || i == maxNamed+1 || i == maxNamed+2 {
 			a.Withheld = "a secret is in it"
 		} else {
-			put(t, dir, a.Name, fmt.Sprint(i))
+			writeFile(t, dir, a.Name, fmt.Sprint(i))
 		}
 		r.Artifacts = append(r.Artifacts, a)
 	}
@@ -240,13 +240,13 @@ func TestMoreThanAReceiptNames(t *testing.T) {
 	} {
 		os.Remove(filepath.Join(dir, sumsName))
 		if tt.list != "" {
-			put(t, dir, sumsName, tt.list)
+			writeFile(t, dir, sumsName, tt.list)
 		}
-		all, whole := p.All(dir)
+		all, whole := p.ArtifactSums(dir)
 		if len(all) != tt.files || whole != tt.whole {
 			t.Errorf("%s: %d files, whole %v", name, len(all), whole)
 		}
-		if got := p.What(unnamed, all); got != tt.what {
+		if got := p.PartWithHash(unnamed, all); got != tt.what {
 			t.Errorf("%s: got %q, want %q", name, got, tt.what)
 		}
 		if problems, err := p.VerifyDirectory(Directory{Path: dir}); err != nil || (len(problems) == 0) != tt.whole {
@@ -269,7 +269,7 @@ func FuzzParseSums(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(sums)+len(problems) != max(1, strings.Count(text, "\n")+tail(text)) {
+		if len(sums)+len(problems) != max(1, strings.Count(text, "\n")+unterminatedLines(text)) {
 			t.Errorf("%q: %d sums and %d problems", text, len(sums), len(problems))
 		}
 		var m Manifest
@@ -298,8 +298,8 @@ func FuzzParseSums(f *testing.F) {
 	})
 }
 
-// tail is 1 if there is a line without an end.
-func tail(text string) int {
+// unterminatedLines is 1 if there is a line without an end.
+func unterminatedLines(text string) int {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return 0
 	}

@@ -17,8 +17,8 @@ import (
 // What stands in a file's place is not followed out of the directory, nor waited for.
 func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
-	put(t, outside, "secret", "a")
-	put(t, dir, "real", "a")
+	writeFile(t, outside, "secret", "a")
+	writeFile(t, dir, "real", "a")
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, err := range []error{
 		os.Symlink("real", at("inside")), os.Symlink(filepath.Join(outside, "secret"), at("absolute")),

@@ -46,11 +46,11 @@ func TestFullDisk(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(dir, "big"), []byte("old"), 0o600))
 			must(t, os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte("old"), 0o600))
 
-			o := Options{Dir: at(t, dir)}
+			o := Options{Dir: directoryAt(t, dir)}
 			if name != "straight" {
-				o.Secret = find
+				o.ContainsSecret = containsSecret
 			}
-			m, err := Collect(t.Context(), list(file("a", "1"), file("big", content), file("z", "2")), o)
+			m, err := Collect(t.Context(), sourceOf(file("a", "1"), file("big", content), file("z", "2")), o)
 			if !errors.Is(err, syscall.ENOSPC) || len(m.Artifacts) != 1 {
 				t.Errorf("got %d artifacts, %v", len(m.Artifacts), err)
 			}

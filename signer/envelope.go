@@ -47,17 +47,17 @@ func ParseEnvelope(text []byte) (Envelope, error) {
 	}
 	var e Envelope
 	var err error
-	if e.PayloadType, err = textOf(fields, "payloadType"); err != nil {
+	if e.PayloadType, err = stringField(fields, "payloadType"); err != nil {
 		return Envelope{}, err
 	}
-	if e.Payload, err = bytesOf(fields, "payload"); err != nil {
+	if e.Payload, err = base64Field(fields, "payload"); err != nil {
 		return Envelope{}, err
 	}
-	e.Signatures, err = signatures(fields["signatures"])
+	e.Signatures, err = parseSignatures(fields["signatures"])
 	return e, err
 }
 
-func signatures(text json.RawMessage) ([]Signature, error) {
+func parseSignatures(text json.RawMessage) ([]Signature, error) {
 	var list []map[string]json.RawMessage
 	if text == nil || json.Unmarshal(text, &list) != nil || list == nil {
 		return nil, errors.New("it has no list of signatures")
@@ -70,11 +70,11 @@ func signatures(text json.RawMessage) ([]Signature, error) {
 		var s Signature
 		var err error
 		if fields["keyid"] != nil {
-			if s.KeyID, err = textOf(fields, "keyid"); err != nil {
+			if s.KeyID, err = stringField(fields, "keyid"); err != nil {
 				return nil, fmt.Errorf("signature %d: %w", i+1, err)
 			}
 		}
-		if s.Sig, err = bytesOf(fields, "sig"); err != nil {
+		if s.Sig, err = base64Field(fields, "sig"); err != nil {
 			return nil, fmt.Errorf("signature %d: %w", i+1, err)
 		}
 		all = append(all, s)
@@ -82,8 +82,8 @@ func signatures(text json.RawMessage) ([]Signature, error) {
 	return all, nil
 }
 
-// textOf returns a required field of text.
-func textOf(fields map[string]json.RawMessage, name string) (string, error) {
+// stringField returns a required field of text.
+func stringField(fields map[string]json.RawMessage, name string) (string, error) {
 	var s *string
 	if fields[name] == nil || json.Unmarshal(fields[name], &s) != nil || s == nil {
 		return "", fmt.Errorf("it has no text %q", name)
@@ -91,10 +91,10 @@ func textOf(fields map[string]json.RawMessage, name string) (string, error) {
 	return *s, nil
 }
 
-// bytesOf returns a required field of base64: of the usual alphabet or that of URLs, as DSSE allows both, and without
+// base64Field returns a required field of base64: of the usual alphabet or that of URLs, as DSSE allows both, and without
 // line ends or leftover bits, so that the same bytes have a single spelling in each alphabet.
-func bytesOf(fields map[string]json.RawMessage, name string) ([]byte, error) {
-	s, err := textOf(fields, name)
+func base64Field(fields map[string]json.RawMessage, name string) ([]byte, error) {
+	s, err := stringField(fields, name)
 	if err != nil {
 		return nil, err
 	}

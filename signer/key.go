@@ -25,7 +25,7 @@ type PublicKey struct {
 	// Reason why, as far as statements of that are known; zero is not.
 	Replaced, Revoked time.Time
 	Reason            string
-	next              string // id of its successor
+	successor         string // id of its successor
 }
 
 // newPublicKey returns the key with its id.
@@ -57,8 +57,8 @@ func (p PublicKey) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// Note returns the verifier key of signed notes, under the name of the log that the key signs.
-func (p PublicKey) Note(name string) (string, error) {
+// NoteVerifier returns the verifier key of signed notes, under the name of the log that the key signs.
+func (p PublicKey) NoteVerifier(name string) (string, error) {
 	return signednote.NewEd25519VerifierKey(name, p.key)
 }
 

@@ -23,7 +23,7 @@ var errNoKey = errors.New("there is none yet")
 // maxKeyFile is more than any key of the right kind needs, in bytes.
 const maxKeyFile = 8 << 10
 
-func generate() (*Key, error) {
+func generateKey() (*Key, error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		return nil, err
@@ -40,8 +40,8 @@ func (k *Key) privatePEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// readPrivate reads a key that others must not be able to read. Its errors do not quote the file.
-func readPrivate(path string) (*Key, os.FileInfo, error) {
+// readPrivateKey reads a key that others must not be able to read. Its errors do not quote the file.
+func readPrivateKey(path string) (*Key, os.FileInfo, error) {
 	f, info, err := statefile.OpenPrivate(path, "if somebody has, replace it with sandboxmcp key rotate")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, errNoKey
@@ -111,34 +111,34 @@ func onlyBlock(text []byte, kind string) (der []byte, why string) {
 	return block.Bytes, ""
 }
 
-// newKind is in the name of a file that is being made.
-const newKind = "key"
+// tempKind is in the name of a file that is being made.
+const tempKind = "key"
 
 // createFile makes the file path, whole, unless it is there already.
 func createFile(path string, content []byte) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	statefile.Tidy(filepath.Dir(path), newKind, statefile.Abandoned)
-	return statefile.CreateFile(path, newKind, content)
+	statefile.Tidy(filepath.Dir(path), tempKind, statefile.Abandoned)
+	return statefile.CreateFile(path, tempKind, content)
 }
 
 // replaceFile makes the file path, whole, in place of an older one.
 func replaceFile(path string, content []byte) error {
-	statefile.Tidy(filepath.Dir(path), newKind, statefile.Abandoned)
-	return statefile.Replace(path, newKind, content, 0o600)
+	statefile.Tidy(filepath.Dir(path), tempKind, statefile.Abandoned)
+	return statefile.Replace(path, tempKind, content, 0o600)
 }
 
 // lockWait is how long a change of keys waits for other processes, which hold the lock for milliseconds.
 const lockWait = 10 * time.Second
 
-// lock waits until no other process changes the directory, which it makes. The lock goes with its
+// lockDirectory waits until no other process changes the directory, which it makes. The lock goes with its
 // process, however that ends.
-func (k *Keys) lock(ctx context.Context) (unlock func(), err error) {
+func (k *Keys) lockDirectory(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := k.check(); err != nil {
+	if err := k.checkDirectory(); err != nil {
 		return nil, err
 	}
 	f, err := statefile.LockFile(ctx, filepath.Join(k.dir, "lock"), false, lockWait)
@@ -148,9 +148,9 @@ func (k *Keys) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// Freeze calls f while no process changes the keys.
-func (k *Keys) Freeze(ctx context.Context, f func() error) error {
-	unlock, err := k.lock(ctx)
+// WithLock calls f while no process changes the keys.
+func (k *Keys) WithLock(ctx context.Context, f func() error) error {
+	unlock, err := k.lockDirectory(ctx)
 	if err != nil {
 		return err
 	}

@@ -24,9 +24,9 @@ type Keys struct {
 	dir    string
 	record func(context.Context, Change) error
 
-	mu   sync.Mutex
-	last *Key        // what signing.key held
-	seen os.FileInfo // when it was this file
+	mu         sync.Mutex
+	cachedKey  *Key        // what signing.key held
+	cachedFile os.FileInfo // when it was this file
 }
 
 // Change is an event in the life of a key.
@@ -54,13 +54,13 @@ const (
 // called with the directory locked, so it must not use Keys. nil records nothing.
 func OpenKeys(dir string, record func(context.Context, Change) error) (*Keys, error) {
 	k := &Keys{dir: dir, record: record}
-	if err := k.check(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := k.checkDirectory(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("the directory of keys: %w", err)
 	}
 	return k, nil
 }
 
-func (k *Keys) check() error {
+func (k *Keys) checkDirectory() error {
 	info, err := os.Stat(k.dir)
 	switch {
 	case err != nil:
@@ -82,9 +82,9 @@ func (k *Keys) check() error {
 func (k *Keys) Current(ctx context.Context) (*Key, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	key, err := k.load()
+	key, err := k.loadKey()
 	if errors.Is(err, errNoKey) {
-		key, err = k.create(ctx)
+		key, err = k.createFirstKey(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the key to sign with: %w", err)
@@ -92,34 +92,34 @@ func (k *Keys) Current(ctx context.Context) (*Key, error) {
 	return key, nil
 }
 
-// Made reports whether there is a key to sign with, so that Current makes none.
-func (k *Keys) Made() bool {
-	_, err := os.Lstat(k.private())
+// HasKey reports whether there is a key to sign with, so that Current makes none.
+func (k *Keys) HasKey() bool {
+	_, err := os.Lstat(k.privateKeyPath())
 	return err == nil
 }
 
-// create makes the first key, unless another process has just made it.
-func (k *Keys) create(ctx context.Context) (*Key, error) {
-	unlock, err := k.lock(ctx)
+// createFirstKey makes the first key, unless another process has just made it.
+func (k *Keys) createFirstKey(ctx context.Context) (*Key, error) {
+	unlock, err := k.lockDirectory(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if key, err := k.load(); !errors.Is(err, errNoKey) {
+	if key, err := k.loadKey(); !errors.Is(err, errNoKey) {
 		return key, err
 	}
 	if entries, err := os.ReadDir(k.dir); err != nil || slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return filepath.Ext(e.Name()) == ".pub" }) {
-		return nil, errors.Join(err, fmt.Errorf("%q is missing, and it was there: put it back or, if it is lost, make another one with sandboxmcp key rotate", k.private()))
+		return nil, errors.Join(err, fmt.Errorf("%q is missing, and it was there: put it back or, if it is lost, make another one with sandboxmcp key rotate", k.privateKeyPath()))
 	}
-	fresh, err := generate()
+	fresh, err := generateKey()
 	if err != nil {
 		return nil, err
 	}
-	return k.install(ctx, Change{Kind: Created, ID: fresh.ID()}, fresh)
+	return k.installKey(ctx, Change{Kind: Created, ID: fresh.ID()}, fresh)
 }
 
-// install makes fresh the key to sign with, after calling before, in the locked directory.
-func (k *Keys) install(ctx context.Context, c Change, fresh *Key, before ...func() error) (*Key, error) {
+// installKey makes fresh the key to sign with, after calling before, in the locked directory.
+func (k *Keys) installKey(ctx context.Context, c Change, fresh *Key, before ...func() error) (*Key, error) {
 	text, err := fresh.privatePEM()
 	if err != nil {
 		return nil, err
@@ -139,47 +139,47 @@ func (k *Keys) install(ctx context.Context, c Change, fresh *Key, before ...func
 	if c.Kind == Rotated {
 		write = replaceFile
 	}
-	if err := write(k.private(), text); err != nil {
+	if err := write(k.privateKeyPath(), text); err != nil {
 		return nil, err
 	}
 	if err := statefile.Spare(k.dir); err != nil { // for the statement that revokes a key
 		return nil, err
 	}
-	return k.load() // what is there now, whoever made it
+	return k.loadKey() // what is there now, whoever made it
 }
 
-// load reads the key, unless the file is the one that was read last, and makes sure that the public key is on the disk
+// loadKey reads the key, unless the file is the one that was read last, and makes sure that the public key is on the disk
 // before anything is signed.
-func (k *Keys) load() (*Key, error) {
-	info, err := os.Lstat(k.private())
-	if err == nil && k.last != nil && os.SameFile(info, k.seen) && info.ModTime().Equal(k.seen.ModTime()) && info.Mode() == k.seen.Mode() {
-		return k.last, nil
+func (k *Keys) loadKey() (*Key, error) {
+	info, err := os.Lstat(k.privateKeyPath())
+	if err == nil && k.cachedKey != nil && os.SameFile(info, k.cachedFile) && info.ModTime().Equal(k.cachedFile.ModTime()) && info.Mode() == k.cachedFile.Mode() {
+		return k.cachedKey, nil
 	}
-	k.last = nil
-	key, info, err := readPrivate(k.private())
+	k.cachedKey = nil
+	key, info, err := readPrivateKey(k.privateKeyPath())
 	if err != nil {
 		return nil, err
 	}
-	if err := k.check(); err != nil {
+	if err := k.checkDirectory(); err != nil {
 		return nil, err
 	}
-	if err := createFile(k.public(key.ID()), key.PEM()); err != nil {
+	if err := createFile(k.publicKeyPath(key.ID()), key.PEM()); err != nil {
 		return nil, err
 	}
-	public, err := k.Find(key.ID())
+	public, err := k.PublicKeyByID(key.ID())
 	if err != nil {
 		return nil, err
 	}
 	key.Created = public.Created
-	k.last, k.seen = key, info
+	k.cachedKey, k.cachedFile = key, info
 	return key, nil
 }
 
 // Dir returns the directory.
 func (k *Keys) Dir() string { return k.dir }
 
-func (k *Keys) private() string         { return filepath.Join(k.dir, "signing.key") }
-func (k *Keys) public(id string) string { return filepath.Join(k.dir, id+".pub") }
-func (k *Keys) next(id string) string   { return filepath.Join(k.dir, id+".next") }
+func (k *Keys) privateKeyPath() string         { return filepath.Join(k.dir, "signing.key") }
+func (k *Keys) publicKeyPath(id string) string { return filepath.Join(k.dir, id+".pub") }
+func (k *Keys) rotationPath(id string) string  { return filepath.Join(k.dir, id+".next") }
 
-func (k *Keys) revoked(id string) string { return filepath.Join(k.dir, id+".revoked") }
+func (k *Keys) revocationPath(id string) string { return filepath.Join(k.dir, id+".revoked") }

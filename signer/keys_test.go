@@ -56,7 +56,7 @@ func TestKeyIsMadeOnFirstUse(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the directory is there before anybody asked for a key")
 	}
-	if all, err := filepath.Glob(keys.public("*")); err != nil || len(all) != 0 {
+	if all, err := filepath.Glob(keys.publicKeyPath("*")); err != nil || len(all) != 0 {
 		t.Errorf("got %v, %v", all, err)
 	}
 	began := time.Now().Truncate(time.Second)
@@ -68,7 +68,7 @@ func TestKeyIsMadeOnFirstUse(t *testing.T) {
 	if sum := sha256.Sum256(block.Bytes); key.ID() != hex.EncodeToString(sum[:]) {
 		t.Errorf("the id %s is not the SHA-256 of the public key", key.ID())
 	}
-	public, err := keys.Find(key.ID())
+	public, err := keys.PublicKeyByID(key.ID())
 	if err != nil || !public.Ed25519().Equal(key.Public()) || public.Created.Before(began) || !public.Created.Equal(key.Created) {
 		t.Errorf("got %v, %v", public, err)
 	}
@@ -102,7 +102,7 @@ func TestRotate(t *testing.T) {
 	keys, first := newKeys(t)
 	elsewhere := openKeys(t, keys.Dir())
 	current(t, elsewhere)
-	secret, err := os.ReadFile(keys.private())
+	secret, err := os.ReadFile(keys.privateKeyPath())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,12 +123,12 @@ func TestRotate(t *testing.T) {
 			t.Errorf("%s still has the first private key", name)
 		}
 	}
-	all, err := filepath.Glob(keys.public("*"))
+	all, err := filepath.Glob(keys.publicKeyPath("*"))
 	if err != nil || len(all) != 3 {
 		t.Errorf("got %v, %v", all, err)
 	}
 	for _, k := range []*Key{first, second, third} {
-		if _, err := keys.Find(k.ID()); err != nil {
+		if _, err := keys.PublicKeyByID(k.ID()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -141,10 +141,10 @@ func TestRotate(t *testing.T) {
 		}
 		statements = append(statements, text)
 	}
-	if err := NewTrust(first.PublicKey).Follow(statements[0]); err == nil {
+	if err := NewTrust(first.PublicKey).ApplyRotations(statements[0]); err == nil {
 		t.Error("a statement by a key that nobody knows was believed")
 	}
-	if err := trust.Follow(statements...); err != nil || len(trust.Keys()) != 3 {
+	if err := trust.ApplyRotations(statements...); err != nil || len(trust.Keys()) != 3 {
 		t.Errorf("got %d keys, %v", len(trust.Keys()), err)
 	}
 	public := filepath.Join(t.TempDir(), "first.pem")
@@ -176,7 +176,7 @@ func TestFalseRotation(t *testing.T) {
 		change(&r)
 		return r
 	}
-	if err := NewTrust(old.PublicKey).Follow(make(old, fresh.ID(), good, RotationType)); err != nil {
+	if err := NewTrust(old.PublicKey).ApplyRotations(make(old, fresh.ID(), good, RotationType)); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string][]byte{
@@ -189,7 +189,7 @@ func TestFalseRotation(t *testing.T) {
 		"holds a private key": make(old, fresh.ID(), with(func(r *rotation) { r.PublicKey = "x" }), RotationType),
 	} {
 		trust := NewTrust(old.PublicKey)
-		if err := trust.Follow(text); err == nil || len(trust.Keys()) != 1 {
+		if err := trust.ApplyRotations(text); err == nil || len(trust.Keys()) != 1 {
 			t.Errorf("%s was believed", name)
 		}
 	}
@@ -200,7 +200,7 @@ func TestRecord(t *testing.T) {
 	refuse := error(nil)
 	dir := filepath.Join(t.TempDir(), "keys")
 	keys, err := OpenKeys(dir, func(_ context.Context, c Change) error {
-		if k, err := openKeys(t, dir).load(); err == nil && k.ID() == c.ID {
+		if k, err := openKeys(t, dir).loadKey(); err == nil && k.ID() == c.ID {
 			t.Error("the key is there before its row")
 		}
 		seen = append(seen, c)
@@ -213,7 +213,7 @@ func TestRecord(t *testing.T) {
 	if _, err := keys.Current(t.Context()); !errors.Is(err, refuse) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := os.Stat(keys.private()); err == nil {
+	if _, err := os.Stat(keys.privateKeyPath()); err == nil {
 		t.Error("a key was made that is not in the log")
 	}
 	seen, refuse = nil, nil
@@ -273,7 +273,7 @@ func TestBadKeyFile(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			keys := openKeys(t, t.TempDir())
-			if err := os.WriteFile(keys.private(), c.content, 0o600); err != nil {
+			if err := os.WriteFile(keys.privateKeyPath(), c.content, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			_, currentErr := keys.Current(t.Context())
@@ -283,7 +283,7 @@ func TestBadKeyFile(t *testing.T) {
 					t.Errorf("got %v, want %q", err, c.want)
 				}
 			}
-			if now, err := os.ReadFile(keys.private()); err != nil || !bytes.Equal(now, c.content) {
+			if now, err := os.ReadFile(keys.privateKeyPath()); err != nil || !bytes.Equal(now, c.content) {
 				t.Errorf("the file was changed: %v", err)
 			}
 		})
@@ -293,7 +293,7 @@ func TestBadKeyFile(t *testing.T) {
 // A key that was there is not silently made anew.
 func TestLostKey(t *testing.T) {
 	keys, first := newKeys(t)
-	if err := os.Remove(keys.private()); err != nil {
+	if err := os.Remove(keys.privateKeyPath()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := keys.Current(t.Context()); err == nil || !strings.Contains(err.Error(), "key rotate") {
@@ -303,7 +303,7 @@ func TestLostKey(t *testing.T) {
 	if err != nil || statement != "" || second.ID() == first.ID() {
 		t.Errorf("got %v, %q, %v", second, statement, err)
 	}
-	if _, err := keys.Find(first.ID()); err != nil {
+	if _, err := keys.PublicKeyByID(first.ID()); err != nil {
 		t.Error(err)
 	}
 }
@@ -312,10 +312,10 @@ func TestBadPublicFile(t *testing.T) {
 	keys, key := newKeys(t)
 	_, other := newKeys(t)
 	for name, content := range map[string][]byte{"another": other.PEM(), "empty": {}, "cut": key.PEM()[:50], "private": mustPEM(t, key)} {
-		if err := os.WriteFile(keys.public(key.ID()), content, 0o600); err != nil {
+		if err := os.WriteFile(keys.publicKeyPath(key.ID()), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if p, err := keys.Find(key.ID()); err == nil || errors.Is(err, errUnknownKey) {
+		if p, err := keys.PublicKeyByID(key.ID()); err == nil || errors.Is(err, errUnknownKey) {
 			t.Errorf("%s: got %v, %v", name, p, err)
 		}
 		if _, err := openKeys(t, keys.Dir()).Current(t.Context()); err == nil {
@@ -323,7 +323,7 @@ func TestBadPublicFile(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"", "x", "../signing", strings.Repeat("0", 64), strings.ToUpper(key.ID())} {
-		if _, err := keys.Find(id); !errors.Is(err, errUnknownKey) {
+		if _, err := keys.PublicKeyByID(id); !errors.Is(err, errUnknownKey) {
 			t.Errorf("%q: %v", id, err)
 		}
 	}
@@ -341,7 +341,7 @@ func mustPEM(t *testing.T, key *Key) []byte {
 // What readers of signed notes are given checks what the key signs.
 func TestNote(t *testing.T) {
 	_, key := newKeys(t)
-	text, err := key.Note("example.com/log")
+	text, err := key.NoteVerifier("example.com/log")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +353,7 @@ func TestNote(t *testing.T) {
 	if err != nil || !verifier.Verify([]byte("a note\n"), signature) || verifier.Verify([]byte("another\n"), signature) {
 		t.Errorf("%s does not check what the key signed: %v", text, err)
 	}
-	if text, err := (PublicKey{}).Note("example.com/log"); err == nil {
+	if text, err := (PublicKey{}).NoteVerifier("example.com/log"); err == nil {
 		t.Errorf("no key is %s", text)
 	}
 }

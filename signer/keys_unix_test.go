@@ -18,7 +18,7 @@ import (
 func TestKeyThatOthersMayRead(t *testing.T) {
 	keys, key := newKeys(t)
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o602, 0o644, 0o660, 0o666, 0o777} {
-		if err := os.Chmod(keys.private(), mode); err != nil {
+		if err := os.Chmod(keys.privateKeyPath(), mode); err != nil {
 			t.Fatal(err)
 		}
 		_, cached := keys.Current(t.Context())
@@ -31,7 +31,7 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 		}
 	}
 	for _, mode := range []os.FileMode{0o400, 0o600} {
-		if err := os.Chmod(keys.private(), mode); err != nil {
+		if err := os.Chmod(keys.privateKeyPath(), mode); err != nil {
 			t.Fatal(err)
 		}
 		if got := current(t, keys); got.ID() != key.ID() {
@@ -53,7 +53,7 @@ func TestKeyOfAnother(t *testing.T) {
 	}
 	for _, what := range []string{"directory", "file"} {
 		keys, _ := newKeys(t)
-		path := map[string]string{"directory": keys.Dir(), "file": keys.private()}[what]
+		path := map[string]string{"directory": keys.Dir(), "file": keys.privateKeyPath()}[what]
 		if err := os.Chown(path, 65534, 65534); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestKeyThatIsNoFile(t *testing.T) {
 		"link":      func(path string) error { return os.Symlink("/dev/zero", path) },
 	} {
 		keys := openKeys(t, t.TempDir())
-		if err := make(keys.private()); err != nil {
+		if err := make(keys.privateKeyPath()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := keys.Current(t.Context()); err == nil || !strings.Contains(err.Error(), "no file") && !strings.Contains(err.Error(), "is a link") {
@@ -121,7 +121,7 @@ func TestProcessesAgreeOnTheFirstKey(t *testing.T) {
 				t.Errorf("got %s and %s", outs[0], outs[i])
 			}
 		}
-		if list, err := filepath.Glob(openKeys(t, dir).public("*")); err != nil || len(list) != 1 {
+		if list, err := filepath.Glob(openKeys(t, dir).publicKeyPath("*")); err != nil || len(list) != 1 {
 			t.Errorf("got %v, %v", list, err)
 		}
 	}
@@ -163,11 +163,11 @@ func wantChain(t *testing.T, keys *Keys, first *Key, count int) {
 		statements = append(statements, text)
 	}
 	trust := NewTrust(first.PublicKey)
-	if err := trust.Follow(statements...); err != nil {
+	if err := trust.ApplyRotations(statements...); err != nil {
 		t.Error(err)
 	}
 	now := current(t, keys)
-	if _, ok := trust.Find(now.ID()); !ok {
+	if _, ok := trust.KeyByID(now.ID()); !ok {
 		t.Errorf("the key that signs can't be reached from the first one")
 	}
 	if count > 0 && len(trust.Keys()) != count {
@@ -204,16 +204,16 @@ func TestKilledWhileMakingKeys(t *testing.T) {
 			continue
 		}
 		fresh := openKeys(t, dir)
-		if _, err := os.Stat(fresh.private()); err == nil {
+		if _, err := os.Stat(fresh.privateKeyPath()); err == nil {
 			made++
 		}
 		key := current(t, fresh)
-		if all, err := filepath.Glob(fresh.public("*")); err != nil || len(all) != 1 || all[0] != fresh.public(key.ID()) {
+		if all, err := filepath.Glob(fresh.publicKeyPath("*")); err != nil || len(all) != 1 || all[0] != fresh.publicKeyPath(key.ID()) {
 			t.Errorf("got %v, %v", all, err)
 		}
 	}
 	t.Logf("%d of %d were killed, %d had made a key by then", killed, rounds, made)
-	left, _ := filepath.Glob(filepath.Join(keys.Dir(), ".new-"+newKind+"-*"))
+	left, _ := filepath.Glob(filepath.Join(keys.Dir(), ".new-"+tempKind+"-*"))
 	for _, name := range left {
 		old := time.Now().Add(-time.Hour)
 		os.Chtimes(name, old, old)

@@ -39,6 +39,6 @@ func (p Problem) String() string {
 	return p.Kind + ": " + text
 }
 
-func problem(kind, format string, args ...any) []Problem {
+func newProblems(kind, format string, args ...any) []Problem {
 	return []Problem{{Kind: kind, Why: fmt.Sprintf(format, args...)}}
 }

@@ -25,19 +25,19 @@ type Proof struct {
 // A key counts up to its Until, by the date in the receipt: the key's owner chooses that date, so only the log can tell
 // whether a receipt is older than the revocation of its key.
 func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
-	s, problems := t.open(text)
+	s, problems := t.openStatement(text)
 	if len(problems) > 0 {
 		return Proof{}, problems
 	}
 	p := Proof{Key: s.key, Strangers: s.strangers}
-	if err := s.about(ReceiptType, &p.Receipt); err != nil {
-		return Proof{}, problem(BadStatement, "%v", err)
+	if err := s.parsePredicate(ReceiptType, &p.Receipt); err != nil {
+		return Proof{}, newProblems(BadStatement, "%v", err)
 	}
-	if end, why := s.key.until(); !end.IsZero() && p.Finished.After(end) {
-		return Proof{}, problem(BadKey, "it is dated %s, and the key that signed it, %s, %s", p.Finished.Format(time.RFC3339), s.key.id, why)
+	if end, why := s.key.expiry(); !end.IsZero() && p.Finished.After(end) {
+		return Proof{}, newProblems(BadKey, "it is dated %s, and the key that signed it, %s, %s", p.Finished.Format(time.RFC3339), s.key.id, why)
 	}
 	if !isHash(p.CodeSHA256) {
-		return Proof{}, problem(BadStatement, "it does not say which code ran")
+		return Proof{}, newProblems(BadStatement, "it does not say which code ran")
 	}
 	code := Sum{Name: codePrefix + p.CodeSHA256, SHA256: p.CodeSHA256}
 	if len(s.subjects) == 1 && s.subjects[0] == code {
@@ -52,30 +52,30 @@ func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
 // VerifyDirectory returns the differences in the directory of the run's artifacts, the list of their sums
 // included, if it is there. An error means that the directory itself can't be read.
 func (p Proof) VerifyDirectory(d Directory) ([]Problem, error) {
-	list, hash, problems := readList(d.Path)
-	sums, whole := p.complete(list, hash)
+	list, hash, problems := readSumsFile(d.Path)
+	sums, whole := p.completeSums(list, hash)
 	if !whole {
-		problems = append(problems, problem(BadList, "%d of the artifacts are named in %s only, which is not here as it was signed", p.ArtifactsUnlisted, sumsName)...)
+		problems = append(problems, newProblems(BadList, "%d of the artifacts are named in %s only, which is not here as it was signed", p.ArtifactsUnlisted, sumsName)...)
 	}
 	differ, err := d.verify(sums)
 	if err != nil {
 		return differ, err
 	}
-	return slices.Concat(differ, problems, compare(list, sums)), nil
+	return slices.Concat(differ, problems, unsignedSums(list, sums)), nil
 }
 
-// All returns the sums of all artifacts that were not withheld: those of the receipt or, if they are too many for it,
+// ArtifactSums returns the sums of all artifacts that were not withheld: those of the receipt or, if they are too many for it,
 // those of SHA256SUMS in the directory dir. whole is false if that list is missing or differs from the signed one.
-func (p Proof) All(dir string) (sums []Sum, whole bool) {
+func (p Proof) ArtifactSums(dir string) (sums []Sum, whole bool) {
 	if p.ArtifactsUnlisted == 0 {
-		return p.complete(nil, "")
+		return p.completeSums(nil, "")
 	}
-	list, hash, _ := readList(dir)
-	return p.complete(list, hash)
+	list, hash, _ := readSumsFile(dir)
+	return p.completeSums(list, hash)
 }
 
-// complete returns the sums in the receipt, or the list in their place if the receipt refers to it.
-func (p Proof) complete(list []Sum, hash string) (sums []Sum, whole bool) {
+// completeSums returns the sums in the receipt, or the list in their place if the receipt refers to it.
+func (p Proof) completeSums(list []Sum, hash string) (sums []Sum, whole bool) {
 	if p.ArtifactsUnlisted > 0 && hash == p.ArtifactsSHA256 {
 		return list, true
 	}
@@ -85,11 +85,11 @@ func (p Proof) complete(list []Sum, hash string) (sums []Sum, whole bool) {
 	return sums, p.ArtifactsUnlisted == 0
 }
 
-// readList reads SHA256SUMS, which is not signed, if the directory has it.
-func readList(dir string) (list []Sum, hash string, problems []Problem) {
+// readSumsFile reads SHA256SUMS, which is not signed, if the directory has it.
+func readSumsFile(dir string) (list []Sum, hash string, problems []Problem) {
 	top, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: Bare(err).Error()}}
+		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: WithoutPaths(err).Error()}}
 	}
 	defer top.Close()
 	f, _, err := statefile.OpenIn(top.Stat, top.OpenFile, sumsName)
@@ -97,13 +97,13 @@ func readList(dir string) (list []Sum, hash string, problems []Problem) {
 		return nil, "", nil
 	}
 	if err != nil {
-		return nil, "", []Problem{*whyNot(sumsName, err)}
+		return nil, "", []Problem{*openProblem(sumsName, err)}
 	}
 	defer f.Close()
 	h := sha256.New()
 	list, problems, err = ParseSums(io.TeeReader(f, h))
 	if err != nil {
-		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: Bare(err).Error()}}
+		return nil, "", []Problem{{Kind: Unreadable, Name: sumsName, Why: WithoutPaths(err).Error()}}
 	}
 	for i := range list {
 		list[i].Name = path.Clean(list[i].Name)
@@ -111,26 +111,26 @@ func readList(dir string) (list []Sum, hash string, problems []Problem) {
 	return list, hex.EncodeToString(h.Sum(nil)), problems
 }
 
-// compare returns a problem for each sum of the list that was not signed.
-func compare(list, signed []Sum) (problems []Problem) {
+// unsignedSums returns a problem for each sum of the list that was not signed.
+func unsignedSums(list, signed []Sum) (problems []Problem) {
 	known := map[Sum]bool{}
 	for _, s := range signed {
 		known[s] = true
 	}
 	for _, s := range list {
 		if !known[s] {
-			problems = append(problems, problem(BadList, "%s says something of %q that the receipt does not", sumsName, clip(readable(s.Name)))...)
+			problems = append(problems, newProblems(BadList, "%s says something of %q that the receipt does not", sumsName, clip(escapeInvalidUTF8(s.Name)))...)
 		}
 	}
 	return problems
 }
 
-// What names the part of the run with a hash: "the artifact a.txt", "the code", "its standard output"; "" if there is
+// PartWithHash names the part of the run with a hash: "the artifact a.txt", "the code", "its standard output"; "" if there is
 // none. all are the artifacts, as All returns them.
-func (p Proof) What(sum string, all []Sum) string {
+func (p Proof) PartWithHash(sum string, all []Sum) string {
 	for _, s := range all {
 		if s.SHA256 == sum {
-			return "the artifact " + readable(s.Name)
+			return "the artifact " + escapeInvalidUTF8(s.Name)
 		}
 	}
 	switch sum {

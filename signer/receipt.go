@@ -127,13 +127,13 @@ type annotations struct {
 func newSubject(name, sum string) subject {
 	s := subject{Name: name, Digest: digest{sum}}
 	if !utf8.ValidString(name) {
-		s.Name, s.Annotations = readable(name), &annotations{base64.StdEncoding.EncodeToString([]byte(name))}
+		s.Name, s.Annotations = escapeInvalidUTF8(name), &annotations{base64.StdEncoding.EncodeToString([]byte(name))}
 	}
 	return s
 }
 
-// readable escapes the bytes of s that are no UTF-8 as \xff.
-func readable(s string) string {
+// escapeInvalidUTF8 escapes the bytes of s that are no UTF-8 as \xff.
+func escapeInvalidUTF8(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
@@ -160,7 +160,7 @@ func (r Receipt) Sign(k *Key) (Envelope, error) {
 		named := names <= maxNames && i < maxNamed
 		switch {
 		case a.Withheld != "" && named:
-			r.ArtifactsWithheld = append(r.ArtifactsWithheld, readable(a.Name))
+			r.ArtifactsWithheld = append(r.ArtifactsWithheld, escapeInvalidUTF8(a.Name))
 			continue
 		case a.Withheld != "":
 			r.WithheldUnlisted++

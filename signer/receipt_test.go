@@ -240,15 +240,15 @@ func TestSaveReceipt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Options{Dir: at(t, dir)}
-	collect(t, list(file("a.txt", "a")), o)
+	o := Options{Dir: directoryAt(t, dir)}
+	collect(t, sourceOf(file("a.txt", "a")), o)
 	if err := saveReceipt(t, dir, first); err != nil {
 		t.Fatal(err)
 	}
 	text, _ := json.Marshal(first)
 	wantTree(t, dir, map[string]string{"a.txt": "a", "SHA256SUMS": sum("a") + "  a.txt\n", ReceiptName: string(text) + "\n"})
 	// What a program calls by that name is no receipt, and the next run does not inherit one.
-	m := collect(t, list(file(ReceiptName, "forged"), file("Receipt.Intoto.JSON", "forged")), o)
+	m := collect(t, sourceOf(file(ReceiptName, "forged"), file("Receipt.Intoto.JSON", "forged")), o)
 	if m.Artifacts[0].Withheld == "" || m.Artifacts[1].Withheld == "" {
 		t.Errorf("got %+v", m)
 	}

@@ -14,25 +14,25 @@ type note struct {
 	count int
 }
 
-func (c *collector) drop(what string) {
+func (c *collector) countDropped(what string) {
 	c.dropped++
-	c.note(what, nil)
+	c.countNote(what, nil)
 }
 
-func (c *collector) dropBytes() {
-	c.drop(fmt.Sprintf("over the cap of %d bytes", c.o.MaxBytes))
+func (c *collector) countOverByteCap() {
+	c.countDropped(fmt.Sprintf("over the cap of %d bytes", c.o.MaxBytes))
 }
 
-func (c *collector) skip(what string, err error) {
+func (c *collector) countSkipped(what string, err error) {
 	c.skipped++
-	c.note(what, err)
+	c.countNote(what, err)
 }
 
-func (c *collector) unreadable(err error) {
-	c.skip("could not be read", err)
+func (c *collector) countUnreadable(err error) {
+	c.countSkipped("could not be read", err)
 }
 
-func (c *collector) note(what string, err error) {
+func (c *collector) countNote(what string, err error) {
 	i := slices.IndexFunc(c.notes, func(n note) bool { return n.what == what })
 	if i < 0 {
 		i, c.notes = len(c.notes), append(c.notes, note{what: what, first: err})
@@ -51,7 +51,7 @@ func (c *collector) manifest(skipped int) Manifest {
 	for _, n := range c.notes {
 		text := fmt.Sprintf("%s: %d", n.what, n.count)
 		if n.first != nil {
-			text += fmt.Sprintf(" (first: %q)", c.o.Redact(Bare(n.first).Error()))
+			text += fmt.Sprintf(" (first: %q)", c.o.Redact(WithoutPaths(n.first).Error()))
 		}
 		why = append(why, text)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// handover is the time after its rotation for which a key may still sign: a process that read the key just before is
+// rotationGrace is the time after its rotation for which a key may still sign: a process that read the key just before is
 // done by then.
-const handover = 10 * time.Second
+const rotationGrace = 10 * time.Second
 
-// until returns from when on a key's signatures do not count, and why; zero is never.
-func (p PublicKey) until() (end time.Time, why string) {
+// expiry returns from when on a key's signatures do not count, and why; zero is never.
+func (p PublicKey) expiry() (end time.Time, why string) {
 	if !p.Replaced.IsZero() {
-		end, why = p.Replaced.Add(handover), "was replaced at "+p.Replaced.Format(time.RFC3339)
+		end, why = p.Replaced.Add(rotationGrace), "was replaced at "+p.Replaced.Format(time.RFC3339)
 	}
 	if !p.Revoked.IsZero() && (end.IsZero() || p.Revoked.Before(end)) {
 		end, why = p.Revoked, p.Revocation()
@@ -37,10 +37,10 @@ func (p PublicKey) Revocation() string {
 	return fmt.Sprintf("is revoked from %s on: %s", p.Revoked.Format(time.RFC3339), clip(p.Reason))
 }
 
-// Until returns from when on the key's signatures do not count: its revocation, or a moment after the statement about
+// ValidUntil returns from when on the key's signatures do not count: its revocation, or a moment after the statement about
 // its successor. Zero is never.
-func (p PublicKey) Until() time.Time {
-	end, _ := p.until()
+func (p PublicKey) ValidUntil() time.Time {
+	end, _ := p.expiry()
 	return end
 }
 
@@ -62,7 +62,7 @@ const maxReason = 1000
 func (k *Keys) Revoke(ctx context.Context, id string, from time.Time, reason string) (statement string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if statement, err = k.revoke(ctx, id, from, reason); err != nil {
+	if statement, err = k.revokeLocked(ctx, id, from, reason); err != nil {
 		err = fmt.Errorf("revoke a key: %w", err)
 	}
 	return statement, err
@@ -71,27 +71,27 @@ func (k *Keys) Revoke(ctx context.Context, id string, from time.Time, reason str
 // ErrCurrent is the error for revoking the key that signs.
 var ErrCurrent = errors.New("it is the key that signs today: replace it first")
 
-func (k *Keys) revoke(ctx context.Context, id string, from time.Time, reason string) (file string, err error) {
+func (k *Keys) revokeLocked(ctx context.Context, id string, from time.Time, reason string) (file string, err error) {
 	switch now := time.Now(); {
 	case reason == "" || len(reason) > maxReason:
 		return "", fmt.Errorf("a reason of at most %d bytes is needed", maxReason)
 	case from.After(now):
 		return "", fmt.Errorf("%s is yet to come", from.Format(time.RFC3339))
 	}
-	unlock, err := k.lock(ctx)
+	unlock, err := k.lockDirectory(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	key, err := k.load()
+	key, err := k.loadKey()
 	if err != nil {
 		return "", err
 	}
-	trust, err := k.trust(key.PublicKey)
+	trust, err := k.trustChain(key.PublicKey)
 	if err != nil {
 		return "", err
 	}
-	old, ok := trust.Find(id)
+	old, ok := trust.KeyByID(id)
 	switch {
 	case id == key.ID():
 		return "", ErrCurrent
@@ -106,21 +106,21 @@ func (k *Keys) revoke(ctx context.Context, id string, from time.Time, reason str
 	}
 	text, err := marshalStatement(statement{
 		Type: StatementType, Subject: []subject{newSubject("key:"+id, id)}, PredicateType: RevocationType,
-		Predicate: revocation{Key: id, From: from, Reason: readable(reason), At: time.Now().UTC().Truncate(time.Second)},
+		Predicate: revocation{Key: id, From: from, Reason: escapeInvalidUTF8(reason), At: time.Now().UTC().Truncate(time.Second)},
 	}, key)
 	if err != nil {
 		return "", err
 	}
-	file = k.revoked(id)
-	statefile.Tidy(k.dir, newKind, statefile.Abandoned)
-	if err := statefile.ReplaceSpare(file, newKind, text); err != nil {
+	file = k.revocationPath(id)
+	statefile.Tidy(k.dir, tempKind, statefile.Abandoned)
+	if err := statefile.ReplaceSpare(file, tempKind, text); err != nil {
 		return "", err
 	}
 	_ = statefile.Spare(k.dir) // which a full disk has no room for
 	if k.record == nil {
 		return file, nil
 	}
-	return file, k.record(ctx, Change{Kind: Revoked, ID: id, From: from, Reason: readable(reason)})
+	return file, k.record(ctx, Change{Kind: Revoked, ID: id, From: from, Reason: escapeInvalidUTF8(reason)})
 }
 
 func marshalStatement(s statement, by ...*Key) ([]byte, error) {
@@ -131,23 +131,23 @@ func marshalStatement(s statement, by ...*Key) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// revoke applies a revocation, which a trusted successor of the revoked key must have signed.
-func (t *Trust) revoke(text []byte) error {
-	s, problems := t.open(text)
+// applyRevocation applies a revocation, which a trusted successor of the revoked key must have signed.
+func (t *Trust) applyRevocation(text []byte) error {
+	s, problems := t.openStatement(text)
 	if len(problems) > 0 {
 		return errors.New(problems[0].String())
 	}
 	var r revocation
-	if err := s.about(RevocationType, &r); err != nil {
+	if err := s.parsePredicate(RevocationType, &r); err != nil {
 		return err
 	}
-	i := t.index(r.Key)
+	i := t.indexOf(r.Key)
 	switch by := s.key; {
 	case len(s.subjects) != 1 || s.subjects[0].SHA256 != r.Key || r.From.IsZero() || r.At.IsZero():
 		return errors.New("it does not say which key, and from when on")
 	case i < 0:
-		return fmt.Errorf("it is about key %s, which is not among those that are known (%s)", clip(r.Key), t.ids())
-	case t.keys[i].Replaced.IsZero() || r.At.Before(t.keys[i].Replaced) || by.id == r.Key || !by.Replaced.IsZero() && r.At.After(by.Until()):
+		return fmt.Errorf("it is about key %s, which is not among those that are known (%s)", clip(r.Key), t.shortIDs())
+	case t.keys[i].Replaced.IsZero() || r.At.Before(t.keys[i].Replaced) || by.id == r.Key || !by.Replaced.IsZero() && r.At.After(by.ValidUntil()):
 		return fmt.Errorf("key %s cannot revoke key %s, which did not come before it", by.id, r.Key)
 	}
 	if k := &t.keys[i]; k.Revoked.IsZero() || r.From.Before(k.Revoked) {

@@ -19,15 +19,15 @@ func trusted(t *testing.T, k *Keys) *Trust {
 	return trust
 }
 
-func lay(t *testing.T, path string, text []byte) {
+func writeBytes(t *testing.T, path string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// dated is a receipt that a key signed, of a run that ended at a time, as the key says.
-func dated(t *testing.T, key *Key, at time.Time) []byte {
+// datedReceipt is a receipt that a key signed, of a run that ended at a time, as the key says.
+func datedReceipt(t *testing.T, key *Key, at time.Time) []byte {
 	t.Helper()
 	r := sampleReceipt()
 	r.Began, r.Finished = at.Add(-time.Second), at
@@ -53,7 +53,7 @@ func TestReplacedKeyEnds(t *testing.T) {
 	}
 	now := current(t, keys)
 	public := filepath.Join(t.TempDir(), "old.pub")
-	lay(t, public, old.PEM())
+	writeBytes(t, public, old.PEM())
 	follower, err := ReadTrust(public, statement)
 	if err != nil {
 		t.Fatal(err)
@@ -64,12 +64,12 @@ func TestReplacedKeyEnds(t *testing.T) {
 	}
 	for name, trust := range map[string]*Trust{"own": trusted(t, keys), "follower": follower, "directory": dirTrust} {
 		t.Run(name, func(t *testing.T) {
-			wantReceipt(t, dated(t, old, time.Now().Add(-time.Hour)), trust, "")
-			wantReceipt(t, dated(t, old, time.Now().Add(time.Hour)), trust, "was replaced at")
-			wantReceipt(t, dated(t, now, time.Now().Add(time.Hour)), trust, "")
+			wantReceipt(t, datedReceipt(t, old, time.Now().Add(-time.Hour)), trust, "")
+			wantReceipt(t, datedReceipt(t, old, time.Now().Add(time.Hour)), trust, "was replaced at")
+			wantReceipt(t, datedReceipt(t, now, time.Now().Add(time.Hour)), trust, "")
 		})
 	}
-	wantReceipt(t, dated(t, old, time.Now().Add(time.Hour)), NewTrust(old.PublicKey), "") // who knows of no rotation
+	wantReceipt(t, datedReceipt(t, old, time.Now().Add(time.Hour)), NewTrust(old.PublicKey), "") // who knows of no rotation
 }
 
 // What somebody lays into the directory is no signer: not a key alone, nor one that calls the machine's its successor.
@@ -84,18 +84,18 @@ func TestStrangersAreNotTrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lay(t, keys.public(evil.ID()), evil.PEM())
-	lay(t, keys.next(evil.ID()), forged)
+	writeBytes(t, keys.publicKeyPath(evil.ID()), evil.PEM())
+	writeBytes(t, keys.rotationPath(evil.ID()), forged)
 	trust := trusted(t, keys)
-	if _, ok := trust.Find(evil.ID()); ok || len(trust.Keys()) != 2 {
-		t.Errorf("got %v", trust.ids())
+	if _, ok := trust.KeyByID(evil.ID()); ok || len(trust.Keys()) != 2 {
+		t.Errorf("got %v", trust.shortIDs())
 	}
-	if _, ok := trust.Find(first.ID()); !ok {
+	if _, ok := trust.KeyByID(first.ID()); !ok {
 		t.Error("the key before is not trusted")
 	}
-	wantReceipt(t, dated(t, evil, time.Now()), trust, "not among the keys")
-	strangers, err := keys.Strangers(trust)
-	if err != nil || len(strangers) != 1 || strangers[0] != keys.public(evil.ID()) {
+	wantReceipt(t, datedReceipt(t, evil, time.Now()), trust, "not among the keys")
+	strangers, err := keys.UntrustedFiles(trust)
+	if err != nil || len(strangers) != 1 || strangers[0] != keys.publicKeyPath(evil.ID()) {
 		t.Errorf("got %v, %v", strangers, err)
 	}
 	// A statement of the first key that the second has not signed, as anybody who has stolen the first can make, is no
@@ -105,11 +105,11 @@ func TestStrangersAreNotTrusted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := os.ReadFile(keys.next(first.ID()))
+	ours, err := os.ReadFile(keys.rotationPath(first.ID()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := NewTrust(first.PublicKey).Follow(ours, stolen); err == nil || !strings.Contains(err.Error(), "two successors") {
+	if err := NewTrust(first.PublicKey).ApplyRotations(ours, stolen); err == nil || !strings.Contains(err.Error(), "two successors") {
 		t.Errorf("one key has two successors: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestDirectoryIsNoPattern(t *testing.T) {
 	if all := trusted(t, keys).Keys(); len(all) != 2 {
 		t.Errorf("got %v", all)
 	}
-	if err := os.Remove(keys.private()); err != nil {
+	if err := os.Remove(keys.privateKeyPath()); err != nil {
 		t.Fatal(err)
 	}
 	if key, err := openKeys(t, keys.Dir()).Current(t.Context()); err == nil {
@@ -139,14 +139,14 @@ func TestLostPublicKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(keys.public(first.ID())); err != nil {
+	if err := os.Remove(keys.publicKeyPath(first.ID())); err != nil {
 		t.Fatal(err)
 	}
 	trust := trusted(t, keys)
 	if all := trust.Keys(); len(all) != 1 || all[0].ID() != second.ID() {
 		t.Errorf("got %v", all)
 	}
-	e, err := ParseEnvelope(dated(t, first, time.Now()))
+	e, err := ParseEnvelope(datedReceipt(t, first, time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,21 +161,21 @@ func TestLostPublicKey(t *testing.T) {
 // A rotation that was killed after it left its statement ends nothing.
 func TestBrokenOffRotation(t *testing.T) {
 	keys, key := newKeys(t)
-	never, err := generate()
+	never, err := generateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := key.succeed(never, time.Now().Add(-time.Hour))
+	text, err := key.signRotation(never, time.Now().Add(-time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
-	lay(t, keys.next(key.ID()), text)
+	writeBytes(t, keys.rotationPath(key.ID()), text)
 	dirTrust, err := ReadTrust(keys.Dir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, trust := range []*Trust{trusted(t, keys), dirTrust} {
-		wantReceipt(t, dated(t, key, time.Now()), trust, "")
+		wantReceipt(t, datedReceipt(t, key, time.Now()), trust, "")
 	}
 }
 
@@ -217,7 +217,7 @@ func TestRevoke(t *testing.T) {
 		t.Error("a revocation was taken back in part")
 	}
 	public := filepath.Join(t.TempDir(), "old.pub")
-	lay(t, public, old.PEM())
+	writeBytes(t, public, old.PEM())
 	follower, err := ReadTrust(file, public, next)
 	if err != nil {
 		t.Fatal(err)
@@ -227,16 +227,16 @@ func TestRevoke(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, trust := range []*Trust{trusted(t, keys), follower, dirTrust} {
-		wantReceipt(t, dated(t, old, time.Now().Add(-time.Minute)), trust, "is revoked from")
-		wantReceipt(t, dated(t, old, time.Now().Add(-2*time.Hour)), trust, "")
-		if k, _ := trust.Find(old.ID()); k.Reason != "stolen" {
+		wantReceipt(t, datedReceipt(t, old, time.Now().Add(-time.Minute)), trust, "is revoked from")
+		wantReceipt(t, datedReceipt(t, old, time.Now().Add(-2*time.Hour)), trust, "")
+		if k, _ := trust.KeyByID(old.ID()); k.Reason != "stolen" {
 			t.Errorf("got %q", k.Reason)
 		}
 	}
 	if _, err := keys.Revoke(t.Context(), old.ID(), time.Time{}, "since ever"); err != nil {
 		t.Fatal(err)
 	}
-	wantReceipt(t, dated(t, old, time.Now().Add(-20*365*24*time.Hour)), trusted(t, keys), "is revoked: since ever")
+	wantReceipt(t, datedReceipt(t, old, time.Now().Add(-20*365*24*time.Hour)), trusted(t, keys), "is revoked: since ever")
 }
 
 // A key revokes those that came before it: not itself, none after it, and none once it was replaced itself.
@@ -274,13 +274,13 @@ func TestFalseRevocation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := trusted(t, keys).revoke(text); (err == nil) != c.yes {
+			if err := trusted(t, keys).applyRevocation(text); (err == nil) != c.yes {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	var e map[string]any
-	text, _ := os.ReadFile(keys.next(first.ID()))
+	text, _ := os.ReadFile(keys.rotationPath(first.ID()))
 	if err := json.Unmarshal(text, &e); err != nil || len(e["signatures"].([]any)) != 2 {
 		t.Errorf("a rotation is not signed by both: %s", text)
 	}

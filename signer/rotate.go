@@ -26,44 +26,44 @@ type rotation struct {
 func (k *Keys) Rotate(ctx context.Context) (key *Key, statement string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if key, statement, err = k.rotate(ctx); err != nil {
+	if key, statement, err = k.rotateLocked(ctx); err != nil {
 		return nil, "", fmt.Errorf("rotate the key to sign with: %w", err)
 	}
 	return key, statement, nil
 }
 
-func (k *Keys) rotate(ctx context.Context) (key *Key, statement string, err error) {
-	unlock, err := k.lock(ctx)
+func (k *Keys) rotateLocked(ctx context.Context) (key *Key, statement string, err error) {
+	unlock, err := k.lockDirectory(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	defer unlock()
-	fresh, err := generate()
+	fresh, err := generateKey()
 	if err != nil {
 		return nil, "", err
 	}
-	old, err := k.load()
+	old, err := k.loadKey()
 	if errors.Is(err, errNoKey) { // nobody can say who comes after it
-		key, err = k.install(ctx, Change{Kind: Created, ID: fresh.ID(), Asked: true}, fresh)
+		key, err = k.installKey(ctx, Change{Kind: Created, ID: fresh.ID(), Asked: true}, fresh)
 		return key, "", err
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	text, err := old.succeed(fresh, time.Now())
+	text, err := old.signRotation(fresh, time.Now())
 	if err != nil {
 		return nil, "", err
 	}
 	// In this order: once the old key is gone, nobody could make its statement. A kill in between
 	// leaves one about a key that nobody has, which the next rotation replaces.
-	statement = k.next(old.ID())
-	key, err = k.install(ctx, Change{Kind: Rotated, ID: fresh.ID(), Old: old.ID()}, fresh, func() error { return replaceFile(statement, text) })
+	statement = k.rotationPath(old.ID())
+	key, err = k.installKey(ctx, Change{Kind: Rotated, ID: fresh.ID(), Old: old.ID()}, fresh, func() error { return replaceFile(statement, text) })
 	return key, statement, err
 }
 
-// succeed returns the old key's statement about the new key. The new key signs it, too: anybody can make a key that
+// signRotation returns the old key's statement about the new key. The new key signs it, too: anybody can make a key that
 // names any other as its successor.
-func (k *Key) succeed(fresh *Key, at time.Time) ([]byte, error) {
+func (k *Key) signRotation(fresh *Key, at time.Time) ([]byte, error) {
 	return marshalStatement(statement{
 		Type:          StatementType,
 		Subject:       []subject{newSubject("key:"+fresh.ID(), fresh.ID())},
@@ -75,27 +75,27 @@ func (k *Key) succeed(fresh *Key, at time.Time) ([]byte, error) {
 // errUnknownKey is the error that Find wraps for an id that no key of the directory has.
 var errUnknownKey = errors.New("no such key")
 
-// Find returns the public key of an id, also of a replaced key.
-func (k *Keys) Find(id string) (PublicKey, error) {
+// PublicKeyByID returns the public key of an id, also of a replaced key.
+func (k *Keys) PublicKeyByID(id string) (PublicKey, error) {
 	if !isHash(id) {
 		return PublicKey{}, fmt.Errorf("key %q: %w", id, errUnknownKey)
 	}
-	p, err := readPublic(k.public(id))
+	p, err := readPublicKey(k.publicKeyPath(id))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return PublicKey{}, fmt.Errorf("key %s: %w in %q", id, errUnknownKey, k.dir)
 	case err != nil:
 		return PublicKey{}, err
 	case p.ID() != id:
-		return PublicKey{}, fmt.Errorf("%q holds another key, %s: somebody has changed it", k.public(id), p.ID())
+		return PublicKey{}, fmt.Errorf("%q holds another key, %s: somebody has changed it", k.publicKeyPath(id), p.ID())
 	}
 	return p, nil
 }
 
-func readPublic(path string) (PublicKey, error) {
+func readPublicKey(path string) (PublicKey, error) {
 	f, info, err := statefile.OpenIn(os.Stat, os.OpenFile, path)
 	if err != nil {
-		return PublicKey{}, fmt.Errorf("the public key %q: %w", path, Bare(err))
+		return PublicKey{}, fmt.Errorf("the public key %q: %w", path, WithoutPaths(err))
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))

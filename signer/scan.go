@@ -16,32 +16,32 @@ var errTooLarge = errors.New("larger than the cap")
 
 // scan reads a file, and counts and hashes its bytes: nothing else reads the file.
 type scan struct {
-	r    io.Reader
-	left int64 // bytes that may still be read
-	size int64
-	hash hash.Hash
-	head []byte
-	err  error // why reading ended before the file did
+	r         io.Reader
+	bytesLeft int64 // bytes that may still be read
+	size      int64
+	hash      hash.Hash
+	head      []byte
+	err       error // why reading ended before the file did
 }
 
 func newScan(ctx context.Context, r io.Reader, left int64) *scan {
-	return &scan{r: until(ctx, r), left: left, hash: sha256.New()}
+	return &scan{r: readerWithContext(ctx, r), bytesLeft: left, hash: sha256.New()}
 }
 
 func (s *scan) Read(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	if int64(len(p)) > s.left {
-		p = p[:s.left+1] // one byte more tells a file that ends at the cap from one that goes on
+	if int64(len(p)) > s.bytesLeft {
+		p = p[:s.bytesLeft+1] // one byte more tells a file that ends at the cap from one that goes on
 	}
 	n, err := s.r.Read(p)
-	if int64(n) > s.left {
+	if int64(n) > s.bytesLeft {
 		// What was read counts, or else many files that grow could each cost the whole cap.
-		s.left, s.err = 0, errTooLarge
+		s.bytesLeft, s.err = 0, errTooLarge
 		return 0, s.err
 	}
-	s.left -= int64(n)
+	s.bytesLeft -= int64(n)
 	s.size += int64(n)
 	s.hash.Write(p[:n])
 	s.head = append(s.head, p[:min(n, headSize-len(s.head))]...)
@@ -58,8 +58,8 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// until returns a reader of r that fails once ctx ends.
-func until(ctx context.Context, r io.Reader) io.Reader {
+// readerWithContext returns a reader of r that fails once ctx ends.
+func readerWithContext(ctx context.Context, r io.Reader) io.Reader {
 	return readerFunc(func(p []byte) (int, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, err

@@ -29,13 +29,13 @@ func TestSecretNeverReachesTheDirectory(t *testing.T) {
 		})
 	})
 	for name, o := range map[string]Options{
-		"found":       {Secret: find},
-		"found early": {Secret: func(io.Reader) (bool, error) { return true, nil }},
-		"failed":      {Secret: func(io.Reader) (bool, error) { return false, errors.New("boom " + secret) }, Redact: redact},
+		"found":       {ContainsSecret: containsSecret},
+		"found early": {ContainsSecret: func(io.Reader) (bool, error) { return true, nil }},
+		"failed":      {ContainsSecret: func(io.Reader) (bool, error) { return false, errors.New("boom " + secret) }, Redact: redact},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o.Dir = at(t, dir)
-			m := collect(t, list(watched), o)
+			o.Dir = directoryAt(t, dir)
+			m := collect(t, sourceOf(watched), o)
 			if len(m.Artifacts) != 1 || m.Artifacts[0].Withheld == "" || m.Artifacts[0].SHA256 != sum(content) {
 				t.Errorf("got %+v, want it withheld and hashed whole", m)
 			}
@@ -52,7 +52,7 @@ func TestSecretNeverReachesTheDirectory(t *testing.T) {
 func TestSearchThatReadsNothing(t *testing.T) {
 	dir := t.TempDir()
 	content := strings.Repeat("x", 2<<20)
-	m := collect(t, list(file("a", content)), Options{Dir: at(t, dir), Secret: func(io.Reader) (bool, error) { return false, nil }})
+	m := collect(t, sourceOf(file("a", content)), Options{Dir: directoryAt(t, dir), ContainsSecret: func(io.Reader) (bool, error) { return false, nil }})
 	if tree(t, dir)["a"] != content || m.Artifacts[0].SHA256 != sum(content) {
 		t.Error("the file is not whole")
 	}
@@ -60,8 +60,8 @@ func TestSearchThatReadsNothing(t *testing.T) {
 
 func TestSecretInName(t *testing.T) {
 	dir := t.TempDir()
-	src := list(file("b-"+secret, "1"), file("b-"+secret+"/x", "2"), file("a", "3"))
-	m := collect(t, src, Options{Dir: at(t, dir), Redact: redact})
+	src := sourceOf(file("b-"+secret, "1"), file("b-"+secret+"/x", "2"), file("a", "3"))
+	m := collect(t, src, Options{Dir: directoryAt(t, dir), Redact: redact})
 	var names []string
 	for _, a := range m.Artifacts {
 		names = append(names, a.Name+": "+a.Withheld)

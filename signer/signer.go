@@ -57,8 +57,8 @@ type Options struct {
 	// Dir opens the directory to save to, which its caller closes after Collect; nil saves nothing. Links below it are
 	// never followed.
 	Dir func() (*os.Root, error)
-	// Fresh says that nothing is in the directory yet: Dir is called when there is an artifact, and not before.
-	Fresh bool
+	// EmptyDir says that nothing is in the directory yet: Dir is called when there is an artifact, and not before.
+	EmptyDir bool
 	// ID is of letters and digits, and in the names that files have in the directory until they are saved; "" is a new
 	// one.
 	ID string
@@ -66,9 +66,9 @@ type Options struct {
 	// and time: reading ends at MaxBytes, and no more than MaxBytes again of inputs is compared.
 	MaxCount int
 	MaxBytes int64
-	// Secret says whether there is a secret in what r reads. Such an artifact is withheld, and so
+	// ContainsSecret says whether there is a secret in what r reads. Such an artifact is withheld, and so
 	// is one for which Secret fails. nil finds none.
-	Secret func(r io.Reader) (bool, error)
+	ContainsSecret func(r io.Reader) (bool, error)
 	// Unchanged maps inputs' names to their SHA-256 in lower-case hex. A file that still has that hash is no artifact.
 	Unchanged map[string]string
 	// Redact takes secrets out of a text. An artifact whose name it changes is withheld, and
@@ -112,7 +112,7 @@ func Stage(ctx context.Context, src Source, o Options) (Manifest, *Staged, error
 		return Manifest{}, nil, err
 	}
 	defer c.close()
-	skipped, err := src(ctx, func(f File) error { return c.add(ctx, f) })
+	skipped, err := src(ctx, func(f File) error { return c.addFile(ctx, f) })
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -133,7 +133,7 @@ func (s *Staged) Save(receipt *Envelope) error {
 		return nil
 	}
 	defer s.Discard()
-	err := s.dir.forget()
+	err := s.dir.removeOldLists()
 	if err == nil && receipt != nil {
 		err = s.dir.stageReceipt(*receipt)
 	}

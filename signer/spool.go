@@ -32,7 +32,7 @@ func (s *spool) Write(p []byte) (n int, err error) {
 		n, err = s.overflow.Write(p)
 	}
 	if err != nil {
-		s.err = fmt.Errorf("hold it in %s: %w", os.TempDir(), Bare(err))
+		s.err = fmt.Errorf("hold it in %s: %w", os.TempDir(), WithoutPaths(err))
 	}
 	return n, s.err
 }

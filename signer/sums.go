@@ -14,9 +14,9 @@ import (
 // sumsName is the list of sums, in the directory that it is about.
 const sumsName = "SHA256SUMS"
 
-// escaper escapes names as GNU sha256sum does, which marks such a line with a backslash in front. Coreutils before 9.0
+// nameEscaper escapes names as GNU sha256sum does, which marks such a line with a backslash in front. Coreutils before 9.0
 // know no \r and call such a line malformed.
-var escaper = strings.NewReplacer("\\", `\\`, "\n", `\n`, "\r", `\r`)
+var nameEscaper = strings.NewReplacer("\\", `\\`, "\n", `\n`, "\r", `\r`)
 
 // SumsSHA256 returns the SHA-256 of the output of WriteSums, in lower-case hex.
 func (m Manifest) SumsSHA256() string {
@@ -31,7 +31,7 @@ func (m Manifest) WriteSums(w io.Writer) error {
 		if a.Withheld != "" {
 			continue
 		}
-		name, mark := escaper.Replace(a.Name), ""
+		name, mark := nameEscaper.Replace(a.Name), ""
 		if name != a.Name {
 			mark = `\`
 		}
@@ -74,14 +74,14 @@ func ParseSums(r io.Reader) (sums []Sum, problems []Problem, err error) {
 			err = fmt.Errorf("it lists %q once more", clip(s.Name))
 		}
 		if err != nil {
-			problems = append(problems, problem(BadList, "line %d: %v", number, err)...)
+			problems = append(problems, newProblems(BadList, "line %d: %v", number, err)...)
 			continue
 		}
 		seen[path.Clean(s.Name)] = true
 		sums = append(sums, s)
 	}
 	if number == 0 {
-		problems = problem(BadList, "it is empty")
+		problems = newProblems(BadList, "it is empty")
 	}
 	return sums, problems, nil
 }
@@ -98,14 +98,14 @@ func parseSum(line string) (Sum, error) {
 	}
 	if escaped {
 		var err error
-		if s.Name, err = unescape(s.Name); err != nil {
+		if s.Name, err = unescapeName(s.Name); err != nil {
 			return Sum{}, err
 		}
 	}
 	return s, nil
 }
 
-func unescape(name string) (string, error) {
+func unescapeName(name string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(name); i++ {
 		if name[i] != '\\' {

@@ -30,7 +30,7 @@ func TestSumsAreReadBySha256sum(t *testing.T) {
 	for _, name := range hostile {
 		files = append(files, file(name, "content of "+name))
 	}
-	m := collect(t, list(files...), Options{Dir: at(t, dir)})
+	m := collect(t, sourceOf(files...), Options{Dir: directoryAt(t, dir)})
 	for _, a := range m.Artifacts {
 		if a.Withheld != "" {
 			t.Errorf("%q is withheld: %s", a.Name, a.Withheld)
@@ -85,7 +85,7 @@ func FuzzWriteSums(f *testing.F) {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if badName(name) != "" {
+		if nameProblem(name) != "" {
 			return
 		}
 		var b strings.Builder
@@ -114,7 +114,7 @@ func FuzzMIME(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, content string) {
-		m := collect(t, list(file("a", content)), Options{})
+		m := collect(t, sourceOf(file("a", content)), Options{})
 		if m.Artifacts[0].MIME == "" || m.Artifacts[0].SHA256 != sum(content) {
 			t.Errorf("got %+v", m)
 		}

@@ -18,7 +18,7 @@ type Trust struct{ keys []PublicKey }
 func NewTrust(keys ...PublicKey) *Trust {
 	t := &Trust{}
 	for _, k := range keys {
-		t.add(k)
+		t.addKey(k)
 	}
 	return t
 }
@@ -32,7 +32,7 @@ func ReadTrust(paths ...string) (*Trust, error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, fmt.Errorf("open %q: %w", path, Bare(err))
+			return nil, fmt.Errorf("open %q: %w", path, WithoutPaths(err))
 		}
 		switch ext := filepath.Ext(path); {
 		case info.IsDir():
@@ -43,18 +43,18 @@ func ReadTrust(paths ...string) (*Trust, error) {
 			statements[ext] = append(statements[ext], text)
 		default:
 			var key PublicKey
-			key, err = readPublic(path)
-			t.add(key)
+			key, err = readPublicKey(path)
+			t.addKey(key)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	if err := t.Follow(statements[".next"]...); err != nil {
+	if err := t.ApplyRotations(statements[".next"]...); err != nil {
 		return t, err
 	}
 	for _, text := range statements[".revoked"] {
-		if err := t.revoke(text); err != nil {
+		if err := t.applyRevocation(text); err != nil {
 			return t, fmt.Errorf("the revocation of a key: %w", err)
 		}
 	}
@@ -72,11 +72,11 @@ func (t *Trust) addDirectory(dir string, statements map[string][][]byte) error {
 		if ext := filepath.Ext(e.Name()); ext != ".pub" && ext != ".pem" {
 			continue
 		}
-		key, err := readPublic(filepath.Join(dir, e.Name()))
+		key, err := readPublicKey(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return err
 		}
-		t.add(key)
+		t.addKey(key)
 	}
 	for _, k := range t.keys {
 		for _, ext := range []string{".next", ".revoked"} {
@@ -88,7 +88,7 @@ func (t *Trust) addDirectory(dir string, statements map[string][][]byte) error {
 				continue
 			}
 			if ext == ".next" {
-				if r, _, _, err := openRotation(text, t.Find); err != nil || t.index(r.New) < 0 {
+				if r, _, _, err := openRotation(text, t.KeyByID); err != nil || t.indexOf(r.New) < 0 {
 					continue
 				}
 			}
@@ -98,8 +98,8 @@ func (t *Trust) addDirectory(dir string, statements map[string][][]byte) error {
 	return nil
 }
 
-func (t *Trust) add(k PublicKey) {
-	if _, known := t.Find(k.ID()); !known {
+func (t *Trust) addKey(k PublicKey) {
+	if _, known := t.KeyByID(k.ID()); !known {
 		t.keys = append(t.keys, k)
 	}
 }
@@ -107,30 +107,30 @@ func (t *Trust) add(k PublicKey) {
 // Keys returns the trusted keys.
 func (t *Trust) Keys() []PublicKey { return slices.Clone(t.keys) }
 
-// Find returns the trusted key of an id.
-func (t *Trust) Find(id string) (PublicKey, bool) {
-	if i := t.index(id); i >= 0 {
+// KeyByID returns the trusted key of an id.
+func (t *Trust) KeyByID(id string) (PublicKey, bool) {
+	if i := t.indexOf(id); i >= 0 {
 		return t.keys[i], true
 	}
 	return PublicKey{}, false
 }
 
-func (t *Trust) index(id string) int {
+func (t *Trust) indexOf(id string) int {
 	return slices.IndexFunc(t.keys, func(k PublicKey) bool { return k.id == id })
 }
 
 // maxStatement is the maximum size of a statement about a key, in bytes: more than any needs.
 const maxStatement = 64 << 10
 
-// Follow trusts the keys that rotation statements name, in any order, each signed by a key that is trusted already,
+// ApplyRotations trusts the keys that rotation statements name, in any order, each signed by a key that is trusted already,
 // which counts no longer from then on. One that is not is an error, and so are two successors of one key. Whoever has
 // stolen a key can make such statements, too: follow none of a key that was replaced for that reason.
-func (t *Trust) Follow(statements ...[]byte) error {
+func (t *Trust) ApplyRotations(statements ...[]byte) error {
 	for rest := statements; len(rest) > 0; {
 		var later [][]byte
 		var why error
 		for _, text := range rest {
-			if err := t.follow(text); err != nil {
+			if err := t.applyRotation(text); err != nil {
 				later, why = append(later, text), err
 			}
 		}
@@ -142,21 +142,21 @@ func (t *Trust) Follow(statements ...[]byte) error {
 	return nil
 }
 
-func (t *Trust) follow(text []byte) error {
-	r, old, _, err := openRotation(text, t.Find)
+func (t *Trust) applyRotation(text []byte) error {
+	r, old, _, err := openRotation(text, t.KeyByID)
 	if err != nil {
 		return err
 	}
 	if old.id == "" {
-		return fmt.Errorf("key: it is signed by %s, which is not among the keys that are known (%s)", clip(r.Old), t.ids())
+		return fmt.Errorf("key: it is signed by %s, which is not among the keys that are known (%s)", clip(r.Old), t.shortIDs())
 	}
-	k := &t.keys[t.index(old.id)]
-	if k.next != "" && k.next != r.New {
-		return fmt.Errorf("key %s has named two successors, %s and %s: somebody else has it, too", k.id, k.next, r.New)
+	k := &t.keys[t.indexOf(old.id)]
+	if k.successor != "" && k.successor != r.New {
+		return fmt.Errorf("key %s has named two successors, %s and %s: somebody else has it, too", k.id, k.successor, r.New)
 	}
-	k.Replaced, k.next = r.At, r.New
+	k.Replaced, k.successor = r.At, r.New
 	key, err := parsePublicKey([]byte(r.PublicKey))
-	t.add(key)
+	t.addKey(key)
 	return err
 }
 
@@ -172,7 +172,7 @@ func openRotation(text []byte, find func(id string) (PublicKey, bool)) (r rotati
 		err = errors.New("it holds something else")
 	}
 	if err == nil {
-		err = s.about(RotationType, &r)
+		err = s.parsePredicate(RotationType, &r)
 	}
 	if err != nil {
 		return r, old, false, err
@@ -185,18 +185,18 @@ func openRotation(text []byte, find func(id string) (PublicKey, bool)) (r rotati
 		return r, old, false, errors.New("it names other keys than it holds and is signed by")
 	}
 	if known, ok := find(r.Old); ok {
-		if by, _, problems := NewTrust(known).signer(e); len(problems) > 0 {
+		if by, _, problems := NewTrust(known).trustedSigner(e); len(problems) > 0 {
 			return r, old, false, errors.New(problems[0].String())
 		} else {
 			old = by
 		}
 	}
-	by, _, problems := NewTrust(fresh).signer(e)
+	by, _, problems := NewTrust(fresh).trustedSigner(e)
 	return r, old, old.id != "" && len(problems) == 0 && by.id == fresh.id, nil
 }
 
-// ids returns the first characters of the keys' ids, for people.
-func (t *Trust) ids() string {
+// shortIDs returns the first characters of the keys' ids, for people.
+func (t *Trust) shortIDs() string {
 	var all []string
 	for _, k := range t.keys[:min(len(t.keys), 5)] {
 		all = append(all, k.id[:16])

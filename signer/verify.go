@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// signed is a statement that a trusted key has signed.
-type signed struct {
+// verifiedStatement is a statement that a trusted key has signed.
+type verifiedStatement struct {
 	key       PublicKey
 	strangers []string // ids of unknown keys that are named as further signers
 	kind      string   // predicateType
@@ -22,59 +22,59 @@ type signed struct {
 	predicate json.RawMessage
 }
 
-// open returns the statement in an envelope, or their problems. The signer is checked first, since nothing that a
+// openStatement returns the statement in an envelope, or their problems. The signer is checked first, since nothing that a
 // stranger wrote is worth reporting.
-func (t *Trust) open(text []byte) (signed, []Problem) {
+func (t *Trust) openStatement(text []byte) (verifiedStatement, []Problem) {
 	e, err := ParseEnvelope(text)
 	if err != nil {
-		return signed{}, problem(BadEnvelope, "it can't be read: %v", err)
+		return verifiedStatement{}, newProblems(BadEnvelope, "it can't be read: %v", err)
 	}
 	if e.PayloadType != PayloadType {
-		return signed{}, []Problem{{Kind: BadPayloadType, Why: "it holds something else", Want: PayloadType, Got: clip(e.PayloadType)}}
+		return verifiedStatement{}, []Problem{{Kind: BadPayloadType, Why: "it holds something else", Want: PayloadType, Got: clip(e.PayloadType)}}
 	}
-	key, strangers, problems := t.signer(e)
+	key, strangers, problems := t.trustedSigner(e)
 	if len(problems) > 0 {
-		return signed{}, problems
+		return verifiedStatement{}, problems
 	}
 	s, err := parseStatement(e.Payload)
 	if err != nil {
-		return signed{}, problem(BadStatement, "%v", err)
+		return verifiedStatement{}, newProblems(BadStatement, "%v", err)
 	}
 	s.key, s.strangers = key, strangers
 	return s, nil
 }
 
-// signer returns the trusted key that signed e. Strangers may have signed e, too, but a false signature in the name of
+// trustedSigner returns the trusted key that signed e. Strangers may have signed e, too, but a false signature in the name of
 // a known key is a problem.
-func (t *Trust) signer(e Envelope) (by PublicKey, strangers []string, problems []Problem) {
+func (t *Trust) trustedSigner(e Envelope) (by PublicKey, strangers []string, problems []Problem) {
 	message := dsse.PAE(e.PayloadType, e.Payload)
 	found := false
 	for i, s := range e.Signatures {
-		key, known := t.maker(message, s)
+		key, known := t.signingKey(message, s)
 		switch {
 		case !known && s.KeyID != "":
 			strangers = append(strangers, s.KeyID)
 		case !known:
-			return by, nil, problem(BadKey, "signature %d does not say by which key it is, and it is by none of those that are known (%s)", i+1, t.ids())
+			return by, nil, newProblems(BadKey, "signature %d does not say by which key it is, and it is by none of those that are known (%s)", i+1, t.shortIDs())
 		case !ed25519.Verify(key.key, message, s.Sig):
-			return by, nil, problem(BadSignature, "it is not what key %s signed: the envelope was changed, or signature %d is by another key", key.id, i+1)
+			return by, nil, newProblems(BadSignature, "it is not what key %s signed: the envelope was changed, or signature %d is by another key", key.id, i+1)
 		case !found:
 			by, found = key, true
 		}
 	}
 	if len(t.keys) == 0 {
-		return by, nil, problem(BadKey, "no key is known to check the signature with")
+		return by, nil, newProblems(BadKey, "no key is known to check the signature with")
 	}
 	if !found {
-		return by, nil, problem(BadKey, "it is signed by %s, which is not among the keys that are known (%s)", clip(strings.Join(strangers, ", ")), t.ids())
+		return by, nil, newProblems(BadKey, "it is signed by %s, which is not among the keys that are known (%s)", clip(strings.Join(strangers, ", ")), t.shortIDs())
 	}
 	return by, strangers, nil
 }
 
-// maker returns the key that a signature names or, if it names none, the key that made it.
-func (t *Trust) maker(message []byte, s Signature) (PublicKey, bool) {
+// signingKey returns the key that a signature names or, if it names none, the key that made it.
+func (t *Trust) signingKey(message []byte, s Signature) (PublicKey, bool) {
 	if s.KeyID != "" {
-		return t.Find(s.KeyID)
+		return t.KeyByID(s.KeyID)
 	}
 	for _, k := range t.keys {
 		if ed25519.Verify(k.key, message, s.Sig) {
@@ -84,9 +84,9 @@ func (t *Trust) maker(message []byte, s Signature) (PublicKey, bool) {
 	return PublicKey{}, false
 }
 
-func parseStatement(text []byte) (signed, error) {
+func parseStatement(text []byte) (verifiedStatement, error) {
 	if err := checkJSON(text); err != nil {
-		return signed{}, err
+		return verifiedStatement{}, err
 	}
 	var read struct {
 		Type          string          `json:"_type"`
@@ -95,25 +95,25 @@ func parseStatement(text []byte) (signed, error) {
 		Predicate     json.RawMessage `json:"predicate"`
 	}
 	if err := json.Unmarshal(text, &read); err != nil {
-		return signed{}, errors.New("it is JSON, but no in-toto statement")
+		return verifiedStatement{}, errors.New("it is JSON, but no in-toto statement")
 	}
 	if read.Type != StatementType {
-		return signed{}, fmt.Errorf("its type is %q, not %s", clip(read.Type), StatementType)
+		return verifiedStatement{}, fmt.Errorf("its type is %q, not %s", clip(read.Type), StatementType)
 	}
 	if len(read.Subject) == 0 {
-		return signed{}, errors.New("it is about nothing: it has no subject")
+		return verifiedStatement{}, errors.New("it is about nothing: it has no subject")
 	}
-	s := signed{kind: read.PredicateType, predicate: read.Predicate}
+	s := verifiedStatement{kind: read.PredicateType, predicate: read.Predicate}
 	seen := map[string]bool{}
 	for _, sub := range read.Subject {
-		name, err := sub.name()
+		name, err := sub.exactName()
 		switch {
 		case err != nil:
-			return signed{}, err
+			return verifiedStatement{}, err
 		case !isHash(sub.Digest.SHA256):
-			return signed{}, fmt.Errorf("its subject %q has no SHA-256", clip(name))
+			return verifiedStatement{}, fmt.Errorf("its subject %q has no SHA-256", clip(name))
 		case seen[name]:
-			return signed{}, fmt.Errorf("it has two subjects %q", clip(name))
+			return verifiedStatement{}, fmt.Errorf("it has two subjects %q", clip(name))
 		}
 		seen[name] = true
 		s.subjects = append(s.subjects, Sum{Name: name, SHA256: sub.Digest.SHA256})
@@ -121,20 +121,20 @@ func parseStatement(text []byte) (signed, error) {
 	return s, nil
 }
 
-// name returns the exact name of a subject, in any bytes.
-func (s subject) name() (string, error) {
+// exactName returns the exact name of a subject, in any bytes.
+func (s subject) exactName() (string, error) {
 	if s.Annotations == nil || s.Annotations.NameBase64 == "" {
 		return s.Name, nil
 	}
 	name, err := base64.StdEncoding.Strict().DecodeString(s.Annotations.NameBase64)
-	if err != nil || readable(string(name)) != s.Name {
+	if err != nil || escapeInvalidUTF8(string(name)) != s.Name {
 		return "", fmt.Errorf("its subject %q has another name in base64", clip(s.Name))
 	}
 	return string(name), nil
 }
 
-// about reads the predicate of a statement, which must be of this kind.
-func (s signed) about(kind string, into any) error {
+// parsePredicate reads the predicate of a statement, which must be of this kind.
+func (s verifiedStatement) parsePredicate(kind string, into any) error {
 	if s.kind != kind {
 		return fmt.Errorf("it is about something else: its predicate is a %q, not a %s", clip(s.kind), kind)
 	}

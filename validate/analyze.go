@@ -11,8 +11,8 @@ import (
 
 // Options configure Analyze.
 type Options struct {
-	Fix bool     // add missing imports
-	Off []string // names of rules that are switched off
+	Fix      bool     // add missing imports
+	RulesOff []string // names of rules that are switched off
 	// Python runs the Python analyser. Without it, Python code is not checked, and the report says so.
 	Python Interpreter
 	// Cell is set for code of a session, where a Python cell may await outside of functions.
@@ -56,27 +56,29 @@ type Danger struct {
 
 // AtLeast returns the dangers of this severity and above; none for a severity that is unknown.
 func (r Report) AtLeast(severity string) []Danger {
-	least := rank(severity)
-	return slices.DeleteFunc(slices.Clone(r.Dangers), func(d Danger) bool { return least == 0 || rank(d.Severity) < least })
+	least := severityRank(severity)
+	return slices.DeleteFunc(slices.Clone(r.Dangers), func(d Danger) bool { return least == 0 || severityRank(d.Severity) < least })
 }
 
-// rank returns the place of a severity, from 1; 0 for any other text.
-func rank(severity string) int { return slices.Index([]string{Info, Low, Medium, High}, severity) + 1 }
+// severityRank returns the place of a severity, from 1; 0 for any other text.
+func severityRank(severity string) int {
+	return slices.Index([]string{Info, Low, Medium, High}, severity) + 1
+}
 
 // findings are the results of an inspection. Places are byte offsets in the source.
 type findings struct {
-	Hits    []hit
-	Missing []missing
+	Hits    []ruleHit
+	Missing []missingImport
 	Insert  int    // where imports go
 	Unread  string // why not all of it was looked at
 }
 
-type hit struct {
+type ruleHit struct {
 	Rule string
 	At   int
 }
 
-type missing struct {
+type missingImport struct {
 	Name, Statement string
 	At              int
 }
@@ -91,15 +93,15 @@ func Analyze(ctx context.Context, c Code, o Options) (Report, error) {
 	}
 	kind, err := identify(c)
 	if err != nil {
-		return r.refused(err)
+		return r.withError(err)
 	}
-	r.Language, r.Name = kind.language, kind.file(c.Name)
+	r.Language, r.Name = kind.language, kind.scriptName(c.Name)
 	checked, err := kind.prepare(c)
 	var found findings
 	switch {
 	case err != nil:
 	case kind.language == Python:
-		found, err = r.python(ctx, c.Source, o)
+		found, err = r.inspectPython(ctx, c.Source, o)
 	case kind.language == Node, kind.language == Shell:
 		var a answer
 		a, err = kind.parse(ctx, c.Name, &checked, true)
@@ -114,22 +116,22 @@ func Analyze(ctx context.Context, c Code, o Options) (Report, error) {
 		r.Notes = append(r.Notes, w.Text)
 	}
 	if err != nil {
-		return r.refused(err)
+		return r.withError(err)
 	}
 	r.Valid = len(r.Problems) == 0
-	r.dangers(c.Source, found, o.Off)
+	r.addDangers(c.Source, found, o.RulesOff)
 	for _, m := range found.Missing {
-		p := place(c.Source, m.At)
+		p := problemAt(c.Source, m.At)
 		r.Missing = append(r.Missing, Import{m.Name, m.Statement, p.Line, p.Column})
 	}
 	if o.Fix && len(found.Missing) > 0 {
-		r.fix(string(c.Source), found)
+		r.addImports(string(c.Source), found)
 	}
 	return r, nil
 }
 
-// refused turns an *Error into a report.
-func (r Report) refused(err error) (Report, error) {
+// withError turns an *Error into a report.
+func (r Report) withError(err error) (Report, error) {
 	bad, ok := errors.AsType[*Error](err)
 	if !ok {
 		return r, err
@@ -138,14 +140,14 @@ func (r Report) refused(err error) (Report, error) {
 	return r, nil
 }
 
-// dangers adds the findings to the report, each rule once a line.
-func (r *Report) dangers(source []byte, found findings, off []string) {
+// addDangers adds the findings to the report, each rule once a line.
+func (r *Report) addDangers(source []byte, found findings, off []string) {
 	hits := found.Hits
 	if found.Unread != "" {
-		hits = append(hits, hit{unread, -1})
+		hits = append(hits, ruleHit{unread, -1})
 		r.Notes = append(r.Notes, "not all of the code was looked at: "+found.Unread)
 	}
-	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Or(a.At-b.At, strings.Compare(a.Rule, b.Rule)) })
+	slices.SortStableFunc(hits, func(a, b ruleHit) int { return cmp.Or(a.At-b.At, strings.Compare(a.Rule, b.Rule)) })
 	rules := rulesTable().rules
 	for _, h := range hits {
 		i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == h.Rule })
@@ -154,7 +156,7 @@ func (r *Report) dangers(source []byte, found findings, off []string) {
 		}
 		p := Problem{}
 		if h.At >= 0 {
-			p = place(source, h.At)
+			p = problemAt(source, h.At)
 		}
 		if !slices.ContainsFunc(r.Dangers, func(d Danger) bool { return d.Rule == h.Rule && d.Line == p.Line }) {
 			r.Dangers = append(r.Dangers, Danger{h.Rule, rules[i].Severity, rules[i].Reason, p.Line, p.Column, p.Snippet})

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/diff"
 )
 
-// patches applies a diff with the tools of this machine.
-func patches(t *testing.T, before, diff, after string) {
+// checkPatch applies a diff with the tools of this machine.
+func checkPatch(t *testing.T, before, diff, after string) {
 	t.Helper()
 	git := hosttest.Program(t, "git")
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func TestDiff(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			patches(t, tt.before, diff.Unified("before", tt.before, "after", tt.after), tt.after)
+			checkPatch(t, tt.before, diff.Unified("before", tt.before, "after", tt.after), tt.after)
 		})
 	}
 }
@@ -117,7 +117,7 @@ func TestNodeFixed(t *testing.T) {
 			if err != nil || r.Fixed != tt.want {
 				t.Fatalf("got %q, want %q; %+v %v", r.Fixed, tt.want, r, err)
 			}
-			patches(t, tt.source, r.Diff, r.Fixed)
+			checkPatch(t, tt.source, r.Diff, r.Fixed)
 			again, err := Analyze(t.Context(), Code{Name: tt.file, Source: []byte(r.Fixed)}, Options{Fix: true})
 			if err != nil || !again.Valid || len(again.Missing) > 0 || again.Fixed != "" {
 				t.Errorf("what was fixed is not right: %+v", again)
@@ -148,7 +148,7 @@ func TestPlaces(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r, err := Analyze(t.Context(), Code{Name: tt.file, Source: []byte(tt.source)}, Options{Off: []string{"node-dynamic-require"}})
+			r, err := Analyze(t.Context(), Code{Name: tt.file, Source: []byte(tt.source)}, Options{RulesOff: []string{"node-dynamic-require"}})
 			if err != nil || len(r.Dangers) != 1 {
 				t.Fatalf("got %+v, %v", r, err)
 			}
@@ -177,13 +177,15 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// broken is an interpreter that answers what it must not.
-type broken struct {
+// brokenInterpreter is an interpreter that answers what it must not.
+type brokenInterpreter struct {
 	answer string
 	err    error
 }
 
-func (b broken) Ask(context.Context, []byte) ([]byte, error) { return []byte(b.answer), b.err }
+func (b brokenInterpreter) Analyse(context.Context, []byte) ([]byte, error) {
+	return []byte(b.answer), b.err
+}
 
 // TestHostileAnswers has the interpreter answer as one that a source took over would.
 func TestHostileAnswers(t *testing.T) {
@@ -196,7 +198,7 @@ func TestHostileAnswers(t *testing.T) {
 		`{"problems":[{"at":5,"text":"\u001b]0;x\u0007"},{"at":-9}],"notes":["\u001b[31m"]}`,
 		`{"unread":"` + strings.Repeat("x", 1<<20) + `"}`, `{}`,
 	} {
-		r, err := Analyze(t.Context(), Code{Name: "a.py", Source: source}, Options{Fix: true, Python: broken{answer, nil}})
+		r, err := Analyze(t.Context(), Code{Name: "a.py", Source: source}, Options{Fix: true, Python: brokenInterpreter{answer, nil}})
 		if err != nil {
 			t.Fatalf("%.80s: %v", answer, err)
 		}
@@ -204,13 +206,13 @@ func TestHostileAnswers(t *testing.T) {
 			t.Errorf("%.80s: got %+v", answer, r)
 		}
 		for _, p := range r.Problems {
-			safe(t, p.Text+p.Snippet)
+			wantSafe(t, p.Text+p.Snippet)
 		}
 		for _, n := range r.Notes {
-			safe(t, n)
+			wantSafe(t, n)
 		}
 	}
-	for _, b := range []broken{{"no json", nil}, {"", errors.New("gone")}} {
+	for _, b := range []brokenInterpreter{{"no json", nil}, {"", errors.New("gone")}} {
 		if _, err := Analyze(t.Context(), Code{Name: "a.py", Source: source}, Options{Python: b}); err == nil {
 			t.Errorf("%+v: no error", b)
 		}
@@ -277,7 +279,7 @@ func FuzzAnalyze(f *testing.F) {
 		f.Add("a.js", s)
 	}
 	f.Fuzz(func(t *testing.T, name, source string) {
-		if k, _ := byExtension(name); k.typescript || len(source) > maxHere || importMeta().MatchString(source) {
+		if k, _ := kindByExtension(name); k.typescript || len(source) > maxInProcess || importMeta().MatchString(source) {
 			t.Skip("goes to another process")
 		}
 		r, err := Analyze(t.Context(), Code{Name: name, Source: []byte(source)}, Options{Fix: true})

@@ -10,59 +10,59 @@ import (
 )
 
 const (
-	maxNested = 4        // the depth to which sh -c 'sh -c ...' is followed
-	maxWord   = 16 << 10 // bytes of a text that is inspected
-	maxHits   = 1000     // of one program; more tell nothing new
-	tooMuch   = "there is too much in it"
+	maxNested  = 4        // the depth to which sh -c 'sh -c ...' is followed
+	maxWord    = 16 << 10 // bytes of a text that is inspected
+	maxHits    = 1000     // of one program; more tell nothing new
+	incomplete = "there is too much in it"
 )
 
-// hitsOf returns the rules that apply to calls, and to the commands of a shell in them.
-func hitsOf(language string, calls []call, nested int) (f findings) {
+// matchRules returns the rules that apply to calls, and to the commands of a shell in them.
+func matchRules(language string, calls []call, nested int) (f findings) {
 	for _, c := range calls {
 		for _, p := range rulesTable().patterns[language][c.Path] {
-			texts, holds := p.holds(c, calls)
+			texts, holds := p.matches(c, calls)
 			text := strings.Join(texts, " ")
 			switch {
 			case !holds:
 			case p.rule.Severity != command:
-				f.Hits = append(f.Hits, hit{p.rule.Name, c.At})
+				f.Hits = append(f.Hits, ruleHit{p.rule.Name, c.At})
 			case nested < maxNested && len(text) <= maxWord:
 				tree, _ := parseShell(text)
-				for _, h := range hitsOf(Shell, shellCalls(tree), nested+1).Hits {
-					f.Hits = append(f.Hits, hit{h.Rule, c.At})
+				for _, h := range matchRules(Shell, shellCalls(tree), nested+1).Hits {
+					f.Hits = append(f.Hits, ruleHit{h.Rule, c.At})
 				}
 			}
 		}
 		if len(f.Hits) > maxHits {
-			f.Unread = tooMuch
+			f.Unread = incomplete
 			return f
 		}
 	}
 	return f
 }
 
-// holds reports whether all conditions hold, and returns the values that the last of them is about.
-func (p pattern) holds(c call, all []call) (values []string, holds bool) {
+// matches reports whether all conditions hold, and returns the values that the last of them is about.
+func (p pattern) matches(c call, all []call) (values []string, holds bool) {
 	for _, cond := range p.conditions {
 		values = nil
 		for _, key := range cond.keys {
-			values = append(values, c.values(key, all)...)
+			values = append(values, c.conditionValues(key, all)...)
 		}
-		if slices.ContainsFunc(values, cond.is) == cond.not {
+		if slices.ContainsFunc(values, cond.matchesValue) == cond.not {
 			return values, false
 		}
 	}
 	return values, true
 }
 
-func (c condition) is(value string) bool {
+func (c condition) matchesValue(value string) bool {
 	switch c.kind {
 	case "@system":
-		return systemFile(value)
+		return isSystemFile(value)
 	case "@disk":
 		return diskDevice().MatchString(value)
 	case "@all":
-		return everything(value)
+		return namesEverything(value)
 	}
 	return c.matches().MatchString(value)
 }
@@ -82,27 +82,27 @@ var systemRoots = strings.Fields(`/etc /usr /bin /sbin /lib /lib32 /lib64 /boot 
 	/var/log /var/spool /var/run /run /root`)
 
 var (
-	// ordinaryFile matches those of the system's files that ordinary programs write to.
-	ordinaryFile = lazy.Regexp(`^(/dev/(null|stdout|stderr|stdin|tty|shm|shm/.*|fd|fd/.*|mqueue/.*|pts/.*|tcp/.*|udp/.*)|/proc/self/(fd/.*|oom_score_adj|comm))$`)
-	// privateFile matches the settings of a person's other programs.
-	privateFile = lazy.Regexp(`^(~\w*|/root|/home/[^/]+)/\.(ssh|aws|gnupg|kube|docker|bashrc|bash_profile|bash_login|profile|zshrc|zprofile|` +
+	// ordinaryFiles matches those of the system's files that ordinary programs write to.
+	ordinaryFiles = lazy.Regexp(`^(/dev/(null|stdout|stderr|stdin|tty|shm|shm/.*|fd|fd/.*|mqueue/.*|pts/.*|tcp/.*|udp/.*)|/proc/self/(fd/.*|oom_score_adj|comm))$`)
+	// privateFiles matches the settings of a person's other programs.
+	privateFiles = lazy.Regexp(`^(~\w*|/root|/home/[^/]+)/\.(ssh|aws|gnupg|kube|docker|bashrc|bash_profile|bash_login|profile|zshrc|zprofile|` +
 		`gitconfig|netrc|npmrc|pypirc|config/autostart|config/systemd|local/bin)(/|$)`)
 	diskDevice = lazy.Regexp(`^/dev/((sd|hd|vd|xvd)[a-z*?]|nvme[0-9]|mmcblk|disk[0-9/]|mapper/|mem$|kmem$|loop[0-9]|dm-)`)
 )
 
-// systemFile reports whether a path belongs to the system, or to a person's settings; "~" is a home.
-func systemFile(name string) bool {
-	if name == "" || ordinaryFile().MatchString(path.Clean(name)) {
+// isSystemFile reports whether a path belongs to the system, or to a person's settings; "~" is a home.
+func isSystemFile(name string) bool {
+	if name == "" || ordinaryFiles().MatchString(path.Clean(name)) {
 		return false
 	}
 	name = path.Clean(name)
-	return privateFile().MatchString(name) || slices.ContainsFunc(systemRoots, func(root string) bool {
+	return privateFiles().MatchString(name) || slices.ContainsFunc(systemRoots, func(root string) bool {
 		return paths.Within(name, root)
 	})
 }
 
-// everything reports whether a path or a shell's pattern names nearly all files.
-func everything(name string) bool {
+// namesEverything reports whether a path or a shell's pattern names nearly all files.
+func namesEverything(name string) bool {
 	if name == "" {
 		return false
 	}

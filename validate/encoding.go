@@ -11,9 +11,9 @@ import (
 // nothing.
 var codingCookie = lazy.Regexp(`^([ \t\f]*(#[^\n]*)?\r?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*[-_.a-zA-Z0-9]+`)
 
-// encoding reports bytes that are not UTF-8. Python refuses them unless the script declares another encoding; Node
+// checkEncoding reports bytes that are not UTF-8. Python refuses them unless the script declares another encoding; Node
 // reads each as U+FFFD; bash passes them through. So they are an error only in Python.
-func encoding(k kind, source []byte) (warnings []Problem, bad *Problem) {
+func checkEncoding(k kind, source []byte) (warnings []Problem, bad *Problem) {
 	if utf8.Valid(source) {
 		return nil, nil
 	}
@@ -21,7 +21,7 @@ func encoding(k kind, source []byte) (warnings []Problem, bad *Problem) {
 	for r, n := utf8.DecodeRune(source); r != utf8.RuneError || n != 1; r, n = utf8.DecodeRune(source[at:]) {
 		at += n
 	}
-	p := place(source, at)
+	p := problemAt(source, at)
 	switch k.language {
 	case Python:
 		if codingCookie().Match(source) {

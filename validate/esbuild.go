@@ -9,30 +9,30 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// afterAll is appended to a script that is only to be parsed. export is allowed only at the top level, and the
+// endMarker is appended to a script that is only to be parsed. export is allowed only at the top level, and the
 // parenthesis nowhere: if the parenthesis is the first complaint, the script is whole, and esbuild has stopped before
 // its later passes, some of which take cubic time.
-const afterAll = "\n;export{};)"
+const endMarker = "\n;export{};)"
 
 // syntaxErrors returns the errors of parsing a script, as a script or as a module.
 func syntaxErrors(source string) []Problem {
-	r := api.Transform(source+afterAll, api.TransformOptions{Loader: api.LoaderJS, Target: api.ESNext})
+	r := api.Transform(source+endMarker, api.TransformOptions{Loader: api.LoaderJS, Target: api.ESNext})
 	var all []api.Message
 	for _, m := range r.Errors {
-		if at := m.Location; at == nil || at.LineText != afterAll[1:] {
+		if at := m.Location; at == nil || at.LineText != endMarker[1:] {
 			all = append(all, m)
 			continue
 		}
 		if m.Text == `Unexpected ")"` {
 			break
 		}
-		all = append(all, atEnd(m, source))
+		all = append(all, moveToEnd(m, source))
 	}
-	return problems(all)
+	return toProblems(all)
 }
 
-// atEnd moves a complaint about afterAll to the end of the script, which is incomplete.
-func atEnd(m api.Message, source string) api.Message {
+// moveToEnd moves a complaint about afterAll to the end of the script, which is incomplete.
+func moveToEnd(m api.Message, source string) api.Message {
 	if strings.Contains(m.Text, "export") || strings.Contains(m.Text, `";"`) {
 		m.Text = "Unexpected end of file: something above is not closed"
 	}
@@ -42,8 +42,8 @@ func atEnd(m api.Message, source string) api.Message {
 	return m
 }
 
-// inFunction wraps a script in the function that Node's CommonJS loader makes of it.
-func inFunction(source string) string {
+// wrapInFunction wraps a script in the function that Node's CommonJS loader makes of it.
+func wrapInFunction(source string) string {
 	if strings.HasPrefix(source, "#!") {
 		source = "//" + source
 	}
@@ -57,8 +57,8 @@ func refusesReturn(source string) bool {
 	return len(r.Errors) > 0
 }
 
-// translate returns the JavaScript of TypeScript, with an inline source map.
-func translate(source, name string, toCommonJS bool) ([]byte, []Problem) {
+// translateTypeScript returns the JavaScript of TypeScript, with an inline source map.
+func translateTypeScript(source, name string, toCommonJS bool) ([]byte, []Problem) {
 	o := api.TransformOptions{
 		Loader:         api.LoaderTS,
 		Target:         api.ESNext,
@@ -71,19 +71,19 @@ func translate(source, name string, toCommonJS bool) ([]byte, []Problem) {
 		o.Format = api.FormatCommonJS
 	}
 	r := api.Transform(source, o)
-	return r.Code, problems(r.Errors)
+	return r.Code, toProblems(r.Errors)
 }
 
 // maxProblems is the maximum number of problems reported of a script: later problems follow from the first.
 const maxProblems = 5
 
-func problems(messages []api.Message) []Problem {
+func toProblems(messages []api.Message) []Problem {
 	var all []Problem
 	for _, m := range messages[:min(len(messages), maxProblems)] {
 		p := Problem{}
 		if at := m.Location; at != nil {
-			p = problem(at.Line, at.LineText, at.Column)
-			p.unsure = unsure(m.Text, at.LineText, at.Column)
+			p = problemInLine(at.Line, at.LineText, at.Column)
+			p.unsure = isUnsure(m.Text, at.LineText, at.Column)
 		}
 		p.Text = strings.TrimSuffix(m.Text, ":")
 		all = append(all, p)
@@ -91,10 +91,10 @@ func problems(messages []api.Message) []Problem {
 	return all
 }
 
-// unsure reports whether V8 is known to differ about such a message: V8 leaves assignments to calls to run time, knows
+// isUnsure reports whether V8 is known to differ about such a message: V8 leaves assignments to calls to run time, knows
 // the letters of newer Unicode and newer syntax for bigints, and takes await for a name in places where esbuild does
 // not. Found with the tests of ECMA-262.
-func unsure(text, line string, at int) bool {
+func isUnsure(text, line string, at int) bool {
 	before, after := line, ""
 	if at <= len(line) {
 		before, after = line[:at], line[at:]

@@ -7,8 +7,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/diff"
 )
 
-// fix sets Fixed and Diff.
-func (r *Report) fix(source string, found findings) {
+// addImports sets Fixed and Diff.
+func (r *Report) addImports(source string, found findings) {
 	end := "\n"
 	if n := strings.IndexByte(source, '\n'); n > 0 && source[n-1] == '\r' {
 		end = "\r\n"

@@ -53,7 +53,7 @@ func startPython(t testing.TB) *realPython {
 // minor is the version of this machine's Python 3.
 func (p *realPython) minor(t testing.TB) int {
 	t.Helper()
-	answer, err := p.Ask(t.Context(), []byte(`{"source":""}`))
+	answer, err := p.Analyse(t.Context(), []byte(`{"source":""}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (p *realPython) minor(t testing.TB) int {
 	return minor
 }
 
-func (p *realPython) Ask(ctx context.Context, request []byte) ([]byte, error) {
+func (p *realPython) Analyse(ctx context.Context, request []byte) ([]byte, error) {
 	p.one.Lock()
 	defer p.one.Unlock()
 	if _, err := p.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...)); err != nil {

@@ -42,17 +42,17 @@ const (
 	isolatedAnswer  = 16 * MaxSource   // bytes; the map of a source, in base64, is the largest part
 )
 
-// places is the semaphore of parsing processes, since a bomb takes all of a parser's memory.
-var places = make(chan struct{}, max(2, runtime.NumCPU()/2))
+// parserSlots is the semaphore of parsing processes, since a bomb takes all of a parser's memory.
+var parserSlots = make(chan struct{}, max(2, runtime.NumCPU()/2))
 
-// errTooMuch is the error for a source that takes too much time or memory.
-var errTooMuch = errors.New("it takes too much time or memory to parse (is it nested very deeply?)")
+// errParserLimits is the error for a source that takes too much time or memory.
+var errParserLimits = errors.New("it takes too much time or memory to parse (is it nested very deeply?)")
 
-func init() { role.Take(role.Parser, serveApart) }
+func init() { role.Take(role.Parser, serveParser) }
 
-// serveApart does a single job. The process ends with its parent, whose end of the pipe closes then.
-func serveApart() int {
-	limitApart()
+// serveParser does a single job. The process ends with its parent, whose end of the pipe closes then.
+func serveParser() int {
+	limitParser()
 	debug.SetMaxStack(isolatedStack)
 	debug.SetMemoryLimit(isolatedMemory / 2)
 	in := json.NewDecoder(os.Stdin)
@@ -64,24 +64,24 @@ func serveApart() int {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(1)
 	}()
-	if json.NewEncoder(os.Stdout).Encode(j.do()) != nil {
+	if json.NewEncoder(os.Stdout).Encode(j.parseHere()) != nil {
 		return 1
 	}
 	return 0
 }
 
-// isolate does a job in another process, which may run out of time, stack or memory without harm to this process: a
+// parseIsolated does a job in another process, which may run out of time, stack or memory without harm to this process: a
 // parser can't be stopped otherwise, and a stack overflow can't be caught.
-func isolate(ctx context.Context, j job, longest time.Duration) (answer, error) {
+func parseIsolated(ctx context.Context, j job, longest time.Duration) (answer, error) {
 	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
+	case parserSlots <- struct{}{}:
+		defer func() { <-parserSlots }()
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, self())
+	cmd := exec.CommandContext(ctx, executablePath())
 	cmd.Args = []string{role.Parser}
 	cmd.Env = []string{"GOTRACEBACK=none"}
 	cmd.WaitDelay = time.Second
@@ -100,13 +100,13 @@ func isolate(ctx context.Context, j job, longest time.Duration) (answer, error) 
 	cancel() // it has nothing more to say
 	cmd.Wait()
 	if sent != nil || got != nil {
-		return answer{}, errTooMuch
+		return answer{}, errParserLimits
 	}
 	return a, nil
 }
 
-// self returns the path of this program, also after an update has replaced the file.
-func self() string {
+// executablePath returns the path of this program, also after an update has replaced the file.
+func executablePath() string {
 	if runtime.GOOS == "linux" {
 		return "/proc/self/exe"
 	}

@@ -2,5 +2,5 @@
 
 package validate
 
-// limitApart does nothing: here only the parent's clock and Go's stack limit bound the parser.
-func limitApart() {}
+// limitParser does nothing: here only the parent's clock and Go's stack limit bound the parser.
+func limitParser() {}

@@ -21,9 +21,9 @@ func TestBombs(t *testing.T) {
 	}
 	tests := []struct{ name, file, source string }{
 		{"parentheses", "a.js", deep("(", "1", ")", 4<<20)},
-		{"brackets, small", "a.js", deep("[", "1", "]", maxHere/2-1)},
-		{"not, small", "a.js", deep("!", "1", "", maxHere-1)},
-		{"shadowed names, cubic", "a.js", deep("a=>", "1", "", maxHere/3)},
+		{"brackets, small", "a.js", deep("[", "1", "]", maxInProcess/2-1)},
+		{"not, small", "a.js", deep("!", "1", "", maxInProcess-1)},
+		{"shadowed names, cubic", "a.js", deep("a=>", "1", "", maxInProcess/3)},
 		{"functions", "a.js", deep("function f(){", "", "}", 700_000)},
 		{"templates", "a.js", deep("`${", "1", "}`", 1<<20)},
 		{"module with shadowed names", "a.js", "import.meta;" + deep("a=>", "1", "", 5000)},
@@ -32,7 +32,7 @@ func TestBombs(t *testing.T) {
 		{"types", "a.ts", "let x:" + deep("(a:", "1", ")=>1", 50_000)},
 		{"conditional types", "a.ts", "type A = " + deep("B extends infer C extends (", "D", ") ? 1 : 2", 100)},
 		{"substitutions", "a.sh", deep("$(", "", ")", 3<<20)},
-		{"arithmetic, small", "a.sh", deep("((", "1", "))", maxHere/4-1)},
+		{"arithmetic, small", "a.sh", deep("((", "1", "))", maxInProcess/4-1)},
 		{"subshells", "a.sh", deep("( ", "a", ")", 2<<20)},
 	}
 	for _, tt := range tests {
@@ -43,7 +43,7 @@ func TestBombs(t *testing.T) {
 			if bad == nil {
 				return
 			}
-			if safe(t, bad.Error()); !strings.HasSuffix(tt.file, ".ts") {
+			if wantSafe(t, bad.Error()); !strings.HasSuffix(tt.file, ".ts") {
 				t.Error("refused, though its interpreter may take it")
 			}
 		})
@@ -54,9 +54,9 @@ func TestBombs(t *testing.T) {
 var forever = strings.Repeat("a=>", 20_000) + "1"
 
 func TestApartTime(t *testing.T) {
-	_, err := isolate(t.Context(), job{Language: Node, Name: "a.ts", TypeScript: true, Source: []byte(forever)}, 500*time.Millisecond)
-	if !errors.Is(err, errTooMuch) {
-		t.Errorf("got %v, want %v", err, errTooMuch)
+	_, err := parseIsolated(t.Context(), job{Language: Node, Name: "a.ts", TypeScript: true, Source: []byte(forever)}, 500*time.Millisecond)
+	if !errors.Is(err, errParserLimits) {
+		t.Errorf("got %v, want %v", err, errParserLimits)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestApartCancelled(t *testing.T) {
 
 // TestApartEndsWithParent closes the pipe as the kernel does for a parent that was killed.
 func TestApartEndsWithParent(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), self())
+	cmd := exec.CommandContext(t.Context(), executablePath())
 	cmd.Args = []string{role.Parser}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -4,9 +4,9 @@ package validate
 
 import "syscall"
 
-// limitApart makes the kernel end this process if it runs for too long or grows too large. Memory is RLIMIT_DATA, which
+// limitParser makes the kernel end this process if it runs for too long or grows too large. Memory is RLIMIT_DATA, which
 // counts writable memory and not the addresses that Go reserves.
-func limitApart() {
+func limitParser() {
 	seconds := uint64(isolatedTimeout.Seconds()) * 2
 	for what, limit := range map[int]uint64{
 		syscall.RLIMIT_CPU: seconds, syscall.RLIMIT_CORE: 0, syscall.RLIMIT_DATA: isolatedMemory,

@@ -23,16 +23,16 @@ func (j job) inspectNode(name string) findings {
 		return findings{Unread: unknownSyntax}
 	}
 	calls, whole := printed.calls()
-	f := hitsOf(Node, calls, 0)
+	f := matchRules(Node, calls, 0)
 	if !whole {
-		f.Unread = tooMuch
+		f.Unread = incomplete
 	}
 	for i := range f.Hits {
-		f.Hits[i].At = printed.original(f.Hits[i].At)
+		f.Hits[i].At = printed.sourceOffset(f.Hits[i].At)
 	}
-	f.Insert, f.Missing = len(prelude().FindString(printed.source)), printed.missing(path.Ext(name) == ".mjs")
+	f.Insert, f.Missing = len(jsPrelude().FindString(printed.source)), printed.missingModules(path.Ext(name) == ".mjs")
 	for i := range f.Missing {
-		f.Missing[i].At = printed.original(f.Missing[i].At)
+		f.Missing[i].At = printed.sourceOffset(f.Missing[i].At)
 	}
 	return f
 }
@@ -66,7 +66,7 @@ func printJS(source string, typescript bool) (p printedJS, ok bool) {
 	r := api.Transform(source, o)
 	var m struct{ Mappings string }
 	ok = len(r.Errors) == 0 && json.Unmarshal(r.Map, &m) == nil
-	p = printedJS{text: string(r.Code), source: source, outline: outline(string(r.Code)), places: mappings(m.Mappings, string(r.Code))}
+	p = printedJS{text: string(r.Code), source: source, outline: outline(string(r.Code)), places: decodeMappings(m.Mappings, string(r.Code))}
 	p.names = p.importedNames()
 	return p, ok
 }
@@ -75,9 +75,9 @@ func printJS(source string, typescript bool) (p printedJS, ok bool) {
 // from.
 type mapping struct{ at, line, column int }
 
-// mappings decodes a source map: for each place up to five numbers, as differences to those before, in digits of 5
+// decodeMappings decodes a source map: for each place up to five numbers, as differences to those before, in digits of 5
 // bits.
-func mappings(encoded, text string) (out []mapping) {
+func decodeMappings(encoded, text string) (out []mapping) {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	var sums [5]int
 	begin, field, value, shift := 0, 0, 0, 0 // begin is the offset of a line
@@ -102,8 +102,8 @@ func mappings(encoded, text string) (out []mapping) {
 	return out
 }
 
-// original returns the offset in the source of an offset in the text.
-func (p printedJS) original(at int) int {
+// sourceOffset returns the offset in the source of an offset in the text.
+func (p printedJS) sourceOffset(at int) int {
 	i := sort.Search(len(p.places), func(i int) bool { return p.places[i].at > at })
 	if i == 0 {
 		return 0
@@ -152,9 +152,9 @@ var nodeImports = sync.OnceValue(func() map[string]string {
 // jsBound matches names that are set by hand, or looked at by typeof.
 var jsBound = lazy.Regexp(`typeof \$free_([\w$]+)|\$free_([\w$]+) = `)
 
-// missing returns the built-in modules that the program uses and does not load.
-func (p printedJS) missing(module bool) []missing {
-	var out []missing
+// missingModules returns the built-in modules that the program uses and does not load.
+func (p printedJS) missingModules(module bool) []missingImport {
+	var out []missingImport
 	bound := map[string]bool{}
 	for _, m := range jsBound().FindAllStringSubmatch(p.outline, -1) {
 		bound[m[1]+m[2]] = true
@@ -178,10 +178,10 @@ func (p printedJS) missing(module bool) []missing {
 			statement = "import " + binds + ` from "node:` + from + `";`
 		}
 		bound[name] = true
-		out = append(out, missing{name, statement, m[0]})
+		out = append(out, missingImport{name, statement, m[0]})
 	}
 	return out
 }
 
-// prelude matches the comments and the directives at the beginning of a script, below which imports go.
-var prelude = lazy.Regexp(`^\x{feff}?(?s:\s|#!.*?\n|//.*?(\n|$)|/\*.*?\*/|("use [^"\n]*"|'use [^'\n]*')[ \t]*;?)*`)
+// jsPrelude matches the comments and the directives at the beginning of a script, below which imports go.
+var jsPrelude = lazy.Regexp(`^\x{feff}?(?s:\s|#!.*?\n|//.*?(\n|$)|/\*.*?\*/|("use [^"\n]*"|'use [^'\n]*')[ \t]*;?)*`)

@@ -17,7 +17,7 @@ const freeName = "$free_"
 var freeNames = sync.OnceValue(func() map[string]string {
 	names := strings.Fields("Buffer atob unescape decodeURIComponent globalThis global window self Array String Promise")
 	define := map[string]string{}
-	for _, path := range slices.Concat(names, pathsOf(Node), slices.Collect(maps.Keys(nodeImports()))) {
+	for _, path := range slices.Concat(names, rulePaths(Node), slices.Collect(maps.Keys(nodeImports()))) {
 		if name := strings.Split(path, ".")[0]; !strings.ContainsAny(name, ":-") && name != "import" {
 			define[name] = freeName + name
 		}
@@ -73,8 +73,8 @@ func (p printedJS) importedNames() map[string]string {
 	return names
 }
 
-// path returns the path of a chain. It begins with unknownText if the name is bound to something else.
-func (p printedJS) path(chain string) string {
+// resolvePath returns the path of a chain. It begins with unknownText if the name is bound to something else.
+func (p printedJS) resolvePath(chain string) string {
 	chain = jsMember().ReplaceAllString(chain, ".$1$2")
 	path, members, _ := strings.Cut(chain, ".")
 	if m := jsLoads().FindStringSubmatch(chain); m != nil {
@@ -106,7 +106,7 @@ func (p printedJS) calls() (all []call, whole bool) {
 		default:
 			chain, end = p.text[m[0]:m[2]], m[2]
 		}
-		c := call{Path: p.path(chain), At: m[0], Named: map[string]string{}}
+		c := call{Path: p.resolvePath(chain), At: m[0], Named: map[string]string{}}
 		open, optional := strings.CutPrefix(p.outline[end:], "?.")
 		if optional {
 			end += len("?.")
@@ -121,7 +121,7 @@ func (p printedJS) calls() (all []call, whole bool) {
 				return all, false
 			}
 			for _, o := range jsOption().FindAllStringSubmatchIndex(p.outline[from:end], -1) {
-				c.Named[p.text[from+o[2]:from+o[3]]] = p.literal(from+o[4], from+o[5])
+				c.Named[p.text[from+o[2]:from+o[3]]] = p.literalText(from+o[4], from+o[5])
 			}
 		default:
 			continue
@@ -147,7 +147,7 @@ func (p printedJS) arguments(open int) (all []string, end int) {
 			depth--
 		}
 		if depth == 0 && end > from || depth == 1 && p.outline[end] == ',' {
-			all = append(all, p.literal(from, end))
+			all = append(all, p.literalText(from, end))
 			from = end + 1
 		}
 		if depth == 0 {
@@ -157,9 +157,9 @@ func (p printedJS) arguments(open int) (all []string, end int) {
 	return all, end
 }
 
-// literal returns the texts in an expression, with unknownText for what is between them; the quoted words of a list; a
+// literalText returns the texts in an expression, with unknownText for what is between them; the quoted words of a list; a
 // number; or unknownText and the path of a name.
-func (p printedJS) literal(from, to int) string {
+func (p printedJS) literalText(from, to int) string {
 	outline := strings.TrimSpace(p.outline[from:to])
 	from = to - len(strings.TrimLeft(p.outline[from:to], " \n"))
 	name, called := strings.CutSuffix(outline, "()")
@@ -167,7 +167,7 @@ func (p printedJS) literal(from, to int) string {
 	case jsNumber().MatchString(outline):
 		return outline
 	case jsChain().FindString(name) == name && name != "" && !strings.HasPrefix(name, `"`):
-		path := unknownText + strings.TrimPrefix(p.path(p.text[from:from+len(name)]), unknownText)
+		path := unknownText + strings.TrimPrefix(p.resolvePath(p.text[from:from+len(name)]), unknownText)
 		if called {
 			path += "()"
 		}

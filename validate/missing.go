@@ -26,7 +26,7 @@ func MissingModule(stderr string) (module string, ok bool) {
 			m = nodeMissing().FindStringSubmatch(line)
 		}
 		switch {
-		case m != nil && visible(m[1]) == m[1]:
+		case m != nil && escapeInvisible(m[1]) == m[1]:
 			module = m[1]
 		case strings.HasPrefix(line, pythonAgain):
 			module = "" // what follows is what ended it

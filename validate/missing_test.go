@@ -71,7 +71,7 @@ func FuzzMissingModule(f *testing.F) {
 	f.Add("Error: Cannot find module 'a'")
 	f.Fuzz(func(t *testing.T, stderr string) {
 		module, ok := MissingModule(stderr)
-		if ok != (module != "") || !strings.Contains(stderr, module) || visible(module) != module {
+		if ok != (module != "") || !strings.Contains(stderr, module) || escapeInvisible(module) != module {
 			t.Errorf("got %q, %v", module, ok)
 		}
 	})

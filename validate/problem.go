@@ -32,13 +32,13 @@ type Error struct {
 func (e *Error) Error() string {
 	var all []string
 	for _, p := range e.Problems {
-		all = append(all, p.at(e.Name))
+		all = append(all, p.format(e.Name))
 	}
 	return strings.Join(all, "\n")
 }
 
-func (p Problem) at(name string) string {
-	name = visible(name)
+func (p Problem) format(name string) string {
+	name = escapeInvisible(name)
 	switch {
 	case p.Line == 0 && name == "":
 		return p.Text
@@ -50,34 +50,34 @@ func (p Problem) at(name string) string {
 	return fmt.Sprintf("%s:%d:%d: %s\n%s", name, p.Line, p.Column, p.Text, p.Snippet)
 }
 
-// place returns a Problem without text for a byte offset.
-func place(source []byte, at int) Problem {
+// problemAt returns a Problem without text for a byte offset.
+func problemAt(source []byte, at int) Problem {
 	at = min(max(at, 0), len(source))
 	from := bytes.LastIndexByte(source[:at], '\n') + 1
 	text, _, _ := bytes.Cut(source[from:], []byte("\n"))
-	return problem(1+bytes.Count(source[:at], []byte("\n")), string(text), at-from)
+	return problemInLine(1+bytes.Count(source[:at], []byte("\n")), string(text), at-from)
 }
 
-// around is the number of characters of a line in a snippet before and after the place.
-const around = 60
+// snippetRadius is the number of characters of a line in a snippet before and after the place.
+const snippetRadius = 60
 
-// problem returns a Problem without text for a byte offset in a line.
-func problem(line int, text string, at int) Problem {
+// problemInLine returns a Problem without text for a byte offset in a line.
+func problemInLine(line int, text string, at int) Problem {
 	at = min(max(at, 0), len(text))
 	p := Problem{Line: line, Column: utf8.RuneCountInString(text[:at]) + 1}
 	// Characters have up to 4 bytes.
-	before, after := []rune(text[max(0, at-8*around):at]), []rune(text[at:min(len(text), at+8*around)])
+	before, after := []rune(text[max(0, at-8*snippetRadius):at]), []rune(text[at:min(len(text), at+8*snippetRadius)])
 	head, tail := "", ""
-	if len(before) > around {
-		head, before = "...", before[len(before)-around:]
+	if len(before) > snippetRadius {
+		head, before = "...", before[len(before)-snippetRadius:]
 	}
-	if len(after) > around {
-		tail, after = "...", after[:around]
+	if len(after) > snippetRadius {
+		tail, after = "...", after[:snippetRadius]
 	}
-	left := head + visible(string(before))
+	left := head + escapeInvisible(string(before))
 	gutter := fmt.Sprintf("%5d | ", line)
-	p.Snippet = gutter + left + visible(string(after)) + tail + "\n" +
-		strings.Repeat(" ", len(gutter)-2) + "| " + strings.Repeat(" ", width(left)) + "^"
+	p.Snippet = gutter + left + escapeInvisible(string(after)) + tail + "\n" +
+		strings.Repeat(" ", len(gutter)-2) + "| " + strings.Repeat(" ", terminalWidth(left)) + "^"
 	return p
 }
 
@@ -91,9 +91,9 @@ func firstRunes(s string, n int) string {
 	return s
 }
 
-// visible replaces each character of a line of code that has no width, or that changes how the rest is displayed. An
+// escapeInvisible replaces each character of a line of code that has no width, or that changes how the rest is displayed. An
 // escape would read as if it stood so in the code.
-func visible(s string) string {
+func escapeInvisible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':
@@ -107,8 +107,8 @@ func visible(s string) string {
 	}, s)
 }
 
-// width counts columns of a terminal; East Asian letters and most pictures take two.
-func width(s string) (columns int) {
+// terminalWidth counts columns of a terminal; East Asian letters and most pictures take two.
+func terminalWidth(s string) (columns int) {
 	for _, r := range s {
 		switch {
 		case unicode.Is(unicode.Mn, r):

@@ -16,9 +16,9 @@ import (
 // Interpreter sends requests to a contained Python that runs PythonAnalyser: Python's parser is large and old, and
 // reads code of strangers.
 type Interpreter interface {
-	// Ask hands on one request, JSON without its length, and returns the answer, without reading either. It may be
+	// Analyse hands on one request, JSON without its length, and returns the answer, without reading either. It may be
 	// called concurrently.
-	Ask(ctx context.Context, request []byte) ([]byte, error)
+	Analyse(ctx context.Context, request []byte) ([]byte, error)
 }
 
 var (
@@ -45,25 +45,25 @@ type pythonAnswer struct {
 		At   int // -1 is no place
 	}
 	Notes   []string
-	Missing []missing
+	Missing []missingImport
 	Calls   []call
 	Insert  int
 	Unread  string // why not all of it was looked at
 }
 
-// python has the interpreter analyse source. Its answer is not trusted, since source might control it: only places,
+// inspectPython has the interpreter analyse source. Its answer is not trusted, since source might control it: only places,
 // known rules and plain import statements are used.
-func (r *Report) python(ctx context.Context, source []byte, o Options) (f findings, err error) {
-	defer f.catch()
+func (r *Report) inspectPython(ctx context.Context, source []byte, o Options) (f findings, err error) {
+	defer f.recoverPanic()
 	if o.Python == nil {
 		r.Notes = append(r.Notes, "the syntax is checked by the interpreter: there is none here to ask before")
 		return findings{Unread: "there is no Python interpreter to ask"}, nil
 	}
-	request, err := json.Marshal(map[string]any{"source": source, "cell": o.Cell, "notebook": o.Notebook, "calls": pathsOf(Python)})
+	request, err := json.Marshal(map[string]any{"source": source, "cell": o.Cell, "notebook": o.Notebook, "calls": rulePaths(Python)})
 	if err != nil {
 		return findings{}, fmt.Errorf("ask the python analyser: %w", err)
 	}
-	answer, err := o.Python.Ask(ctx, request)
+	answer, err := o.Python.Analyse(ctx, request)
 	if err != nil {
 		return findings{}, fmt.Errorf("ask the python analyser: %w", err)
 	}
@@ -75,21 +75,21 @@ func (r *Report) python(ctx context.Context, source []byte, o Options) (f findin
 	for _, p := range a.Problems[:min(len(a.Problems), maxProblems)] {
 		out := Problem{}
 		if p.At >= 0 {
-			out = place(source, p.At)
+			out = problemAt(source, p.At)
 		}
-		out.Text = visible(firstRunes(p.Text, 500))
+		out.Text = escapeInvisible(firstRunes(p.Text, 500))
 		r.Problems = append(r.Problems, out)
 	}
 	for _, n := range a.Notes[:min(len(a.Notes), maxNotes)] {
-		r.Notes = append(r.Notes, visible(firstRunes(n, 500)))
+		r.Notes = append(r.Notes, escapeInvisible(firstRunes(n, 500)))
 	}
-	f = hitsOf(Python, a.Calls[:min(len(a.Calls), maxHits)], 0)
+	f = matchRules(Python, a.Calls[:min(len(a.Calls), maxHits)], 0)
 	for _, m := range a.Missing[:min(len(a.Missing), maxDangers)] {
 		if pythonImport().MatchString(m.Statement) && utf8.Valid(source) {
-			f.Missing = append(f.Missing, missing{visible(m.Name), m.Statement, m.At})
+			f.Missing = append(f.Missing, missingImport{escapeInvisible(m.Name), m.Statement, m.At})
 		}
 	}
-	f.Insert, f.Unread = a.Insert, cmp.Or(f.Unread, visible(firstRunes(a.Unread, 200)))
+	f.Insert, f.Unread = a.Insert, cmp.Or(f.Unread, escapeInvisible(firstRunes(a.Unread, 200)))
 	return f, nil
 }
 

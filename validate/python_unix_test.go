@@ -179,7 +179,7 @@ func TestPythonFixed(t *testing.T) {
 			if r.Fixed == "" {
 				return
 			}
-			patches(t, tt.source, r.Diff, r.Fixed)
+			checkPatch(t, tt.source, r.Diff, r.Fixed)
 			again, err := Analyze(t.Context(), Code{Name: "a.py", Source: []byte(r.Fixed)}, o)
 			if err != nil || !again.Valid || len(again.Missing) > 0 {
 				t.Errorf("what was fixed is not right: %+v", again)
@@ -278,10 +278,10 @@ func TestPythonBombs(t *testing.T) {
 		})
 	}
 	// NUL bytes don't get as far through Analyze.
-	if answer, err := p.Ask(t.Context(), []byte(`{"source":"AGEA"}`)); err != nil || !strings.Contains(string(answer), "null bytes") {
+	if answer, err := p.Analyse(t.Context(), []byte(`{"source":"AGEA"}`)); err != nil || !strings.Contains(string(answer), "null bytes") {
 		t.Errorf("got %s, %v", answer, err)
 	}
-	if answer, err := p.Ask(t.Context(), []byte("\x00 no json")); err != nil || !strings.Contains(string(answer), "unread") {
+	if answer, err := p.Analyse(t.Context(), []byte("\x00 no json")); err != nil || !strings.Contains(string(answer), "unread") {
 		t.Errorf("got %s, %v", answer, err)
 	}
 }

@@ -67,7 +67,7 @@ var rulesTable = sync.OnceValue(func() table {
 			parts := strings.Split(words, " &")
 			p := pattern{rule: rule}
 			for _, part := range parts[1:] {
-				p.conditions = append(p.conditions, conditionOf(part))
+				p.conditions = append(p.conditions, parseCondition(part))
 			}
 			language, _, _ := strings.Cut(rule.Name, "-")
 			for path := range strings.FieldsSeq(parts[0]) {
@@ -83,7 +83,7 @@ var rulesTable = sync.OnceValue(func() table {
 	return t
 })
 
-func conditionOf(text string) condition {
+func parseCondition(text string) condition {
 	text, not := strings.CutPrefix(text, "!")
 	keys, value, _ := strings.Cut(strings.TrimSpace(text), " ")
 	return condition{not, strings.Split(keys, ","), value, lazy.Regexp(value)}
@@ -92,8 +92,8 @@ func conditionOf(text string) condition {
 // Rules returns all rules.
 func Rules() []Rule { return slices.Clone(rulesTable().rules) }
 
-// pathsOf returns the paths of nodes that rules of a language look at.
-func pathsOf(language string) []string {
+// rulePaths returns the paths of nodes that rules of a language look at.
+func rulePaths(language string) []string {
 	return slices.Sorted(maps.Keys(rulesTable().patterns[language]))
 }
 
@@ -116,8 +116,8 @@ type call struct {
 // unknownText stands in texts for what only running the program tells.
 const unknownText = "\ufffd"
 
-// values returns the values of a key of a condition.
-func (c call) values(key string, all []call) (values []string) {
+// conditionValues returns the values of a key of a condition.
+func (c call) conditionValues(key string, all []call) (values []string) {
 	switch i, err := strconv.Atoi(key); {
 	case err == nil:
 		return c.Args[min(i, len(c.Args)):min(i+1, len(c.Args))]
@@ -138,7 +138,7 @@ func (c call) values(key string, all []call) (values []string) {
 		return values
 	case key == "-c": // what follows this option
 		if i := slices.IndexFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "-") && strings.HasSuffix(a, "c") }); i >= 0 {
-			return c.values(strconv.Itoa(i+1), nil)
+			return c.conditionValues(strconv.Itoa(i+1), nil)
 		}
 	}
 	if value, is := c.Named[key]; is {

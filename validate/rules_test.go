@@ -137,7 +137,7 @@ func testTriggers(t *testing.T, language, file string, table []triggers, o Optio
 				}
 			}
 			off := o
-			off.Off = []string{tt.rule}
+			off.RulesOff = []string{tt.rule}
 			if got := rulesOf(t, file, tt.yes[0], off); slices.Contains(got, tt.rule) {
 				t.Errorf("%q: got %v with %s switched off", tt.yes[0], got, tt.rule)
 			}
@@ -185,7 +185,7 @@ func TestRulesTable(t *testing.T) {
 		}
 		seen[r.Name] = true
 		language, _, _ := strings.Cut(r.Name, "-")
-		if !slices.Contains([]string{Python, Node, Shell, unread}, language) || rank(r.Severity) == 0 || r.Reason == "" {
+		if !slices.Contains([]string{Python, Node, Shell, unread}, language) || severityRank(r.Severity) == 0 || r.Reason == "" {
 			t.Errorf("odd rule %+v", r)
 		}
 		if !found[r.Name] && r.Name != unread {

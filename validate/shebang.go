@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// longestShebang is the number of bytes that Linux reads for a file's first line: BINPRM_BUF_SIZE.
-const longestShebang = 256
+// maxShebang is the number of bytes that Linux reads for a file's first line: BINPRM_BUF_SIZE.
+const maxShebang = 256
 
 // shebang returns the command that the kernel executes for the first line of a script: a program, and at most one
 // argument, the rest of the line. For env(1) the command is the program that env would look for, with the arguments
 // that "env -S" splits.
 func shebang(source []byte) []string {
-	line, _, _ := bytes.Cut(source[:min(len(source), longestShebang)], []byte("\n"))
+	line, _, _ := bytes.Cut(source[:min(len(source), maxShebang)], []byte("\n"))
 	line, ok := bytes.CutPrefix(line, []byte("#!"))
 	if !ok {
 		return nil
@@ -38,9 +38,9 @@ func shebang(source []byte) []string {
 	return []string{program, rest}
 }
 
-// byShebang returns the kind of a script by its first line. The interpreter of a known language counts whatever its
+// kindByShebang returns the kind of a script by its first line. The interpreter of a known language counts whatever its
 // directory is.
-func byShebang(source []byte) (kind, bool) {
+func kindByShebang(source []byte) (kind, bool) {
 	words := shebang(source)
 	if words == nil {
 		return kind{}, false
@@ -48,7 +48,7 @@ func byShebang(source []byte) (kind, bool) {
 	k := kind{language: Command}
 	known := map[string]string{"python": Python, "python3": Python, "node": Node, "nodejs": Node, "bash": "bash", "sh": "sh", "Rscript": R}
 	if name := known[path.Base(words[0])]; name != "" {
-		k, _ = byLanguage(name)
+		k, _ = kindByLanguage(name)
 		words[0] = name
 	}
 	k.interpreter = words
@@ -58,7 +58,7 @@ func byShebang(source []byte) (kind, bool) {
 // Language returns the name under which the interpreter of a language is known here: "javascript"
 // and "typescript" are "node", "bash" is "shell".
 func Language(name string) (string, error) {
-	k, ok := byLanguage(name)
+	k, ok := kindByLanguage(name)
 	if !ok {
 		return "", fmt.Errorf("unknown language %.40q: use %s", name, Languages)
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// shell reports syntax errors. Most are only warnings: bash reads and runs a script command by command, so an error
+// checkShell reports syntax errors. Most are only warnings: bash reads and runs a script command by command, so an error
 // below keeps nothing above from running, and our parser refuses some of what bash takes. An error is sure if bash,
 // too, would read to the end of the file without finding the missing word, or meets a keyword that can't stand there,
 // and if nothing above may end the script earlier, or change how the rest is read.
-func (j job) shell() answer {
+func (j job) checkShell() answer {
 	a := answer{Name: j.Name}
 	_, err := parseShell(string(j.Source))
 	// Otherwise it is nil, or a feature of another dialect.
@@ -22,7 +22,7 @@ func (j job) shell() answer {
 		at := min(int(bad.Pos.Offset()), len(j.Source))
 		p := Problem{}
 		if bad.Pos.IsValid() {
-			p = place(j.Source, at)
+			p = problemAt(j.Source, at)
 		}
 		p.Text = bad.Text
 		a.Problems = []Problem{p}
@@ -45,13 +45,13 @@ var sureInShell = lazy.Regexp("^reached EOF without closing quote|" +
 // mayEndBefore matches commands that may keep bash from reading on, or give words another meaning.
 var mayEndBefore = lazy.Regexp(`\b(exit|exec|return|eval|source|alias|shopt|kill|set|enable)\b|(^|[\s;&|])\.\s`)
 
-// lineEnds warns of Windows' line ends: bash takes the carriage return for a part of the last word of each line.
-func lineEnds(source []byte) []Problem {
+// warnCRLF warns of Windows' line ends: bash takes the carriage return for a part of the last word of each line.
+func warnCRLF(source []byte) []Problem {
 	at := bytes.Index(source, []byte("\r\n"))
 	if at < 0 {
 		return nil
 	}
-	p := place(source, at)
+	p := problemAt(source, at)
 	p.Text = "the lines end with CR LF, and bash reads the CR as a part of the line: save the script with LF (sed -i 's/\\r$//')"
 	return []Problem{p}
 }

@@ -35,20 +35,20 @@ type shellWalk struct {
 func shellCalls(f *syntax.File) []call {
 	w := &shellWalk{functions: map[string]bool{}}
 	if f != nil {
-		syntax.Walk(f, w.node)
+		syntax.Walk(f, w.visitNode)
 	}
 	return w.calls
 }
 
-func (w *shellWalk) add(at syntax.Node, c call) {
+func (w *shellWalk) addCall(at syntax.Node, c call) {
 	c.At = int(at.Pos().Offset())
 	w.calls = append(w.calls, c)
 }
 
-func (w *shellWalk) node(node syntax.Node) bool {
+func (w *shellWalk) visitNode(node syntax.Node) bool {
 	switch x := node.(type) {
 	case *syntax.CallExpr:
-		program, args := w.command(x)
+		program, args := w.unwrapCommand(x)
 		c := call{Path: program, Args: args}
 		if hasWord(interpreters+" eval source .", program) {
 			c.Inner = w.commands(x)
@@ -56,34 +56,34 @@ func (w *shellWalk) node(node syntax.Node) bool {
 		if i := slices.IndexFunc(args, func(a string) bool { return strings.HasPrefix(a, "of=") }); i >= 0 { // of dd
 			c.Of = args[i][len("of="):]
 		}
-		if w.add(x, c); len(x.Args) > len(args)+1 {
-			w.add(x, call{Path: path.Base(words(x)[0])}) // a wrapper
+		if w.addCall(x, c); len(x.Args) > len(args)+1 {
+			w.addCall(x, call{Path: path.Base(commandWords(x)[0])}) // a wrapper
 		}
 	case *syntax.BinaryCmd:
-		if program, reads := w.reader(x.Y); reads && (x.Op == syntax.Pipe || x.Op == syntax.PipeAll) {
-			w.add(x, call{Path: "code:", Of: program, Inner: w.commands(x.X)})
+		if program, reads := w.stdinReader(x.Y); reads && (x.Op == syntax.Pipe || x.Op == syntax.PipeAll) {
+			w.addCall(x, call{Path: "code:", Of: program, Inner: w.commands(x.X)})
 		}
 	case *syntax.Stmt:
 		for _, r := range x.Redirs {
-			w.redirect(r, x)
+			w.addRedirect(r, x)
 		}
 	case *syntax.FuncDecl:
 		if x.Name != nil {
 			w.functions[x.Name.Value] = true
-			w.multiplies(x)
+			w.addForkBomb(x)
 		}
 	case *syntax.Assign:
 		if x.Name != nil {
-			w.add(x, call{Path: "assign:" + x.Name.Value, Args: []string{wordText(cmp.Or(x.Value, &syntax.Word{}).Parts)}})
+			w.addCall(x, call{Path: "assign:" + x.Name.Value, Args: []string{wordText(cmp.Or(x.Value, &syntax.Word{}).Parts)}})
 		}
 	}
 	return true
 }
 
-// command returns a call without the wrappers that only start it. The program is "" if only running the script tells
+// unwrapCommand returns a call without the wrappers that only start it. The program is "" if only running the script tells
 // it, or if it is a function.
-func (w *shellWalk) command(c syntax.Command) (program string, args []string) {
-	wrapped, all := false, words(c)
+func (w *shellWalk) unwrapCommand(c syntax.Command) (program string, args []string) {
+	wrapped, all := false, commandWords(c)
 	for i := 0; i < len(all); i++ {
 		switch program = path.Base(all[i]); {
 		case wrapped && wrapperArgument().MatchString(all[i]):
@@ -101,8 +101,8 @@ func (w *shellWalk) command(c syntax.Command) (program string, args []string) {
 	return "", nil
 }
 
-// words returns the words of a simple command.
-func words(c syntax.Command) (all []string) {
+// commandWords returns the words of a simple command.
+func commandWords(c syntax.Command) (all []string) {
 	if x, is := c.(*syntax.CallExpr); is {
 		for _, word := range x.Args {
 			all = append(all, wordText(word.Parts))
@@ -142,7 +142,7 @@ func wordText(parts []syntax.WordPart) string {
 func (w *shellWalk) commands(from syntax.Node) (all []string) {
 	syntax.Walk(from, func(node syntax.Node) bool {
 		if x, is := node.(*syntax.CallExpr); is {
-			program, args := w.command(x)
+			program, args := w.unwrapCommand(x)
 			all = append(all, program+" "+strings.Join(args, " "))
 		}
 		w.steps++
@@ -151,16 +151,16 @@ func (w *shellWalk) commands(from syntax.Node) (all []string) {
 	return all
 }
 
-// reader returns the program of a statement, and whether it is an interpreter that reads its code from standard input.
-func (w *shellWalk) reader(s *syntax.Stmt) (program string, reads bool) {
-	program, args := w.command(s.Cmd)
+// stdinReader returns the program of a statement, and whether it is an interpreter that reads its code from standard input.
+func (w *shellWalk) stdinReader(s *syntax.Stmt) (program string, reads bool) {
+	program, args := w.unwrapCommand(s.Cmd)
 	file := slices.ContainsFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
 	input := slices.ContainsFunc(args, func(a string) bool { return hasWord("- -s /dev/stdin", a) })
 	return program, hasWord(interpreters, program) && (input || !file)
 }
 
-func (w *shellWalk) redirect(r *syntax.Redirect, s *syntax.Stmt) {
-	program, reads := w.reader(s)
+func (w *shellWalk) addRedirect(r *syntax.Redirect, s *syntax.Stmt) {
+	program, reads := w.stdinReader(s)
 	word := r.Word
 	if r.Hdoc != nil {
 		word = r.Hdoc
@@ -171,20 +171,20 @@ func (w *shellWalk) redirect(r *syntax.Redirect, s *syntax.Stmt) {
 	case r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc || r.Op == syntax.WordHdoc:
 		if c.Path = "code:"; reads {
 			c.Inner = w.commands(word)
-			w.add(s, c)
+			w.addCall(s, c)
 		}
 	case network:
 		c.Path = "socket:"
-		w.add(s, c)
+		w.addCall(s, c)
 	case r.Op != syntax.RdrIn && r.Op != syntax.DplIn:
 		c.Path = "write:"
-		w.add(r, c)
+		w.addCall(r, c)
 	}
 }
 
-// multiplies reports a function that calls itself in the background or in a pipe.
-func (w *shellWalk) multiplies(f *syntax.FuncDecl) {
-	itself := func(s *syntax.Stmt) bool { return slices.Equal(words(s.Cmd), []string{f.Name.Value}) }
+// addForkBomb reports a function that calls itself in the background or in a pipe.
+func (w *shellWalk) addForkBomb(f *syntax.FuncDecl) {
+	itself := func(s *syntax.Stmt) bool { return slices.Equal(commandWords(s.Cmd), []string{f.Name.Value}) }
 	found := false
 	syntax.Walk(f.Body, func(node syntax.Node) bool {
 		switch x := node.(type) {
@@ -197,6 +197,6 @@ func (w *shellWalk) multiplies(f *syntax.FuncDecl) {
 		return !found && w.steps < maxSteps
 	})
 	if found {
-		w.add(f, call{Path: "bomb:"})
+		w.addCall(f, call{Path: "bomb:"})
 	}
 }

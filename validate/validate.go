@@ -81,7 +81,7 @@ func (k kind) prepare(c Code) (Checked, error) {
 	if bad != nil {
 		return Checked{}, &Error{Name: c.Name, Problems: []Problem{*bad}}
 	}
-	return Checked{Language: k.language, Interpreter: k.interpreter, Name: k.file(c.Name), Source: c.Source, Warnings: warnings}, nil
+	return Checked{Language: k.language, Interpreter: k.interpreter, Name: k.scriptName(c.Name), Source: c.Source, Warnings: warnings}, nil
 }
 
 // parse checks the syntax of a script of Node or of a shell, and translates it. Errors have the name that it was given.
@@ -105,18 +105,18 @@ type kind struct {
 	names      string
 	extensions []string // the first one is given to names that have none of them
 	typescript bool
-	other      bool // an operator has named it
+	custom     bool // an operator has named it
 
 	interpreter []string // see Checked
 }
 
-func byExtension(name string) (kind, bool) {
-	ext := strings.ToLower(path.Ext(base(name)))
-	return kindOf(func(k kind) bool { return slices.Contains(k.extensions, ext) })
+func kindByExtension(name string) (kind, bool) {
+	ext := strings.ToLower(path.Ext(baseName(name)))
+	return firstKind(func(k kind) bool { return slices.Contains(k.extensions, ext) })
 }
 
-func byLanguage(language string) (kind, bool) {
-	return kindOf(func(k kind) bool { return hasWord(k.names, strings.ToLower(language)) })
+func kindByLanguage(language string) (kind, bool) {
+	return firstKind(func(k kind) bool { return hasWord(k.names, strings.ToLower(language)) })
 }
 
 // kinds are those that no operator has named.
@@ -128,7 +128,7 @@ var kinds = []kind{
 	{language: R, names: "r rscript", extensions: []string{".R", ".r"}},
 }
 
-func kindOf(is func(kind) bool) (kind, bool) {
+func firstKind(is func(kind) bool) (kind, bool) {
 	if i := slices.IndexFunc(kinds, is); i >= 0 {
 		return kinds[i], true
 	}
@@ -136,18 +136,18 @@ func kindOf(is func(kind) bool) (kind, bool) {
 }
 
 func identify(c Code) (kind, error) {
-	byName, named := byExtension(c.Name)
+	byName, named := kindByExtension(c.Name)
 	if c.Language == "" {
-		if k, ok := byShebang(c.Source); !named && ok {
+		if k, ok := kindByShebang(c.Source); !named && ok {
 			return k, nil
 		} else if !named {
-			return k, unfit(c, unknownExtension(c.Name))
+			return k, scriptError(c, unknownExtension(c.Name))
 		}
 		return byName, nil
 	}
-	k, known := byLanguage(c.Language)
+	k, known := kindByLanguage(c.Language)
 	if !known {
-		return k, unfit(c, fmt.Sprintf("unknown language %.40q: use %s", c.Language, Languages))
+		return k, scriptError(c, fmt.Sprintf("unknown language %.40q: use %s", c.Language, Languages))
 	}
 	// "node" says nothing about types: there the extension still counts.
 	if named && byName.language == k.language && !k.typescript {
@@ -156,31 +156,31 @@ func identify(c Code) (kind, error) {
 	return k, nil
 }
 
-// unfit returns the error for a script as a whole.
-func unfit(c Code, text string) error {
+// scriptError returns the error for a script as a whole.
+func scriptError(c Code, text string) error {
 	return &Error{Name: c.Name, Problems: []Problem{{Text: text}}}
 }
 
 func unknownExtension(name string) string {
 	const known = ".py .js .mjs .cjs .ts .mts .cts .sh .bash .R"
-	if ext := path.Ext(base(name)); ext != "" {
+	if ext := path.Ext(baseName(name)); ext != "" {
 		return fmt.Sprintf("no language is known for %.40q: say --language %s (known: %s), or begin it with a line such as #!/usr/bin/env perl", ext, Languages, known)
 	}
 	return "the name has no extension, and the script no first line such as #!/usr/bin/env python3, to tell the language by: say --language " + Languages
 }
 
-// base returns the last part of a path of any system.
-func base(name string) string {
+// baseName returns the last part of a path of any system.
+func baseName(name string) string {
 	return name[strings.LastIndexAny(name, `/\`)+1:]
 }
 
-// file returns the file name of the script for its interpreter.
-func (k kind) file(name string) string {
-	name = base(name)
+// scriptName returns the file name of the script for its interpreter.
+func (k kind) scriptName(name string) string {
+	name = baseName(name)
 	if name == "" || name == "-" || name == "." || name == ".." {
 		name = "script"
 	}
-	strict := k.language == Node || k.other // the others take any name
+	strict := k.language == Node || k.custom // the others take any name
 	if len(k.extensions) > 0 && (path.Ext(name) == "" || strict && !slices.Contains(k.extensions, strings.ToLower(path.Ext(name)))) {
 		name += k.extensions[0]
 	}
@@ -198,19 +198,19 @@ func checkText(k kind, source []byte) (warnings []Problem, bad *Problem) {
 	case bytes.HasPrefix(source, []byte("\xff\xfe")) || bytes.HasPrefix(source, []byte("\xfe\xff")):
 		return nil, &Problem{Text: "the script is in UTF-16: save it as UTF-8"}
 	case at >= 0:
-		p := place(source, at)
+		p := problemAt(source, at)
 		p.Text = "a NUL byte: this is no script but binary data, or text in a wide encoding (save it as UTF-8)"
 		return nil, &p
 	}
-	warnings, bad = encoding(k, source)
+	warnings, bad = checkEncoding(k, source)
 	if k.language == Shell {
-		warnings = append(warnings, lineEnds(source)...)
+		warnings = append(warnings, warnCRLF(source)...)
 	}
 	return warnings, bad
 }
 
-// Other prepares a script of a language that an operator has named, which has these extensions. An interpreter that
+// CheckCustom prepares a script of a language that an operator has named, which has these extensions. An interpreter that
 // begins a command line gets the script's name after it.
-func Other(language string, extensions, interpreter []string, c Code) (Checked, error) {
-	return kind{language: language, extensions: extensions, interpreter: interpreter, other: true}.prepare(c)
+func CheckCustom(language string, extensions, interpreter []string, c Code) (Checked, error) {
+	return kind{language: language, extensions: extensions, interpreter: interpreter, custom: true}.prepare(c)
 }

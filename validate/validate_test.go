@@ -29,7 +29,7 @@ func TestByExtension(t *testing.T) {
 		"": "", "a": "", "a.": "", "a.rb": "", "a.py.txt": "", "a.tsx": "", "py": "", "x.py/": "",
 	}
 	for name, want := range tests {
-		k, ok := byExtension(name)
+		k, ok := kindByExtension(name)
 		got := k.language
 		if got != want || ok != (want != "") {
 			t.Errorf("byExtension(%q) = %q, %v; want %q", name, got, ok, want)
@@ -169,13 +169,13 @@ func TestRefused(t *testing.T) {
 			if p.Line != tt.line || p.Column != tt.column || !strings.Contains(p.Text, tt.want) {
 				t.Errorf("got %d:%d %q, want %d:%d %q", p.Line, p.Column, p.Text, tt.line, tt.column, tt.want)
 			}
-			safe(t, err.Error())
+			wantSafe(t, err.Error())
 		})
 	}
 }
 
-// safe fails for text that could drive a terminal, or fill it.
-func safe(t *testing.T, text string) {
+// wantSafe fails for text that could drive a terminal, or fill it.
+func wantSafe(t *testing.T, text string) {
 	t.Helper()
 	if len(text) > 8<<10 {
 		t.Errorf("a message of %d bytes", len(text))
@@ -207,7 +207,7 @@ func TestSnippet(t *testing.T) {
 			if line != tt.line {
 				t.Errorf("got  %q\nwant %q", line, tt.line)
 			}
-			if column := width(line[:strings.IndexByte(line, ';')]); len(caret) != column+1 || !strings.HasSuffix(caret, " ^") {
+			if column := terminalWidth(line[:strings.IndexByte(line, ';')]); len(caret) != column+1 || !strings.HasSuffix(caret, " ^") {
 				t.Errorf("the caret is not below the place:\n%s\n%s", line, caret)
 			}
 		})
@@ -274,7 +274,7 @@ func FuzzCheck(f *testing.F) {
 		f.Add("a.py", s)
 	}
 	f.Fuzz(func(t *testing.T, name, source string) {
-		if k, _ := byExtension(name); k.typescript || len(source) > maxHere || importMeta().MatchString(source) {
+		if k, _ := kindByExtension(name); k.typescript || len(source) > maxInProcess || importMeta().MatchString(source) {
 			t.Skip("goes to another process")
 		}
 		got, bad := check(t, Code{Name: name, Source: []byte(source)})

@@ -70,7 +70,7 @@ func take(ctx context.Context, cfg config.Config) (m *moment, err error) {
 		m.files = append(m.files, small{"vault.key", key, time.Now()})
 	}
 	err = identity.OpenTokens(cfg.StateDir).Freeze(ctx, func() error {
-		return keys.Freeze(ctx, func() error {
+		return keys.WithLock(ctx, func() error {
 			return errors.Join(m.readState(cfg.StateDir), m.openLog(ctx, cfg.SQLitePath))
 		})
 	})

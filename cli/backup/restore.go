@@ -215,7 +215,7 @@ func (r *restored) verify(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	if keys.Made() {
+	if keys.HasKey() {
 		key, err := keys.Current(ctx) // compares the key with its public half
 		if err != nil {
 			return err

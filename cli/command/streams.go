@@ -135,7 +135,7 @@ func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) er
 	defer dir.Close()
 	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return exit.Fail("give the name of a new file", "open %s: %v", terminal.Visible(path), signer.Bare(err))
+		return exit.Fail("give the name of a new file", "open %s: %v", terminal.Visible(path), signer.WithoutPaths(err))
 	}
 	w := bufio.NewWriterSize(file, 1<<16)
 	err = f(w)

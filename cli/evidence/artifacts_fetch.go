@@ -233,7 +233,7 @@ func (p commands) verifyLeft(c *cli.Context, left *leftovers, dir string) (*veri
 	}
 	v.good = "the receipt of run " + left.ID + " is as it was signed"
 	if _, err := os.Stat(dir); err == nil || len(proof.Artifacts) > 0 {
-		v.compareFiles(proof, "files", signer.Directory{Path: dir, Loose: true})
+		v.compareFiles(proof, "files", signer.Directory{Path: dir, AllowExtra: true})
 	} else {
 		v.Files = new(int)
 		v.good += ", and 0 files with it"

@@ -111,7 +111,7 @@ func (p commands) keyShow(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		public.Note, err = key.Note(origin)
+		public.Note, err = key.NoteVerifier(origin)
 		return err
 	})
 	if err != nil {
@@ -151,7 +151,7 @@ func currentKey(c *cli.Context) (*signer.Keys, *signer.Key, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	made := keys.Made()
+	made := keys.HasKey()
 	key, err := keys.Current(c.Context)
 	if err == nil && !made {
 		err = wiring.SignNow(c.Context, cfg, keys)

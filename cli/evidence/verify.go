@@ -201,10 +201,10 @@ func (p commands) verifyManifest(c *cli.Context, v *verification) {
 
 // comparedDir returns the directory whose files are compared, without the files that the command line names.
 func comparedDir(c *cli.Context, dir string, besides ...string) signer.Directory {
-	d := signer.Directory{Path: dir, Loose: c.Bool("loose")}
+	d := signer.Directory{Path: dir, AllowExtra: c.Bool("loose")}
 	for _, file := range append(besides, c.StringSlice("key")...) {
 		if name, err := nameIn(dir, file); err == nil {
-			d.Besides = append(d.Besides, name)
+			d.AllowedNames = append(d.AllowedNames, name)
 		}
 	}
 	return d

@@ -88,7 +88,7 @@ func (v *verification) compareFiles(proof signer.Proof, name string, d signer.Di
 	if err != nil {
 		v.cannot(name, err)
 	}
-	all, _ := proof.All(d.Path)
+	all, _ := proof.ArtifactSums(d.Path)
 	n := len(all)
 	v.Files = &n
 	v.good += fmt.Sprintf(", and %s with it", terminal.Count(n, "file"))
@@ -101,8 +101,8 @@ func (p commands) verifyOne(file, dir string, proof signer.Proof, v *verificatio
 		v.cannot(file, err)
 		return
 	}
-	all, whole := proof.All(dir)
-	what, n := proof.What(got, all), 1
+	all, whole := proof.ArtifactSums(dir)
+	what, n := proof.PartWithHash(got, all), 1
 	v.Files = &n
 	switch {
 	case what == "" && !whole:
@@ -143,7 +143,7 @@ func ownKeys(c *cli.Context) (own, error) {
 	}
 	o := own{}
 	if o.Trust, err = keys.Trust(); err == nil {
-		o.strangers, err = keys.Strangers(o.Trust)
+		o.strangers, err = keys.UntrustedFiles(o.Trust)
 	}
 	return o, err
 }
@@ -253,7 +253,7 @@ const maxApart = time.Minute
 // backdate a receipt, but can't insert a row into the log.
 func compareLog(c *cli.Context, own own, text []byte, proof signer.Proof, v *verification) {
 	cfg, _ := wiring.Load(c) // it loaded before if a key is ours
-	_, ours := own.Find(proof.Key.ID())
+	_, ours := own.KeyByID(proof.Key.ID())
 	files, err := audit.Files(cfg.SQLitePath)
 	switch {
 	case ours && len(files) > 0:

@@ -241,7 +241,7 @@ func tokenRow(kind string, t identity.Token) audit.Entry {
 
 // changing calls f with the log, which is signed if there is a key.
 func changing(c *cli.Context, cfg config.Config, f func(context.Context, *audit.Log) error) error {
-	if keys, err := wiring.Keys(cfg); err == nil && keys.Made() {
+	if keys, err := wiring.Keys(cfg); err == nil && keys.HasKey() {
 		return wiring.WithSignedLog(c, f)
 	}
 	return wiring.WithLog(c, f)

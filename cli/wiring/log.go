@@ -286,7 +286,7 @@ func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys, s aud
 
 // openLogged is openSigned for a server: it logs signing errors at once, and calls signed after each checkpoint.
 func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s audit.Signing) (*audit.Log, error) {
-	if !keys.Made() { // opens the log
+	if !keys.HasKey() { // opens the log
 		if _, err := keys.Current(ctx); err != nil {
 			return nil, fmt.Errorf("open audit log %q: %w", cfg.SQLitePath, err)
 		}
@@ -305,7 +305,7 @@ func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s aud
 // CheckingKeys converts trusted keys for the verification of the log.
 func CheckingKeys(trust *signer.Trust) (all []checkpoint.Key) {
 	for _, k := range trust.Keys() {
-		all = append(all, checkpoint.Key{PublicKey: k.Ed25519(), Until: k.Until()})
+		all = append(all, checkpoint.Key{PublicKey: k.Ed25519(), Until: k.ValidUntil()})
 	}
 	return all
 }

@@ -237,7 +237,7 @@ func (a *API) evidence(ctx context.Context, q *OfRun) (e Evidence, err error) {
 		return e, err
 	}
 	for _, k := range trust.Keys() {
-		e.Keys = append(e.Keys, KeyInfo{ID: k.ID(), PEM: string(k.PEM()), Until: k.Until()})
+		e.Keys = append(e.Keys, KeyInfo{ID: k.ID(), PEM: string(k.PEM()), Until: k.ValidUntil()})
 	}
 	return e, nil
 }

@@ -108,11 +108,11 @@ func (s *Store) enter(id string) (*os.Root, error) {
 // write puts a run into its directory. When that fails, the directory is removed.
 func (s *Store) write(ctx context.Context, r Record) error {
 	if err := s.makeDir(); err != nil {
-		return signer.Bare(err)
+		return signer.WithoutPaths(err)
 	}
 	dir, err := os.OpenRoot(s.c.Dir)
 	if err != nil {
-		return signer.Bare(err)
+		return signer.WithoutPaths(err)
 	}
 	defer dir.Close()
 	err = writeRun(ctx, dir, r)
@@ -124,17 +124,17 @@ func (s *Store) write(ctx context.Context, r Record) error {
 
 func writeRun(ctx context.Context, dir *os.Root, r Record) error {
 	if err := dir.Mkdir(r.ID, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return signer.Bare(err)
+		return signer.WithoutPaths(err)
 	}
 	if info, err := dir.Lstat(r.ID); err != nil || !info.IsDir() {
 		return errors.New("something else is in place of its directory")
 	}
 	if err := dir.Chmod(r.ID, 0o700); err != nil { // whoever saved the artifacts made it for all to read
-		return signer.Bare(err)
+		return signer.WithoutPaths(err)
 	}
 	root, err := dir.OpenRoot(r.ID)
 	if err != nil {
-		return signer.Bare(err)
+		return signer.WithoutPaths(err)
 	}
 	defer root.Close()
 	h, err := json.Marshal(newMetadata(r))
@@ -151,7 +151,7 @@ func writeRun(ctx context.Context, dir *os.Root, r Record) error {
 			return context.Cause(ctx)
 		}
 		if err := hostfs.Replace(root, f.name, 0o600, func(to *os.File) error { _, err := to.Write(f.data); return err }); err != nil {
-			return fmt.Errorf("write its %s: %w", f.name, signer.Bare(err))
+			return fmt.Errorf("write its %s: %w", f.name, signer.WithoutPaths(err))
 		}
 	}
 	return nil
@@ -245,5 +245,5 @@ func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrUnknown
 	}
-	return signer.Bare(err)
+	return signer.WithoutPaths(err)
 }

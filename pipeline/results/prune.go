@@ -172,7 +172,7 @@ func remove(dir *os.Root, id string) error {
 	if err := dir.Rename(id, name); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
-		return signer.Bare(err)
+		return signer.WithoutPaths(err)
 	}
-	return signer.Bare(dir.RemoveAll(name))
+	return signer.WithoutPaths(dir.RemoveAll(name))
 }

@@ -68,12 +68,12 @@ func (s *Store) read(id, name string, offset, length int64) (Part, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return Part{}, signer.Bare(err)
+		return Part{}, signer.WithoutPaths(err)
 	}
 	p := Part{Size: info.Size(), MIME: mime}
 	p.Data = make([]byte, max(0, min(length, p.Size-offset)))
 	if n, err := f.ReadAt(p.Data, offset); err != nil && !errors.Is(err, io.EOF) {
-		return Part{}, signer.Bare(err)
+		return Part{}, signer.WithoutPaths(err)
 	} else {
 		p.Data = p.Data[:n]
 	}
@@ -132,14 +132,14 @@ func open(root *os.Root, name string) (*os.File, error) {
 		case errors.Is(err, os.ErrNotExist):
 			return nil, errUnsaved
 		case err != nil:
-			return nil, signer.Bare(err)
+			return nil, signer.WithoutPaths(err)
 		case last && !info.Mode().IsRegular(), !last && !info.IsDir():
 			return nil, fmt.Errorf("%.200q is a link or something else that is not read", path.Base(name[:i]))
 		}
 	}
 	f, err := root.Open(name)
 	if err != nil {
-		return nil, signer.Bare(err)
+		return nil, signer.WithoutPaths(err)
 	}
 	return f, nil
 }

@@ -62,15 +62,15 @@ func Analyze(ctx context.Context, p *pipeline.Pipeline, code validate.Code, o va
 }
 
 func analyze(ctx context.Context, p *pipeline.Pipeline, code validate.Code, o validate.Options) (validate.Report, error) {
-	o.Off, o.Python = pipeline.Settings[Review](p).Off, asker{p}
+	o.RulesOff, o.Python = pipeline.Settings[Review](p).Off, asker{p}
 	return validate.Analyze(ctx, code, o)
 }
 
 // asker has Python code parsed in a sandbox.
 type asker struct{ p *pipeline.Pipeline }
 
-// Ask implements validate.Interpreter.
-func (a asker) Ask(ctx context.Context, request []byte) ([]byte, error) {
+// Analyse implements validate.Interpreter.
+func (a asker) Analyse(ctx context.Context, request []byte) ([]byte, error) {
 	return stateOf(a.p).analysers.ask(ctx, a.p, request)
 }
 

@@ -46,7 +46,7 @@ func other(r *pipeline.Run, c *plan, session string) (is bool, err error) {
 		return true, err
 	}
 	c.unfenced, c.shows = code, backends.AnyProgram
-	c.program, err = validate.Other(t.Name, t.Extensions, containment.Line(t, q.CheckOnly), validate.Code{Name: q.Name, Source: code})
+	c.program, err = validate.CheckCustom(t.Name, t.Extensions, containment.Line(t, q.CheckOnly), validate.Code{Name: q.Name, Source: code})
 	if err != nil {
 		return true, invalid(err)
 	}

@@ -25,14 +25,14 @@ func (e *execution) sign(ctx context.Context) {
 		e.Pipeline.Journal.BeginArtifacts(e.Outcome.ID, e.Outcome.Namespace, e.saves.Path)
 	}
 	m, staged, err := signer.Stage(ctx, src, signer.Options{
-		Dir:       e.artifactDir(),
-		Fresh:     e.saves == nil,
-		ID:        e.Outcome.ID,
-		MaxCount:  e.Pipeline.Config.Artifacts.MaxCount,
-		MaxBytes:  e.Pipeline.Config.Artifacts.MaxBytes,
-		Secret:    e.Scan(),
-		Unchanged: e.inputs,
-		Redact:    e.Clean,
+		Dir:            e.artifactDir(),
+		EmptyDir:       e.saves == nil,
+		ID:             e.Outcome.ID,
+		MaxCount:       e.Pipeline.Config.Artifacts.MaxCount,
+		MaxBytes:       e.Pipeline.Config.Artifacts.MaxBytes,
+		ContainsSecret: e.Scan(),
+		Unchanged:      e.inputs,
+		Redact:         e.Clean,
 	})
 	e.staged = staged
 	e.Outcome.Manifest = m

@@ -3,7 +3,7 @@ package spelling
 
 import "strings"
 
-const longest = 64 // bytes of a word: the time is that times those of all names
+const maxWord = 64 // bytes of a word: the time is that times those of all names
 
 // DidYouMean returns ` (did you mean "x"?)` for the nearest name, or "".
 func DidYouMean(word string, names []string) string {
@@ -17,13 +17,13 @@ func DidYouMean(word string, names []string) string {
 // most, or else one that contains word, or the longest that word contains. Capitals, dashes and underscores make no
 // difference.
 func Nearest(word string, names []string) string {
-	if len(word) > longest {
+	if len(word) > maxWord {
 		return ""
 	}
-	word = plain(word)
+	word = normalize(word)
 	best, fewest := "", len(word)/3+1
 	for _, name := range names {
-		if d := Distance(word, plain(name)); d < fewest {
+		if d := Distance(word, normalize(name)); d < fewest {
 			best, fewest = name, d
 		}
 	}
@@ -31,7 +31,7 @@ func Nearest(word string, names []string) string {
 		return best
 	}
 	for _, name := range names {
-		p := plain(name)
+		p := normalize(name)
 		if strings.Contains(p, word) {
 			return name
 		}
@@ -42,7 +42,7 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-func plain(name string) string { return strings.ToLower(strings.ReplaceAll(name, "-", "_")) }
+func normalize(name string) string { return strings.ToLower(strings.ReplaceAll(name, "-", "_")) }
 
 // Distance counts the letters to insert, remove, replace or swap with a neighbour on the way from a to b (optimal
 // string alignment).
