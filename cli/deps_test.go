@@ -44,6 +44,7 @@ var mayImport = []struct {
 	{"backends/duplex", nil},
 	{"backends/hostfs", nil},
 	{"backends/paths", nil},
+	{"backends/snapshot", nil},
 	{"backends/cgroup", nil},
 	{"backends/pool", []string{"backends"}}, // idle sandboxes and containers: the same decisions
 	{"backends/hosttest", nil},              // only tests import it
@@ -57,11 +58,12 @@ var mayImport = []struct {
 	{"backends/process/seccomp", nil},
 	{"backends/process/procfs", nil},
 	{"backends/process/notify", nil},
+	{"backends/process/files", []string{"backends", "backends/snapshot"}},
 	{"backends/process/share", []string{"backends"}},
 	{"backends/process/templates", nil},
 	{"backends/process/runtimes", []string{"backends"}},
 	{"backends/process/zygote", []string{"backends/process/launch"}},
-	{"backends/process", []string{"backends", "backends/cgroup", "backends/process/launch", "backends/process/notify", "backends/process/procfs", "backends/process/runtimes", "backends/process/seccomp", "backends/process/share", "backends/process/templates"}}, // not warm
+	{"backends/process", []string{"backends", "backends/cgroup", "backends/hostfs", "backends/process/files", "backends/process/launch", "backends/process/notify", "backends/process/procfs", "backends/process/runtimes", "backends/process/seccomp", "backends/process/share", "backends/process/templates"}}, // not warm
 	{"backends/process/...", []string{"backends", "backends/cgroup", "backends/pool", "backends/process/..."}},
 	{"backends/kernel/...", []string{"backends", "backends/kernel/...", "validate/notebook"}},
 	{"backends/guest", []string{"backends"}}, // asks any backend's sandbox to execute itself

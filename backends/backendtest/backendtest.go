@@ -103,6 +103,7 @@ func groups() []group {
 		{"Contained", testContained, true},
 		{"Files", testFiles, true},
 		{"Mounts", testMounts, false},
+		{"Changes", testChanges, false},
 		{"Artifacts", testArtifacts, true},
 		{"Isolation", testIsolation, true},
 		{"Container", testContainer, false},

@@ -68,6 +68,7 @@ func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backend
 		"a directory above": {mounted(above, "/data"), "/data/" + filepath.Base(h.dir)},
 		"a directory below": {mounted(filepath.Join(h.dir, "a"), "/data/a"), "/data"},
 		"the workspace":     {b.workingIn(backends.Mount{Host: h.dir}), "/workspace"},
+		"a proposal":        {b.workingIn(backends.Mount{Host: h.dir, Propose: true}), "/workspace"},
 		"both":              {both, "/data"},
 		"a link":            {mounted(link, "/data"), "/data"},
 		"a session's mount": {session, "/data"},

@@ -34,6 +34,7 @@ type Backend struct {
 	mounts      mountChanges
 	cpus        share.CPUs
 	lastVisible lastVisible
+	overlays    overlays
 
 	mu       sync.Mutex
 	found    map[string]runtimes.Runtime // interpreters by language

@@ -133,7 +133,7 @@ func allow(p *plan, ruleset arg, r rule, fs uint64) {
 func landlockRules(s *Sandbox) []rule {
 	const all = fsRead | fsWrite
 	rules := []rule{{s.dir, all}, {s.tmp, all}, {"/proc/self", fsRead}}
-	if s.host.Host != "" && !s.host.Write {
+	if s.host.Host != "" && !s.host.Write && !s.host.Propose {
 		rules[0].access = fsRead
 	}
 	for _, dir := range backends.SystemDirs {
@@ -188,7 +188,7 @@ func (s *Sandbox) makeDir() error {
 			return fmt.Errorf("make workspace: %w", err)
 		}
 	}
-	if s.host.Host != "" {
+	if s.host.Host != "" && !s.host.Propose {
 		s.dir = s.host.Host
 	}
 	return nil

@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		serve()
 	case "start":
 		start()
+	case "propose":
+		propose()
 	default:
 		os.Exit(m.Run())
 	}

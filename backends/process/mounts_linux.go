@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"syscall"
@@ -18,9 +19,6 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 	if err := backends.CheckPlaces(spec); err != nil {
 		return spec, err
 	}
-	if spec.Workspace.Propose {
-		return spec, backends.Refuse("the process backend can't propose changes of a workspace yet")
-	}
 	for _, m := range spec.Mounts {
 		if spec.Profile == "landlock" && m.Host != m.Inside {
 			return spec, backends.RefuseMount(m.Inside, "would have to be mounted, which the profile landlock can't do")
@@ -34,7 +32,17 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 	if err := hidden.Check(spec, resolved); err != nil {
 		return resolved, err
 	}
+	if work := resolved.Workspace; work.Propose {
+		if below := backends.Submounts(work.Host); len(below) > 0 {
+			return resolved, backends.RefuseMount(work.Host, "has other file systems mounted in it ("+below[0].Path+"), which can't have proposed changes")
+		}
+	}
 	if spec.Profile == "landlock" {
+		if resolved.Workspace.Propose { // a copy leaves out what is hidden
+			mounted := resolved
+			mounted.Workspace = backends.Mount{}
+			return resolved, hidden.Uncovered(mounted, "the profile landlock, which can't mount, can't hide")
+		}
 		return resolved, hidden.Uncovered(resolved, "the profile landlock, which can't mount, can't hide")
 	}
 	return resolved, nil
@@ -79,10 +87,10 @@ func (s *Sandbox) own(ctx context.Context) error {
 		return nil
 	}
 	for _, m := range append(slices.Clone(s.mounts), s.host) {
-		if !m.Write || m.Host == "" {
+		if !m.Write && !m.Propose || m.Host == "" || s.copied != "" && m == s.host {
 			continue
 		}
-		ids, err := s.backend.idmap(ctx, m.Host, s.uid)
+		ids, err := s.backend.idmap(ctx, m.Host, s.uid, m.Propose)
 		if err != nil {
 			return fmt.Errorf("map the owner of %s: %w", m.Host, err)
 		}
@@ -91,8 +99,9 @@ func (s *Sandbox) own(ctx context.Context) error {
 	return nil
 }
 
-// idmap makes a user namespace by a process that lives only until its maps are written.
-func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, error) {
+// idmap makes a user namespace by a process that lives only until its maps are written. Of a mount that is read-only on
+// the host, all other users are mapped to themselves: an overlay copies no file of a user without a number.
+func (b *Backend) idmap(ctx context.Context, host string, uid int, all bool) (*os.File, error) {
 	info, err := os.Stat(host)
 	if err != nil {
 		return nil, err
@@ -108,9 +117,29 @@ func (b *Backend) idmap(ctx context.Context, host string, uid int) (*os.File, er
 		file string
 		id   uint32
 	}{{"uid_map", owner.Uid}, {"gid_map", owner.Gid}} {
-		if err := os.WriteFile(proc+m.file, fmt.Appendf(nil, "%d %d 1", m.id, uid), 0); err != nil {
+		lines := fmt.Sprintf("%d %d 1\n", m.id, uid)
+		if all {
+			lines = swap(m.id, uint32(uid))
+		}
+		if err := os.WriteFile(proc+m.file, []byte(lines), 0); err != nil {
 			return nil, err
 		}
 	}
 	return os.Open(proc + "ns/user")
+}
+
+// swap returns the lines of a map in which two numbers change places, and all others stay what they are.
+func swap(a, b uint32) (lines string) {
+	next := uint64(0)
+	for _, n := range slices.Compact([]uint32{min(a, b), max(a, b)}) {
+		if uint64(n) > next {
+			lines += fmt.Sprintf("%d %d %d\n", next, next, uint64(n)-next)
+		}
+		lines += fmt.Sprintf("%d %d 1\n", n, a+b-n)
+		next = uint64(n) + 1
+	}
+	if next < math.MaxUint32 {
+		lines += fmt.Sprintf("%d %d %d\n", next, next, math.MaxUint32-next)
+	}
+	return lines
 }

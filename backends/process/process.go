@@ -6,15 +6,15 @@
 // when it is requested, and its PID 1 forked by a launcher; package warm makes processes ahead of time, by what this
 // package exports.
 //
-// A file uses those behind it in this order: start, mounts, teardown, forker, launcher, run, programs, exec,
-// containment, interpreter, pipes, diagnose, watch, files, limits, landlock, template, setup, backend, root, sockets,
-// visible, processes, sandbox, init, messages, plan, process, deadlines.
+// A file uses those behind it in this order: start, overlay, mounts, teardown, forker, launcher, run, programs, exec,
+// containment, interpreter, pipes, diagnose, watch, limits, landlock, template, setup, backend, root, sockets, visible,
+// processes, sandbox, init, messages, plan, process, deadlines.
 //
-//   - It is decided, and refused or begun: start, mounts, interpreter; diagnose says why not.
+//   - It is decided, and refused or begun: start, overlay, mounts, interpreter; diagnose says why not.
 //   - Its PID 1 is forked: launcher, template, init; by a plan, a list of system calls (plan, messages).
 //   - Its PID 1 sets it up: setup, root, sockets, visible; in the profile "landlock", landlock.
 //   - A program starts in it: run, programs, exec, limits, landlock, pipes; containment reads back which layers hold.
-//   - It runs: watch, sockets, processes, files.
+//   - It runs: watch, sockets, processes; package files has its workspace.
 //   - It ends: run, teardown.
 //
 // Libraries: go-landlock knows each ABI's rights; moby/profiles has the list of system calls that the filter is made

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -68,6 +69,7 @@ type root struct {
 	made   map[string]bool
 	owned  []owned
 	states []pathState // of the host's paths that it shows
+	upper  []arg       // the slot of an overlay's upper directory, if there is one
 
 	hide   []string // Config.Hidden
 	hidden *backends.Hidden
@@ -243,6 +245,48 @@ func (r *root) bindOwned(o owned, at string) {
 	r.do(mapOwner+o.host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attr, val(unsafe.Sizeof(unix.MountAttr{})))
 	r.do("move_mount "+at, unix.SYS_MOVE_MOUNT, tree, r.str(""), cwd, r.str(newRoot, at), val(unix.MOVE_MOUNT_F_EMPTY_PATH))
 	r.do("close "+o.host, unix.SYS_CLOSE, tree)
+}
+
+// overlay mounts an overlay of a directory of the host as the workspace: what programs write goes to the sandbox's own
+// file system. ids maps the directory's owner to uid, if root starts the sandbox.
+func (r *root) overlay(host string, uid int, ids *os.File) {
+	const lower, upper, work = newRoot + hiddenDisk + "/lower", newRoot + diskAt + "/workspace", newRoot + diskAt + "/overlay"
+	r.mkdir(workspace)
+	r.mkdir(hiddenDisk + "/lower")
+	for _, dir := range []string{upper, work} {
+		r.do("mkdir "+dir, unix.SYS_MKDIRAT, cwd, r.str(dir), val(0o755))
+		if uid != 0 {
+			r.do("chown "+dir, unix.SYS_FCHOWNAT, cwd, r.str(dir), val(uid), val(uid), val(0))
+		}
+	}
+	if info, err := os.Stat(host); err == nil {
+		r.do("chmod "+upper, unix.SYS_FCHMODAT, cwd, r.str(upper), val(info.Sys().(*syscall.Stat_t).Mode&0o7777))
+	}
+	// At a place of our own, a directory whose name has a colon, a comma or a backslash needs no escapes.
+	tree := slot(r.free)
+	r.set(tree, "open_tree "+host, unix.SYS_OPEN_TREE, cwd, r.str(host), val(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC))
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_RDONLY}
+	options := "redirect_dir=nofollow,metacopy=off,index=off"
+	if ids != nil {
+		attr.Attr_set |= unix.MOUNT_ATTR_IDMAP
+	} else { // marks of root are trusted.overlay.*, which no program can write
+		options += ",userxattr"
+		name := r.str("user.overlay.probe") // or a directory that is removed and made again would show what it held
+		r.do("setxattr "+upper, unix.SYS_SETXATTR, r.str(upper), name, r.str("y"), val(1), val(0))
+		r.do("removexattr "+upper, unix.SYS_REMOVEXATTR, r.str(upper), name)
+	}
+	attrs := value(r.plan, attr)
+	if ids != nil {
+		r.poke(arg{v: attrs.v + uint64(unsafe.Offsetof(attr.Userns_fd))}, r.file(ids))
+	}
+	r.do(mapOwner+host, unix.SYS_MOUNT_SETATTR, tree, r.str(""), val(unix.AT_EMPTY_PATH), attrs, val(unsafe.Sizeof(attr)))
+	r.do("move_mount "+host, unix.SYS_MOVE_MOUNT, tree, r.str(""), cwd, r.str(lower), val(unix.MOVE_MOUNT_F_EMPTY_PATH))
+	r.do("close "+host, unix.SYS_CLOSE, tree)
+	r.do("mount an overlay of "+host, unix.SYS_MOUNT, r.str("sandbox"), r.str(newRoot, workspace), r.str("overlay"), val(unix.MS_NOSUID|unix.MS_NODEV),
+		r.str("lowerdir=", lower, ",upperdir=", upper, ",workdir=", work, ",", options))
+	r.do("umount "+host, unix.SYS_UMOUNT2, r.str(lower), val(unix.MNT_DETACH)) // the overlay has a mount of its own
+	r.upper = append(r.upper, r.get("open "+upper, unix.SYS_OPENAT, cwd, r.str(upper), val(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0)))
+	r.cover(host, workspace)
 }
 
 // cover covers what is not to be seen of a host path that is mounted at a place.

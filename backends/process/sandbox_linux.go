@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/files"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/seccomp"
@@ -55,6 +56,7 @@ type constraints struct {
 type view struct {
 	mounts  []backends.Mount
 	host    backends.Mount     // the host directory that is the workspace, if any
+	copied  string             // why the workspace is a copy of that, of host.Propose; "" where it is an overlay
 	trust   []byte             // of spec.Trust
 	etc     map[string]string  // of spec.Etc
 	home    string             // of spec.Home
@@ -76,7 +78,7 @@ type ports struct {
 
 // descriptors are the files of a sandbox that the server holds open.
 type descriptors struct {
-	files     *files
+	files     *files.Files
 	proc      *os.File            // /proc of PID 1
 	shm       *os.File            // /proc/sysvipc/shm of PID 1
 	disk      *os.File            // its /tmp, on the file system that bounds its writes
@@ -122,7 +124,7 @@ func (s *Sandbox) HasNamespaces() bool { return !s.landlockOnly && !s.inContaine
 func (s *Sandbox) Runtime() runtimes.Runtime { return s.runtime }
 
 // Workspace returns the directory of its workspace.
-func (s *Sandbox) Workspace() *os.Root { return s.files.root }
+func (s *Sandbox) Workspace() *os.Root { return s.files.Root() }
 
 // HostIndependent reports whether the sandbox shows of the host only the system and its runtime, as a template's root
 // does.
@@ -155,6 +157,19 @@ func (s *Sandbox) notifies() bool { return s.landlockOnly && s.uid == 0 }
 // writesHost reports whether a directory of the host is mounted for writing.
 func (s *Sandbox) writesHost() bool {
 	return s.host.Write || slices.ContainsFunc(s.mounts, func(m backends.Mount) bool { return m.Write })
+}
+
+// overlays reports whether the workspace is an overlay over the host's directory.
+func (s *Sandbox) overlays() bool { return s.host.Propose && s.copied == "" }
+
+// idsOf returns the user namespace that maps the owner of a host path; nil if there is none.
+func (s *Sandbox) idsOf(host string) *os.File {
+	for _, o := range s.owned {
+		if o.host == host {
+			return o.ids
+		}
+	}
+	return nil
 }
 
 // hostUID returns the user whose processes the sandbox's are to the host's kernel.

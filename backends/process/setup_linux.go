@@ -63,15 +63,16 @@ func setUpNamespaces(p *plan, at string) {
 // namespaces.
 func (b *Backend) setup(s *Sandbox) *plan {
 	p := newPlan(112)
+	r := &root{plan: p}
 	if s.rooted {
-		(&root{plan: p}).disk(s, "")
+		r.disk(s, "")
 	} else {
-		moveIn(p, s)
+		r = moveIn(p, s)
 	}
 	if len(s.sockets) > 0 {
 		secondAddress(p)
 	}
-	sockets := listeners(p, s.sockets)
+	passed := append(listeners(p, s.sockets), r.upper...)
 	outer := cmp.Or(s.uid, insideID)
 	if b.root && !s.foreign {
 		becomeUser(p, s.uid)
@@ -87,7 +88,7 @@ func (b *Backend) setup(s *Sandbox) *plan {
 	p.prctl("PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, locked)
 	// Changing users clears it, so it comes after that.
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	b.settle(p, s, workspace, segments(), "/tmp", sockets...)
+	b.settle(p, s, workspace, segments(), "/tmp", passed...)
 	return p
 }
 
@@ -122,9 +123,9 @@ func mapUser(p *plan, id, uid, gid int) {
 }
 
 // settle ends every setup: PID 1 drops its remaining privileges and sends the ready message, with descriptors of the
-// workspace, of /proc, of the list of shared memory segments, of the disk, of the listening sockets, and of the seccomp
-// notifications, see notifies.
-func (b *Backend) settle(p *plan, s *Sandbox, workspace, segments, tmp string, sockets ...arg) {
+// workspace, of /proc, of the list of shared memory segments, of the disk, of more, which are the listening sockets and
+// an overlay's upper directory, and of the seccomp notifications, see notifies.
+func (b *Backend) settle(p *plan, s *Sandbox, workspace, segments, tmp string, more ...arg) {
 	if s.cpus != nil {
 		p.do("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, val(0), val(unsafe.Sizeof(*s.cpus)), value(p, *s.cpus))
 	}
@@ -136,7 +137,7 @@ func (b *Backend) settle(p *plan, s *Sandbox, workspace, segments, tmp string, s
 	disk := p.get("open "+tmp, unix.SYS_OPENAT, cwd, p.str(tmp), val(unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC), val(0))
 	// Nothing in here may open our /proc/1/mem, and an uid alone would be enough for that.
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
-	passed := append([]arg{work, proc, shm, disk}, sockets...)
+	passed := append([]arg{work, proc, shm, disk}, more...)
 	passed = append(passed, loadFilter(p, s.filter, s.notifies())...)
 	p.ready(passed...)
 	for _, fd := range passed {
@@ -170,7 +171,7 @@ func dropCapabilities(p *plan) {
 }
 
 // moveIn adds the files and mounts of sandbox s to the new root, and makes it the only one.
-func moveIn(p *plan, s *Sandbox) {
+func moveIn(p *plan, s *Sandbox) *root {
 	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true, "/home": true, "/etc": true}, owned: s.owned, hide: s.backend.config.Hidden}
 	r.mkdir(diskAt)
 	r.disk(s, newRoot)
@@ -193,6 +194,7 @@ func moveIn(p *plan, s *Sandbox) {
 		r.bind(s.guest, backends.GuestPath, true)
 	}
 	enter(p)
+	return r
 }
 
 // disk mounts the one file system that the program may fill: several directories are bind mounts of it, so that its
@@ -205,7 +207,11 @@ func (r *root) disk(s *Sandbox, base string) {
 		name, at string
 		mode     uint32
 	}{{"workspace", workspace, 0o755}, {"tmp", "/tmp", 0o1777}, {"var-tmp", "/var/tmp", 0o1777}, {"shm", "/dev/shm", 0o1777}} {
-		if d.at == workspace && s.host.Host != "" {
+		if d.at == workspace && s.overlays() {
+			r.overlay(s.host.Host, s.uid, s.idsOf(s.host.Host))
+			continue
+		}
+		if d.at == workspace && s.host.Host != "" && !s.host.Propose {
 			r.bind(s.host.Host, workspace, !s.host.Write)
 			continue
 		}

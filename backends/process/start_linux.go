@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/files"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/templates"
@@ -289,22 +290,28 @@ func (s *Sandbox) start(ctx context.Context) (err error) {
 	if s.filter, err = s.backend.filters.Of(s.filterKind()); err != nil {
 		return err
 	}
+	if err := s.chooseProposal(ctx); err != nil {
+		return err
+	}
 	if err := s.own(ctx); err != nil {
 		return err
 	}
 	if err := s.showLimits(); err != nil {
 		return err
 	}
-	var work, notifications *os.File
+	var work, upper, notifications *os.File
 	sockets := make([]*os.File, len(s.sockets))
-	files := []**os.File{&work, &s.proc, &s.shm, &s.disk}
+	passed := []**os.File{&work, &s.proc, &s.shm, &s.disk}
 	for i := range sockets {
-		files = append(files, &sockets[i])
+		passed = append(passed, &sockets[i])
+	}
+	if s.overlays() {
+		passed = append(passed, &upper)
 	}
 	if s.notifies() {
-		files = append(files, &notifications)
+		passed = append(passed, &notifications)
 	}
-	if err := s.follow(ctx, s.setupPlan(), launch.ForInit, files...); err != nil {
+	if err := s.follow(ctx, s.setupPlan(), launch.ForInit, passed...); err != nil {
 		return err
 	}
 	defer work.Close()
@@ -314,10 +321,13 @@ func (s *Sandbox) start(ctx context.Context) (err error) {
 	if s.gateway, err = backends.OpenSockets(sockets); err != nil {
 		return err
 	}
-	if s.files, err = openFiles(work, s.uid, s.host.Host == ""); err != nil {
+	if s.files, err = files.Open(work, s.uid, s.host.Host == "" || s.host.Propose); err != nil {
 		return err
 	}
 	go s.hear()
+	if err := s.propose(ctx, upper); err != nil {
+		return err
+	}
 	if s.cgroup != nil {
 		return s.cgroup.Check(s.pid)
 	}

@@ -19,7 +19,7 @@ func (s *Sandbox) Close() error {
 		background := !finished && s.quiet()
 		if background {
 			s.gateway.Close()
-			err = s.files.close()
+			err = s.files.Close()
 			s.Init.end()
 		}
 		s.backend.teardowns.do(background, func() {
@@ -46,7 +46,7 @@ func (s *Sandbox) tearDown() error {
 		<-s.gone
 		s.notifying.Wait()
 		s.using.Wait()
-		err = s.files.close()
+		err = s.files.Close()
 	}
 	s.gateway.Close()
 	s.backend.cpus.Return(s.bound)

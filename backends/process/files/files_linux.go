@@ -1,4 +1,4 @@
-package process
+package files
 
 import (
 	"context"
@@ -8,9 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"runtime"
-	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,26 +22,37 @@ import (
 // could make the server walk a chain of a million directories.
 const maxDepth = 128
 
-// files gives access to a workspace by a descriptor of its mount. That outlives the sandbox's processes: artifacts are
+// Files gives access to a workspace by a descriptor of its mount. That outlives the sandbox's processes: artifacts are
 // read when no process is left that could change them.
-type files struct {
+type Files struct {
 	root *os.Root
 	uid  int  // owner of files that Put makes; 0 is the server's user
 	own  bool // not a directory of the host: files that the program made unreadable may be opened
+
+	proposed *proposed // changes of the host's directory; nil without them
+	mu       sync.Mutex
+	modes    map[string]unlocked // of the paths that were opened so; guarded by mu
 }
 
-// openFiles makes files from an O_PATH descriptor of the workspace.
-func openFiles(dir *os.File, uid int, own bool) (*files, error) {
+// unlocked is the mode that a program gave to a file or directory which this process could not open then.
+type unlocked struct {
+	of       backends.FileID
+	was, set fs.FileMode // permission bits
+}
+
+// Open opens the workspace of which dir is an O_PATH descriptor. Files that Put makes belong to uid, if that is not 0.
+// own means that the workspace is not a directory of the host: this process may change the mode of what it can't open.
+func Open(dir *os.File, uid int, own bool) (*Files, error) {
 	name := fmt.Sprintf("/proc/self/fd/%d", dir.Fd())
 	root, err := os.OpenRoot(name)
 	if err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
-	return &files{root, uid, own}, nil
+	return &Files{root: root, uid: uid, own: own, modes: map[string]unlocked{}}, nil
 }
 
 // Put implements [backends.Files].
-func (f *files) Put(name string, mode uint32, r io.Reader) error {
+func (f *Files) Put(name string, mode uint32, r io.Reader) error {
 	if err := f.mkdirAll(path.Dir(name)); err != nil {
 		return err
 	}
@@ -68,7 +78,7 @@ func (f *files) Put(name string, mode uint32, r io.Reader) error {
 }
 
 // mkdirAll makes dir and its parents.
-func (f *files) mkdirAll(dir string) error {
+func (f *Files) mkdirAll(dir string) error {
 	if dir == "." || dir == "/" {
 		return nil
 	}
@@ -87,7 +97,7 @@ func (f *files) mkdirAll(dir string) error {
 
 // asOwner makes a file as the sandbox's user: on a file system of a user namespace, users without a number there, such
 // as the host's root, can't.
-func (f *files) asOwner(do func() error) error {
+func (f *Files) asOwner(do func() error) error {
 	if f.uid == 0 {
 		return do()
 	}
@@ -103,19 +113,14 @@ func (f *files) asOwner(do func() error) error {
 }
 
 // Each implements [backends.Files].
-func (f *files) Each(ctx context.Context, do func(backends.File) error) (int, error) {
+func (f *Files) Each(ctx context.Context, do func(backends.File) error) (int, error) {
 	return f.walk(ctx, ".", 0, do)
-}
-
-// Changes implements [backends.Files].
-func (f *files) Changes(context.Context, func(backends.Change) error) error {
-	return backends.ErrNotProposed
 }
 
 // walk calls do with the regular files below dir, and returns the number of entries that it left out: those of other
 // types, those deeper than maxDepth, and those that can't be read. It ends with an error of do or ctx, or if dir at
 // depth 0 can't be opened.
-func (f *files) walk(ctx context.Context, dir string, depth int, do func(backends.File) error) (skipped int, err error) {
+func (f *Files) walk(ctx context.Context, dir string, depth int, do func(backends.File) error) (skipped int, err error) {
 	d, err := f.openDir(dir)
 	if err != nil && depth == 0 {
 		return 0, fmt.Errorf("list workspace: %w", err)
@@ -158,17 +163,29 @@ func (f *files) walk(ctx context.Context, dir string, depth int, do func(backend
 }
 
 // openDir opens a directory, also one of the sandbox's own from which the program removed all rights.
-func (f *files) openDir(name string) (*os.File, error) {
+func (f *Files) openDir(name string) (*os.File, error) {
 	const flags = os.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW
 	d, err := f.root.OpenFile(name, flags, 0)
-	if f.own && errors.Is(err, fs.ErrPermission) && f.root.Chmod(name, 0o700) == nil {
+	if errors.Is(err, fs.ErrPermission) && f.unlock(name, 0o700) {
 		d, err = f.root.OpenFile(name, flags, 0)
 	}
 	return d, err
 }
 
+// unlock gives this process, as its owner, the rights to a file or directory of the sandbox's own.
+func (f *Files) unlock(name string, mode fs.FileMode) bool {
+	info, err := f.root.Lstat(name)
+	if !f.own || err != nil || f.root.Chmod(name, mode) != nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.modes[name] = unlocked{fileID(info), info.Mode() &^ fs.ModeType, mode}
+	return true
+}
+
 // file returns the description of an entry, which opens that file only.
-func (f *files) file(name string, entry fs.FileInfo) backends.File {
+func (f *Files) file(name string, entry fs.FileInfo) backends.File {
 	return backends.File{
 		Name: name, Size: entry.Size(), Mode: uint32(entry.Mode().Perm()), Changed: changed(entry),
 		Open: func() (io.ReadCloser, error) { return f.Open(name, fileID(entry)) }, ID: fileID(entry),
@@ -183,10 +200,10 @@ func fileID(info fs.FileInfo) (id backends.FileID) {
 }
 
 // Open opens the regular file with an ID, and no replacement.
-func (f *files) Open(name string, id backends.FileID) (io.ReadCloser, error) {
+func (f *Files) Open(name string, id backends.FileID) (io.ReadCloser, error) {
 	const flags = os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	file, err := f.root.OpenFile(name, flags, 0)
-	if f.own && errors.Is(err, fs.ErrPermission) && f.root.Chmod(name, 0o600) == nil {
+	if errors.Is(err, fs.ErrPermission) && f.unlock(name, 0o600) {
 		file, err = f.root.OpenFile(name, flags, 0)
 	}
 	if err != nil {
@@ -204,7 +221,16 @@ func (f *files) Open(name string, id backends.FileID) (io.ReadCloser, error) {
 	return file, nil
 }
 
-func (f *files) close() error { return f.root.Close() }
+// Root returns the directory of the workspace.
+func (f *Files) Root() *os.Root { return f.root }
+
+// Close closes the descriptors.
+func (f *Files) Close() error {
+	if f.proposed != nil {
+		f.proposed.close()
+	}
+	return f.root.Close()
+}
 
 // changed returns a file's ctime.
 func changed(info fs.FileInfo) time.Time {
@@ -213,84 +239,4 @@ func changed(info fs.FileInfo) time.Time {
 		return info.ModTime()
 	}
 	return time.Unix(st.Ctim.Unix())
-}
-
-// disks are the writable directories of a container, each a file system of its own, except a workspace that is the
-// host's.
-var disks = []string{workspace, "/tmp", "/dev/shm"}
-
-// maxFiles bounds the number of files in each of disks, also where the engine could not be configured to: it is the
-// bound of a hardened sandbox.
-const maxFiles = 256 << 10
-
-// diskUsed returns how many bytes the sandbox's file system holds; of several, their sum.
-func (s *Sandbox) diskUsed() int64 {
-	if s.landlockOnly {
-		return s.dirsUsed()
-	}
-	return used(s.statDisks())
-}
-
-// used returns the bytes that file systems hold, in total.
-func used(disks []unix.Statfs_t) (sum int64) {
-	for _, st := range disks {
-		sum += int64(st.Blocks-st.Bfree) * st.Bsize
-	}
-	return sum
-}
-
-// diskFull reports whether one of the sandbox's file systems has no space left.
-func (s *Sandbox) diskFull() bool {
-	return slices.ContainsFunc(s.statDisks(), func(st unix.Statfs_t) bool { return st.Type == unix.TMPFS_MAGIC && st.Bfree == 0 })
-}
-
-// statDisks returns the state of the sandbox's file systems; zero values once they are closed.
-func (s *Sandbox) statDisks() []unix.Statfs_t {
-	if !s.inContainer {
-		st := make([]unix.Statfs_t, 1)
-		if conn, err := s.disk.SyscallConn(); err == nil {
-			conn.Control(func(fd uintptr) { unix.Fstatfs(int(fd), &st[0]) })
-		}
-		return st
-	}
-	names := disks
-	if s.host.Host != "" {
-		names = disks[1:]
-	}
-	if s.home != "" {
-		names = append(slices.Clone(names), s.home)
-	}
-	st := make([]unix.Statfs_t, len(names))
-	for i, name := range names {
-		unix.Statfs(name, &st[i])
-	}
-	return st
-}
-
-// dirsUsed adds up the size of the files in the sandbox's own directories, in bytes.
-func (s *Sandbox) dirsUsed() int64 {
-	const inode = 1 << 10 // or empty files could use up those of the host, and each poll would take longer
-	var sum int64
-	filepath.WalkDir(s.hostDir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if info, err := d.Info(); err == nil {
-			sum += max(info.Sys().(*syscall.Stat_t).Blocks*512, inode)
-		}
-		return nil
-	})
-	return sum
-}
-
-// diskExceeded reports whether the disk limit is exceeded.
-func (s *Sandbox) diskExceeded() bool {
-	if s.landlockOnly {
-		return s.dirsUsed() > s.limits.Disk
-	}
-	// A file system that is full to the last byte must report it (ENOSPC), although there is a little in another.
-	const slack = 4 << 20
-	disks := s.statDisks()
-	return used(disks) > s.limits.Disk+slack ||
-		slices.ContainsFunc(disks, func(st unix.Statfs_t) bool { return st.Files-st.Ffree > maxFiles })
 }

@@ -1,0 +1,125 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
+)
+
+// ErrFull is the error of a copy that does not fit on the sandbox's disk.
+var ErrFull = errors.New("the copy is larger than the disk")
+
+// ProposeCopy fills the workspace with a copy of a directory of the host, which may take so many bytes, and has Changes
+// list all of it, and what is missing. It leaves out the names in hidden.
+func (f *Files) ProposeCopy(ctx context.Context, host *os.Root, hidden map[string]bool, disk int64) error {
+	top, err := host.Stat(".")
+	if err != nil {
+		return err
+	}
+	c := &copier{to: f.root, left: disk, uid: f.uid, owner: *top.Sys().(*syscall.Stat_t), dirs: []snapshot.Entry{{Name: ".", Info: top}}}
+	names, err := snapshot.Read(ctx, host, hidden, c.add)
+	if err == nil {
+		err = c.finish()
+	}
+	if errors.Is(err, unix.ENOSPC) {
+		err = ErrFull
+	}
+	f.proposed = &proposed{copied: names, hidden: hidden}
+	return err
+}
+
+// copier writes the entries of a directory of the host to a workspace.
+type copier struct {
+	to    *os.Root
+	left  int64            // bytes
+	uid   int              // of the sandbox, if root starts it
+	owner syscall.Stat_t   // whose files the sandbox's user gets
+	dirs  []snapshot.Entry // whose modes and times come last
+}
+
+// add copies one entry. The kernel shares blocks of the host's file where its file system can.
+func (c *copier) add(e snapshot.Entry) error {
+	const page, inode = 4 << 10, 1 << 10
+	size := int64(inode)
+	if e.Open != nil {
+		size += (e.Info.Size() + page - 1) &^ (page - 1)
+	}
+	if c.left -= size; c.left < 0 {
+		return ErrFull
+	}
+	switch {
+	case e.Info.IsDir():
+		c.dirs = append(c.dirs, e)
+		return c.failed(c.to.Mkdir(e.Name, 0o700))
+	case e.Open == nil:
+		return c.failed(errors.Join(c.to.Symlink(e.Target, e.Name), c.chown(e)))
+	}
+	from, err := e.Open()
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := c.to.OpenFile(e.Name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return c.failed(err)
+	}
+	defer to.Close()
+	if _, err := io.CopyN(to, from, e.Info.Size()); err != nil && err != io.EOF {
+		return c.failed(err)
+	}
+	return c.failed(c.restore(e))
+}
+
+// failed makes an error of the workspace differ from one of the host's directory, of which what can't be read is left
+// out.
+func (c *copier) failed(err error) error {
+	if err == nil || errors.Is(err, unix.ENOSPC) {
+		return err
+	}
+	return fmt.Errorf("%v", err)
+}
+
+// finish gives the directories their modes and times, the deepest first.
+func (c *copier) finish() error {
+	for _, e := range slices.Backward(c.dirs) {
+		if err := c.restore(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restore gives a copy the owner, the mode and the time of the host's file. Rights of its own (set-user-ID) would be
+// another user's.
+func (c *copier) restore(e snapshot.Entry) error {
+	mode := e.Info.Mode().Perm()
+	if e.Info.IsDir() {
+		mode |= e.Info.Mode() & (fs.ModeSetgid | fs.ModeSticky)
+	}
+	return errors.Join(c.chown(e), c.to.Chmod(e.Name, mode), c.to.Chtimes(e.Name, e.Info.ModTime(), e.Info.ModTime()))
+}
+
+// chown gives a copy to the sandbox's user, as a mount with a mapped owner does: files of others stay theirs.
+func (c *copier) chown(e snapshot.Entry) error {
+	if c.uid == 0 {
+		return nil
+	}
+	st := e.Info.Sys().(*syscall.Stat_t)
+	uid, gid := int(st.Uid), int(st.Gid)
+	if st.Uid == c.owner.Uid {
+		uid = c.uid
+	}
+	if st.Gid == c.owner.Gid {
+		gid = c.uid
+	}
+	return c.to.Lchown(e.Name, uid, gid)
+}

@@ -1,0 +1,161 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/files"
+	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+)
+
+// overlays remembers on which file systems the kernel makes overlays of the host's directories.
+type overlays struct {
+	mu    sync.Mutex
+	known map[uint64]error // by device; nil where it does
+}
+
+// chooseProposal decides whether a workspace with proposed changes is an overlay or a copy.
+func (s *Sandbox) chooseProposal(ctx context.Context) (err error) {
+	switch {
+	case !s.host.Propose:
+	case s.landlockOnly:
+		s.copied = "the profile landlock can't mount an overlay"
+	case s.inContainer:
+		s.copied = "in a container"
+	default:
+		s.copied, err = s.backend.withoutOverlay(ctx, s.host.Host)
+	}
+	return err
+}
+
+// withoutOverlay returns why there is no overlay of a directory for this user on this kernel; "" if there is.
+func (b *Backend) withoutOverlay(ctx context.Context, host string) (why string, err error) {
+	if !b.root {
+		if name := foreign(host); name != "" {
+			return fmt.Sprintf("an overlay of an ordinary user can't change %s, whose owner or group is another", name), nil
+		}
+	}
+	info, err := os.Stat(host)
+	if err != nil {
+		return "", err
+	}
+	device := uint64(info.Sys().(*syscall.Stat_t).Dev)
+	b.overlays.mu.Lock()
+	defer b.overlays.mu.Unlock()
+	failed, known := b.overlays.known[device]
+	if !known {
+		failed = b.probeOverlay(ctx, host)
+		if failed != nil && !errors.As(failed, new(*stepError)) {
+			return "", failed
+		}
+		if b.overlays.known == nil {
+			b.overlays.known = map[uint64]error{}
+		}
+		b.overlays.known[device] = failed
+	}
+	if failed != nil {
+		why = "the kernel makes no overlay of it: " + failed.Error()
+	}
+	return why, nil
+}
+
+// probeOverlay has a process of its own mount an overlay of a directory.
+func (b *Backend) probeOverlay(ctx context.Context, host string) error {
+	child, err := b.SpawnByLauncher(ctx, b.Namespaces())
+	if err != nil {
+		return err
+	}
+	defer child.Remove()
+	var ids *os.File
+	if child.uid != 0 {
+		if ids, err = b.idmap(ctx, host, child.uid, true); err != nil {
+			return err
+		}
+		defer ids.Close()
+	}
+	p := newPlan(32)
+	r := &root{plan: p, made: map[string]bool{"/": true, "/run": true}}
+	r.mkdir(diskAt)
+	r.tmpfs(newRoot+diskAt, "size=1m", unix.MS_NOSUID|unix.MS_NODEV)
+	r.overlay(host, child.uid, ids)
+	p.ready()
+	return child.follow(ctx, p, launch.ForInit)
+}
+
+// propose prepares Files.Changes. upper is the upper directory of an overlay; a copy is made now.
+func (s *Sandbox) propose(ctx context.Context, upper *os.File) error {
+	if !s.host.Propose || s.inContainer {
+		upper.Close() // of nil, too
+		return nil
+	}
+	covered := map[string]bool{}
+	hidden := backends.Hide(s.backend.config.Hidden)
+	for _, c := range hidden.Covers(backends.Mount{Host: s.host.Host}) {
+		covered[path.Clean(c.Inside)] = true
+	}
+	host, err := hostfs.OpenDir(s.host.Host)
+	if err == nil && s.copied == "" {
+		s.files.ProposeOverlay(upper, host, covered)
+		return nil
+	}
+	if err == nil {
+		defer host.Close()
+		err = s.files.ProposeCopy(ctx, host, covered, s.limits.Disk)
+	}
+	if errors.Is(err, files.ErrFull) {
+		return backends.Refuse(fmt.Sprintf("%s does not fit on the sandbox's disk of %d MiB, to which it has to be copied: %s",
+			s.host.Host, s.limits.Disk>>20, s.copied), "show a directory with less in it, or raise the limit with ", remedy.Disk)
+	} else if err != nil {
+		return fmt.Errorf("copy %s: %w", s.host.Host, err)
+	}
+	return nil
+}
+
+// foreign returns a path near the top of a directory that this user can write to, and whose owner or group has no
+// number in a user namespace of his: the kernel can't copy it from the one layer of an overlay to the other. What lies
+// deeper than the first entries would take too long to find: there, writing fails with EOVERFLOW.
+func foreign(host string) string {
+	const entries = 2000
+	top, err := os.OpenRoot(host)
+	if err != nil {
+		return ""
+	}
+	defer top.Close()
+	left := entries
+	for todo := []string{"."}; len(todo) > 0 && left > 0; todo = todo[1:] {
+		dir, err := top.OpenFile(todo[0], os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NOATIME, 0)
+		if err != nil {
+			continue // also because it is another's, which its entry has told
+		}
+		names, _ := dir.Readdirnames(left)
+		left -= len(names)
+		for _, name := range append(names, ".") {
+			var st unix.Stat_t
+			err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+			kind := st.Mode & unix.S_IFMT
+			if err != nil || kind != unix.S_IFDIR && kind != unix.S_IFREG {
+				continue
+			}
+			other := int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()
+			if other && unix.Faccessat(int(dir.Fd()), name, unix.W_OK, unix.AT_EACCESS) == nil {
+				dir.Close()
+				return path.Join(host, todo[0], name)
+			}
+			if kind == unix.S_IFDIR && name != "." {
+				todo = append(todo, path.Join(todo[0], name))
+			}
+		}
+		dir.Close()
+	}
+	return ""
+}

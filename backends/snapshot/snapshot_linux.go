@@ -1,0 +1,5 @@
+package snapshot
+
+import "syscall"
+
+const noAccessTime = syscall.O_NOATIME

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package snapshot
+
+const noAccessTime = 0
