@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 )
 
 // Unpacked is what a tar had.
@@ -46,8 +47,30 @@ func (c *Client) Pack(ctx context.Context, dir string, l Links) (io.ReadCloser, 
 // Unpack writes what a tar has into a directory, which is made if there is none: all of it, or with an error nothing
 // but single files of it, each whole.
 func (c *Client) Unpack(ctx context.Context, dir string, l Links, content io.Reader) (u Unpacked, err error) {
-	err = c.ask(ctx, http.MethodPut, "/tar", l.args(dir), io.NopCloser(content), &u)
+	body := &refusedTail{Reader: content}
+	err = c.ask(ctx, http.MethodPut, "/tar", l.args(dir), io.NopCloser(body), &u)
+	if failed := body.err.Load(); failed != nil {
+		err = *failed
+	}
 	return u, err
+}
+
+// refusedTail ends content that fails with a byte that no tar ends with. The agent refuses that, and has removed its
+// temporary directory when it answers; an aborted request returns before the agent has.
+type refusedTail struct {
+	io.Reader
+	err atomic.Pointer[error]
+}
+
+// Read implements [io.Reader].
+func (r *refusedTail) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err == nil || err == io.EOF || len(b) == 0 {
+		return n, err
+	}
+	r.err.Store(&err)
+	b[0] = 'x'
+	return 1, io.EOF
 }
 
 // LeadsInside reports whether a link stays in the directory that it is in the tar of, as far as its words say: dots

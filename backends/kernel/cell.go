@@ -107,6 +107,10 @@ func (a answer) outcome(wall time.Duration) Outcome {
 	switch {
 	case a.stopped != "":
 		out.Ended = a.stopped
+		// bash can give a cell up for an interrupt before its trap runs, while it parses $( or under set -e.
+		if a.Error == nil && a.Exit != nil && *a.Exit != 0 {
+			out.Error = &Error{Type: "Interrupted", Message: "the cell was interrupted"}
+		}
 	case a.dead:
 		out.Ended = "dead"
 	case a.Error != nil:

@@ -163,7 +163,7 @@ func TestShellInterrupt(t *testing.T) {
 			s.run("kept=1; set -e; sleep 1000 & job=$!; until read -r name </proc/$job/comm && [ $name = sleep ]; do :; done") // from then on it ignores SIGINT
 			got := s.interrupted(c.code)
 			if got.Ended != "cancelled" || got.Lost || got.Error == nil || got.Error.Type != "Interrupted" || strings.Contains(got.Stdout, "no") {
-				t.Fatalf("got %+v, error %v", got, got.Error)
+				t.Fatalf("got %+v, error %v, exit %d", got, got.Error, got.exit())
 			}
 			if after := s.run("kill -0 $job; echo $kept"); after.Stdout != "1\n" || after.exit() != 0 {
 				t.Errorf("afterwards: %+v", after)
