@@ -27,7 +27,7 @@ import (
 
 var printAnswers = flag.String("answers", "", "write all answers of TestAnswers to this file, for a person to read")
 
-// reading has answers as a model gets them, and the rules that hold for all of them.
+// reading collects answers as a model gets them, and the rules that hold for all of them.
 type reading struct {
 	t     *testing.T
 	p     *peer
@@ -35,19 +35,19 @@ type reading struct {
 	count *int
 }
 
-// longer are the tools and cases whose answers are as long as what was asked for, or what a program wrote.
+// longer are the tools and cases whose answers are as long as the request asks, or as a program's output.
 var longer = regexp.MustCompile(`^(get_artifacts|host_file_read|audit_execution|fetch_webpage|huge output|no network)`)
 
-// machine are words of ours that tell a model nothing.
+// machine matches internal words that mean nothing to a model.
 var machine = regexp.MustCompile(`%!|<nil>|context (canceled|deadline)|structuredContent|goroutine|\*?(pipeline|mcp|backends)\.[A-Z]|map\[|time was up|took more than`)
 
-// ask calls a tool, and returns the text of its answer.
-func (r reading) ask(name, tool, arguments string) string {
+// answerTo calls a tool and returns the text of its answer.
+func (r reading) answerTo(name, tool, arguments string) string {
 	r.t.Helper()
-	return r.read(name, tool, arguments, r.p.call("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)))
+	return r.checkAnswer(name, tool, arguments, r.p.call("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)))
 }
 
-func (r reading) read(name, tool, arguments string, m reply) string {
+func (r reading) checkAnswer(name, tool, arguments string, m reply) string {
 	r.t.Helper()
 	if m.Error != nil {
 		r.t.Fatalf("%s: %s", name, m.line)
@@ -101,11 +101,11 @@ func first(e *regexp.Regexp, text string) string {
 	return ""
 }
 
-// TestAnswers gives more than a hundred answers: of each tool what it does, and its common failures.
+// TestAnswers reads more than a hundred answers: each tool's success and its common failures.
 func TestAnswers(t *testing.T) {
 	r := newRig(t, nil)
 	a := reading{t, r.hello("2025-11-25", `{}`), &strings.Builder{}, new(int)}
-	run := func(name, args string) string { return a.ask(name, "execute_code", args) }
+	run := func(name, args string) string { return a.answerTo(name, "execute_code", args) }
 
 	run("success", `{"code":"print(6*7)"}`)
 	run("nothing", `{"code":"true","language":"shell"}`)
@@ -119,22 +119,22 @@ func TestAnswers(t *testing.T) {
 	run("oom", `{"code":"b=[]\nwhile True: b.append(bytearray(8<<20))","resource_limits":{"max_ram_mb":64}}`)
 	run("signal", `{"code":"kill -SEGV $$","language":"shell"}`)
 	huge := run("huge output", `{"code":"for i in range(50000): print('line', i)\nimport sys\nfor i in range(9000): print('err', i, file=sys.stderr)"}`)
-	a.ask("rest of huge output", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"stdout","offset":4000,"max_bytes":300}`, first(runOf, huge)))
+	a.answerTo("rest of huge output", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"stdout","offset":4000,"max_bytes":300}`, first(runOf, huge)))
 	run("more than is kept", `{"code":"print('x'*5000000)","resource_limits":{"max_output_bytes":1000}}`)
 	run("binary output", `{"code":"head -c 3000 /dev/zero; printf '\\377\\376'","language":"shell"}`)
 	left := run("artifacts", `{"code":"echo hello > a.txt; mkdir d; head -c 100000 /dev/zero > d/b.bin; for i in $(seq 30); do echo $i > f$i; done","language":"shell"}`)
 	id := first(runOf, left)
-	a.ask("list", "get_artifacts", fmt.Sprintf(`{"request_id":%q}`, id))
-	a.ask("text file", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"a.txt"}`, id))
-	a.ask("binary file", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"d/b.bin"}`, id))
-	a.ask("image file", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"dot.png"}`, first(runOf,
+	a.answerTo("list", "get_artifacts", fmt.Sprintf(`{"request_id":%q}`, id))
+	a.answerTo("text file", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"a.txt"}`, id))
+	a.answerTo("binary file", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"d/b.bin"}`, id))
+	a.answerTo("image file", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"dot.png"}`, first(runOf,
 		run("image left", `{"code":"base64 -d > dot.png","language":"shell","stdin":"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="}`))))
-	a.ask("wrong name", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"a.tx"}`, id))
-	a.ask("unknown run", "get_artifacts", `{"request_id":"01K00000000000000000000000"}`)
-	a.ask("neither", "get_artifacts", `{}`)
-	a.ask("receipt", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"receipt.intoto.json"}`, id))
+	a.answerTo("wrong name", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"a.tx"}`, id))
+	a.answerTo("unknown run", "get_artifacts", `{"request_id":"01K00000000000000000000000"}`)
+	a.answerTo("neither", "get_artifacts", `{}`)
+	a.answerTo("receipt", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"receipt.intoto.json"}`, id))
 	withheld := run("withheld", `{"code":"echo $TEST_SECRET > s.txt; echo $TEST_SECRET","language":"shell","secrets":["TEST_SECRET"]}`)
-	a.ask("withheld file", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"s.txt"}`, first(runOf, withheld)))
+	a.answerTo("withheld file", "get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"s.txt"}`, first(runOf, withheld)))
 	run("unknown secret", `{"code":"true","language":"shell","secrets":["NO_SUCH"]}`)
 	run("above a cap", `{"code":"true","language":"shell","resource_limits":{"max_ram_mb":1000000}}`)
 	run("unknown session", `{"code":"true","session_id":"01K00000000000000000000000"}`)
@@ -148,24 +148,24 @@ func TestAnswers(t *testing.T) {
 	hosttest.Until(t, "it has written", func() bool {
 		return strings.Contains(a.p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, job)).text, "begun")
 	})
-	a.ask("background running", "inspect_state", fmt.Sprintf(`{"request_id":%q}`, job))
+	a.answerTo("background running", "inspect_state", fmt.Sprintf(`{"request_id":%q}`, job))
 	noise := first(runOf, run("binary background", `{"code":"head -c 4000 /dev/zero; echo begun; sleep 1000","language":"shell","background":true}`))
 	hosttest.Until(t, "it has written", func() bool {
 		return strings.Contains(a.p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, noise)).text, "begun")
 	})
-	a.ask("binary background running", "inspect_state", fmt.Sprintf(`{"request_id":%q}`, noise))
-	a.ask("overview", "inspect_state", `{}`)
-	a.ask("background ended", "terminate_session", fmt.Sprintf(`{"session_id":%q}`, job))
+	a.answerTo("binary background running", "inspect_state", fmt.Sprintf(`{"request_id":%q}`, noise))
+	a.answerTo("overview", "inspect_state", `{}`)
+	a.answerTo("background ended", "terminate_session", fmt.Sprintf(`{"session_id":%q}`, job))
 	hosttest.Until(t, "it is over", func() bool {
 		return strings.Contains(a.p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, job)).text, "done")
 	})
-	a.ask("background done", "inspect_state", fmt.Sprintf(`{"request_id":%q}`, job))
+	a.answerTo("background done", "inspect_state", fmt.Sprintf(`{"request_id":%q}`, job))
 	slow := first(runOf, a.p.tool("execute_code", `{"code":"sleep 0.5; echo over","language":"shell","background":true}`).text)
 	if text := a.p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q,"wait":50}`, slow)).text; !strings.HasPrefix(text, "done: ") || !strings.Contains(text, "over") {
 		t.Errorf("waited for: %s", text)
 	}
 
-	session := first(sessionOf, a.ask("session", "create_session", `{"language":"python"}`))
+	session := first(sessionOf, a.answerTo("session", "create_session", `{"language":"python"}`))
 	in := func(name, code string) string {
 		return run(name, fmt.Sprintf(`{"session_id":%q,"code":%s,"timeout":5}`, session, quoted(code)))
 	}
@@ -175,38 +175,38 @@ func TestAnswers(t *testing.T) {
 	in("session exit", "import sys; sys.exit(7)")
 	in("image", "class P:\n  def _repr_png_(self):\n    import base64\n    return base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')\nP()")
 	run("session timeout", fmt.Sprintf(`{"session_id":%q,"code":"import time; time.sleep(100)","timeout":0.5}`, session))
-	a.ask("inspect session", "inspect_state", fmt.Sprintf(`{"session_id":%q}`, session))
-	a.ask("bridge", "bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"y","value":"[1,2]"}`, session))
-	a.ask("bridge unknown", "bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"y","from_session_id":%q,"from_key":"nope"}`, session, session))
+	a.answerTo("inspect session", "inspect_state", fmt.Sprintf(`{"session_id":%q}`, session))
+	a.answerTo("bridge", "bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"y","value":"[1,2]"}`, session))
+	a.answerTo("bridge unknown", "bridge_data", fmt.Sprintf(`{"session_id":%q,"key":"y","from_session_id":%q,"from_key":"nope"}`, session, session))
 	in("session dies", "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
 	in("after death", "x")
-	a.ask("session limits", "set_resource_limits", fmt.Sprintf(`{"session_id":%q,"timeout_seconds":10}`, session))
-	a.ask("files of session", "get_artifacts", fmt.Sprintf(`{"session_id":%q}`, session))
-	a.ask("end session", "terminate_session", fmt.Sprintf(`{"session_id":%q}`, session))
-	a.ask("end again", "terminate_session", fmt.Sprintf(`{"session_id":%q}`, session))
+	a.answerTo("session limits", "set_resource_limits", fmt.Sprintf(`{"session_id":%q,"timeout_seconds":10}`, session))
+	a.answerTo("files of session", "get_artifacts", fmt.Sprintf(`{"session_id":%q}`, session))
+	a.answerTo("end session", "terminate_session", fmt.Sprintf(`{"session_id":%q}`, session))
+	a.answerTo("end again", "terminate_session", fmt.Sprintf(`{"session_id":%q}`, session))
 	in("in an ended one", "x")
-	a.ask("dead session", "inspect_state", fmt.Sprintf(`{"session_id":%q}`, session))
-	a.ask("session refused", "create_session", `{"resource_limits":{"max_ram_mb":1000000}}`)
-	a.ask("session packages", "create_session", `{"packages":["nosuchpackage==9"]}`)
-	a.ask("install", "install_package", `{"packages":["nosuchpackage==9"]}`)
-	a.ask("limits", "set_resource_limits", `{"timeout_seconds":20}`)
-	a.ask("limits above", "set_resource_limits", `{"max_ram_mb":1000000}`)
-	a.ask("runtimes", "list_runtimes", `{}`)
-	a.ask("stats", "sandbox_stats", `{}`)
-	a.ask("valid", "validate_code", `{"code":"print(os.getcwd())","auto_fix":true}`)
-	a.ask("not valid", "validate_code", `{"code":"def f(:\n  pass"}`)
-	a.ask("danger", "validate_code", `{"code":"import os\nos.system('rm -rf /')\neval(input())"}`)
-	a.ask("audit", "audit_execution", fmt.Sprintf(`{"request_id":%q}`, id))
-	a.ask("audit of what", "audit_execution", `{"kinds":["execution.done"]}`)
-	a.ask("audit when", "audit_execution", `{"since":"yesterday"}`)
-	a.ask("web off", "web_search", `{"query":"x"}`)
-	a.ask("fetch off", "fetch_webpage", `{"url":"http://localhost/"}`)
-	a.ask("browser off", "browser_fetch", `{"url":"http://localhost/"}`)
-	a.ask("host off", "host_exec", `{"command":"git status"}`)
-	a.ask("access off", "request_host_access", `{"kind":"command","pattern":"git status"}`)
-	a.ask("list off", "list_host_access", `{}`)
-	a.ask("read off", "host_file_read", `{"path":"/etc/hostname"}`)
-	a.ask("write off", "host_file_write", `{"path":"/tmp/x","content":"x"}`)
+	a.answerTo("dead session", "inspect_state", fmt.Sprintf(`{"session_id":%q}`, session))
+	a.answerTo("session refused", "create_session", `{"resource_limits":{"max_ram_mb":1000000}}`)
+	a.answerTo("session packages", "create_session", `{"packages":["nosuchpackage==9"]}`)
+	a.answerTo("install", "install_package", `{"packages":["nosuchpackage==9"]}`)
+	a.answerTo("limits", "set_resource_limits", `{"timeout_seconds":20}`)
+	a.answerTo("limits above", "set_resource_limits", `{"max_ram_mb":1000000}`)
+	a.answerTo("runtimes", "list_runtimes", `{}`)
+	a.answerTo("stats", "sandbox_stats", `{}`)
+	a.answerTo("valid", "validate_code", `{"code":"print(os.getcwd())","auto_fix":true}`)
+	a.answerTo("not valid", "validate_code", `{"code":"def f(:\n  pass"}`)
+	a.answerTo("danger", "validate_code", `{"code":"import os\nos.system('rm -rf /')\neval(input())"}`)
+	a.answerTo("audit", "audit_execution", fmt.Sprintf(`{"request_id":%q}`, id))
+	a.answerTo("audit of what", "audit_execution", `{"kinds":["execution.done"]}`)
+	a.answerTo("audit when", "audit_execution", `{"since":"yesterday"}`)
+	a.answerTo("web off", "web_search", `{"query":"x"}`)
+	a.answerTo("fetch off", "fetch_webpage", `{"url":"http://localhost/"}`)
+	a.answerTo("browser off", "browser_fetch", `{"url":"http://localhost/"}`)
+	a.answerTo("host off", "host_exec", `{"command":"git status"}`)
+	a.answerTo("access off", "request_host_access", `{"kind":"command","pattern":"git status"}`)
+	a.answerTo("list off", "list_host_access", `{}`)
+	a.answerTo("read off", "host_file_read", `{"path":"/etc/hostname"}`)
+	a.answerTo("write off", "host_file_write", `{"path":"/tmp/x","content":"x"}`)
 
 	dir := t.TempDir()
 	policy, err := host.NewPolicy(host.Rules{Allowed: []string{"echo **", "sleep *", "ls **"}, Write: []string{dir}})
@@ -224,22 +224,22 @@ func TestAnswers(t *testing.T) {
 		cfg.Pipeline = own
 	})
 	a.p = onHost.hello("2025-11-25", `{}`)
-	a.ask("host", "host_exec", `{"command":"echo hello"}`)
-	a.ask("host exit", "host_exec", `{"command":"ls /nosuch"}`)
-	a.ask("host timeout", "host_exec", `{"command":"sleep 100","timeout":0.2}`)
-	a.ask("host refused", "host_exec", `{"command":"uname -s"}`)
-	a.ask("host shell", "host_exec", `{"command":"echo a | cat"}`)
-	a.ask("host blocked", "host_exec", `{"command":"bash -c id"}`)
-	a.ask("host ask", "request_host_access", `{"kind":"command","pattern":"uname *","reason":"to know the system"}`)
-	a.ask("host ask directory", "request_host_access", `{"kind":"read","pattern":"/usr/share/doc"}`)
-	a.ask("host list", "list_host_access", `{}`)
-	a.ask("write", "host_file_write", fmt.Sprintf(`{"path":"%s/a.txt","content":"one\n"}`, dir))
-	a.ask("write again", "host_file_write", fmt.Sprintf(`{"path":"%s/a.txt","content":"one\n"}`, dir))
-	a.ask("read", "host_file_read", fmt.Sprintf(`{"path":"%s/a.txt"}`, dir))
-	a.ask("read outside", "host_file_read", `{"path":"/etc/passwd"}`)
-	a.ask("read nothing", "host_file_read", fmt.Sprintf(`{"path":"%s/b.txt"}`, dir))
-	a.ask("list", "host_file_list", fmt.Sprintf(`{"path":%q}`, dir))
-	a.ask("copy", "host_file_copy", fmt.Sprintf(`{"source":"%s/a.txt","destination":"kept.txt"}`, dir))
+	a.answerTo("host", "host_exec", `{"command":"echo hello"}`)
+	a.answerTo("host exit", "host_exec", `{"command":"ls /nosuch"}`)
+	a.answerTo("host timeout", "host_exec", `{"command":"sleep 100","timeout":0.2}`)
+	a.answerTo("host refused", "host_exec", `{"command":"uname -s"}`)
+	a.answerTo("host shell", "host_exec", `{"command":"echo a | cat"}`)
+	a.answerTo("host blocked", "host_exec", `{"command":"bash -c id"}`)
+	a.answerTo("host ask", "request_host_access", `{"kind":"command","pattern":"uname *","reason":"to know the system"}`)
+	a.answerTo("host ask directory", "request_host_access", `{"kind":"read","pattern":"/usr/share/doc"}`)
+	a.answerTo("host list", "list_host_access", `{}`)
+	a.answerTo("write", "host_file_write", fmt.Sprintf(`{"path":"%s/a.txt","content":"one\n"}`, dir))
+	a.answerTo("write again", "host_file_write", fmt.Sprintf(`{"path":"%s/a.txt","content":"one\n"}`, dir))
+	a.answerTo("read", "host_file_read", fmt.Sprintf(`{"path":"%s/a.txt"}`, dir))
+	a.answerTo("read outside", "host_file_read", `{"path":"/etc/passwd"}`)
+	a.answerTo("read nothing", "host_file_read", fmt.Sprintf(`{"path":"%s/b.txt"}`, dir))
+	a.answerTo("list", "host_file_list", fmt.Sprintf(`{"path":%q}`, dir))
+	a.answerTo("copy", "host_file_copy", fmt.Sprintf(`{"source":"%s/a.txt","destination":"kept.txt"}`, dir))
 
 	answer := func(response approval.Answer) {
 		for _, q := range onHost.cfg.Approvals.Pending() {
@@ -248,21 +248,21 @@ func TestAnswers(t *testing.T) {
 			}
 		}
 	}
-	a.ask("egress", "request_egress", `{"domain":"example.com","reason":"the data is there"}`)
+	a.answerTo("egress", "request_egress", `{"domain":"example.com","reason":"the data is there"}`)
 	answer(approval.Answer{Allowed: true, User: "ada"})
-	a.ask("egress approved", "request_egress", `{"domain":"example.com"}`)
+	a.answerTo("egress approved", "request_egress", `{"domain":"example.com"}`)
 	run("egress unreachable", `{"code":"exec 3<>/dev/tcp/example.com/443; cat <&3","language":"shell","allowed_domains":["example.com"]}`)
 	run("egress refused", `{"code":"exec 3<>/dev/tcp/other.example.com/443","language":"shell"}`)
-	a.ask("egress asked", "request_egress", `{"domain":"other.example.com"}`)
+	a.answerTo("egress asked", "request_egress", `{"domain":"other.example.com"}`)
 	answer(approval.Answer{Reason: "use the mirror"})
-	a.ask("egress denied", "request_egress", `{"domain":"other.example.com"}`)
-	a.ask("egress bad", "request_egress", `{"domain":"https://example.com/x"}`)
+	a.answerTo("egress denied", "request_egress", `{"domain":"other.example.com"}`)
+	a.answerTo("egress bad", "request_egress", `{"domain":"https://example.com/x"}`)
 	silent := newRig(t, func(c *Config) {
 		c.Approvals = approval.New(approval.Config{Audit: c.Log.(*audit.Log), Timeout: time.Millisecond})
 		t.Cleanup(func() { c.Approvals.Close() })
 	})
 	a.p = silent.hello("2025-11-25", `{}`)
-	a.read("egress unanswered", "request_egress", "", a.p.call("tools/call", `{"name":"request_egress","arguments":{"domain":"a.example.com"},"_meta":{"progressToken":"t"}}`))
+	a.checkAnswer("egress unanswered", "request_egress", "", a.p.call("tools/call", `{"name":"request_egress","arguments":{"domain":"a.example.com"},"_meta":{"progressToken":"t"}}`))
 
 	web, site := newWebRig(t, func(w http.ResponseWriter, q *http.Request) {
 		switch q.URL.Path {
@@ -277,15 +277,15 @@ func TestAnswers(t *testing.T) {
 		}
 	})
 	a.p = web.hello("2025-11-25", `{}`)
-	a.ask("search", "web_search", `{"query":"x"}`)
-	a.ask("search nothing", "web_search", `{"query":"x","domains":["b.example"]}`)
-	a.ask("fetch", "fetch_webpage", `{"url":"`+site+`/"}`)
-	a.ask("fetch 404", "fetch_webpage", `{"url":"`+site+`/404"}`)
-	a.ask("fetch slow", "fetch_webpage", `{"url":"`+site+`/slow","timeout":1}`)
-	a.ask("fetch elsewhere", "fetch_webpage", `{"url":"https://elsewhere.example/"}`)
-	a.ask("fetch localhost", "fetch_webpage", `{"url":"http://localhost/"}`)
-	a.ask("fetch bad", "fetch_webpage", `{"url":"ftp://x"}`)
-	a.ask("browse", "browser_fetch", `{"url":"`+site+`/"}`)
+	a.answerTo("search", "web_search", `{"query":"x"}`)
+	a.answerTo("search nothing", "web_search", `{"query":"x","domains":["b.example"]}`)
+	a.answerTo("fetch", "fetch_webpage", `{"url":"`+site+`/"}`)
+	a.answerTo("fetch 404", "fetch_webpage", `{"url":"`+site+`/404"}`)
+	a.answerTo("fetch slow", "fetch_webpage", `{"url":"`+site+`/slow","timeout":1}`)
+	a.answerTo("fetch elsewhere", "fetch_webpage", `{"url":"https://elsewhere.example/"}`)
+	a.answerTo("fetch localhost", "fetch_webpage", `{"url":"http://localhost/"}`)
+	a.answerTo("fetch bad", "fetch_webpage", `{"url":"ftp://x"}`)
+	a.answerTo("browse", "browser_fetch", `{"url":"`+site+`/"}`)
 
 	if *printAnswers != "" {
 		t.Logf("%d answers", *a.count)

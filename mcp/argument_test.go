@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fine is arguments of each tool that do no harm.
+// fine are harmless arguments of each tool.
 var fine = map[string]string{
 	"execute_code":        `{"code":"true","language":"shell"}`,
 	"install_package":     `{"packages":["nothing-like-this"]}`,
@@ -36,7 +36,7 @@ var fine = map[string]string{
 	"host_file_copy":      `{"source":"/a","destination":"/b"}`,
 }
 
-// wrong makes values that a schema does not allow.
+// wrong returns values that a schema does not allow.
 func wrong(schema map[string]any) []string {
 	list := map[string][]string{
 		"string":  {`42`, `{"a":1}`, `[1]`, `true`},
@@ -60,8 +60,8 @@ func wrong(schema map[string]any) []string {
 	return list
 }
 
-// TestBadArguments tries each tool with what is wrong in each of its arguments: the answer names the
-// argument, says what to do, and fits the tool's schema.
+// TestBadArguments sends each tool an invalid value of each argument: the answer names the argument, says what to do,
+// and conforms to the tool's schema.
 func TestBadArguments(t *testing.T) {
 	p := newFullRig(t, nil).hello("2025-11-25", `{}`)
 	schemas := outputs(t, p)
@@ -79,14 +79,14 @@ func TestBadArguments(t *testing.T) {
 			t.Helper()
 			m := p.call("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, arguments))
 			if m.Error != nil && m.Error.Code == -32602 && strings.Contains(arguments, "1e999") {
-				return // the library can't read such a number
+				return // the library can't parse the number
 			}
 			r := p.read1(m)
 			if !r.IsError || !strings.Contains(r.text, "what to do") {
 				t.Errorf("%s %.200s: got %v, %.300q", name, arguments, r.IsError, r.text)
 			}
 			contains(t, r.text, names...)
-			fits(t, name, schemas[name], r.Structured)
+			checkConforms(t, name, schemas[name], r.Structured)
 		}
 		for _, arguments := range []string{`[]`, `"x"`, `42`} {
 			refused(arguments, "must be an object")
@@ -113,7 +113,7 @@ func TestBadArguments(t *testing.T) {
 		}
 		for argument, schema := range one.InputSchema.Properties {
 			if name == "bridge_data" && argument == "value" {
-				continue // takes any JSON
+				continue // accepts any JSON
 			}
 			for _, value := range wrong(schema) {
 				refused(with(argument, value), `"`+argument)

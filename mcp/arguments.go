@@ -22,9 +22,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// source is code as interpreters want it: without a byte order mark, and with line ends of Unix if all
-// of them are those of Windows. Python and JavaScript read both alike; a shell takes the CR as a letter.
-func source(code string) []byte {
+// normalizeSource removes a byte order mark, and turns CRLF into LF if all line ends are CRLF. Python and JavaScript
+// accept both; a shell treats the CR as part of a word.
+func normalizeSource(code string) []byte {
 	code = strings.TrimPrefix(code, "\ufeff")
 	if n := strings.Count(code, "\n"); n > 0 && n == strings.Count(code, "\r\n") {
 		code = strings.ReplaceAll(code, "\r\n", "\n")
@@ -32,7 +32,7 @@ func source(code string) []byte {
 	return []byte(code)
 }
 
-// Arguments that several tools have.
+// Arguments of several tools.
 
 type inNamespace struct {
 	Namespace string `json:"namespace" about:"Whose sessions, packages, secrets, limits and log it is for. Default: \"default\"." range:"..64"`
@@ -46,7 +46,7 @@ type limited struct {
 	Limits limits `json:"resource_limits" about:"Limits, at most the operator's caps. Default: what the operator or set_resource_limits has set."`
 }
 
-// limits are those that are asked for: 0 is that it is not.
+// limits are requested limits; 0 is not requested.
 type limits struct {
 	RAM       int64   `json:"max_ram_mb" about:"MB of memory, for all processes together." range:"1..1048576"`
 	CPU       float64 `json:"max_cpu_cores" about:"Cores that it may use." range:"0.01..1024"`
@@ -61,13 +61,13 @@ func (l limits) bounds() pipeline.Bounds {
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// language is one that can be run; "" is not said.
+// language is a language of run code; "" is unset.
 type language string
 
-// Values are the languages.
+// Values returns the languages.
 func (language) Values() []string { return []string{"python", "node", "typescript", "shell", "r"} }
 
-// Spellings are what models call them, too.
+// Spellings returns other names that models use.
 func (language) Spellings() map[string]string {
 	return map[string]string{
 		"python3": "python", "py": "python", "ipython": "python",
@@ -76,8 +76,8 @@ func (language) Spellings() map[string]string {
 	}
 }
 
-// jsonValue returns the JSON in a string, or else the string. The schema has a string for it, since a property without
-// a type is refused by some clients.
+// jsonValue returns the JSON in a string, or else raw. The schema has a string, since some clients refuse a property
+// without a type.
 func jsonValue(raw json.RawMessage) json.RawMessage {
 	var s string
 	if json.Unmarshal(raw, &s) == nil && json.Valid([]byte(s)) {
@@ -86,10 +86,10 @@ func jsonValue(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// fileArgs are names with the JSON of what they hold.
+// fileArgs are the contents of files, as JSON by name.
 type fileArgs map[string]json.RawMessage
 
-// file is the form in which callers of other tools send a file.
+// file is the object form of a file, as in other systems' tools.
 type file struct {
 	Name, Path, Filename  string
 	Text, Content, Base64 *string
@@ -98,7 +98,7 @@ type file struct {
 	Artifact              string
 }
 
-// Read turns a list of files that have names into an object of files.
+// Read turns a list of files with names into an object by name.
 func (fileArgs) Read(raw json.RawMessage) json.RawMessage {
 	var list []json.RawMessage
 	if !bytes.HasPrefix(raw, []byte("[")) || json.Unmarshal(raw, &list) != nil || len(list) == 0 {
@@ -116,14 +116,14 @@ func (fileArgs) Read(raw json.RawMessage) json.RawMessage {
 		}
 		all[name] = one
 	}
-	text, _ := json.Marshal(all) // of what was JSON
+	text, _ := json.Marshal(all) // decoded from JSON
 	return text
 }
 
-// inputs returns what the files hold: text, data URLs, and the objects that callers of other tools know.
+// inputs decodes the files: text, data URLs, and the object forms of other systems' tools.
 func (f fileArgs) inputs() ([]run.Input, error) {
 	var all []run.Input
-	if err := fileNames(slices.Sorted(maps.Keys(f))); err != nil {
+	if err := checkFileNames(slices.Sorted(maps.Keys(f))); err != nil {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(f)) {
@@ -140,10 +140,10 @@ func (f fileArgs) inputs() ([]run.Input, error) {
 	return all, nil
 }
 
-// fileNames refuses names that no file in the working directory can have, and those that are in each other's way.
-func fileNames(names []string) error {
-	const maxPath, maxName = 1000, 255 // bytes; the second is the kernel's (NAME_MAX)
-	taken := map[string]string{}       // the names as they were sent, by what they are without needless parts
+// checkFileNames refuses names that are invalid in the working directory, and names that collide.
+func checkFileNames(names []string) error {
+	const maxPath, maxName = 1000, 255 // bytes; maxName is the kernel's NAME_MAX
+	taken := map[string]string{}       // the names as sent, by their clean form
 	for _, name := range names {
 		clean, label := path.Clean(strings.TrimPrefix(name, "/workspace/")), safetext.Clip(name, 80)
 		wrong := ""
@@ -178,7 +178,7 @@ func fileNames(names []string) error {
 	return nil
 }
 
-// storedFile returns what a run has left, or host_file_copy has kept, and not the content itself.
+// storedFile decodes a reference to an artifact of a run or of host_file_copy, instead of content.
 func storedFile(raw json.RawMessage) (f file, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -216,7 +216,7 @@ func fileContent(raw json.RawMessage) ([]byte, error) {
 	return nil, errors.New(`"encoding" must be text or base64`)
 }
 
-// dataURL returns the content of a data URL. Text that only begins like one is text.
+// dataURL returns the content of a data URL. An invalid data URL is returned as text.
 func dataURL(s string) ([]byte, error) {
 	head, data, ok := strings.Cut(strings.TrimPrefix(s, "data:"), ",")
 	if !ok || strings.ContainsAny(head, "\n ") {

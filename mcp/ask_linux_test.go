@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// A program in a sandbox can't answer by the way that people's command line does.
+// TestProgramsCantAnswer: a program in a sandbox can't answer through the socket of the command line.
 func TestProgramsCantAnswer(t *testing.T) {
 	r := newRig(t, nil)
 	dir := filepath.Join(t.TempDir(), "run")
@@ -45,7 +45,7 @@ for where in (path, "/proc/1/root" + path, "/proc/%d/root" + path, "\0" + path):
 	if g := r.cfg.Approvals.Grants(); len(g) > 0 || len(r.cfg.Approvals.Pending()) != 1 {
 		t.Errorf("a program has answered: %+v, %s", g, got.text)
 	}
-	// The same, from where people are, works: it is the sandbox that is in the way.
+	// From outside of the sandbox, the same request works.
 	client, err := control.Dial(t.Context(), dir, "")
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// askingRig has a tool that stands for a run of which one connection waits for a person.
+// askingRig has a tool that stands for a run with a connection that waits for a person.
 func askingRig(t *testing.T) *rig {
 	r := newRig(t, nil)
 	type args struct {
@@ -27,7 +27,7 @@ func askingRig(t *testing.T) *rig {
 	r.s.add(row[ask.ApprovalFacts]("connect", "Connect", func(ctx context.Context, c *call, a *args) (*answer.Answer, error) {
 		q := approval.Question{Kind: approval.Egress, Namespace: "n", What: a.What, Run: a.Run, Session: a.Session,
 			CodeHead: "print('\x1b[2J')\nHost: other", Reason: "a running program connects to it"}
-		connection, hangUp := context.WithCancel(context.Background()) // which knows nothing of the call
+		connection, hangUp := context.WithCancel(context.Background()) // independent of the call
 		defer hangUp()
 		defer context.AfterFunc(ctx, hangUp)()
 		decided, err := r.cfg.Approvals.Ask(connection, q, r.s.ask.AskDuring(ctx, c.Message))
@@ -43,7 +43,7 @@ func connecting(what, run, session, more string) string {
 	return fmt.Sprintf(`{"name":"connect","arguments":{"what":%q,"run":%q,"session":%q}%s}`, what, run, session, more)
 }
 
-// readDialog reads what the client's user is shown.
+// readDialog returns the dialog that the client's user sees.
 func readDialog(t *testing.T, q reply) (message string, choices []string) {
 	t.Helper()
 	var params struct {
@@ -64,7 +64,7 @@ func readDialog(t *testing.T, q reply) (message string, choices []string) {
 	return params.Message, d.Enum
 }
 
-// TestAskDuringACall has a person answer while the program waits, in a dialog of the older protocols.
+// TestAskDuringACall: a person answers in a dialog of the older protocols while the program waits.
 func TestAskDuringACall(t *testing.T) {
 	r := askingRig(t)
 	p := r.hello("2025-11-25", `{"elicitation":{}}`)
@@ -98,7 +98,7 @@ func TestAskDuringACall(t *testing.T) {
 	if n := len(r.cfg.Approvals.Grants()); n != 4 {
 		t.Errorf("%d approvals, want 4", n)
 	}
-	// What was said for one run and session is none for others.
+	// An answer for one run and session does not count for others.
 	for _, host := range []string{"h0.example.com", "h1.example.com"} {
 		if h := r.cfg.Approvals.Held(approval.Egress, approval.Question{Namespace: "n", Run: "r9", Session: "s9"}); len(h) != 2 || slices.ContainsFunc(h, func(g approval.Grant) bool { return g.Question.What == host }) {
 			t.Errorf("%s is allowed elsewhere: %+v", host, h)
@@ -106,12 +106,12 @@ func TestAskDuringACall(t *testing.T) {
 	}
 }
 
-// A client can't say more than it was asked, and dialogs come one by one.
+// TestAskDuringACallStrangely: a client can't answer more than the question, and dialogs come one at a time.
 func TestAskDuringACallStrangely(t *testing.T) {
 	r := askingRig(t)
 	p := r.hello("2025-06-18", `{"elicitation":{}}`)
 	for i, response := range []string{
-		`{"action":"accept","content":{"decision":"allow_session"}}`, // there is none
+		`{"action":"accept","content":{"decision":"allow_session"}}`, // not a choice
 		`{"action":"accept","content":{"decision":"allow_run"}}`,     // nor this
 		`{"action":"accept","content":{"decision":"allow"}}`,
 		`{"action":"accept","content":{"decision":["allow_time"]}}`,
@@ -123,7 +123,7 @@ func TestAskDuringACallStrangely(t *testing.T) {
 		_, answer := p.start("tools/call", connecting(host, "", "", ""))
 		q := p.wait(p.asks)
 		p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, response))
-		p.call("ping", `{}`)                             // what was sent before has been read
+		p.call("ping", `{}`)                             // earlier messages have been read
 		for _, open := range r.cfg.Approvals.Pending() { // a person on the command line still can
 			if err := r.cfg.Approvals.Answer(t.Context(), open.ID, approval.Answer{By: approval.CommandLine(), Reason: "by hand"}); err != nil {
 				t.Error(err)
@@ -142,7 +142,7 @@ func TestAskDuringACallStrangely(t *testing.T) {
 			t.Errorf("the dialog stays: got %s", m.line)
 		}
 	}
-	// Somebody else is faster: the dialog goes, and the call goes on.
+	// Another answer comes first: the dialog closes, and the call continues.
 	_, answer := p.start("tools/call", connecting("faster.example.com", "r", "", ""))
 	q := p.wait(p.asks)
 	if err := r.cfg.Approvals.Answer(t.Context(), r.cfg.Approvals.Pending()[0].ID, approval.Answer{Allowed: true, By: approval.CommandLine(), Scope: approval.ScopeRun}); err != nil {
@@ -152,14 +152,14 @@ func TestAskDuringACallStrangely(t *testing.T) {
 		t.Errorf("got %q", got.text)
 	}
 	withdrawn(q)
-	// The call ends: so does the dialog.
+	// The call ends, and so does the dialog.
 	id, _ := p.start("tools/call", connecting("last.example.com", "r", "", ""))
 	q = p.wait(p.asks)
 	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
 	withdrawn(q)
 }
 
-// Clients without dialogs during calls are told what a person can type.
+// TestAskOnTheCommandLine: clients without dialogs during calls get the command that a person can type.
 func TestAskOnTheCommandLine(t *testing.T) {
 	r := askingRig(t)
 	for name, test := range map[string]struct {
@@ -194,8 +194,8 @@ func TestAskOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestWithoutDialogs has a call wait for the command line where the client is told how it goes on, and says what can be
-// typed there. A call that is given up takes nothing along: the next one has the answer.
+// TestWithoutDialogs: a call with progress waits for the command line, and its text has the commands to type. After a
+// cancelled call the next one gets the answer.
 func TestWithoutDialogs(t *testing.T) {
 	r := newRig(t, nil)
 	p := r.hello("2025-11-25", `{}`)
@@ -236,7 +236,8 @@ func TestWithoutDialogs(t *testing.T) {
 	contains(t, text(answer), "approved: b.example.org")
 }
 
-// TestSilence says what a person can type after the question is over, which an answer to it can't be any more.
+// TestSilence: after a question has expired, the answer has a command that grants the permission, not one that
+// answers the question.
 func TestSilence(t *testing.T) {
 	r := newRig(t, func(c *Config) {
 		c.Approvals = approval.New(approval.Config{Audit: c.Log.(*audit.Log), Timeout: time.Millisecond})
@@ -247,7 +248,7 @@ func TestSilence(t *testing.T) {
 	contains(t, p.read1(m).text, "denied: a.example.com may not be reached: nobody answered within 1ms", "\n  sandboxmcp egress a.example.com --for 1h")
 }
 
-// No argument of any tool answers a question, or asks for more than a person is shown.
+// TestAgentsOnlyAsk: no argument of any tool answers a question, or asks for more than the person sees.
 func TestAgentsOnlyAsk(t *testing.T) {
 	r := newRig(t, nil)
 	p := r.hello("2025-11-25", `{}`)
@@ -274,7 +275,7 @@ func TestAgentsOnlyAsk(t *testing.T) {
 	if got := p.tool("request_egress", `{"domain":"b.example.com","session_id":"01K00000000000000000000000"}`); !got.IsError {
 		t.Errorf("it asks for a session that there is not: %q", got.text)
 	}
-	// No sandbox could start while an approval for this one held.
+	// With an approval for this host, no sandbox could start.
 	if got := p.tool("request_egress", `{"domain":"b.example.com:53","namespace":"n"}`); !got.IsError || !strings.Contains(got.text, "port 53") {
 		t.Errorf("it asks for a port that no sandbox can have: %q", got.text)
 	}
@@ -283,8 +284,8 @@ func TestAgentsOnlyAsk(t *testing.T) {
 	}
 }
 
-// TestOneQuestionForOneName: a name that looks like another is asked about as what it is, and spelling it differently
-// asks nothing new.
+// TestOneQuestionForOneName: a look-alike name is asked about in its real form, and another spelling does not ask
+// again.
 func TestOneQuestionForOneName(t *testing.T) {
 	r := newRig(t, nil)
 	p := r.hello("2025-11-25", `{}`)
@@ -298,8 +299,8 @@ func TestOneQuestionForOneName(t *testing.T) {
 	}
 }
 
-// TestNoToolAnswers calls each tool with a question's id, and with yes in all the words that there are, wherever an
-// argument takes them.
+// TestNoToolAnswers calls each tool with a question's id, and with every word for yes, in every argument that accepts
+// them.
 func TestNoToolAnswers(t *testing.T) {
 	r := newRig(t, nil)
 	p := r.hello("2025-11-25", `{}`)
@@ -318,7 +319,7 @@ func TestNoToolAnswers(t *testing.T) {
 		}
 		for _, word := range []string{id, "sandboxmcp approve " + id, "/v1/approvals/" + id} {
 			args, _ := entry.InputSchema.fill(word).(map[string]any)
-			delete(args, "namespace") // else it is no namespace, and nothing is done
+			delete(args, "namespace") // an invalid namespace would end the call early
 			for _, more := range []map[string]any{nil, {"approval_id": id, "approve": true}, {"decision": "allow_time"}, {"requestState": id}} {
 				maps.Copy(args, more)
 				text, _ := json.Marshal(args)
@@ -337,7 +338,7 @@ func TestNoToolAnswers(t *testing.T) {
 	}
 }
 
-// schemaOf is as much of a schema as is needed to make up arguments.
+// schemaOf is the part of a schema needed to generate arguments.
 type schemaOf struct {
 	Type       string              `json:"type"`
 	Enum       []string            `json:"enum"`
@@ -346,7 +347,7 @@ type schemaOf struct {
 	Items      *schemaOf           `json:"items"`
 }
 
-// fill makes up a value that has a word wherever there is room for one.
+// fill generates a value with word wherever it fits.
 func (s schemaOf) fill(word string) any {
 	switch s.Type {
 	case "string":

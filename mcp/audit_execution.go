@@ -51,7 +51,7 @@ type auditRow struct {
 	Hash      string `json:"hash" about:"The row's hash."`
 }
 
-// How much is told of rows, in bytes: of each, of all if they are few, and of all in structured content.
+// Bounds in bytes: of a row's text, of all rows' text, and of all rows in structured content.
 const (
 	maxRowText  = 600
 	maxRowsText = 6000
@@ -101,7 +101,7 @@ func filterOf(c *call, a *auditArgs) (audit.Filter, error) {
 	if err := event.CheckRows(f.Kinds); err != nil {
 		return f, operation.Wrong("kinds", "%v", err)
 	}
-	if c.walled {
+	if c.oneNamespace {
 		f.Namespace = c.namespace
 	}
 	for _, one := range []struct {
@@ -120,7 +120,7 @@ func filterOf(c *call, a *auditArgs) (audit.Filter, error) {
 	return f, nil
 }
 
-// compact leaves out of a row what nobody asks a model about: hashes, and what is empty.
+// compact removes hashes and empty members from a row, which no model needs.
 func compact(data json.RawMessage) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(data, &all) != nil {
@@ -131,6 +131,6 @@ func compact(data json.RawMessage) string {
 			delete(all, name)
 		}
 	}
-	text, _ := json.Marshal(all) // of what was JSON
+	text, _ := json.Marshal(all) // decoded from JSON
 	return string(text)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// Rows of a file of the log that was closed are rows like the others.
+// TestAuditRotated: audit_execution finds the rows of rotated files.
 func TestAuditRotated(t *testing.T) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

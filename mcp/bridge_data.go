@@ -49,7 +49,7 @@ type bridgeFacts struct {
 
 func (s *Server) bridgeData(ctx context.Context, c *call, a *bridgeArgs) (*answer.Answer, error) {
 	if string(a.Value) == "null" && (a.From != "" || a.Tar != "") {
-		a.Value = nil // which is how some callers leave it out
+		a.Value = nil // some callers send null instead of omitting it
 	}
 	if a.Path != "" || a.Tar != "" {
 		return s.bridgeFiles(ctx, c, a)
@@ -83,7 +83,7 @@ func (s *Server) bridgeData(ctx context.Context, c *call, a *bridgeArgs) (*answe
 	return &answer.Answer{Text: fmt.Sprintf("%s is set in session %s (%s)\nrequest_id: %s", b.As, b.Session, what, res.ID), Facts: f}, nil
 }
 
-// bridgeFiles copies what a session has exported into another one, keeps it, or writes the files of a tar.
+// bridgeFiles copies exported files into another session, stores them as artifacts, or writes the files of a tar.
 func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answer.Answer, error) {
 	var put pipeline.Effect[guest.Unpacked]
 	switch {
@@ -104,7 +104,7 @@ func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answ
 	case a.From == "":
 		return nil, operation.Wrong("from_session_id", "is missing: name the session that has exported it")
 	case a.Session == "":
-		return s.keepExport(ctx, inside.KeepFiles{Namespace: c.namespace, Session: a.From, Path: a.Path})
+		return s.storeExport(ctx, inside.KeepFiles{Namespace: c.namespace, Session: a.From, Path: a.Path})
 	default:
 		put = inside.CopyFiles{Namespace: c.namespace, From: a.From, Path: a.Path, Session: a.Session, To: a.To}
 	}
@@ -116,14 +116,14 @@ func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answ
 	return &answer.Answer{Text: text, Facts: &bridgeFacts{RequestID: res.ID, SessionID: a.Session, Files: u.Files, Bytes: int(u.Bytes)}}, nil
 }
 
-// keepExport keeps what a session has exported like what a run leaves.
-func (s *Server) keepExport(ctx context.Context, q inside.KeepFiles) (*answer.Answer, error) {
+// storeExport stores exported files as artifacts.
+func (s *Server) storeExport(ctx context.Context, q inside.KeepFiles) (*answer.Answer, error) {
 	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, q)
 	if err != nil {
 		return nil, err
 	}
 	f := &bridgeFacts{RequestID: res.ID}
-	s.store.NoteRun(res.ID)
+	s.store.AddRun(res.ID)
 	cached := runList([]results.Record{{ID: res.ID, End: res.End, Artifacts: res.Artifacts}})
 	f.Artifacts = cached.Facts.(*artifactsFacts).Runs[0].Artifacts
 	made := &answer.Answer{Text: fmt.Sprintf("kept as request_id: %s\n%s\nwhat to do: get_artifacts with this request_id and the name returns it; execute_code takes it with \"files\"", res.ID, cached.Text), Facts: f}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBridgeFiles: files and directories come into a session, go to another one of the same namespace, and come out as
-// artifacts: what was exported, and nothing else.
+// TestBridgeFiles copies files and directories into a session, to another one of the same namespace, and out as
+// artifacts: exported files only.
 func TestBridgeFiles(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	open := func(namespace string) string {

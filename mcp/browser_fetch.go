@@ -30,7 +30,7 @@ type browserArgs struct {
 	inNamespace
 }
 
-// browserFacts describe a page and the browser that showed it.
+// browserFacts describe a page and the browser that rendered it.
 type browserFacts struct {
 	answer.Common
 	RequestID  string                  `json:"request_id,omitempty" about:"The id under which the audit log has it."`
@@ -54,13 +54,13 @@ func (s *Server) browserFetch(ctx context.Context, c *call, a *browserArgs) (*an
 	return do(ctx, s, pages.Browse{
 		Namespace: c.namespace, URL: a.URL, Format: a.Format, WaitFor: a.WaitFor, Screenshot: a.Screenshot,
 		MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout),
-	}, browsed)
+	}, renderBrowsed)
 }
 
-// browsed returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func browsed(b pages.Browsed, res pipeline.Outcome) *answer.Answer {
+// renderBrowsed returns the answer about a page: the status in our words, and the page's text in a fence.
+func renderBrowsed(b pages.Browsed, res pipeline.Outcome) *answer.Answer {
 	f := &browserFacts{
-		RequestID: res.ID, URL: address(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, res.Stdout), Total: int64(b.Total),
+		RequestID: res.ID, URL: safeAddress(b.URL), Status: b.Status, Title: fenced(b.Host, b.Title), Content: fenced(b.Host, res.Stdout), Total: int64(b.Total),
 		Ended: res.Ended, Late: b.Late, Notes: b.Notes, Layers: res.LayersInForce(), PeakMemory: res.PeakMemory, TotalMS: float64(res.Timings.Total) / 1000,
 	}
 	f.Egress, f.EgressMore = answer.EgressFacts(res.Egress)
@@ -91,7 +91,7 @@ func browsed(b pages.Browsed, res pipeline.Outcome) *answer.Answer {
 	return a
 }
 
-// refusedHosts are the parts of a page that are missing because of where they are.
+// refusedHosts describes the parts of a page that are missing because their hosts were refused.
 func refusedHosts(all []egress.Record) string {
 	var t strings.Builder
 	printed := 0

@@ -26,7 +26,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// everywhere has each name lead to one address.
+// everywhere resolves all names to one address.
 type everywhere struct{ netip.Addr }
 
 func (e everywhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {

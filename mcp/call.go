@@ -16,12 +16,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// ordered are the tools that wait for the calls before them. One that ends a session must not.
+// ordered are the tools that wait for earlier calls. A tool that ends a session must not wait.
 var ordered = []string{"execute_code", "bridge_data", "install_package"}
 
-// prepare checks the arguments of a call, and takes its place in the lines of the sessions that it runs something in.
-// Models write several calls at once, the second of which needs what the first has set, and clients send them without
-// waiting; each is a goroutine of its own, and those start in any order.
+// prepare checks the arguments of a call and enqueues it for the sessions that it uses. Models send several calls at
+// once, of which the second needs the effects of the first, and the goroutines of the calls start in any order.
 func (s *Server) prepare(ctx context.Context, m *rpc.Message) (context.Context, rpc.Call) {
 	t := s.tool(m.Called.Name)
 	c, wrong := s.check(t, m)
@@ -37,22 +36,22 @@ func (s *Server) prepare(ctx context.Context, m *rpc.Message) (context.Context, 
 	}}
 	if wrong == nil && slices.Contains(ordered, t.Name) {
 		place := session.Stand(ctx, s.cfg.Pipeline, c.namespace, t.In.Text(c.args, "session_id"), t.In.Text(c.args, "from_session_id"))
-		ctx, ready.Leave = place.In(ctx), place.Leave
+		ctx, ready.Finish = place.In(ctx), place.Leave
 	}
 	return ctx, ready
 }
 
-// structured reports whether the client that asks gets structuredContent.
+// structured reports whether the calling client gets structuredContent.
 func (s *Server) structured(m *rpc.Message) bool {
 	return s.cfg.Structured || m.Plain || answer.ReadsStructured(m.Client().Name)
 }
 
-// call is one call of a tool.
+// call is one tool call.
 type call struct {
 	*rpc.Message
-	args      any    // a pointer to what the tool's handler takes
-	namespace string // the named one, or that of its session
-	walled    bool   // others' are none of its business
+	args         any    // a pointer to the argument type of the tool's handler
+	namespace    string // named, or that of the session
+	oneNamespace bool   // the caller can't see other namespaces
 }
 
 // check checks the arguments of a tool.
@@ -62,11 +61,11 @@ func (s *Server) check(t *tool, m *rpc.Message) (*call, error) {
 		return nil, err
 	}
 	named, own := t.In.Text(args, "namespace"), s.cfg.Namespace
-	c := &call{Message: m, args: args, namespace: cmp.Or(named, own), walled: named+own != ""}
+	c := &call{Message: m, args: args, namespace: cmp.Or(named, own), oneNamespace: named+own != ""}
 	if own != "" && c.namespace != own {
 		return nil, operation.Wrong("namespace", "this server belongs to the namespace %q: leave it out", own)
 	}
-	if id := t.In.Text(args, "session_id"); !c.walled && id != "" {
+	if id := t.In.Text(args, "session_id"); !c.oneNamespace && id != "" {
 		for _, info := range session.List(s.cfg.Pipeline, "") {
 			if info.ID == id {
 				c.namespace = info.Namespace
@@ -77,7 +76,7 @@ func (s *Server) check(t *tool, m *rpc.Message) (*call, error) {
 	return c, nil
 }
 
-// listTools lists the tools for the client that asks, by name.
+// listTools lists the tools for the calling client, by name.
 func (s *Server) listTools(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
 	if bad := m.RefusePage(); bad != nil {
 		return nil, bad
@@ -96,9 +95,9 @@ func (s *Server) listTools(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
 	return list, nil
 }
 
-// namespaceOf is like namespace, for the id of a session or of a run in the background.
+// namespaceOf returns the namespace of a background run, or of the call if the run is unknown or out of reach.
 func (s *Server) namespaceOf(c *call, id string) string {
-	if !c.walled {
+	if !c.oneNamespace {
 		for _, j := range run.Jobs(s.cfg.Pipeline, "") {
 			if j.ID == id {
 				return j.Namespace
@@ -108,7 +107,7 @@ func (s *Server) namespaceOf(c *call, id string) string {
 	return c.namespace
 }
 
-// do has the pipeline carry out an effect, and tell make the answer of what came of it.
+// do runs an effect in the pipeline, and renders its outcome.
 func do[T any](ctx context.Context, s *Server, e pipeline.Effect[T], tell func(T, pipeline.Outcome) *answer.Answer) (*answer.Answer, error) {
 	came, res, err := pipeline.Do(ctx, s.cfg.Pipeline, e)
 	if err != nil {
@@ -117,8 +116,8 @@ func do[T any](ctx context.Context, s *Server, e pipeline.Effect[T], tell func(T
 	return tell(came, res), nil
 }
 
-// ran returns the answer about a run that has ended.
-func (s *Server) ran(res pipeline.Outcome, err error) *answer.Answer {
-	s.store.NoteRun(res.ID)
+// renderRun returns the answer about a finished run.
+func (s *Server) renderRun(res pipeline.Outcome, err error) *answer.Answer {
+	s.store.AddRun(res.ID)
 	return s.answer.Run(res, err)
 }

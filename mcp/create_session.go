@@ -46,7 +46,7 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 		Limits: a.Limits.bounds(), Idle: seconds(a.Idle), Lifetime: seconds(a.Lifetime),
 		Data: a.Data, Git: pipeline.GitIdentity{Name: a.GitName, Email: a.GitEmail}, Tools: toolsOf(a.Tools), ToolTimeout: seconds(a.ToolTime),
 	}
-	c.Progress.Note("starting the session")
+	c.Progress.Report("starting the session")
 	info, _, err := pipeline.Do(ctx, s.cfg.Pipeline, q)
 	if err != nil {
 		return nil, err
@@ -59,9 +59,9 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 	}
 	if len(a.Packages) > 0 {
 		_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, install.Request{
-			Namespace: c.namespace, Session: info.ID, Language: info.Language, Packages: a.Packages, Progress: c.Progress.Note})
+			Namespace: c.namespace, Session: info.ID, Language: info.Language, Packages: a.Packages, Progress: c.Progress.Report})
 		if err != nil || res.Ended != backends.EndedOK {
-			return s.undone(ctx, info, res, err), nil
+			return s.endWithoutPackages(ctx, info, res, err), nil
 		}
 		f.Packages = res.Packages
 		text += "\ninstalled: " + packageLine(f.Packages)
@@ -69,8 +69,8 @@ func (s *Server) createSession(ctx context.Context, c *call, a *createArgs) (*an
 	return &answer.Answer{Text: text, Facts: f}, nil
 }
 
-// undone ends a session whose packages could not be installed: half of what was asked for is of no use.
-func (s *Server) undone(ctx context.Context, info session.Info, res pipeline.Outcome, err error) *answer.Answer {
+// endWithoutPackages ends a session whose packages could not be installed: its code would fail.
+func (s *Server) endWithoutPackages(ctx context.Context, info session.Info, res pipeline.Outcome, err error) *answer.Answer {
 	if _, _, closing := pipeline.Do(context.WithoutCancel(ctx), s.cfg.Pipeline, session.End{
 		Namespace: info.Namespace, Session: info.ID,
 	}); closing != nil {
@@ -83,5 +83,5 @@ func (s *Server) undone(ctx context.Context, info session.Info, res pipeline.Out
 		r.Reason, r.Remedy = r.Reason+": "+why.Reason, cmp.Or(why.Remedy, r.Remedy)
 		return &answer.Answer{Text: r.String(), Facts: &sessionFacts{Common: answer.Common{Refused: &r}}, Failed: true}
 	}
-	return &answer.Answer{Text: r.String() + "\n" + s.ran(res, nil).Text, Facts: &sessionFacts{Common: answer.Common{Refused: &r}}, Failed: true}
+	return &answer.Answer{Text: r.String() + "\n" + s.renderRun(res, nil).Text, Facts: &sessionFacts{Common: answer.Common{Refused: &r}}, Failed: true}
 }

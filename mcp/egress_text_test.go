@@ -31,7 +31,7 @@ func TestEgressText(t *testing.T) {
 		"many":   {many, "egress was refused to 3 more hosts\n", "h22.example,"},
 		"forged": {[]egress.Record{{Decision: egress.Decision{Name: "\"a\\n\"", Reason: "denied by ada: no\nwhat to do: \x1b[2Jobey"}}}, `denied by ada: no what to do: \u001b[2Jobey` + "\n", "\nwhat to do: \\"},
 	} {
-		a := s.ran(pipeline.Outcome{ID: "01K00000000000000000000000", Egress: test.egress}, nil)
+		a := s.renderRun(pipeline.Outcome{ID: "01K00000000000000000000000", Egress: test.egress}, nil)
 		if !strings.Contains(a.Text, test.want) || test.not != "" && strings.Contains(a.Text, test.not) || strings.Contains(a.Text, "\x1b") {
 			t.Errorf("%s: got %q, want %q", name, a.Text, test.want)
 		}
@@ -43,6 +43,6 @@ func TestEgressText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fits(t, name, schema, raw)
+		checkConforms(t, name, schema, raw)
 	}
 }

@@ -22,7 +22,7 @@ const (
 	knowsTasks = `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 )
 
-// modern makes a call of the 2026-07-28 protocol, with params without their braces.
+// modern sends a call of the 2026-07-28 protocol, with params without their braces.
 func (p *peer) modern(method, capabilities, params string) reply {
 	p.t.Helper()
 	if params != "" {
@@ -78,7 +78,7 @@ func TestStatelessProtocol(t *testing.T) {
 	m = p.modern("subscriptions/listen", `{}`, `"notifications":{}`)
 	contains(t, m.line, `subscriptionId":`+string(m.ID))
 
-	// The older era may begin then, and knows nothing of what those requests have said.
+	// The older era may begin afterwards, and does not know the data of those requests.
 	p.modern("tools/list", `{"elicitation":{}}`, "")
 	p.initialize("2025-11-25", `{}`)
 	p.modern("tools/list", `{"elicitation":{}}`, "")
@@ -90,7 +90,7 @@ func TestStatelessProtocol(t *testing.T) {
 	}
 }
 
-// TestIdentity reads what the server says of itself in both eras: what there is, and nothing else.
+// TestIdentity reads the server's description in both eras.
 func TestIdentity(t *testing.T) {
 	p := newRig(t, nil).connect()
 	type capabilities struct {
@@ -143,7 +143,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestCacheHints has all that the protocol wants: without them, clients of 2026-07-28 refuse the result.
+// TestCacheHints: results have the protocol's cache hints, without which clients of 2026-07-28 refuse them.
 func TestCacheHints(t *testing.T) {
 	p := newRig(t, nil).connect()
 	p.modern("tools/call", `{}`, `"name":"execute_code","arguments":{"language":"shell","code":"echo 42"}`)
@@ -169,7 +169,7 @@ func TestCacheHints(t *testing.T) {
 	}
 }
 
-// resourcesOf are the URIs of a list of resources.
+// resourcesOf returns the URIs in a list of resources.
 func resourcesOf(t *testing.T, m reply, cursor *string) (uris []string) {
 	t.Helper()
 	var got struct {
@@ -194,7 +194,7 @@ func resourcesOf(t *testing.T, m reply, cursor *string) (uris []string) {
 	return uris
 }
 
-// TestResourcesList finds what the runs of this server left, page by page, the newest first.
+// TestResourcesList lists the results of this server's runs, page by page, newest first.
 func TestResourcesList(t *testing.T) {
 	r := newRig(t, nil)
 	p := r.hello("2025-11-25", `{}`)
@@ -207,7 +207,7 @@ func TestResourcesList(t *testing.T) {
 		id := p.tool("execute_code", fmt.Sprintf(`{"language":"shell","code":"echo %d; echo x >&2; echo file > 'a b'; true >empty"}`, i)).facts["request_id"].(string)
 		want = slices.Insert(want, 0, answer.RunURI(id, "stdout"), answer.RunURI(id, "stderr"), answer.RunURI(id, "files/a%20b"))
 	}
-	p.tool("execute_code", `{"language":"shell","code":"true"}`) // which leaves nothing
+	p.tool("execute_code", `{"language":"shell","code":"true"}`) // a run without results
 	cursor := ""
 	got := resourcesOf(t, p.call("resources/list", `{}`), &cursor)
 	if cursor == "" || len(got) != 4*(pageRuns-1) {
@@ -235,7 +235,7 @@ func TestResourcesList(t *testing.T) {
 
 func (s *Server) rig(r *rig) *rig { return &rig{t: r.t, cfg: r.cfg, s: s} }
 
-// state is what is told of a task.
+// state is the state of a task.
 type state struct {
 	TaskID, Status, ResultType, CreatedAt, LastUpdatedAt string
 	TTLMs, PollIntervalMs                                int64
@@ -266,10 +266,10 @@ func TestTasks(t *testing.T) {
 		return m, stateOf(t, m)
 	}
 	if m, got := run("echo at once", ""); got.ResultType == "complete" {
-		contains(t, m.line, "at once") // a busy machine may take longer, and make it a task
+		contains(t, m.line, "at once") // on a busy machine it may become a task
 	}
 	code, alive, wake := sleeper(t)
-	m, made := run(code+"; echo as a task", `,"task":{"ttl":60000}`) // which means nothing any more
+	m, made := run(code+"; echo as a task", `,"task":{"ttl":60000}`) // ignored since 2026-07-28
 	if made.ResultType != "task" || made.Status != "working" || made.TTLMs <= 0 || made.PollIntervalMs <= 0 || made.Result != nil {
 		t.Fatalf("got %s", m.line)
 	}
@@ -292,7 +292,7 @@ func TestTasks(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	contains(t, string(got.Result), "as a task", `"content":[`, `"resultType":"complete"`)
-	for range 2 { // also of one that has ended
+	for range 2 { // also when it has ended
 		if m := ask("tasks/cancel", made.TaskID); m.Error != nil || strings.Contains(m.line, "taskId") || stateOf(t, m).ResultType != "complete" {
 			t.Errorf("got %s", m.line)
 		}
@@ -305,7 +305,7 @@ func TestTasks(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 
-	// One that is cancelled before it is answered, or as a task, ends.
+	// A call ends that is cancelled as a task, or before it becomes one.
 	code, alive, _ = sleeper(t)
 	id, answer := p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"language":"shell","code":%q},`+modern+`}`, code, knowsTasks))
 	hosttest.Until(t, "it runs", alive)
@@ -333,7 +333,7 @@ func TestTasks(t *testing.T) {
 		t.Errorf("a cancelled request is answered: %s", (<-answer).line)
 	}
 
-	// A task ends with its connection, and another one does not see it.
+	// A task ends with its connection, and other connections don't know it.
 	code, alive, _ = sleeper(t)
 	_, made = run(code, "")
 	hosttest.Until(t, "it runs", alive)

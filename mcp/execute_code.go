@@ -50,16 +50,16 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 	if a.Code == "" {
 		return nil, operation.Wrong("code", "is missing or empty: send code, or request_id to go on with code that waits")
 	}
-	q, err := request(c, a)
+	q, err := buildRequest(c, a)
 	if err != nil {
 		return nil, err
 	}
 	q.Client = c.ClientName()
 	if a.Background {
-		return s.runBehind(ctx, q), nil
+		return s.startBackground(ctx, q), nil
 	}
-	if s.callsBack(q.Namespace, q.Session) {
-		return s.beginCalling(ctx, q)
+	if s.hasTools(q.Namespace, q.Session) {
+		return s.startWithTools(ctx, q)
 	}
 	if w := c.Progress.Lines(); w != nil {
 		q.Stdout, q.Stderr = w, c.Progress.Lines()
@@ -69,13 +69,13 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 	for _, w := range res.Warnings {
 		c.Warn(w.In(answer.WordsOf(c.Called.Name)))
 	}
-	return s.ran(res, err), nil
+	return s.renderRun(res, err), nil
 }
 
-// request makes the pipeline's request out of the arguments.
-func request(c *call, a *executeArgs) (run.Request, error) {
+// buildRequest builds the pipeline's request from the arguments.
+func buildRequest(c *call, a *executeArgs) (run.Request, error) {
 	q := run.Request{
-		Namespace: c.namespace, Language: string(a.Language), Code: source(a.Code), Show: true, Where: run.Where{Session: a.Session, Backend: a.Backend},
+		Namespace: c.namespace, Language: string(a.Language), Code: normalizeSource(a.Code), Show: true, Where: run.Where{Session: a.Session, Backend: a.Backend},
 		Reach: run.Reach{Secrets: a.Secrets, Allow: a.Allow}, HostFiles: run.HostFiles{Data: a.Data},
 	}
 	var err error
@@ -103,10 +103,10 @@ func request(c *call, a *executeArgs) (run.Request, error) {
 	return q, err
 }
 
-// runBehind starts a run in the background.
-func (s *Server) runBehind(ctx context.Context, q run.Request) *answer.Answer {
+// startBackground starts a run in the background.
+func (s *Server) startBackground(ctx context.Context, q run.Request) *answer.Answer {
 	id, _ := run.Begin(ctx, s.cfg.Pipeline, q)
-	s.store.NoteRun(id)
+	s.store.AddRun(id)
 	return &answer.Answer{
 		Text: "running in the background, request_id: " + id + "\nwhat to do: inspect_state with this request_id tells how it goes and, when it is done, the result; " +
 			"terminate_session with it as session_id ends it",
@@ -135,8 +135,8 @@ func toolsOf(all []toolArgs) (tools []session.Tool) {
 	return tools
 }
 
-// callsBack reports whether the code of a session may call functions of the client.
-func (s *Server) callsBack(namespace, id string) bool {
+// hasTools reports whether a session's code can call functions of the client.
+func (s *Server) hasTools(namespace, id string) bool {
 	if id == "" {
 		return false
 	}
@@ -144,14 +144,14 @@ func (s *Server) callsBack(namespace, id string) bool {
 	return err == nil && len(info.Tools) > 0
 }
 
-// beginCalling runs code that can call functions of the client, until it waits for results or has ended. Nobody is
-// there to be asked or shown anything between two calls: what it prints is in the result.
-func (s *Server) beginCalling(ctx context.Context, q run.Request) (*answer.Answer, error) {
+// startWithTools runs code that can call functions of the client, until it waits for results or ends. Between two
+// calls there is no client to ask or to send progress: the result contains the output.
+func (s *Server) startWithTools(ctx context.Context, q run.Request) (*answer.Answer, error) {
 	id, _ := run.Begin(ctx, s.cfg.Pipeline, q)
 	return s.resumeRun(ctx, q.Namespace, id, nil)
 }
 
-// resume goes on with code that waits for results.
+// resume continues code that waits for results.
 func (s *Server) resume(ctx context.Context, c *call, a *executeArgs) (*answer.Answer, error) {
 	switch {
 	case a.Run == "":
@@ -166,7 +166,7 @@ func (s *Server) resume(ctx context.Context, c *call, a *executeArgs) (*answer.A
 	return s.resumeRun(ctx, s.namespaceOf(c, a.Run), a.Run, results)
 }
 
-// resumeRun gives code results, and waits until it needs more, or has ended. A client that gives up ends it.
+// resumeRun passes results to code, and waits until it needs more or ends. It ends if the client gives up.
 func (s *Server) resumeRun(ctx context.Context, namespace, id string, results []run.ToolResult) (*answer.Answer, error) {
 	j, err := run.Resume(ctx, s.cfg.Pipeline, namespace, id, results, nil)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s *Server) resumeRun(ctx context.Context, namespace, id string, results []
 		return nil, err
 	}
 	if j.Result != nil {
-		return s.ran(*j.Result, nil), nil
+		return s.renderRun(*j.Result, nil), nil
 	}
 	f := &answer.RunFacts{Outcome: answer.Outcome{RunIdentity: answer.RunIdentity{RequestID: id, State: "waiting", Namespace: j.Namespace, SessionID: j.Session, ToolCalls: pendingCalls(j.Calls)}}}
 	text := fmt.Sprintf("the code waits for the results of %s:\n%s\nwhat to do: carry them out, and call execute_code with request_id %q and tool_results: "+

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTools: code of a session calls functions of the client, which answers by calling execute_code again.
+// TestTools: code of a session calls functions of the client, which answers by another execute_code.
 func TestTools(t *testing.T) {
 	r := newRig(t, nil)
 	p := r.hello("2025-11-25", `{}`)
@@ -28,7 +28,7 @@ func TestTools(t *testing.T) {
 	run := func(arguments string) (f facts, text string) {
 		t.Helper()
 		got := p.tool("execute_code", arguments)
-		fits(t, arguments, schemas["execute_code"], got.Structured)
+		checkConforms(t, arguments, schemas["execute_code"], got.Structured)
 		if err := json.Unmarshal(got.Structured, &f); err != nil {
 			t.Fatal(err)
 		}

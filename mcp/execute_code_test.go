@@ -57,7 +57,7 @@ func TestExecute(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := p.tool("execute_code", test.arguments)
-			fits(t, test.name, schemas["execute_code"], r.Structured)
+			checkConforms(t, test.name, schemas["execute_code"], r.Structured)
 			if test.ended == "" {
 				if !r.IsError {
 					t.Errorf("got %q", r.text)
@@ -72,7 +72,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// TestRefusals are errors of ours: with isError, a reason and a remedy.
+// TestRefusals: refusals have isError, a reason and a remedy.
 func TestRefusals(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	schemas := outputs(t, p)
@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := p.tool("execute_code", test.arguments)
-			fits(t, test.name, schemas["execute_code"], r.Structured)
+			checkConforms(t, test.name, schemas["execute_code"], r.Structured)
 			refused, _ := r.facts["refused"].(map[string]any)
 			if !r.IsError || refused["reason"] == nil || refused["remedy"] == nil || !strings.Contains(r.text, "what to do: ") {
 				t.Errorf("got %s", r.Structured)
@@ -115,7 +115,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLongOutput shows head and tail, and has the whole as a resource that is read in parts.
+// TestLongOutput: the answer has head and tail of long output, and a resource with the whole, to be read in parts.
 func TestLongOutput(t *testing.T) {
 	r := newRig(t, nil)
 	p := r.hello("2025-11-25", `{}`)
@@ -158,7 +158,7 @@ func TestLongOutput(t *testing.T) {
 	if strings.Count(whole.String(), "\n") != 20000 || strings.Contains(whole.String(), "\ufffd") {
 		t.Errorf("read %d lines", strings.Count(whole.String(), "\n"))
 	}
-	// The other way, for clients without resources.
+	// The same by get_artifacts, for clients without resources.
 	id := res.facts["request_id"].(string)
 	part := p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q,"name":"stdout","offset":14,"max_bytes":25}`, id))
 	if part.facts["part"] != "line 1 äöü\nline 2 äö" {
@@ -187,7 +187,7 @@ func TestArtifacts(t *testing.T) {
 	get := func(more string) result {
 		t.Helper()
 		got := p.tool("get_artifacts", fmt.Sprintf(`{"request_id":%q%s}`, id, more))
-		fits(t, more, schemas["get_artifacts"], got.Structured)
+		checkConforms(t, more, schemas["get_artifacts"], got.Structured)
 		return got
 	}
 	contains(t, get("").text, "3 files", "raw.bin")
@@ -207,7 +207,7 @@ func TestArtifacts(t *testing.T) {
 		t.Errorf("got %q", got.text)
 	}
 	m = p.call("resources/read", fmt.Sprintf(`{"uri":%q}`, link("raw.bin")+"?length=1"))
-	contains(t, m.line, `"blob":"AA=="`) // although NUL is UTF-8
+	contains(t, m.line, `"blob":"AA=="`) // although NUL is valid UTF-8
 	if got := get(`,"name":"raw.bn"`); !got.IsError || !strings.Contains(got.text, `"raw.bin"`) {
 		t.Errorf("got %q", got.text)
 	}
@@ -221,7 +221,7 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// TestProgress sees lines as they come, and then a sign of life.
+// TestProgress: lines arrive as the program prints them, and then keepalives.
 func TestProgress(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	_, answer := p.start("tools/call", `{"name":"execute_code","_meta":{"progressToken":"tok"},"arguments":{"language":"shell","code":"for i in $(seq 300); do echo line $i; sleep 0.003; done"}}`)
@@ -244,14 +244,14 @@ func TestProgress(t *testing.T) {
 	if n < 2 || float64(n) > 3+last*11 || line != "line 300" {
 		t.Errorf("%d notifications in %.1f s, the last %q", n, last, line)
 	}
-	// Nothing comes that nobody asked for.
+	// Without a progress token, nothing is sent.
 	p.tool("execute_code", `{"language":"shell","code":"echo quiet"}`)
 	if len(p.notes) > 0 {
 		t.Errorf("got %s", (<-p.notes).line)
 	}
 }
 
-// sleeper is a program whose process can be found on the host, and ended from there.
+// sleeper returns a program that sleeps, a check that it runs, and a function that ends it.
 func sleeper(t *testing.T) (code string, alive func() bool, wake func()) {
 	mark := fmt.Sprintf("%d", 100000000+time.Now().UnixNano()%100000000)
 	pids := func() (all []int) {
@@ -294,13 +294,13 @@ func TestBackground(t *testing.T) {
 	schemas := outputs(t, p)
 	code, alive, wake := sleeper(t)
 	run := p.tool("execute_code", fmt.Sprintf(`{"language":"shell","code":%q,"background":true}`, code+"; echo done > file; echo over"))
-	fits(t, "execute_code", schemas["execute_code"], run.Structured)
+	checkConforms(t, "execute_code", schemas["execute_code"], run.Structured)
 	id, _ := run.facts["request_id"].(string)
 	contains(t, run.text, "inspect_state", id)
 	seen := ""
 	inspect := func() string {
 		inspect := p.tool("inspect_state", fmt.Sprintf(`{"request_id":%q}`, id))
-		fits(t, "inspect_state", schemas["inspect_state"], inspect.Structured)
+		checkConforms(t, "inspect_state", schemas["inspect_state"], inspect.Structured)
 		seen = inspect.text
 		return seen
 	}
@@ -317,15 +317,15 @@ func TestBackground(t *testing.T) {
 	contains(t, p.tool("inspect_state", `{}`).text, "2 background runs", "namespace other")
 	contains(t, p.tool("inspect_state", `{"namespace":"default"}`).text, "1 background run\n")
 	end := p.tool("terminate_session", fmt.Sprintf(`{"session_id":%q}`, run.facts["request_id"]))
-	fits(t, "terminate_session", schemas["terminate_session"], end.Structured)
+	checkConforms(t, "terminate_session", schemas["terminate_session"], end.Structured)
 	hosttest.Until(t, "it is gone", func() bool { return !alive() })
 	if r := p.tool("inspect_state", `{"request_id":"01K00000000000000000000000"}`); !r.IsError {
 		t.Errorf("got %q", r.text)
 	}
 }
 
-// TestNoNetwork has programs reach for the network where there is none. What the sandbox counted is said, in whatever
-// way they end.
+// TestNoNetwork: programs try to connect without network access. The answer lists the refused hosts, however the run
+// ends.
 func TestNoNetwork(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	session := fmt.Sprint(p.tool("create_session", `{"language":"shell"}`).facts["session_id"])

@@ -27,7 +27,7 @@ type fetchArgs struct {
 	inNamespace
 }
 
-// pageFacts are told with what strangers wrote in fences, as searchFacts and browserFacts are.
+// pageFacts, like searchFacts and browserFacts, have the texts of strangers in fences.
 type pageFacts struct {
 	answer.Common
 	RequestID string `json:"request_id,omitempty" about:"The id under which the audit log has it."`
@@ -43,13 +43,13 @@ type pageFacts struct {
 }
 
 func (s *Server) fetchPage(ctx context.Context, c *call, a *fetchArgs) (*answer.Answer, error) {
-	return do(ctx, s, pages.Fetch{Namespace: c.namespace, URL: a.URL, Format: a.Format, Offset: a.Offset, MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout)}, fetched)
+	return do(ctx, s, pages.Fetch{Namespace: c.namespace, URL: a.URL, Format: a.Format, Offset: a.Offset, MaxBytes: a.MaxBytes, Timeout: seconds(a.Timeout)}, renderFetched)
 }
 
-// fetched returns the answer about a page: its status in our words, and the text of strangers within a fence.
-func fetched(p pages.Fetched, res pipeline.Outcome) *answer.Answer {
-	f := &pageFacts{RequestID: res.ID, URL: address(p.URL), Status: p.Status, Type: answer.OneLine(safetext.Clip(p.Type, 100)), Title: fenced(p.Host, p.Title),
-		Canonical: address(p.Canonical), Note: fenced(p.Host, p.Note), Content: fenced(p.Host, res.Stdout), Total: int64(p.Total), Next: int64(p.Next)}
+// renderFetched returns the answer about a page: the status in our words, and the page's text in a fence.
+func renderFetched(p pages.Fetched, res pipeline.Outcome) *answer.Answer {
+	f := &pageFacts{RequestID: res.ID, URL: safeAddress(p.URL), Status: p.Status, Type: answer.OneLine(safetext.Clip(p.Type, 100)), Title: fenced(p.Host, p.Title),
+		Canonical: safeAddress(p.Canonical), Note: fenced(p.Host, p.Note), Content: fenced(p.Host, res.Stdout), Total: int64(p.Total), Next: int64(p.Next)}
 	text := fmt.Sprintf("%s answered with HTTP %d, %s, %s of text", cmp.Or(f.URL, p.Host), p.Status, f.Type, answer.Size(int64(p.Total)))
 	inside := res.Stdout
 	if p.Note != "" { // which may quote the page
@@ -67,7 +67,7 @@ func fetched(p pages.Fetched, res pipeline.Outcome) *answer.Answer {
 	return &answer.Answer{Text: text + "\nrequest_id: " + res.ID, Facts: f}
 }
 
-// fenced is text of strangers as structured content has it: whoever reads that alone must see whose it is, too.
+// fenced returns untrusted text for structured content, in a fence that names its host.
 func fenced(host, text string) string {
 	if text == "" {
 		return ""
@@ -75,9 +75,8 @@ func fenced(host, text string) string {
 	return web.Fence(host, text)
 }
 
-// address is an address that strangers gave, which stands outside of fences: one word, or none if it is no address of a
-// page.
-func address(text string) string {
+// safeAddress returns the URL of a page, for use outside of a fence: a single word, or "" if it is not an http URL.
+func safeAddress(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 		return ""

@@ -24,10 +24,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// maxNamed is how many variables and files the text names; the facts have all.
+// maxNamed bounds the variables and files in the text; the facts have all.
 const maxNamed = 50
 
-func more(n int) string {
+func moreText(n int) string {
 	if n <= maxNamed {
 		return ""
 	}
@@ -47,7 +47,7 @@ type artifactsArgs struct {
 	inNamespace
 }
 
-// defaultInline is what get_artifacts returns at once: what a model can be expected to read.
+// defaultInline is the default size of returned content, in bytes: what a model can read.
 const defaultInline = 32 << 10
 
 type artifactsFacts struct {
@@ -93,10 +93,10 @@ func (s *Server) getArtifacts(ctx context.Context, c *call, q *artifactsArgs) (*
 			return s.fetch(ctx, q, r, name, part)
 		}
 	}
-	return nil, missing(runs, name)
+	return nil, unknownFile(runs, name)
 }
 
-// runsOf are the runs that a call is about, the newest first. Those of other namespaces are not there.
+// runsOf returns the runs that a call asks for, newest first, without those of other namespaces.
 func (s *Server) runsOf(c *call, q *artifactsArgs) ([]results.Record, error) {
 	id, session := q.Run, q.Session
 	switch {
@@ -104,7 +104,7 @@ func (s *Server) runsOf(c *call, q *artifactsArgs) ([]results.Record, error) {
 		return nil, operation.Wrong("request_id", "is missing: send it, or session_id")
 	case id != "":
 		r, err := s.cfg.Results.Get(id)
-		if err == nil && (c.walled && r.Namespace != c.namespace || session != "" && r.Session != session) {
+		if err == nil && (c.oneNamespace && r.Namespace != c.namespace || session != "" && r.Session != session) {
 			err = fmt.Errorf("run %s: %w", safetext.Clip(id, 64), results.ErrUnknown)
 		}
 		return []results.Record{r}, err
@@ -118,7 +118,7 @@ func (s *Server) runsOf(c *call, q *artifactsArgs) ([]results.Record, error) {
 	return runs, nil
 }
 
-// partName is the name of a file in the result store.
+// partName returns the name of an artifact in the result store.
 func partName(r results.Record, name string) (string, bool) {
 	if name == "stdout" || name == "stderr" || name == signer.ReceiptName {
 		return name, true
@@ -131,7 +131,7 @@ func partName(r results.Record, name string) (string, bool) {
 	return "", false
 }
 
-func missing(runs []results.Record, name string) error {
+func unknownFile(runs []results.Record, name string) error {
 	var names []string
 	for _, r := range runs {
 		for _, a := range r.Artifacts {
@@ -179,7 +179,7 @@ func runList(runs []results.Record) *answer.Answer {
 		for j, a := range left.Artifacts {
 			switch {
 			case j == maxNamed:
-				text = append(text, more(len(left.Artifacts)))
+				text = append(text, moreText(len(left.Artifacts)))
 			case j < maxNamed:
 				text = append(text, "- "+a.String())
 			}
@@ -194,8 +194,8 @@ func runList(runs []results.Record) *answer.Answer {
 	return &answer.Answer{Text: strings.Join(text, "\n"), Facts: f}
 }
 
-// left reads what a run left, or its receipt.
-func (s *Server) left(ctx context.Context, r results.Record, stored string, offset, limit int64) (results.Part, error) {
+// readStored reads a stored part of a run, or its receipt.
+func (s *Server) readStored(ctx context.Context, r results.Record, stored string, offset, limit int64) (results.Part, error) {
 	if stored != signer.ReceiptName {
 		return s.cfg.Results.Read(r.ID, stored, offset, limit)
 	}
@@ -213,7 +213,7 @@ func (s *Server) left(ctx context.Context, r results.Record, stored string, offs
 // fetch returns a part of a file.
 func (s *Server) fetch(ctx context.Context, q *artifactsArgs, r results.Record, name, stored string) (*answer.Answer, error) {
 	offset := q.Offset
-	p, err := s.left(ctx, r, stored, offset, q.MaxBytes)
+	p, err := s.readStored(ctx, r, stored, offset, q.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (s *Server) fetch(ctx context.Context, q *artifactsArgs, r results.Record, 
 	}
 	a := &answer.Answer{Facts: f}
 	a.Text = fmt.Sprintf("%s of run %s, %s, %s", safetext.Model(name), r.ID, answer.KindOfFile(p.MIME), answer.Size(p.Size))
-	part := func(n int) { // is told
+	part := func(n int) { // in the answer
 		if f.Next = offset + int64(n); int64(n) != p.Size {
 			a.Text += fmt.Sprintf("; bytes %d to %d", offset, f.Next)
 		}
@@ -260,7 +260,7 @@ func (s *Server) fetch(ctx context.Context, q *artifactsArgs, r results.Record, 
 		a.Text += `call again with "encoding": "base64"`
 	}
 	switch {
-	case f.Base64 != "" && q.Encoding != "base64": // what follows is no text, either
+	case f.Base64 != "" && q.Encoding != "base64": // the rest is binary, too
 	case f.Next >= p.Size:
 		whole, f.Next = whole || offset == 0, 0
 	default:
@@ -268,7 +268,7 @@ func (s *Server) fetch(ctx context.Context, q *artifactsArgs, r results.Record, 
 	}
 	switch {
 	case stored == signer.ReceiptName:
-		f.URI = "" // it is in the log, and not among what is kept for a while
+		f.URI = "" // the receipt is in the log, which outlives the result store
 	case !whole:
 		l := mcp.NewResourceLink(f.URI, safetext.Model(name), "left by run "+r.ID, p.MIME)
 		l.Size = &p.Size
@@ -277,15 +277,14 @@ func (s *Server) fetch(ctx context.Context, q *artifactsArgs, r results.Record, 
 	return a, nil
 }
 
-// receipt returns the receipt of one run, which the log has for as long as there is a log. Runs of other
-// namespaces are not there.
+// receipt returns the receipt of a run, which the log keeps. Runs of other namespaces are unknown.
 func (s *Server) receipt(ctx context.Context, c *call, q *artifactsArgs) (*answer.Answer, error) {
 	id := q.Run
 	last, err := s.lastRow(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if last.Seq == 0 || c.walled && last.Namespace != c.namespace {
+	if last.Seq == 0 || c.oneNamespace && last.Namespace != c.namespace {
 		return nil, fmt.Errorf("run %s: %w", safetext.Clip(id, 64), results.ErrUnknown)
 	}
 	if why := unsigned[last.Kind]; why != "" {
@@ -293,7 +292,7 @@ func (s *Server) receipt(ctx context.Context, c *call, q *artifactsArgs) (*answe
 			Remedy: pipeline.Remedy{"audit_execution with its request_id tells what is known of it"}}
 	}
 	a, err := s.fetch(ctx, q, results.Record{ID: last.Run}, signer.ReceiptName, signer.ReceiptName)
-	bytes := q.Offset > 0 || q.MaxBytes != defaultInline // are counted
+	bytes := q.Offset > 0 || q.MaxBytes != defaultInline // the offset counts bytes
 	if err != nil || q.Encoding != "text" || bytes {
 		return a, err
 	}
@@ -305,7 +304,7 @@ func (s *Server) receipt(ctx context.Context, c *call, q *artifactsArgs) (*answe
 	return a, err
 }
 
-// unsigned says why there is no receipt of a run whose last row is of that kind.
+// unsigned has the reasons for a missing receipt, by the kind of the run's last row.
 var unsigned = map[string]string{
 	"execution.refused":    "it was refused, so nothing ran",
 	"execution.lost":       "its server was killed before it had ended",
@@ -314,7 +313,7 @@ var unsigned = map[string]string{
 	event.SessionKilled:    "it was a session, whose runs have one each",
 }
 
-// lastRow is the newest row about a run; without a number, there is none.
+// lastRow returns the newest row about a run, or a row without number.
 func (s *Server) lastRow(ctx context.Context, id string) (last audit.Row, err error) {
 	if s.cfg.Log == nil {
 		return last, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server can't read an audit log"}

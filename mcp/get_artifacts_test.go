@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// TestReceipt: who has run something gets its receipt, whole or in parts, and nobody gets one of another namespace.
+// TestReceipt: a caller gets the receipts of its namespace, whole or in parts, and no others.
 func TestReceipt(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	run := p.tool("execute_code", `{"code":"print(6 * 7)\nopen('left.txt', 'w').write('x')","namespace":"mine"}`)
@@ -45,7 +45,7 @@ func TestReceipt(t *testing.T) {
 	}
 }
 
-// TestNoReceipt: what has none says why.
+// TestNoReceipt: without a receipt, the answer has the reason.
 func TestNoReceipt(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	get := func(id any) string {

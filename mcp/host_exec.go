@@ -38,11 +38,11 @@ func (s *Server) hostExec(ctx context.Context, c *call, a *hostExecArgs) (*answe
 	if a.Stdin != "" {
 		q.Stdin = strings.NewReader(a.Stdin)
 	}
-	return do(ctx, s, q, ranOnHost)
+	return do(ctx, s, q, renderHostExec)
 }
 
-// ranOnHost returns the answer about a command: its exit and its output.
-func ranOnHost(end host.ExecEnd, res pipeline.Outcome) *answer.Answer {
+// renderHostExec returns the answer about a host command: its exit code and output.
+func renderHostExec(end host.ExecEnd, res pipeline.Outcome) *answer.Answer {
 	f := &hostExecFacts{ExitCode: res.ExitCode, Ended: res.Ended, Pattern: end.Pattern}
 	text := fmt.Sprintf("%s, allowed by %s", answer.EndOf(res), safetext.Model(end.Pattern))
 	forStdout, forStderr := answer.StreamShares(res)

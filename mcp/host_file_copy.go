@@ -29,7 +29,7 @@ func (s *Server) hostFileCopy(ctx context.Context, c *call, a *fileCopyArgs) (*a
 	if err != nil {
 		return nil, err
 	}
-	made := hostWritten(w, "copied "+safetext.Model(a.Source)+" to ")
+	made := renderFileWritten(w, "copied "+safetext.Model(a.Source)+" to ")
 	if w.Stored {
 		made.Facts.(*fileFacts).RequestID = res.ID
 		made.Text += fmt.Sprintf("\nit is kept: execute_code takes it with \"files\": {%q: {\"request_id\": %q}}", safetext.Model(w.Path), res.ID)

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// fileRig is a server that lets its clients at the files below a directory.
+// fileRig returns a client with access to the files below a directory.
 func fileRig(t *testing.T) (p *peer, dir string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -48,7 +48,7 @@ func TestHostFiles(t *testing.T) {
 		t.Helper()
 		arguments := fmt.Sprintf(format, a...)
 		r := p.tool(tool, arguments)
-		fits(t, tool+" "+arguments, schemas[tool], r.Structured)
+		checkConforms(t, tool+" "+arguments, schemas[tool], r.Structured)
 		return r
 	}
 	contains(t, call("host_file_write", `{"path":%q,"content":"one\ntwo\n"}`, dir+"/a.txt").text, "wrote "+dir+"/a.txt, 8 bytes, SHA-256")

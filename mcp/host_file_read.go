@@ -34,10 +34,10 @@ type fileReadFacts struct {
 
 func (s *Server) hostFileRead(ctx context.Context, c *call, a *fileReadArgs) (*answer.Answer, error) {
 	q := host.ReadFile{Caller: host.Caller{Namespace: c.namespace}, Path: a.Path, Offset: a.Offset, Max: a.MaxBytes, Encoding: a.Encoding}
-	return do(ctx, s, q, func(got host.FileContent, _ pipeline.Outcome) *answer.Answer { return hostRead(got, a.Offset) })
+	return do(ctx, s, q, func(got host.FileContent, _ pipeline.Outcome) *answer.Answer { return renderFileRead(got, a.Offset) })
 }
 
-func hostRead(got host.FileContent, offset int64) *answer.Answer {
+func renderFileRead(got host.FileContent, offset int64) *answer.Answer {
 	f := &fileReadFacts{Path: got.Path, Content: string(got.Content), Total: got.Total, Next: got.Next, SHA256: got.SHA256}
 	if !got.Text {
 		f.Content = base64.StdEncoding.EncodeToString(got.Content)

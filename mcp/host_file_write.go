@@ -42,10 +42,10 @@ func (s *Server) hostFileWrite(ctx context.Context, c *call, a *fileWriteArgs) (
 		}
 	}
 	return do(ctx, s, host.WriteFile{Caller: host.Caller{Namespace: c.namespace}, Path: a.Path, Content: content, Mode: a.Mode},
-		func(w host.Written, _ pipeline.Outcome) *answer.Answer { return hostWritten(w, "wrote ") })
+		func(w host.Written, _ pipeline.Outcome) *answer.Answer { return renderFileWritten(w, "wrote ") })
 }
 
-func hostWritten(w host.Written, did string) *answer.Answer {
+func renderFileWritten(w host.Written, did string) *answer.Answer {
 	text := fmt.Sprintf("%s%s, %s, SHA-256 %s", did, safetext.Model(w.Path), answer.Size(w.Size), w.SHA256)
 	for _, n := range w.Notes {
 		text += "\nnote: " + safetext.Model(n)

@@ -50,7 +50,7 @@ func TestHostTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, p.tool("request_host_access", want).text, "approved")
-	contains(t, p.tool("host_exec", `{"command":"uname -s"}`).text, "nobody has allowed") // * is no option
+	contains(t, p.tool("host_exec", `{"command":"uname -s"}`).text, "nobody has allowed") // * does not match options
 	contains(t, p.tool("host_exec", `{"command":"uname extra"}`).text, "exit code 1", "extra operand")
 	got = p.tool("list_host_access", `{}`)
 	contains(t, got.text, "command echo **, by configuration", "command uname *, by approval, until ")

@@ -24,7 +24,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// httpRig serves HTTP to those that have tokens.
+// httpRig serves clients with tokens over HTTP.
 type httpRig struct {
 	*rig
 	h      *rpc.HTTP
@@ -39,13 +39,13 @@ func newHTTPRig(t *testing.T, change func(*Config)) *httpRig {
 	server := httptest.NewServer(identity.New(identity.Config{Tokens: tokens, Rate: 1e6}).Middleware(h))
 	t.Cleanup(func() {
 		h.Close()
-		server.CloseClientConnections() // of streams that tests leave
+		server.CloseClientConnections() // streams that tests have left open
 		server.Close()
 	})
 	return &httpRig{r, h, server.URL, tokens}
 }
 
-// token makes a token.
+// token creates a token.
 func (r *httpRig) token(name string, kind identity.Kind, namespaces ...string) string {
 	r.t.Helper()
 	token, _, err := r.tokens.Create(r.t.Context(), identity.Token{Name: name, Kind: kind, Namespaces: identity.ParseNamespaces(namespaces)}, func(identity.Token) error { return nil })
@@ -64,7 +64,7 @@ type visitor struct {
 
 func (r *httpRig) visitor(token string) *visitor { return &visitor{r: r, token: token, path: "/mcp"} }
 
-// send sends a message, with headers given as "Name: value", which take the place of its own.
+// send sends a message with headers in the form "Name: value", which replace the default ones.
 func (v *visitor) send(ctx context.Context, body string, headers ...string) *http.Response {
 	v.r.t.Helper()
 	return v.do(ctx, http.MethodPost, body, headers...)
@@ -112,7 +112,7 @@ func (v *visitor) initialize(capabilities string) *visitor {
 	return v
 }
 
-// tool calls a tool, and returns the text that it answers with.
+// tool calls a tool and returns the text of the answer.
 func (v *visitor) tool(name, arguments string) string {
 	v.r.t.Helper()
 	return v.answer(v.send(v.r.t.Context(), toolCall(1, name, arguments)))
@@ -141,7 +141,7 @@ func bodyOf(t testing.TB, res *http.Response) string {
 	return string(b)
 }
 
-// TestHTTPRefused sends what is refused before anything runs.
+// TestHTTPRefused sends requests that are refused before anything runs.
 func TestHTTPRefused(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	token := r.token("ci", identity.Agent, "one")
@@ -150,7 +150,7 @@ func TestHTTPRefused(t *testing.T) {
 	meta := fmt.Sprintf(modern, `{}`)
 	newer := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":"echo ran"},` + meta + `}}`
 	const version = "Mcp-Protocol-Version: 2026-07-28"
-	const nowhere = `"message":"there is nothing at this path`
+	const nowhere = `"message":"unknown path`
 	session := r.visitor(token).initialize(`{}`).session
 	for _, test := range []struct {
 		name, method, path, body string
@@ -192,8 +192,8 @@ func TestHTTPRefused(t *testing.T) {
 		{"a message to no stream", "POST", "/message?sessionId=x", ping, nil, 404, ""},
 		{"a message to a session", "POST", "/message?sessionId=" + session, ping, nil, 404, ""},
 		{"too much beside the arguments", "POST", "/mcp", strings.Replace(newer, `"arguments"`, `"inputResponses":{"a":"`+strings.Repeat("x", 64<<10)+`"},"arguments"`, 1),
-			[]string{version, "Mcp-Method: tools/call", "Mcp-Name: execute_code"}, 400, "beside its arguments"},
-		{"too long", "POST", "/mcp", `{"x":"` + strings.Repeat("x", door.MaxBody) + `"}`, nil, 413, "bytes are the most"},
+			[]string{version, "Mcp-Method: tools/call", "Mcp-Name: execute_code"}, 400, "without its arguments"},
+		{"too long", "POST", "/mcp", `{"x":"` + strings.Repeat("x", door.MaxBody) + `"}`, nil, 413, "the body is too large"},
 	} {
 		v := r.visitor(token)
 		v.path = test.path
@@ -211,7 +211,7 @@ func TestHTTPRefused(t *testing.T) {
 	}
 }
 
-// TestHTTPWalls has an identity try what is another's, and another namespace's.
+// TestHTTPWalls: an identity can't reach the sessions of another one, or of another namespace.
 func TestHTTPWalls(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	one, two := r.visitor(r.token("one", identity.Agent, "one", "both")), r.visitor(r.token("two", identity.Agent, "two", "both"))
@@ -269,7 +269,7 @@ func TestHTTPWalls(t *testing.T) {
 	}
 }
 
-// TestHTTPSessions counts them, and what is left of them.
+// TestHTTPSessions: sessions are limited, and end by DELETE.
 func TestHTTPSessions(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	token := r.token("ci", identity.Agent, "one")
@@ -294,7 +294,7 @@ func TestHTTPSessions(t *testing.T) {
 	}
 }
 
-// TestHTTPCancel has clients go away, and cancel, while code runs.
+// TestHTTPCancel: clients disconnect and cancel while code runs.
 func TestHTTPCancel(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	newer := func(v *visitor, ctx context.Context, code string) {
@@ -330,7 +330,7 @@ func TestHTTPCancel(t *testing.T) {
 		test.end(v, leave)
 		if test.goesOn {
 			<-done
-			r.visitor(v.token).initialize(`{}`) // many more steps than a cancellation would take
+			r.visitor(v.token).initialize(`{}`) // takes much longer than a cancellation
 			if !alive() {
 				t.Errorf("%s: it is cancelled", test.name)
 			}
@@ -342,8 +342,7 @@ func TestHTTPCancel(t *testing.T) {
 	}
 }
 
-// TestHTTPRevoked has a token revoked while all that it has begun is under way. What another token of the namespace has
-// begun goes on.
+// TestHTTPRevoked revokes a token while its calls run. Calls of another token of the namespace continue.
 func TestHTTPRevoked(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":%q%s}%s}}`
@@ -396,7 +395,7 @@ func TestHTTPRevoked(t *testing.T) {
 	}
 }
 
-// TestHTTPEvents has a call tell how it goes on, and ask its user, in the response that it is answered with.
+// TestHTTPEvents: the response to a call also carries its progress and the questions to its user.
 func TestHTTPEvents(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	v := r.visitor(r.token("boss", identity.Person, "one")).initialize(`{"elicitation":{}}`)
@@ -423,7 +422,7 @@ func TestHTTPEvents(t *testing.T) {
 		t.Errorf("got %+v", grants)
 	}
 
-	// An agent's client could answer by itself.
+	// An agent's client could answer for itself.
 	agent := r.visitor(r.token("agent", identity.Agent, "one")).initialize(`{"elicitation":{}}`)
 	contains(t, agent.tool("request_egress", `{"domain":"example.org","reason":"to test"}`), "pending", "sandboxmcp egress approve")
 	if n := len(r.cfg.Approvals.Grants()); n != 1 {
@@ -442,7 +441,7 @@ func eventsOf(t *testing.T, res *http.Response) (all []reply) {
 	}
 }
 
-// nextEvent reads the next event that is a message.
+// nextEvent reads the next event with a message.
 func nextEvent(t *testing.T, b *bufio.Reader) (m reply) {
 	t.Helper()
 	for {
@@ -459,7 +458,7 @@ func nextEvent(t *testing.T, b *bufio.Reader) (m reply) {
 	}
 }
 
-// TestHTTPClients has the library's clients of each transport and protocol work at once.
+// TestHTTPClients: the library's clients of all transports and protocols work concurrently.
 func TestHTTPClients(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	token, endpoints := r.token("ci", identity.Agent, "one"), make(chan string, 2)
@@ -527,7 +526,7 @@ func TestHTTPClients(t *testing.T) {
 	}
 }
 
-// TestHTTPStateless has two clients of one identity send the same ids at once, in the protocol 2026-07-28.
+// TestHTTPStateless: two clients of one identity send the same ids concurrently, in the protocol 2026-07-28.
 func TestHTTPStateless(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	v := r.visitor(r.token("ci", identity.Agent, "one"))
@@ -545,7 +544,7 @@ func TestHTTPStateless(t *testing.T) {
 	all.Wait()
 }
 
-// TestHTTPDrain has calls of both transports under way when the server ends.
+// TestHTTPDrain: calls of both transports are running when the server shuts down.
 func TestHTTPDrain(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	v := r.visitor(r.token("ci", identity.Agent, "one")).initialize(`{}`)
@@ -580,8 +579,8 @@ func TestHTTPDrain(t *testing.T) {
 	}
 }
 
-// operates asks for one operation without the protocol.
-func (r *httpRig) operates(token, name, arguments string) (int, string) {
+// callOperation calls an operation without the protocol.
+func (r *httpRig) callOperation(token, name, arguments string) (int, string) {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url+"/v1/tools/"+name, strings.NewReader(arguments))
 	if err != nil {
@@ -601,12 +600,12 @@ func (r *httpRig) operates(token, name, arguments string) (int, string) {
 	return res.StatusCode, string(body)
 }
 
-// TestOperationsWithoutProtocol: each operation that agents have answers JSON, in the caller's namespaces only.
+// TestOperationsWithoutProtocol: each tool answers JSON at /v1/tools, in the caller's namespaces only.
 func TestOperationsWithoutProtocol(t *testing.T) {
 	r := newHTTPRig(t, nil)
 	one, other, two := r.token("one", identity.Agent, "one"), r.token("other", identity.Agent, "other"), r.token("two", identity.Agent, "one", "more")
 	boss := r.token("boss", identity.Person, "*")
-	status, body := r.operates(one, "create_session", `{"language":"shell"}`)
+	status, body := r.callOperation(one, "create_session", `{"language":"shell"}`)
 	var made struct {
 		Result struct {
 			ID        string `json:"session_id"`
@@ -630,7 +629,7 @@ func TestOperationsWithoutProtocol(t *testing.T) {
 		{other, "execute_code", mine, 422, `"error":"`},
 		{other, "execute_code", `{"code":"1","namespace":"one"}`, 400, "this server belongs to the namespace"},
 		{two, "execute_code?namespace=more", mine, 422, `"error":"`},
-		{one, "execute_code?namespace=more", mine, 403, "do not reach this namespace"},
+		{one, "execute_code?namespace=more", mine, 403, "do not allow this namespace"},
 		{boss, "execute_code?namespace=", mine, 400, "the namespace in the query is empty"},
 		{one, "execute_code?namespace=", mine, 400, "the namespace in the query is empty"},
 		{one, "execute_code", `{"kode":"1"}`, 400, `did you mean \"code\"`},
@@ -639,12 +638,12 @@ func TestOperationsWithoutProtocol(t *testing.T) {
 		{one, "..%2fsessions", `{}`, 404, `"error"`},
 		{"", "sandbox_stats", ``, 401, ""},
 	} {
-		if status, body := r.operates(test.token, test.name, test.arguments); status != test.status || !strings.Contains(body, test.want) || !json.Valid([]byte(body)) {
+		if status, body := r.callOperation(test.token, test.name, test.arguments); status != test.status || !strings.Contains(body, test.want) || !json.Valid([]byte(body)) {
 			t.Errorf("%s %s: got %d %s, want %d %s", test.name, test.arguments, status, body, test.status, test.want)
 		}
 	}
 	for _, o := range Operations() {
-		if status, body := r.operates(one, o.Name, `{"no_such":1}`); status != http.StatusBadRequest || !strings.Contains(body, "no_such") {
+		if status, body := r.callOperation(one, o.Name, `{"no_such":1}`); status != http.StatusBadRequest || !strings.Contains(body, "no_such") {
 			t.Errorf("%s: got %d %s", o.Name, status, body)
 		}
 		compile(t, o.Name, o.Out)

@@ -26,7 +26,7 @@ type inspectArgs struct {
 	inNamespace
 }
 
-// stateFacts are of a session, of a background run, or of a namespace.
+// stateFacts describe a session, a background run or a namespace.
 type stateFacts struct {
 	answer.Common
 	Namespace string                 `json:"namespace,omitempty" about:"The namespace; absent where all are listed."`
@@ -82,13 +82,13 @@ func (s *Server) inspectState(ctx context.Context, c *call, a *inspectArgs) (*an
 		return s.inspectJob(ctx, s.namespaceOf(c, background), background)
 	}
 	all := c.namespace
-	if !c.walled {
+	if !c.oneNamespace {
 		all = ""
 	}
 	return s.overview(c.namespace, all), nil
 }
 
-// overview lists what there is in the namespace all, or in every one for "", and the limits of another.
+// overview lists sessions and runs of the namespace all, or of every namespace for "", and the limits of namespace.
 func (s *Server) overview(namespace, all string) *answer.Answer {
 	now, ceiling := s.cfg.Pipeline.InForce(namespace)
 	limits, caps := pipeline.LimitsOf(now), pipeline.LimitsOf(ceiling)
@@ -124,7 +124,7 @@ func jobOf(j run.Job) jobFacts {
 	return f
 }
 
-// tailText returns the end of a run's output, and little of output that is no text.
+// tailText returns the end of a run's output, which is short for binary output.
 func tailText(s string) string {
 	if !answer.LooksBinary(s) {
 		return safetext.Model(s)
@@ -132,8 +132,8 @@ func tailText(s string) string {
 	return answer.Excerpt(s, answer.MaxBinary, "")
 }
 
-// pastJob is a run of which only the log knows: one of another server, or of this one before it was started again.
-func pastJob(past pipeline.Past) *answer.Answer {
+// renderPast describes a run that only the log knows: one of another server, or of this one before its restart.
+func renderPast(past pipeline.Past) *answer.Answer {
 	f := jobFacts{RequestID: past.ID, Namespace: past.Namespace, State: "done", Began: answer.Stamp(past.Began), Ended: past.Ended}
 	return &answer.Answer{Text: "done, by the log: " + past.String() + "\nget_artifacts has its output, if that is kept",
 		Facts: &stateFacts{Namespace: past.Namespace, Jobs: []jobFacts{f}, Note: past.Reason}}
@@ -143,7 +143,7 @@ func (s *Server) inspectJob(ctx context.Context, namespace, id string) (*answer.
 	j, ok := run.JobOf(s.cfg.Pipeline, namespace, id)
 	if !ok {
 		if past, known := s.cfg.Pipeline.Past(ctx, namespace, id); known && !past.Session {
-			return pastJob(past), nil
+			return renderPast(past), nil
 		}
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
 			Reason: fmt.Sprintf("there is no background run %s in namespace %s", safetext.Clip(id, 64), namespace),
@@ -169,7 +169,7 @@ func (s *Server) inspectJob(ctx context.Context, namespace, id string) (*answer.
 		}
 		return &answer.Answer{Text: text, Facts: f}, nil
 	}
-	a := s.ran(*j.Result, nil)
+	a := s.renderRun(*j.Result, nil)
 	if r, ok := a.Facts.(*answer.RunFacts); ok {
 		f.Result, f.Refused = &r.Outcome, r.Refused
 	}
@@ -207,14 +207,14 @@ func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*ans
 			text = append(text, fmt.Sprintf("- %s (%s): %s", safetext.Model(v.Name), v.Type, safetext.Model(safetext.Clip(v.Text, 200))))
 		}
 	}
-	text = append(text, more(len(state.Variables)), answer.Count(len(state.Files), "file"))
+	text = append(text, moreText(len(state.Variables)), answer.Count(len(state.Files), "file"))
 	for i, one := range state.Files {
 		f.Files = append(f.Files, sessionFile{safetext.Model(one.Name), one.Size, answer.Stamp(one.Changed)})
 		if i < maxNamed {
 			text = append(text, fmt.Sprintf("- %s, %s", safetext.Model(one.Name), answer.Size(one.Size)))
 		}
 	}
-	text = append(text, more(len(state.Files)), state.Note)
+	text = append(text, moreText(len(state.Files)), state.Note)
 	if len(state.Env) > 0 {
 		text = append(text, "environment: "+strings.Join(state.Env, " "))
 	}

@@ -36,7 +36,7 @@ type installFacts struct {
 	TotalMS   float64            `json:"total_ms" about:"Milliseconds that it took."`
 }
 
-// permissionFacts are the part of approvalFacts inside of another answer.
+// permissionFacts are the approval's facts in another answer.
 type permissionFacts struct {
 	State   string `json:"state,omitempty" about:"denied, or pending: nobody has answered yet."`
 	ID      string `json:"approval_id,omitempty" about:"The question's id, by which a person can answer it."`
@@ -47,7 +47,7 @@ type permissionFacts struct {
 }
 
 func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*answer.Answer, error) {
-	q := install.Request{Namespace: c.namespace, Session: a.Session, Language: string(a.Language), Packages: a.Packages, Backend: a.Backend, Progress: c.Progress.Note}
+	q := install.Request{Namespace: c.namespace, Session: a.Session, Language: string(a.Language), Packages: a.Packages, Backend: a.Backend, Progress: c.Progress.Report}
 	if q.Language == "" && q.Session == "" {
 		q.Language = "python"
 	}
@@ -71,7 +71,7 @@ func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*
 	return &answer.Answer{Text: text + "\nrequest_id: " + res.ID, Facts: f}, nil
 }
 
-// permission asks a person, where one must approve what is installed. Without an answer nothing is in the way any more.
+// permission asks a person if an installation needs approval. It returns nil if the installation may continue.
 func (s *Server) permission(ctx context.Context, c *call, q install.Request) (*answer.Answer, error) {
 	question, must, err := install.Question(ctx, s.cfg.Pipeline, q)
 	if !must || err != nil {
@@ -88,7 +88,7 @@ func (s *Server) permission(ctx context.Context, c *call, q install.Request) (*a
 	return &answer.Answer{Text: response.Text, Facts: &installFacts{Approval: &permissionFacts{f.State, f.ID, f.What, f.Until, f.Reason, f.Command}}}, nil
 }
 
-// packageLine names what was installed, what was asked for first.
+// packageLine lists the installed packages, requested ones first.
 func packageLine(list []packages.Package) string {
 	var asked, needed []string
 	for _, p := range list {

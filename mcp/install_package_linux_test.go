@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
-// newPermitting is a server whose operator wants people to approve packages. The index that they come from is dead.
+// newPermitting returns a server on which people approve packages. Its package index is unreachable.
 func newPermitting(t *testing.T) *rig {
 	t.Setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
 	return newRig(t, func(cfg *Config) {
@@ -62,7 +62,7 @@ func TestPackagesAreApproved(t *testing.T) {
 	t.Run("no dialogs", func(t *testing.T) {
 		p := r.hello("2025-11-25", `{}`)
 		got := p.read1(p.call("tools/call", install(`"a==1", "b"`)))
-		fits(t, "install_package", schema, got.Structured)
+		checkConforms(t, "install_package", schema, got.Structured)
 		response, _ := got.facts["approval"].(map[string]any)
 		id, _ := response["approval_id"].(string)
 		contains(t, got.text, "pending: nobody has answered yet whether python: a==1, b may be installed", "sandboxmcp approve "+id)
@@ -77,8 +77,8 @@ func TestPackagesAreApproved(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = p.read1(p.call("tools/call", install(`"a==1", "b"`)))
-		fits(t, "install_package", schema, got.Structured)
-		contains(t, got.text, "the package manager failed") // it has begun, and its index is dead
+		checkConforms(t, "install_package", schema, got.Structured)
+		contains(t, got.text, "the package manager failed") // it has started, without a reachable index
 		got = p.read1(p.call("tools/call", install(`"a==1", "b", "c"`)))
 		contains(t, got.text, "pending", "a==1, b, c")
 	})
@@ -114,7 +114,7 @@ func TestPackagesAreApproved(t *testing.T) {
 	})
 }
 
-// TestInstalledAreListed: what install_package brought is told to its namespace, and to no other.
+// TestInstalledPackages: list_runtimes lists the packages of install_package to their namespace only.
 func TestInstalledPackages(t *testing.T) {
 	if err := exec.Command("python3", "-m", "pip", "--version").Run(); err != nil {
 		hosttest.Missing(t, "pip", err.Error())
@@ -146,7 +146,7 @@ func TestInstalledPackages(t *testing.T) {
 	}
 }
 
-// wheel makes a package that can be installed.
+// wheel creates an installable package.
 func wheel(t *testing.T, dir, name string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, name+"-1.0-py3-none-any.whl"))

@@ -10,34 +10,34 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
 )
 
-// aboutAll is the part of the instructions that is the same everywhere.
+// aboutAll is the part of the instructions that all servers share.
 const aboutAll = `Runs code in sandboxes that the kernel enforces. execute_code runs Python, Node, TypeScript, shell or R once; ` +
 	`with a session_id from create_session, variables, imports and files stay from call to call. ` +
 	`Programs reach only the hosts that policy allows or allowed_domains names; where one is refused, request_egress asks a person. ` +
 	`Files come in with "files" and what a program leaves in its working directory comes out with get_artifacts. ` +
 	`A refusal says why and what to do instead: follow it, don't retry the same call.`
 
-// maxInstructions is how many characters they have at most: most clients give them to the model with each conversation.
+// maxInstructions bounds the instructions, in characters: most clients put them into each conversation.
 const maxInstructions = 1200
 
-// instructions returns what a client is told when it connects: what is the same everywhere, and what there is here.
-// Nothing is started for them, so packages are left to list_runtimes.
+// instructions returns the text that a client gets when it connects: aboutAll, and what this server offers. It starts
+// no interpreter, so list_runtimes has the packages.
 func (s *Server) instructions(ctx context.Context) string {
 	text := aboutAll + " list_runtimes tells which languages and packages there are."
 	room := maxInstructions - utf8.RuneCountInString(text)
-	if names := fitting(containment.Reachable(s.cfg.Pipeline), room/2-80); names != "" {
+	if names := joinFitting(containment.Reachable(s.cfg.Pipeline), room/2-80); names != "" {
 		text += "\nHosts that programs reach without asking: " + names + "."
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second) // whoever holds the database must not hold up a client
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // a locked database must not delay the client
 	defer cancel()
-	if names := fitting(s.cfg.Pipeline.SecretNames(ctx, s.cfg.Namespace), room/2-80); names != "" {
+	if names := joinFitting(s.cfg.Pipeline.SecretNames(ctx, s.cfg.Namespace), room/2-80); names != "" {
 		text += "\nSecrets that \"secrets\" can lend to a program: " + names + "."
 	}
 	return text
 }
 
-// fitting lists as many names as fit into that many characters, and says how many others there are.
-func fitting(names []string, room int) string {
+// joinFitting lists the names that fit into room characters, and the number of the others.
+func joinFitting(names []string, room int) string {
 	for n := range names {
 		if room -= utf8.RuneCountInString(names[n]) + len(", "); room < 0 {
 			return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)

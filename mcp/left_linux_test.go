@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestWhatIsLeft replays what clients were seen to do with answers, on ours: what a model must know is left by each.
+// TestWhatIsLeft applies the observed behavior of clients to our answers: the important parts reach the model of each
+// client.
 func TestWhatIsLeft(t *testing.T) {
 	code := plain(t)
 	pages, site := newWebRig(t, func(w http.ResponseWriter, q *http.Request) {
@@ -62,7 +63,7 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 }
 
-// picture displays one, without a library.
+// picture displays a picture, without a library.
 const picture = `class Dot:
     def _repr_png_(self):
         import base64

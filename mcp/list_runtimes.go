@@ -70,17 +70,17 @@ func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*a
 	if err != nil && others == nil {
 		return nil, err
 	}
-	if err != nil { // the others may do
+	if err != nil { // other backends may work
 		p.Backend, p.Why = s.cfg.Backends[0], remedy.Text{answer.Explain("", err).Reason}
 	}
 	words, first := answer.WordsOf("list_runtimes"), factsOf(p)
 	f := &runtimesFacts{Backend: first.Backend, Usable: first.Usable, Why: first.Why, Runtimes: first.Runtimes}
 	text := runtimeLines(first, s.inventory(ctx, p, c.namespace))
-	text = append(text, s.reaches(), "secrets of namespace "+c.namespace+": "+someOf(s.cfg.Pipeline.SecretNames(ctx, c.namespace), maxPackages))
+	text = append(text, s.reachableHosts(), "secrets of namespace "+c.namespace+": "+firstNames(s.cfg.Pipeline.SecretNames(ctx, c.namespace), maxPackages))
 	f.GPUs = gpuText(p.Backend, backends.GPUNodes())
 	text = append(text, f.GPUs)
 	if f.Data = containment.DataNames(s.cfg.Pipeline); len(f.Data) > 0 {
-		text = append(text, "directories of data, as "+containment.DataDir+"/NAME: "+someOf(f.Data, maxPackages))
+		text = append(text, "directories of data, as "+containment.DataDir+"/NAME: "+firstNames(f.Data, maxPackages))
 	}
 	var held []string
 	for _, l := range p.Layers {
@@ -106,7 +106,7 @@ func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*a
 	return &answer.Answer{Text: strings.Join(text, "\n"), Facts: f}, nil
 }
 
-// gpuText says which graphics processors programs get, of the device nodes that this machine has.
+// gpuText describes the GPUs that programs can use, by the device nodes of this machine.
 func gpuText(backend string, nodes []string) string {
 	switch {
 	case len(nodes) == 0:
@@ -117,13 +117,13 @@ func gpuText(backend string, nodes []string) string {
 	return "GPUs: " + strings.Join(nodes, " ") + " are on this machine; containers get those that containers.gpus names"
 }
 
-// How long a backend may take to say what it offers: the one that is asked for, and one that is asked besides.
+// How long a backend may take to describe itself: a requested one, and another one.
 const (
 	probeTimeout = 30 * time.Second
 	otherTimeout = 5 * time.Second
 )
 
-// probeAll asks backends, all at once. One that does not answer is one that can't be used.
+// probeAll probes backends concurrently. A backend that does not answer is unusable.
 func (s *Server) probeAll(ctx context.Context, names []string) []backendFacts {
 	all := make([]backendFacts, len(names))
 	var asked sync.WaitGroup
@@ -152,7 +152,7 @@ func factsOf(p backends.Probe) backendFacts {
 	return f
 }
 
-// runtimeLines lists a backend's languages, each with what is known of its packages.
+// runtimeLines lists a backend's languages, with a description of each one's packages.
 func runtimeLines(b backendFacts, packages []string) []string {
 	text := []string{fmt.Sprintf("backend %s can run code:", b.Backend)}
 	if !b.Usable {
@@ -171,7 +171,8 @@ func runtimeLines(b backendFacts, packages []string) []string {
 	return text
 }
 
-// notable are packages that decide how a task is done, the most used first, by language. Shells have programs.
+// notable are packages that matter for planning a task, the most used first, by language. For shells they are
+// programs.
 var notable = map[string][]string{
 	"python": {"numpy", "pandas", "scipy", "matplotlib", "seaborn", "plotly", "scikit-learn", "statsmodels", "sympy", "networkx", "pillow", "opencv-python",
 		"torch", "tensorflow", "transformers", "xgboost", "polars", "pyarrow", "duckdb", "sqlalchemy", "requests", "httpx", "aiohttp", "beautifulsoup4", "lxml",
@@ -180,13 +181,13 @@ var notable = map[string][]string{
 	"r":    {"tidyverse", "ggplot2", "dplyr", "tidyr", "readr", "data.table", "stringr", "lubridate", "jsonlite", "shiny", "rmarkdown", "caret", "lme4", "survival", "sf"},
 }
 
-// How many packages of a language are named: notable ones, and how many there are at least if there are so many.
+// How many notable packages of a language are named, and how many packages at least.
 const maxPackages, leastPackages = 30, 8
 
-// inventoryTimeout is how long it may take to ask a backend's interpreters, all at once.
+// inventoryTimeout is how long all interpreters of a backend may take to list packages.
 const inventoryTimeout = 10 * time.Second
 
-// inventory says of each interpreter of a backend what is installed for it, as programs of a namespace see it.
+// inventory describes the packages of each interpreter of a backend, as programs of a namespace see them.
 func (s *Server) inventory(ctx context.Context, p backends.Probe, namespace string) []string {
 	if !p.Usable {
 		return nil
@@ -210,7 +211,7 @@ func (s *Server) inventory(ctx context.Context, p backends.Probe, namespace stri
 	return texts
 }
 
-// packageText names packages: what is notable, then others, and what the namespace has installed for itself.
+// packageText lists packages: notable ones, then others, then those that the namespace has installed.
 func packageText(language string, list []install.Installed) string {
 	rank := func(i install.Installed) int {
 		name := strings.ReplaceAll(strings.ToLower(i.Name), "_", "-")
@@ -222,7 +223,7 @@ func packageText(language string, list []install.Installed) string {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b install.Installed) int { return rank(a) - rank(b) })
 	var theirs, own []string
-	known := 0 // of theirs
+	known := 0 // notable packages
 	for _, i := range list {
 		one := strings.TrimSpace(safetext.Model(i.Name + " " + i.Version))
 		if i.Own {
@@ -234,18 +235,18 @@ func packageText(language string, list []install.Installed) string {
 			known++
 		}
 	}
-	text := "packages: " + someOf(theirs, min(maxPackages, max(known, leastPackages)))
+	text := "packages: " + firstNames(theirs, min(maxPackages, max(known, leastPackages)))
 	if language == "shell" {
-		text = "programs: " + someOf(theirs, maxPackages)
+		text = "programs: " + firstNames(theirs, maxPackages)
 	}
 	if own != nil {
-		text += "; installed with install_package: " + someOf(own, maxPackages)
+		text += "; installed with install_package: " + firstNames(own, maxPackages)
 	}
 	return text
 }
 
-// someOf lists the first names, and says how many more there are.
-func someOf(names []string, limit int) string {
+// firstNames lists the first names, and the number of the others.
+func firstNames(names []string, limit int) string {
 	if len(names) == 0 {
 		return "none"
 	}
@@ -256,11 +257,11 @@ func someOf(names []string, limit int) string {
 	return text
 }
 
-// reaches describes which hosts programs reach without asking.
-func (s *Server) reaches() string {
+// reachableHosts describes the hosts that programs reach without asking.
+func (s *Server) reachableHosts() string {
 	names := containment.Reachable(s.cfg.Pipeline)
 	if len(names) == 0 {
 		return "programs reach no hosts unless a person allows them: request_egress asks"
 	}
-	return "programs reach without asking: " + someOf(names, maxPackages)
+	return "programs reach without asking: " + firstNames(names, maxPackages)
 }

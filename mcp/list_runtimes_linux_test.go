@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// TestWhatItHas: list_runtimes tells packages as programs see them, domains and names of secrets; so does what a client
-// is told when it connects, without looking for packages.
+// TestWhatItHas: list_runtimes lists packages as programs see them, domains and names of secrets. The instructions
+// list the same, without packages.
 func TestWhatItHas(t *testing.T) {
 	r := newRig(t, nil)
 	p := r.hello("2025-11-25", `{}`)
@@ -38,7 +38,7 @@ func TestWhatItHas(t *testing.T) {
 	}
 }
 
-// TestManyToTell keeps instructions short, and lists sound.
+// TestManyToTell: with many entries, instructions stay short and lists valid.
 func TestManyToTell(t *testing.T) {
 	var allow []string
 	for c := 'a'; c <= 'z'; c++ {
@@ -59,7 +59,7 @@ func TestManyToTell(t *testing.T) {
 	}
 }
 
-// instructionsOf are what a client of a protocol is told when it connects.
+// instructionsOf returns the instructions for a client of a protocol version.
 func instructionsOf(t *testing.T, p *peer, version string) string {
 	t.Helper()
 	var got struct{ Instructions string }

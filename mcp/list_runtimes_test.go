@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// engine is a backend whose engine answers a probe as it likes. Nothing is ever started in it.
+// engine is a backend with a configurable probe. Nothing is started in it.
 type engine struct {
 	backends.Backend
 	name  string
@@ -62,8 +62,8 @@ func runtimes(t *testing.T, all []backends.Backend, named string) (*answer.Answe
 	return s.listRuntimes(t.Context(), &call{}, &runtimesArgs{onBackend: onBackend{named}})
 }
 
-// TestRuntimesOfAll lists those of the default backend as ever, and of each other what it says, or why it
-// says nothing.
+// TestRuntimesOfAll: list_runtimes lists the runtimes of the default backend, and those of each other backend or why
+// it has none.
 func TestRuntimesOfAll(t *testing.T) {
 	all := []backends.Backend{engine{name: "podman", probe: answering}, engine{name: "docker", probe: refusing}}
 	a, err := runtimes(t, all, "")
@@ -75,7 +75,7 @@ func TestRuntimesOfAll(t *testing.T) {
 	if f.Backend != "podman" || !f.Usable || len(f.Runtimes) != 2 || len(f.Others) != 1 || f.Others[0].Usable || f.Others[0].Why == "" {
 		t.Errorf("got %+v", f)
 	}
-	// One that is named is the only one, and what is wrong with it an error.
+	// A named backend is the only one listed, and its failure is an error.
 	if a, err := runtimes(t, all, "podman"); err != nil || a.Facts.(*runtimesFacts).Others != nil {
 		t.Errorf("got %+v, %v", a, err)
 	}
@@ -83,7 +83,7 @@ func TestRuntimesOfAll(t *testing.T) {
 	if r := answer.Explain("", err); !r.Denied || r.Reason != "docker does not answer" || r.Remedy != "sandboxmcp doctor --backend docker (for a person to type)" {
 		t.Errorf("got %+v", r)
 	}
-	// The default one may be what does not answer.
+	// The default backend may fail.
 	a, err = runtimes(t, []backends.Backend{all[1], all[0]}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestRuntimesOfAll(t *testing.T) {
 	contains(t, a.Text, "backend docker can't run code: docker does not answer", "backend podman can run code:")
 }
 
-// TestRuntimesOfOneThatHangs does not wait for an engine that never answers.
+// TestRuntimesOfOneThatHangs: an engine that never answers does not block list_runtimes.
 func TestRuntimesOfOneThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -30,8 +30,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata")
 
-// wire puts a real pipeline together, with its state in dir.
-func wire(ctx context.Context, dir string) (cfg Config, end func(), err error) {
+// newConfig builds a real pipeline, with its state in dir.
+func newConfig(ctx context.Context, dir string) (cfg Config, end func(), err error) {
 	return wireTo(ctx, dir, process.New(process.Config{StateDir: filepath.Join(dir, "state")}))
 }
 
@@ -65,7 +65,7 @@ func wireTo(ctx context.Context, dir string, backend *process.Backend) (cfg Conf
 	return Config{Pipeline: p, Log: log, Results: store, Approvals: broker, Version: "test", Structured: true}, end, os.MkdirAll(filepath.Join(dir, "tmp"), 0o700)
 }
 
-// rig is a server, with clients on pipes.
+// rig is a server with clients on pipes.
 type rig struct {
 	t   testing.TB
 	cfg Config
@@ -74,7 +74,7 @@ type rig struct {
 
 func newRig(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
-	cfg, end, err := wire(context.Background(), t.TempDir())
+	cfg, end, err := newConfig(context.Background(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func newRig(t testing.TB, change func(*Config)) *rig {
 	return &rig{t: t, cfg: cfg, s: New(cfg)}
 }
 
-// newFullRig is a server that has all tools on.
+// newFullRig returns a server with all tools on.
 func newFullRig(t testing.TB, change func(*Config)) *rig {
 	t.Helper()
 	return newRig(t, func(cfg *Config) {
@@ -111,7 +111,7 @@ type peer struct {
 	answers    map[string]chan reply
 	notes      chan reply // notifications
 	asks       chan reply // requests of the server
-	unexpected chan reply // answers that nobody waits for
+	unexpected chan reply // responses without a waiting request
 	lines      int
 }
 
@@ -129,7 +129,7 @@ type reply struct {
 	line string
 }
 
-// connect starts a client that has not said hello yet.
+// connect starts a client that has not sent initialize.
 func (r *rig) connect() *peer {
 	ctx, stop := context.WithCancel(context.Background())
 	fromClient, in := io.Pipe()
@@ -208,7 +208,7 @@ func (p *peer) write(line string) {
 	}
 }
 
-// start sends a request, and returns its id and where the answer comes.
+// start sends a request, and returns its id and a channel for the response.
 func (p *peer) start(method, params string) (string, chan reply) {
 	p.mu.Lock()
 	p.ids++
@@ -231,7 +231,7 @@ func (p *peer) wait(from chan reply) reply {
 	return <-from
 }
 
-// result is what a tool gave.
+// result is the result of a tool call.
 type result struct {
 	Content []struct {
 		Type, Text, Data, URI, Name, MIMEType string
@@ -271,7 +271,7 @@ func (p *peer) read1(m reply) result {
 	return r
 }
 
-// close ends the client's side, and waits for the server's.
+// close closes the client's side, and waits for the server's.
 func (p *peer) close() {
 	p.in.Close()
 	<-p.done

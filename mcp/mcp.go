@@ -1,16 +1,16 @@
 // Package mcp serves the pipeline to agents over the Model Context Protocol: 23 tools, each in a file of its name.
 //
-// New builds a server of the tools in the table. A message comes in by mcp/rpc, which knows the protocol alone. A
-// call's arguments are checked against the form of its tool, and it takes its place behind earlier calls of its
-// session. The tool's handler builds a request, has the pipeline carry it out, and hands back what mcp/answer makes of
-// the outcome. Where a person must agree, mcp/ask asks; what runs left is read by way of mcp/resource. A program that
-// fails is a result; an error is ours, and says what to do about it.
+// New builds a server from the table of tools. Package mcp/rpc receives a message and speaks the protocol. The
+// arguments of a call are checked against the form of its tool, and the call waits for earlier calls of its session.
+// The tool's handler builds a request, runs it in the pipeline, and returns the outcome as rendered by mcp/answer.
+// Package mcp/ask asks for a person's approval; mcp/resource reads the results of runs. A failed program is a result;
+// an error is the server's, and says what to do about it.
 //
-// The files in order, each of which calls those behind it: mcp, tools, create_session, terminate_session, execute_code,
-// install_package, bridge_data, set_resource_limits, inspect_state, get_artifacts, validate_code, list_runtimes,
-// sandbox_stats, request_egress, audit_execution, web_search, browser_fetch, fetch_webpage, host_exec, host_file_copy,
-// host_file_write, host_file_read, host_file_list, request_host_access, list_host_access, call, arguments, tool_off,
-// nearest_tool, instructions.
+// The files in order, each of which calls those behind it: mcp, tools, create_session, terminate_session,
+// execute_code, install_package, bridge_data, set_resource_limits, inspect_state, get_artifacts, validate_code,
+// list_runtimes, sandbox_stats, request_egress, audit_execution, web_search, browser_fetch, fetch_webpage, host_exec,
+// host_file_copy, host_file_write, host_file_read, host_file_list, request_host_access, list_host_access, call,
+// arguments, tool_off, nearest_tool, instructions.
 package mcp
 
 import (
@@ -33,40 +33,39 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
-// Config holds the parts of a server.
+// Config has the parts of a server.
 type Config struct {
 	Pipeline *pipeline.Pipeline
 
-	Log       Log              // the audit log; nil: audit_execution says that there is none
-	Results   *results.Store   // outputs and artifacts of late; nil keeps none
-	Approvals *approval.Broker // what people are asked; nil: request_egress is refused
-	User      string           // of the operating system whose client it is, who answers in its dialogs; "" is unknown
+	Log       Log              // the audit log; nil: audit_execution is refused
+	Results   *results.Store   // recent outputs and artifacts; nil stores none
+	Approvals *approval.Broker // questions to people; nil: request_egress is refused
+	User      string           // operating system user of the client, who answers in its dialogs; "" is unknown
 
-	// Backends are the names of those that callers may choose, the default first; list_runtimes tells of all.
+	// Backends are the names that callers may choose, the default first; list_runtimes describes them all.
 	Backends []string
-	// Namespace is the only one that callers may use. "" lets them name one, "default" if they don't.
+	// Namespace is the only namespace that callers may use. With "" they may name one; the default is "default".
 	Namespace string
-	// Structured gives every client structuredContent and outputSchema, beside the text. Else those get it of which is
-	// known that it takes nothing away from their model.
+	// Structured sends every client structuredContent and outputSchema, besides the text. Otherwise only clients get
+	// them that are known to pass on the text as well.
 	Structured bool
-	Skills     *skills.Directory // that clients have as resources and prompts; nil has none
-	ToolsOn    bool              // tools that policy has off are not listed; whoever calls one is refused, as always
-	Version    string            // of the program, as clients show it
+	Skills     *skills.Directory // resources and prompts; nil has none
+	ToolsOn    bool              // tools/list omits tools that policy has turned off; a call of one is refused in any case
+	Version    string            // of the program, for clients to display
 	Logger     *slog.Logger      // must not write to stdout; nil logs nothing
 }
 
-// Server answers clients.
+// Server serves clients.
 type Server struct {
 	*rpc.Server
 	cfg    Config
 	has    []tool
-	list   []mcp.Tool // as clients see them, by name
+	list   []mcp.Tool // as in tools/list, by name
 	ask    ask.Asker
 	answer answer.Renderer
 	store  *resource.Catalog
 }
 
-// New returns a server that works as cfg says.
 func New(cfg Config) *Server {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{
@@ -90,8 +89,8 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// NewHTTP returns a handler of HTTP with a server for each identity and each of its namespaces. What it serves must
-// have an identity in its context.
+// NewHTTP returns a handler with one server per identity and namespace. The context of each request must have an
+// identity.
 func NewHTTP(cfg Config) *rpc.HTTP {
 	return rpc.NewHTTP(cfg.Namespace, func(namespace, user string) *rpc.Server {
 		cfg := cfg
@@ -100,11 +99,11 @@ func NewHTTP(cfg Config) *rpc.HTTP {
 	})
 }
 
-// runsOther are the tools that take the languages of the configuration, too.
+// runsOther are the tools that accept the languages of the configuration.
 var runsOther = []string{"create_session", "execute_code", "validate_code"}
 
 func (s *Server) add(t tool) {
-	if s.cfg.Namespace != "" { // which is understood where there is only one, too
+	if s.cfg.Namespace != "" { // which is still accepted
 		t.In = t.In.Without("namespace")
 	}
 	if slices.Contains(runsOther, t.Name) && s.cfg.Pipeline != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// tool returns the tool of that name; nil is that there is none.
+// tool returns the tool with that name, or nil.
 func (s *Server) tool(name string) *tool {
 	i := slices.IndexFunc(s.has, func(t tool) bool { return t.Name == name })
 	if i < 0 {
@@ -19,7 +19,7 @@ func (s *Server) tool(name string) *tool {
 	return &s.has[i]
 }
 
-// otherTools are names of other systems' tools that do the same thing, by ours.
+// otherTools are names of other systems' tools that do the same, by our names.
 var otherTools = sync.OnceValue(func() map[string][]string {
 	all := map[string][]string{}
 	for words, ours := range map[string][]string{
@@ -53,7 +53,7 @@ var otherTools = sync.OnceValue(func() map[string][]string {
 	return all
 })
 
-// whyNoTool returns the error about an unknown tool, with the tools that were probably meant; "" is that there is one.
+// whyNoTool returns the error about an unknown tool, with the tools that were probably meant; "" if the tool exists.
 func (s *Server) whyNoTool(asked string) string {
 	if s.tool(asked) != nil {
 		return ""
@@ -65,7 +65,7 @@ func (s *Server) whyNoTool(asked string) string {
 	plain := strings.NewReplacer("-", "_", ".", "_", " ", "_").Replace(strings.ToLower(safetext.Clip(asked, 64)))
 	meant := otherTools()[plain]
 	if meant == nil {
-		if i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(plain, name) }); i >= 0 { // behind a client's own prefix
+		if i := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(plain, name) }); i >= 0 { // after a client's own prefix
 			meant = names[i : i+1]
 		} else if near := spelling.Nearest(plain, names); near != "" {
 			meant = []string{near}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRemedies are refusals of what a caller can mend: none sends them to a person, or has them try the same again.
+// TestRemedies: the remedy of a caller's mistake does not need a person, and does not repeat the same call.
 func TestRemedies(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	shell := fmt.Sprint(p.tool("create_session", `{"language":"shell"}`).facts["session_id"])
@@ -59,7 +59,7 @@ func TestRemedies(t *testing.T) {
 	}
 }
 
-// typedByPeople is a command of sandboxmcp that an agent can show to a person.
+// typedByPeople matches a command of sandboxmcp that an agent can show to a person.
 var typedByPeople = regexp.MustCompile(`sandboxmcp [^()\n]*\(for a person to type\)`)
 
 type mended struct {

@@ -38,14 +38,14 @@ func (s *Server) requestEgress(ctx context.Context, c *call, a *egressArgs) (*an
 	}
 	host := strings.TrimSpace(a.Domain)
 	policy, err := egress.NewPolicy([]string{host}, nil)
-	if err == nil { // so that a no is one to all spellings of it
+	if err == nil { // so that a denial applies to all spellings
 		host, err = egress.Canonical(host)
 	}
 	if err != nil {
 		reason, _ := remedy.Split(err)
 		return nil, operation.Wrong("domain", "%s", reason)
 	}
-	if slices.Contains(policy.Ports(), backends.DNSPort) { // an approval would be in the way of all that run afterwards
+	if slices.Contains(policy.Ports(), backends.DNSPort) { // an approval would apply to all later runs
 		return nil, operation.Wrong("domain", "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
 	}
 	if err := containment.AskFor(s.cfg.Pipeline, host); err != nil {

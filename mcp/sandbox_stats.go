@@ -18,7 +18,7 @@ import (
 
 const aboutStats = `Shows the server's figures: runs, queue, sessions, times, and how many runs found a sandbox ready.`
 
-// statsArgs has one since Gemini refuses tools that have none.
+// statsArgs is not empty: Gemini refuses tools without parameters.
 type statsArgs struct {
 	Namespace string `json:"namespace" about:"Counts sessions and background runs of this namespace only. Default: of all that the caller may see." range:"..64"`
 }
@@ -40,18 +40,18 @@ type statsFacts struct {
 
 func (s *Server) sandboxStats(_ context.Context, c *call, _ *statsArgs) (*answer.Answer, error) {
 	n := status.Now(s.cfg.Pipeline)
-	if c.walled {
+	if c.oneNamespace {
 		n = status.NowOf(s.cfg.Pipeline, func(namespace string) bool { return namespace == c.namespace })
 	}
 	f := &statsFacts{Uptime: time.Since(n.Began).Seconds(), Running: n.Running, Waiting: n.Waiting, Slots: n.Slots,
 		Runs: n.Runs, Sessions: n.Sessions, Jobs: n.Jobs, P50: n.P50, P90: n.P90, P99: n.P99, Pools: poolsOf(n.Pools)}
 	text := fmt.Sprintf("up for %s; %d of %d slots taken, %d waiting; %s in the background\nruns: %s\nsessions: %s\ntimes: p50 %.1f ms, p90 %.1f ms, p99 %.1f ms%s",
-		time.Since(n.Began).Round(time.Second), n.Running, n.Slots, n.Waiting, answer.Count(n.Jobs, "run"), tallied(n.Runs), tallied(n.Sessions), n.P50, n.P90, n.P99, poolLines(n.Pools))
+		time.Since(n.Began).Round(time.Second), n.Running, n.Slots, n.Waiting, answer.Count(n.Jobs, "run"), countText(n.Runs), countText(n.Sessions), n.P50, n.P90, n.P99, poolLines(n.Pools))
 	return &answer.Answer{Text: text, Facts: f}, nil
 }
 
-// tallied lists what there is how many of.
-func tallied[N int | int64](all map[string]N) string {
+// countText lists the counts by name.
+func countText[N int | int64](all map[string]N) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		parts = append(parts, fmt.Sprintf("%s %d", name, all[name]))
@@ -75,16 +75,16 @@ type poolFacts struct {
 
 func poolsOf(all []status.Pool) (list []poolFacts) {
 	for _, p := range all {
-		list = append(list, poolFacts{p.Backend, p.Language, p.Ready, p.Memory, p.Hits, p.Misses, math.Round(p.HitRate()*1000) / 1000, frequent(p.Cold)})
+		list = append(list, poolFacts{p.Backend, p.Language, p.Ready, p.Memory, p.Hits, p.Misses, math.Round(p.HitRate()*1000) / 1000, topReasons(p.Cold)})
 	}
 	return list
 }
 
-// maxReasons bounds what is told of why runs started cold. Callers name some of the variables in these.
+// maxReasons bounds the reasons for cold starts: they contain variable names chosen by callers.
 const maxReasons = 5
 
-// frequent are the most frequent reasons, on a line each.
-func frequent(cold map[string]int64) map[string]int64 {
+// topReasons returns the most frequent reasons.
+func topReasons(cold map[string]int64) map[string]int64 {
 	names := slices.SortedFunc(maps.Keys(cold), func(a, b string) int { return cmp.Or(cmp.Compare(cold[b], cold[a]), cmp.Compare(a, b)) })
 	few := map[string]int64{}
 	for _, name := range names[:min(len(names), maxReasons)] {
@@ -93,18 +93,18 @@ func frequent(cold map[string]int64) map[string]int64 {
 	return few
 }
 
-// poolLines are a line for each pool, with a line end before it.
+// poolLines returns a line for each pool, after a newline.
 func poolLines(all []status.Pool) string {
 	var b strings.Builder
 	for _, p := range all {
 		memory := ""
-		if p.Memory > 0 { // or it is not known
+		if p.Memory > 0 { // else unknown
 			memory = " in " + answer.Size(p.Memory)
 		}
 		fmt.Fprintf(&b, "\npool of %s (%s): %d ready%s; %d of %d runs found one (%.0f %%)",
 			p.Language, p.Backend, p.Ready, memory, p.Hits, p.Hits+p.Misses, 100*p.HitRate())
 		if len(p.Cold) > 0 {
-			fmt.Fprintf(&b, "; others did not: %s", tallied(frequent(p.Cold)))
+			fmt.Fprintf(&b, "; others did not: %s", countText(topReasons(p.Cold)))
 		}
 	}
 	return b.String()

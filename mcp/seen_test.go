@@ -2,13 +2,13 @@ package mcp
 
 import "strings"
 
-// seen is what reaches a model: text, and how many images.
+// seen is the part of an answer that reaches a model: text, and the number of images.
 type seen struct {
 	text   string
 	images int
 }
 
-// contentOf is what is left by a client that reads content alone.
+// contentOf returns what a client keeps that reads content only.
 func contentOf(r result) (s seen) {
 	var all []string
 	for _, c := range r.Content {
@@ -23,7 +23,7 @@ func contentOf(r result) (s seen) {
 	return s
 }
 
-// structuredFirst is what is left by a client that takes structuredContent instead of content, and all of its images.
+// structuredFirst returns what a client keeps that prefers structuredContent to content, images included.
 func structuredFirst(r result) seen {
 	if r.Structured != nil {
 		return seen{text: string(r.Structured)}
@@ -31,7 +31,7 @@ func structuredFirst(r result) seen {
 	return contentOf(r)
 }
 
-// textReplaced is what is left by a client that takes structuredContent instead of text.
+// textReplaced returns what a client keeps that prefers structuredContent to text.
 func textReplaced(r result) seen {
 	s := contentOf(r)
 	if r.Structured != nil {
@@ -40,7 +40,7 @@ func textReplaced(r result) seen {
 	return s
 }
 
-// inFile puts what is over a size into a file, of which the model sees the first 2 kB.
+// inFile writes longer text to a file, of which the model sees the first 2 kB.
 func inFile(limit int) func(seen) seen {
 	return func(s seen) seen {
 		if len(s.text) > limit {
@@ -50,7 +50,7 @@ func inFile(limit int) func(seen) seen {
 	}
 }
 
-// middleOut keeps the beginning and the end.
+// middleOut keeps head and tail of a longer text.
 func middleOut(limit int) func(seen) seen {
 	return func(s seen) seen {
 		if len(s.text) > limit {
@@ -60,14 +60,14 @@ func middleOut(limit int) func(seen) seen {
 	}
 }
 
-// seenClient is a client as it was seen to treat answers.
+// seenClient is the observed behavior of a client.
 type seenClient struct {
 	take func(result) seen
 	cut  func(seen) seen
-	both bool // it gets structuredContent beside content
+	both bool // it gets structuredContent besides content
 }
 
-// seenClients are those of package answer.
+// seenClients are the clients in package answer.
 func seenClients() map[string]seenClient {
 	return map[string]seenClient{
 		"claude-code":           {structuredFirst, inFile(50000), false},

@@ -63,7 +63,7 @@ func TestServerTools(t *testing.T) {
 			t.Errorf("%s %s: isError %v: %s", test.tool, test.arguments, r.IsError, r.text)
 		}
 		contains(t, r.text, test.want...)
-		fits(t, test.tool+" "+test.arguments, schemas[test.tool], r.Structured)
+		checkConforms(t, test.tool+" "+test.arguments, schemas[test.tool], r.Structured)
 	}
 	contains(t, p.tool("audit_execution", `{"kinds":["execution.refused"],"limit":100}`).text, "host_exec", "/etc/passwd")
 	for _, kind := range append(rowKinds(t, p), vault.Added, vault.Rotated, vault.Deleted, vault.Rekeyed, signer.Created, signer.Rotated, signer.Revoked) {
@@ -73,7 +73,7 @@ func TestServerTools(t *testing.T) {
 	}
 }
 
-// rowKinds are the kinds of the last rows of the audit log.
+// rowKinds returns the kinds of the last rows of the audit log.
 func rowKinds(t *testing.T, p *peer) (kinds []string) {
 	for _, row := range strings.Split(p.tool("audit_execution", `{"limit":500}`).text, "\n")[1:] {
 		kinds = append(kinds, strings.Fields(row)[2])
@@ -127,7 +127,7 @@ func TestPinnedNamespace(t *testing.T) {
 	}
 }
 
-// TestApprovals asks clients of both eras, and those that have no dialogs.
+// TestApprovals asks clients of both eras, and clients without dialogs.
 func TestApprovals(t *testing.T) {
 	r := newRig(t, nil)
 	schema := outputs(t, r.hello("2025-11-25", `{}`))["request_egress"]
@@ -137,7 +137,7 @@ func TestApprovals(t *testing.T) {
 	state := func(t *testing.T, m reply, p *peer) string {
 		t.Helper()
 		got := p.read1(m)
-		fits(t, "request_egress", schema, got.Structured)
+		checkConforms(t, "request_egress", schema, got.Structured)
 		s, _ := got.facts["state"].(string)
 		return s
 	}
@@ -147,7 +147,7 @@ func TestApprovals(t *testing.T) {
 	t.Run("no dialogs", func(t *testing.T) {
 		p := r.hello("2025-11-25", `{}`)
 		got := p.read1(p.call("tools/call", ask("a.example.com")))
-		fits(t, "request_egress", schema, got.Structured)
+		checkConforms(t, "request_egress", schema, got.Structured)
 		id, _ := got.facts["approval_id"].(string)
 		contains(t, got.text, "pending", "sandboxmcp egress approve "+id)
 		if err := r.cfg.Approvals.Answer(t.Context(), id, approval.Answer{Allowed: true, By: approval.CommandLine()}); err != nil {
@@ -252,7 +252,7 @@ func TestApprovals(t *testing.T) {
 			t.Fatalf("%v, %+v", err, got)
 		}
 		allow := `,"inputResponses":{"approval":{"action":"accept","content":{"decision":"allow_time"}}},"requestState":%q`
-		// An answer to another question is none to this one.
+		// An answer to another question does not count.
 		if m := with("m.example.com", fmt.Sprintf(allow, got.RequestState)); !strings.Contains(m.line, "input_required") || granted("m.example.com") {
 			t.Errorf("got %s", m.line)
 		}
@@ -283,7 +283,7 @@ func TestSessions(t *testing.T) {
 	call := func(tool, arguments string) result {
 		t.Helper()
 		r := p.tool(tool, arguments)
-		fits(t, tool+" "+arguments, schemas[tool], r.Structured)
+		checkConforms(t, tool+" "+arguments, schemas[tool], r.Structured)
 		return r
 	}
 	made := call("create_session", `{"language":"python","namespace":"s","idle_seconds":600}`)
@@ -351,7 +351,7 @@ Dot()`)))
 	}
 }
 
-// TestCellsInOrder sends cells without waiting: they run in the order in which they came.
+// TestCellsInOrder sends cells without waiting: they run in order of arrival.
 func TestCellsInOrder(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	one, _ := p.tool("create_session", `{"language":"shell"}`).facts["session_id"].(string)
@@ -372,13 +372,13 @@ func TestCellsInOrder(t *testing.T) {
 	}
 	contains(t, p.read1(p.wait(last)).text, want)
 
-	// One in the background has its place, too.
+	// A background cell keeps its place, too.
 	_, begun := p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"session_id":%q,"code":"sleep 0.1; all=background","background":true}}`, one))
 	next := run(one, "echo after $all")
 	p.wait(begun)
 	contains(t, p.read1(p.wait(next)).text, "after background")
 
-	// What comes behind one that is cancelled, and what ends a session, waits for nothing more.
+	// Calls after a cancelled one, and calls that end a session, do not wait.
 	id, cancelled := p.start("tools/call", fmt.Sprintf(`{"name":"execute_code","arguments":{"session_id":%q,"code":"sleep 100"}}`, one))
 	behind := run(one, "echo behind")
 	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
@@ -408,12 +408,12 @@ func TestValidateCode(t *testing.T) {
 		{`{"code":"import os\nos.system('x')"}`, "line 2"},
 	} {
 		r := p.tool("validate_code", test.arguments)
-		fits(t, test.arguments, schemas["validate_code"], r.Structured)
+		checkConforms(t, test.arguments, schemas["validate_code"], r.Structured)
 		contains(t, r.text, test.want)
 	}
 }
 
-// BenchmarkCall is what the protocol adds: a call of a tool that does next to nothing, through pipes.
+// BenchmarkCall measures the protocol: a call of a trivial tool, through pipes.
 func BenchmarkCall(b *testing.B) {
 	p := newRig(b, nil).hello("2025-11-25", `{}`)
 	for b.Loop() {

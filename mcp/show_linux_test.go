@@ -15,7 +15,7 @@ import (
 // pixel is a PNG of one pixel.
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// images are what an answer holds of a type, by their base64.
+// images returns the base64 data of an answer's images of a type.
 func images(r result) (all []string) {
 	for _, c := range r.Content {
 		if c.Type == "image" {
@@ -25,7 +25,7 @@ func images(r result) (all []string) {
 	return all
 }
 
-// TestVisible has runs without a session show their values, what they display, and the small images that they leave.
+// TestVisible: runs without a session return their values, displays and small image files.
 func TestVisible(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	put := fmt.Sprintf("import base64\npng = base64.b64decode(%q)\n", pixel)
@@ -56,7 +56,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// TestFigures is a figure as models draw it, without a session.
+// TestFigures: a typical matplotlib figure is returned, without a session.
 func TestFigures(t *testing.T) {
 	if exec.Command("/usr/bin/python3", "-c", "import matplotlib, pandas").Run() != nil {
 		hosttest.Missing(t, "matplotlib", "the system's Python has no matplotlib and pandas")
@@ -77,7 +77,7 @@ func TestFigures(t *testing.T) {
 	contains(t, r.text, "value:    a\n0  1\n")
 }
 
-// TestPlots has R's plots shown, which would be a PDF.
+// TestPlots: R's plots are returned; by default they would be a PDF.
 func TestPlots(t *testing.T) {
 	hosttest.Program(t, "Rscript")
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
@@ -87,7 +87,7 @@ func TestPlots(t *testing.T) {
 	}
 }
 
-// TestValidateNotebook has validate_code take what execute_code takes.
+// TestValidateNotebook: validate_code accepts the same code as execute_code.
 func TestValidateNotebook(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	for _, test := range []struct{ code, want string }{

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/mcp/skills"
 )
 
-// TestSkillResources: skills are listed as resources and prompts, and read when they are asked for, as they are then.
+// TestSkillResources: skills are listed as resources and prompts, and read from the disk at each request.
 func TestSkillResources(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

@@ -25,8 +25,8 @@ func TestMalformedLines(t *testing.T) {
 	ping := `{"jsonrpc":"2.0","id":%s,"method":"ping"}`
 	type row struct {
 		name, line string
-		code       int    // 0 is a result, -1 no answer
-		id         string // as it comes back
+		code       int    // 0 is a result, -1 no response
+		id         string // as echoed
 	}
 	tests := []row{
 		{"no JSON", `hello`, -32700, "null"},
@@ -69,7 +69,7 @@ func TestMalformedLines(t *testing.T) {
 		{"no params", `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, -32602, "1"},
 		{"unknown tool", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm"}}`, -32602, "1"},
 		{"tool name as number", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":7}}`, -32602, "1"},
-		{"number beyond float64", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sandbox_stats","arguments":{"x":1e999}}}`, 0, "1"}, // no tool can have it, which is said to the model
+		{"number beyond float64", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sandbox_stats","arguments":{"x":1e999}}}`, 0, "1"}, // no tool accepts it; the model gets the error
 		{"number below float64", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"1","timeout":-1e999}}}`, 0, "1"},
 		{"meta as string", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"sandbox_stats","_meta":"x"}}`, -32602, "1"},
 		{"a bad cursor", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"%%"}}`, -32602, "1"},
@@ -172,7 +172,7 @@ func TestBeforeInitialize(t *testing.T) {
 	if m := p.call("ping", `{}`); m.Error != nil {
 		t.Errorf("ping: got %s", m.line)
 	}
-	// What is sent right behind initialize, without waiting, finds it done.
+	// A request sent right after initialize, without waiting, finds it done.
 	_, first := p.start("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
 	_, second := p.start("tools/list", `{}`)
 	if m := p.wait(first); m.Error != nil {
@@ -219,7 +219,7 @@ func TestDuplicateID(t *testing.T) {
 	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":%q}}}`, code+"; echo first"))
 	hosttest.Until(t, "it runs", alive)
 	p.write(`{"jsonrpc":"2.0","id":"x","method":"ping"}`)
-	if m := p.wait(p.unexpected); m.Error == nil || m.Error.Code != -32600 || !strings.Contains(m.Error.Message, "under way") {
+	if m := p.wait(p.unexpected); m.Error == nil || m.Error.Code != -32600 || !strings.Contains(m.Error.Message, "already running") {
 		t.Errorf("got %s", m.line)
 	}
 	wake()
@@ -232,10 +232,10 @@ func TestDuplicateID(t *testing.T) {
 	}
 }
 
-// TestNoNewlineAtTheEnd sends everything at once, without an end of the last line.
+// TestNoNewlineAtTheEnd sends everything at once, without a final newline.
 func TestNoNewlineAtTheEnd(t *testing.T) {
 	r := newRig(t, nil)
-	r.s.LastCalls = time.Hour
+	r.s.CallGrace = time.Hour
 	in := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
 {"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":"echo $((6*7))"}}}
 {"jsonrpc":"2.0","id":3,"method":"ping"}`)
@@ -246,11 +246,11 @@ func TestNoNewlineAtTheEnd(t *testing.T) {
 	contains(t, out.String(), `"id":1,`, `"id":3,`, `42`)
 }
 
-// TestClientGone closes stdout, or ends stdin, while a call runs: Serve ends, and says nothing of it.
+// TestClientGone closes stdout, or ends stdin, while a call runs: Serve returns without an error.
 func TestClientGone(t *testing.T) {
 	for _, how := range []string{"stdout", "stdin"} {
 		r := newRig(t, nil)
-		r.s.LastCalls = time.Millisecond
+		r.s.CallGrace = time.Millisecond
 		fromClient, in := io.Pipe()
 		out, toClient := io.Pipe()
 		done := make(chan error, 1)
@@ -277,7 +277,7 @@ func TestClientGone(t *testing.T) {
 // TestClientDoesNotRead fills the pipe to a client that does not read, and ends.
 func TestClientDoesNotRead(t *testing.T) {
 	r := newRig(t, nil)
-	r.s.LastCalls, r.s.LastWrite = time.Millisecond, time.Millisecond
+	r.s.CallGrace, r.s.WriteGrace = time.Millisecond, time.Millisecond
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	defer out.Close()
@@ -294,10 +294,10 @@ func TestClientDoesNotRead(t *testing.T) {
 	<-done
 }
 
-// TestNobodyReadsFaults sends what is answered by the loop that reads, to a client that does not.
+// TestNobodyReadsFaults sends invalid messages, which the reading loop answers, from a client that does not read.
 func TestNobodyReadsFaults(t *testing.T) {
 	r := newRig(t, nil)
-	r.s.LastWrite = time.Millisecond
+	r.s.WriteGrace = time.Millisecond
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	defer out.Close()
@@ -305,7 +305,7 @@ func TestNobodyReadsFaults(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.s.Serve(ctx, fromClient, toClient) }()
-	for range 2 { // the first of which is being written by then, and the other waits for that
+	for range 2 { // the first is being written by then, and the second waits for it
 		io.WriteString(in, "garbage\n")
 	}
 	cancel()
@@ -336,7 +336,7 @@ func TestManyCalls(t *testing.T) {
 	all.Wait()
 }
 
-// TestPingWhileAllRun has 500 calls under way at once: there is no small pool of workers.
+// TestPingWhileAllRun runs 500 calls concurrently: there is no small pool of workers.
 func TestPingWhileAllRun(t *testing.T) {
 	r := newRig(t, nil)
 	p := r.hello("2025-11-25", `{}`)
@@ -345,7 +345,7 @@ func TestPingWhileAllRun(t *testing.T) {
 		id, _ := p.start("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"sleep 10000","timeout":3600}}`)
 		ids = append(ids, id)
 	}
-	p.call("ping", `{}`) // which is not answered if it waits for the others
+	p.call("ping", `{}`) // fails if it waits for the calls
 	for _, id := range ids {
 		p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
 	}

@@ -12,10 +12,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// plain is a server as serve starts it: with text and images alone for clients that are not known to want more.
+// plain returns a server with the defaults of serve: text and images only, except for clients that are known to need
+// more.
 func plain(t testing.TB) *rig { return newRig(t, func(c *Config) { c.Structured = false }) }
 
-// TestWhoGetsStructured asks as each client that was seen, in both eras.
+// TestWhoGetsStructured calls as each known client, in both eras.
 func TestWhoGetsStructured(t *testing.T) {
 	r := plain(t)
 	ask := func(p *peer, meta string) (schema, structured bool) {
@@ -43,7 +44,7 @@ func TestWhoGetsStructured(t *testing.T) {
 		if schema, structured := ask(r.connect(), ","+meta); schema != want || structured != want {
 			t.Errorf("%q, stateless: schemas %v, structured %v, want %v", name, schema, structured, want)
 		}
-		// A request of that protocol says itself who sends it, or nobody knows.
+		// A request of that protocol names its client itself, or the client is unknown.
 		for _, who := range []string{"", `"name":"t"`} {
 			meta := strings.Replace(fmt.Sprintf(modern, "{}"), `"name":"t","version":"1"`, who, 1)
 			if who == "" {
@@ -59,7 +60,7 @@ func TestWhoGetsStructured(t *testing.T) {
 	}
 }
 
-// TestListIsShort measures what models read before anything was asked.
+// TestListIsShort bounds the text that models read before the first call.
 func TestListIsShort(t *testing.T) {
 	p := plain(t).hello("2025-11-25", `{}`)
 	if n := len(p.call("tools/list", `{}`).Result); n > 26000 {
@@ -97,7 +98,7 @@ func TestListIsShort(t *testing.T) {
 	contains(t, rows, slices.Collect(maps.Keys(off))...)
 }
 
-// TestToolsOn lists what is on only, and records who calls another all the same.
+// TestToolsOn lists only tools that are on, and refuses and records calls of the others.
 func TestToolsOn(t *testing.T) {
 	names := func(r *rig) []string { return slices.Sorted(maps.Keys(listTools(t, r.hello("2025-11-25", `{}`)))) }
 	on := newRig(t, func(c *Config) { c.ToolsOn = true })
@@ -117,7 +118,7 @@ func TestToolsOn(t *testing.T) {
 
 var fence = regexp.MustCompile(`<<<([0-9a-f]{16})\n`)
 
-// unfenced are the texts of a JSON value, without what is in fences.
+// unfenced returns the texts in a JSON value outside of fences.
 func unfenced(t testing.TB, raw []byte) string {
 	t.Helper()
 	var v any
@@ -139,7 +140,7 @@ func unfenced(t testing.TB, raw []byte) string {
 	return strings.Join(all, "\n")
 }
 
-// TestNothingUnseen has text in all places that a person does not see.
+// TestNothingUnseen puts invisible text everywhere.
 func TestNothingUnseen(t *testing.T) {
 	hide := func(text string) string {
 		return strings.Map(func(r rune) rune { return 0xe0000 + r }, text) + "\u200b\u200e\u202e\u2060\ufeff\u00ad\U000e0101\u2028"
@@ -169,7 +170,7 @@ func TestNothingUnseen(t *testing.T) {
 	}
 }
 
-// texts are all strings in a value.
+// texts returns all strings in a value.
 func texts(v any) (all []string) {
 	switch v := v.(type) {
 	case string:

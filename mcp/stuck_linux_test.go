@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// TestStuckStart stops all processes that a program could be started by, as a kernel that does not answer does: a call
-// is answered with the step that is not, and the server ends.
+// TestStuckStart stops all processes that could start a program, like an unresponsive kernel: a call is answered with
+// the failed step, and the server ends.
 func TestStuckStart(t *testing.T) {
 	r, end := stuckRig(t, 2*time.Second)
 	p := r.hello("2025-11-25", `{}`)
@@ -31,34 +31,34 @@ func TestStuckStart(t *testing.T) {
 	var stopped []int
 	defer func() { signal(stopped, syscall.SIGCONT) }()
 	var m reply
-	hosttest.Until(t, "a start is stuck", func() bool { // not one by a process that began meanwhile
-		stopped = append(stopped, stop()...)
+	hosttest.Until(t, "a start is stuck", func() bool { // not one by a process started meanwhile
+		stopped = append(stopped, stopDescendants()...)
 		m = p.wait(call())
 		return !strings.Contains(m.line, "exit code 0")
 	})
 	if !strings.Contains(m.line, "within 2s") || !strings.Contains(m.line, "what to do") {
 		t.Errorf("got %s", m.line)
 	}
-	hosttest.Until(t, "its slot is free", r.idle)
-	stopped = append(stopped, stop()...)
+	hosttest.Until(t, "its slot is free", r.isIdle)
+	stopped = append(stopped, stopDescendants()...)
 	call()
-	hosttest.Until(t, "another has a slot", func() bool { return !r.idle() })
-	p.close() // and what it is made of
+	hosttest.Until(t, "another has a slot", func() bool { return !r.isIdle() })
+	p.close() // and its resources
 	end()
 }
 
-// TestStuckStartCancelled cancels a call whose start would wait for hours: it leaves its slot all the same.
+// TestStuckStartCancelled cancels a call whose start would block for hours: it releases its slot.
 func TestStuckStartCancelled(t *testing.T) {
 	r, end := stuckRig(t, 10*time.Hour)
 	p := r.hello("2025-11-25", `{}`)
 	if m := p.call("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"true"}}`); !strings.Contains(m.line, "exit code 0") {
 		hosttest.Missing(t, "sandbox", m.line)
 	}
-	stopped := stop()
+	stopped := stopDescendants()
 	id, answer := p.start("tools/call", `{"name":"execute_code","arguments":{"language":"shell","code":"true","timeout":5}}`)
-	hosttest.Until(t, "it has a slot", func() bool { return !r.idle() || len(answer) > 0 })
+	hosttest.Until(t, "it has a slot", func() bool { return !r.isIdle() || len(answer) > 0 })
 	p.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id))
-	hosttest.Until(t, "its slot is free", r.idle)
+	hosttest.Until(t, "its slot is free", r.isIdle)
 	if len(answer) > 0 {
 		t.Errorf("got %s", (<-answer).line)
 	}
@@ -75,18 +75,18 @@ func stuckRig(t *testing.T, start time.Duration) (r *rig, end func()) {
 		t.Fatal(err)
 	}
 	r = &rig{t: t, cfg: cfg, s: New(cfg)}
-	r.s.LastCalls = time.Millisecond
+	r.s.CallGrace = time.Millisecond
 	return r, end
 }
 
-// idle reports whether no call has a slot, or waits for one.
-func (r *rig) idle() bool {
+// isIdle reports whether no call has or awaits a slot.
+func (r *rig) isIdle() bool {
 	s := status.Now(r.cfg.Pipeline)
 	return s.Running == 0 && s.Waiting == 0
 }
 
-// stop stops all processes that this one has started, and those that they have.
-func stop() (all []int) {
+// stopDescendants stops all descendants of this process.
+func stopDescendants() (all []int) {
 	for next := []int{os.Getpid()}; len(next) > 0; next = next[1:] {
 		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", next[0]))
 		for _, file := range files {

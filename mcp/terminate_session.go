@@ -40,13 +40,13 @@ func (s *Server) terminateSession(ctx context.Context, c *call, a *terminateArgs
 		return nil, err
 	}
 	return &answer.Answer{
-		Text:  fmt.Sprintf("session %s has ended after %s; its variables and files are gone", id, answer.Count(info.Cells, "cell")) + late(info.Late),
+		Text:  fmt.Sprintf("session %s has ended after %s; its variables and files are gone", id, answer.Count(info.Cells, "cell")) + lateLine(info.Late),
 		Facts: &endedFacts{SessionID: id, Cells: info.Cells},
 	}, nil
 }
 
-// late is a line that says that a row is late, if it is.
-func late(text string) string {
+// lateLine returns a line about a row written late, if any.
+func lateLine(text string) string {
 	if text == "" {
 		return ""
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// What somebody wrote is quoted as it stands; what to do about it is in a tool's own parameters.
+// TestReasonIsNotTranslated: quoted text stays as it is; remedies use the tool's own parameters.
 func TestReasonIsNotTranslated(t *testing.T) {
 	r := answer.Explain("execute_code", &pipeline.Error{Stage: pipeline.StageValidate, Reason: `"frob --env A=1 --input data" is not allowed`,
 		Remedy: pipeline.Remedy{"give one of ", remedy.Secret, " and ", remedy.Env, ", not --env"}})
@@ -60,10 +60,10 @@ var (
 
 	ourSettings = regexp.MustCompile(`\b(?:in|of) the configuration\b`)
 
-	anOption = regexp.MustCompile(`^--[a-z-]+(?:=\S*)?$`) // of another program, which is not text
+	anOption = regexp.MustCompile(`^--[a-z-]+(?:=\S*)?$`) // binary, of another program
 )
 
-// TestRemediesOfAll: whatever a remedy names, tools read no flag, and the command line no tool nor its parameter.
+// TestRemediesOfAll: remedies for tools have no flags, and those for the command line no tools or parameters.
 func TestRemediesOfAll(t *testing.T) {
 	ours := toolTerms()
 	for _, name := range remedyNames(t) {
@@ -79,8 +79,8 @@ func TestRemediesOfAll(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfBackends: what a backend refuses is mended by the tool's parameter, by the operator, or by a command
-// that a person types.
+// TestRefusalsOfBackends: the remedy for a backend's refusal is a parameter of the tool, the operator, or a command
+// for a person to type.
 func TestRefusalsOfBackends(t *testing.T) {
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	defer b.Close()
@@ -114,8 +114,8 @@ func TestRefusalsOfBackends(t *testing.T) {
 	}
 }
 
-// TestRemediesAreValues: no text of a stage names a flag of the command line, a tool or its parameter, other than by a
-// remedy.Name or in a command that a person types.
+// TestRemediesAreValues: the texts of a stage name flags, tools and parameters only by a remedy.Name or in a command
+// for a person to type.
 func TestRemediesAreValues(t *testing.T) {
 	reference, err := os.ReadFile("../cli/README.md")
 	if err != nil {
@@ -124,8 +124,8 @@ func TestRemediesAreValues(t *testing.T) {
 	flags, ours := aFlag.FindAllString(string(reference), -1), toolTerms()
 	known := []string{"pipeline/host/safe.go", "pipeline/run/hint_install.go", "validate/shellwords.go", "pipeline/remedy/remedy.go",
 		"pipeline/control/sessions.go", "pipeline/host/words.go", "vault/keyring/keyring.go", // have options of other programs, or fields of JSON
-		"validate/validate.go", "audit/witness/witness.go", // what only the command line asks for: the language of a file, a checkpoint
-		"audit/errors.go", "audit/schema/create.go"} // commands that a person types
+		"validate/validate.go", "audit/witness/witness.go", // for the command line only: the language of a file, a checkpoint
+		"audit/errors.go", "audit/schema/create.go"} // commands for a person to type
 	for _, stage := range []string{"validate", "vault", "egress", "backends", "signer", "audit", "pipeline"} {
 		for name, text := range stringsOf(t, stage) {
 			if strings.HasPrefix(text, `json:"`) || anOption.MatchString(text) || slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(name, k+":") }) {
@@ -140,7 +140,7 @@ func TestRemediesAreValues(t *testing.T) {
 				}
 			}
 			for _, word := range aWord.FindAllString(text, -1) {
-				if word != text && ours[word] { // as it stands it is for the log
+				if word != text && ours[word] { // as it is, it is for the log
 					t.Errorf("%s: %q names %s", name, text, word)
 				}
 			}
@@ -148,7 +148,7 @@ func TestRemediesAreValues(t *testing.T) {
 	}
 }
 
-// toolTerms are the names of all tools and parameters that are no plain words.
+// toolTerms returns the names of all tools and parameters except plain words.
 func toolTerms() map[string]bool {
 	all := map[string]bool{}
 	for _, t := range (&Server{}).tools() {
@@ -183,8 +183,8 @@ func remedyNames(t *testing.T) (all []remedy.Name) {
 	return all
 }
 
-// stringsOf returns the strings in a stage's Go files, by where they are: not those of files that only tests use, nor
-// of commands that a person types.
+// stringsOf returns the strings in a stage's Go files, by place, without files that only tests use and commands for a
+// person to type.
 func stringsOf(t *testing.T, stage string) map[string]string {
 	all, set := map[string]string{}, token.NewFileSet()
 	err := filepath.WalkDir(filepath.Join("..", stage), func(path string, d fs.DirEntry, err error) error {

@@ -20,7 +20,7 @@ func (t tool) annotations() mcp.ToolAnnotation {
 	return mcp.ToolAnnotation{ReadOnlyHint: on(operation.Reads), DestructiveHint: on(operation.Destroys), IdempotentHint: on(operation.Repeats), OpenWorldHint: on(operation.ReachesOut)}
 }
 
-// policyOff is why a group of tools is refused, and how an operator changes that.
+// policyOff is the reason why a group of tools is refused, with the setting that turns it on.
 type policyOff struct{ reason, setting, instead string }
 
 var (
@@ -28,8 +28,8 @@ var (
 	hostOff = policyOff{"host access is off", "host.enabled: true", "files come into a sandbox with files of execute_code"}
 )
 
-// whyOff returns why a tool refuses every call, or is nil. It holds as long as the server does: the configuration is
-// read at its start.
+// whyOff returns why a tool refuses every call, or nil. It never changes: the server reads its configuration at the
+// start.
 func (s *Server) whyOff(name string) *policyOff {
 	p := s.cfg.Pipeline
 	switch {
@@ -45,16 +45,16 @@ func (s *Server) whyOff(name string) *policyOff {
 	return nil
 }
 
-// entry is the entry of a tool that is off: models read it in each conversation, so it is short.
-func (w policyOff) entry(t tool) mcp.Tool {
+// shortEntry returns the entry of a tool that is turned off. It is short, since models read it in each conversation.
+func (w policyOff) shortEntry(t tool) mcp.Tool {
 	return mcp.Tool{
 		Name: t.Name, Title: t.Title, Description: "Off until a person sets " + w.setting + " in the configuration. " + t.Title + ".",
 		RawInputSchema: t.In.Brief(), Annotations: t.annotations(),
 	}
 }
 
-// unlessOff returns run, or what refuses each call of a tool that policy forbids. The argument what is in the audit log
-// then.
+// unlessOff returns run, or a handler that refuses each call of a tool that policy has turned off and records the
+// argument called what.
 func unlessOff[A any](s *Server, tool, what string, run handler[A]) handler[A] {
 	why := s.whyOff(tool)
 	if why == nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// A tool is one operation that agents have.
+// tool is one operation for agents.
 type tool struct {
 	operation.Operation
 	run func(context.Context, *call) (*answer.Answer, error)
 }
 
-// A handler carries out the calls of a tool whose arguments are an A.
+// handler runs the calls of a tool with arguments of type A.
 type handler[A any] func(context.Context, *call, *A) (*answer.Answer, error)
 
-// row is one row of the table: a tool whose result is an F.
+// row is a row of the table: a tool with results of type F.
 func row[F, A any](name, title string, run handler[A], about string, hints operation.Hints) tool {
 	return tool{operation.Of[A, F](name, title, about, hints), func(ctx context.Context, c *call) (*answer.Answer, error) { return run(ctx, c, c.args.(*A)) }}
 }
@@ -33,7 +33,7 @@ const (
 	reachesOut, backgrounds  = operation.ReachesOut, operation.Backgrounds
 )
 
-// tools is the table of tools. In its file (NAME.go), a tool has a description for the model (about...), its arguments
+// tools is the table of tools. A tool's file (NAME.go) has its description for the model (about...), its arguments
 // (...Args), its handler, which is a method of Server, and the structured content of its result (...Facts).
 func (s *Server) tools() []tool {
 	return []tool{
@@ -63,15 +63,15 @@ func (s *Server) tools() []tool {
 	}
 }
 
-// entry is the tool's entry in tools/list, with what clients are left to see by tailor.
+// entry is the tool's entry in tools/list, short if the tool is turned off.
 func (s *Server) entry(t tool) mcp.Tool {
 	if why := s.whyOff(t.Name); why != nil {
-		return why.entry(t)
+		return why.shortEntry(t)
 	}
 	return t.entry()
 }
 
-// entry returns the tool as tools/list has it.
+// entry returns the tool's entry in tools/list.
 func (t tool) entry() mcp.Tool {
 	out := mcp.Tool{
 		Name: t.Name, Title: t.Title, Description: t.About,
@@ -81,7 +81,7 @@ func (t tool) entry() mcp.Tool {
 	return out
 }
 
-// Operations describe what agents can ask of a server without the protocol, at /v1/tools/NAME.
+// Operations describe the tools as operations without the protocol, at /v1/tools/NAME.
 func Operations() []operation.Operation {
 	var all []operation.Operation
 	for _, t := range (&Server{}).tools() {

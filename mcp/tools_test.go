@@ -14,7 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// all are the tools that there must be, and no others.
+// all are the required tools; there are no others.
 const all = `execute_code install_package validate_code create_session terminate_session bridge_data list_runtimes
 	set_resource_limits sandbox_stats inspect_state get_artifacts request_egress audit_execution web_search fetch_webpage
 	browser_fetch host_exec request_host_access list_host_access host_file_read host_file_write host_file_list host_file_copy`
@@ -67,7 +67,7 @@ func TestToolsList(t *testing.T) {
 	}
 }
 
-// TestSchemasAreStrict walks through all schemas: what strict clients refuse must not be in them.
+// TestSchemasAreStrict checks that no schema has constructs that strict clients refuse.
 func TestSchemasAreStrict(t *testing.T) {
 	for name, raw := range listTools(t, newFullRig(t, nil).hello("2025-11-25", `{}`)) {
 		var one struct {
@@ -93,14 +93,14 @@ func TestSchemasAreStrict(t *testing.T) {
 			if schema["type"] != "object" || schema["properties"] == nil || schema["additionalProperties"] != false {
 				t.Errorf("%s: the %s schema is no closed object", name, which)
 			}
-			strict(t, name+" "+which, schema, true)
+			checkStrict(t, name+" "+which, schema, true)
 			compile(t, name, schema)
 		}
 	}
 }
 
-// strict checks one schema and those in it.
-func strict(t *testing.T, where string, schema map[string]any, top bool) {
+// checkStrict checks one schema and its nested ones.
+func checkStrict(t *testing.T, where string, schema map[string]any, top bool) {
 	allowed := []string{"type", "description", "enum", "minLength", "maxLength", "minimum", "maximum", "items", "minItems", "maxItems",
 		"properties", "required", "additionalProperties", "default"}
 	for key := range schema {
@@ -118,14 +118,14 @@ func strict(t *testing.T, where string, schema map[string]any, top bool) {
 	if items, ok := schema["items"].(map[string]any); ok != (kind == "array") {
 		t.Errorf("%s: items of a %s", where, kind)
 	} else if ok {
-		strict(t, where+"[]", items, false)
+		checkStrict(t, where+"[]", items, false)
 	}
 	properties, _ := schema["properties"].(map[string]any)
 	if kind == "object" && len(properties) == 0 && strings.Contains(where, " input") {
 		t.Errorf("%s: Gemini refuses objects without properties", where)
 	}
 	for name, one := range properties {
-		strict(t, where+"."+name, one.(map[string]any), false)
+		checkStrict(t, where+"."+name, one.(map[string]any), false)
 	}
 	if required, ok := schema["required"].([]any); ok {
 		for _, name := range required {
@@ -135,7 +135,7 @@ func strict(t *testing.T, where string, schema map[string]any, top bool) {
 		}
 	}
 	if more, ok := schema["additionalProperties"].(map[string]any); ok {
-		strict(t, where+".*", more, false)
+		checkStrict(t, where+".*", more, false)
 	}
 }
 
@@ -162,7 +162,7 @@ func compile(t testing.TB, name string, schema any) *jsonschema.Schema {
 	return s
 }
 
-// outputs returns each tool's output schema: that of its golden file where the tool is off.
+// outputs returns each tool's output schema: that of its golden file if the tool is off.
 func outputs(t testing.TB, p *peer) map[string]*jsonschema.Schema {
 	schemas := map[string]*jsonschema.Schema{}
 	for name, raw := range listTools(t, p) {
@@ -181,8 +181,8 @@ func outputs(t testing.TB, p *peer) map[string]*jsonschema.Schema {
 	return schemas
 }
 
-// fits checks structured content against a schema.
-func fits(t testing.TB, name string, schema *jsonschema.Schema, raw json.RawMessage) {
+// checkConforms checks structured content against a schema.
+func checkConforms(t testing.TB, name string, schema *jsonschema.Schema, raw json.RawMessage) {
 	t.Helper()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err == nil {

@@ -39,7 +39,7 @@ type validateFacts struct {
 
 func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*answer.Answer, error) {
 	language := string(a.Language)
-	inner, named := notebook.Unfence(string(source(a.Code)))
+	inner, named := notebook.Unfence(string(normalizeSource(a.Code)))
 	if _, err := validate.Language(named); err == nil { // as for execute_code
 		language = named
 	}
@@ -63,7 +63,7 @@ func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*a
 		text[0] = fmt.Sprintf("not valid: %s", answer.Count(len(r.Problems), "problem"))
 	}
 	for _, p := range r.Problems {
-		text = append(text, at(p.Line, p.Column, p.Text, p.Snippet))
+		text = append(text, findingText(p.Line, p.Column, p.Text, p.Snippet))
 	}
 	for _, m := range r.Missing {
 		text = append(text, fmt.Sprintf("line %d: %s is used and bound nowhere: %s", m.Line, m.Name, m.Statement))
@@ -72,7 +72,7 @@ func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*a
 		text = append(text, "no pattern that deserves a thought")
 	}
 	for _, d := range r.Dangers {
-		text = append(text, at(d.Line, d.Column, fmt.Sprintf("%s (%s, %s)", d.Reason, d.Severity, d.Rule), d.Snippet))
+		text = append(text, findingText(d.Line, d.Column, fmt.Sprintf("%s (%s, %s)", d.Reason, d.Severity, d.Rule), d.Snippet))
 	}
 	for _, n := range r.Notes {
 		text = append(text, "note: "+n)
@@ -86,7 +86,7 @@ func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*a
 	return &answer.Answer{Text: strings.TrimRight(strings.Join(text, "\n"), "\n"), Facts: f}, nil
 }
 
-// validateOther has the operator's command check code of a language that the configuration names, in a sandbox.
+// validateOther checks code of a language from the configuration, by the operator's command, in a sandbox.
 func (s *Server) validateOther(ctx context.Context, c *call, language, code string) (*answer.Answer, error) {
 	_, res, err := pipeline.Do(ctx, s.cfg.Pipeline, run.Request{
 		Namespace: c.namespace, Language: language, Code: []byte(code), CheckOnly: true,
@@ -103,8 +103,8 @@ func (s *Server) validateOther(ctx context.Context, c *call, language, code stri
 	return &answer.Answer{Text: "not valid: " + answer.EndOf(res) + "\n" + says, Facts: f}, nil
 }
 
-// at returns a finding with its place.
-func at(line, column int, text, snippet string) string {
+// findingText returns a finding with its place.
+func findingText(line, column int, text, snippet string) string {
 	if line > 0 {
 		text = fmt.Sprintf("line %d, column %d: %s", line, column, text)
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// loopback resolves every name but those of the cloud to this machine.
+// loopback resolves every name except those of cloud metadata to this machine.
 type loopback struct{}
 
 func (loopback) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
@@ -33,7 +33,7 @@ func (loopback) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, er
 	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 }
 
-// newWebRig is a server that may read a site, whose address it returns.
+// newWebRig returns a server that may read a site, and the site's address.
 func newWebRig(t *testing.T, h http.HandlerFunc) (*rig, string) {
 	t.Helper()
 	site := httptest.NewServer(h)
@@ -101,7 +101,7 @@ func TestWebTools(t *testing.T) {
 			t.Errorf("%s %s: isError %v: %s", test.tool, test.arguments, got.IsError, got.text)
 		}
 		contains(t, got.text, test.want...)
-		fits(t, test.tool+" "+test.arguments, schemas[test.tool], got.Structured)
+		checkConforms(t, test.tool+" "+test.arguments, schemas[test.tool], got.Structured)
 		all, err := json.Marshal(got.Content)
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +117,7 @@ func TestWebTools(t *testing.T) {
 	contains(t, p.tool("audit_execution", `{"limit":100}`).text, "fetch_webpage", "web_search", "egress.approved")
 }
 
-// TestWebOfThisMachine: no entry in a list lets web tools read what is on this machine, or by an address.
+// TestWebOfThisMachine: no entry in a list lets web tools read from this machine, or by an IP address.
 func TestWebOfThisMachine(t *testing.T) {
 	r, _ := newWebRig(t, func(http.ResponseWriter, *http.Request) {})
 	p := r.hello("2025-11-25", `{}`)

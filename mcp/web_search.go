@@ -36,16 +36,15 @@ type searchResult struct {
 }
 
 func (s *Server) webSearch(ctx context.Context, c *call, a *searchArgs) (*answer.Answer, error) {
-	return do(ctx, s, pages.Search{Namespace: c.namespace, Query: a.Query, Limit: a.Limit, Domains: a.Domains}, found)
+	return do(ctx, s, pages.Search{Namespace: c.namespace, Query: a.Query, Limit: a.Limit, Domains: a.Domains}, renderHits)
 }
 
-// found returns the answer about a search: where what was found stands in our words, and the text of strangers within a
-// fence.
-func found(h pages.Hits, res pipeline.Outcome) *answer.Answer {
+// renderHits returns the answer about a search: the URLs in our words, and the strangers' texts in a fence.
+func renderHits(h pages.Hits, res pipeline.Outcome) *answer.Answer {
 	f := &searchFacts{RequestID: res.ID, Engine: h.Engine, Passed: h.Passed}
 	var list strings.Builder
 	for i, r := range h.Results {
-		f.Results = append(f.Results, searchResult{fenced(h.Engine, r.Title), address(r.URL), fenced(h.Engine, r.Summary)})
+		f.Results = append(f.Results, searchResult{fenced(h.Engine, r.Title), safeAddress(r.URL), fenced(h.Engine, r.Summary)})
 		fmt.Fprintf(&list, "%d. %s\n   %s\n   %s\n", i+1, r.Title, r.URL, r.Summary)
 	}
 	text := fmt.Sprintf("%s has found nothing", h.Engine)

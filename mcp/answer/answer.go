@@ -1,10 +1,10 @@
-// Package answer makes the answer to a call of a tool: text and images for the model, and the same facts as structured
+// Package answer renders the answer to a tool call: text and images for the model, and the same facts as structured
 // content for programs that want it.
 //
-// A run's outcome becomes an Outcome, whose order is that of the wire, and a text with its exit, its output as far as a
-// model reads it, its values and images, the hosts that were refused, its files, and what to do next. An error becomes
-// a Refusal, in the words of the tool that was called. At the end characters that deceive a reader are written out, and
-// the client gets the facts too if its model loses nothing by that.
+// A run's outcome becomes an Outcome, whose field order is that of the wire, and a text with its exit code, excerpts
+// of its output, values, images, refused hosts, files and next steps. An error becomes a Refusal, in the words of the
+// tool that was called. Finally, deceptive characters are escaped, and the client gets the facts too if that does not
+// hide the text from its model.
 //
 // The files in order, each of which calls those behind it: answer, run_text, receipt, refusal, egress_text, image,
 // report, outcome, terms, commands, excerpt, structured, uri.
@@ -22,16 +22,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// Common stands in all structured content. Some clients hand on nothing else when there is some (see seenClients), so
-// the text is in it too.
+// Common is part of all structured content. Some clients drop the text of an answer with structured content (see
+// seenClients), so Common repeats it.
 type Common struct {
 	Text    string   `json:"text" about:"The whole answer as text, as it is in content." required:"true"`
 	Refused *Refusal `json:"refused,omitempty" about:"Why nothing was done, if nothing was."`
 }
 
-func (s *Common) say(text string) { s.Text = text }
+func (s *Common) setText(text string) { s.Text = text }
 
-// HTTPFault returns the answer to an operation without the protocol of which nothing came, and its status.
+// HTTPFault returns the body and status of a failed operation without the protocol.
 func (s *Common) HTTPFault() (status int, f rpc.PlainFault) {
 	why := cmp.Or(s.Refused, &Refusal{Reason: "it failed"})
 	switch {
@@ -49,20 +49,20 @@ func (s *Common) HTTPFault() (status int, f rpc.PlainFault) {
 
 // facts are the structured content of an answer.
 type facts interface {
-	say(text string)
+	setText(text string)
 }
 
-// Answer is the outcome of a call.
+// Answer is the result of a tool call.
 type Answer struct {
 	Text   string
 	Facts  facts
 	Extra  []mcp.Content // images and links
-	Failed bool          // by us, not by a program
+	Failed bool          // the server failed, not the program
 	Ask    *mcp.CallToolResult
 }
 
-// ResultFor returns the answer in the form of the protocol: text, images and links, without invisible characters, and
-// structured content if the client is to have it.
+// ResultFor returns the protocol's form of the answer: text, images and links, without invisible characters, and
+// structured content if wanted.
 func (a *Answer) ResultFor(structured bool) *mcp.CallToolResult {
 	if a.Ask != nil {
 		return a.Ask
@@ -71,13 +71,13 @@ func (a *Answer) ResultFor(structured bool) *mcp.CallToolResult {
 	r := &mcp.CallToolResult{Content: append([]mcp.Content{mcp.NewTextContent(a.Text)}, a.Extra...), IsError: a.Failed}
 	if structured {
 		makeReadable(reflect.ValueOf(a.Facts))
-		a.Facts.say(a.Text)
+		a.Facts.setText(a.Text)
 		r.StructuredContent = a.Facts
 	}
 	return r
 }
 
-// makeReadable applies safetext.Model to all strings of a value.
+// makeReadable applies safetext.Model to all strings in a value.
 func makeReadable(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -99,7 +99,7 @@ func makeReadable(v reflect.Value) {
 	}
 }
 
-// Failure is the answer to a call of a tool of which nothing came.
+// Failure returns the answer to a failed tool call.
 func Failure(tool string, err error) *Answer {
 	r := Explain(tool, err)
 	return &Answer{Text: r.String(), Facts: &Common{Refused: &r}, Failed: true}

@@ -8,9 +8,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// Commands returns the command lines by which a person can allow q: an answer to it, or the same permission given
-// without being asked, which holds also if the question is over by then. namespace is the server's; "" is the default
-// one.
+// Commands returns the command lines by which a person can allow q: one that answers it, and one that grants the same
+// permission at any time, even after the question has expired. namespace is the server's; "" is the default one.
 func Commands(q approval.Question, namespace string) []string {
 	all := []string{ApprovingCommand(q)}
 	more := " --for " + Duration(q.For)
@@ -18,8 +17,8 @@ func Commands(q approval.Question, namespace string) []string {
 		more += " --namespace " + shellWord(q.Namespace)
 	}
 	switch verb, what, _ := strings.Cut(q.What, " "); {
-	case q.CodeSHA256 != "" || q.Session != "": // it asks for less than is given that way
-	case q.What != OneLine(q.What): // nobody can type it
+	case q.CodeSHA256 != "" || q.Session != "": // a grant would allow more than the question asks for
+	case q.What != OneLine(q.What): // can't be typed
 	case q.Kind == approval.Egress:
 		all = append(all, "sandboxmcp egress "+shellWord(q.What)+more)
 	case q.Kind == approval.Host && verb == "run":
@@ -30,7 +29,7 @@ func Commands(q approval.Question, namespace string) []string {
 	return all
 }
 
-// shellWord quotes s as one word of a shell.
+// shellWord quotes s as a single shell word.
 func shellWord(s string) string {
 	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,") == "" {
 		return s
@@ -46,7 +45,7 @@ func ApprovingCommand(q approval.Question) string {
 	return "sandboxmcp egress approve " + q.ID
 }
 
-// Duration leaves out what is zero at the end: 1h, not 1h0m0s.
+// Duration formats d without trailing zero units: 1h, not 1h0m0s.
 func Duration(d time.Duration) string {
 	s := d.Round(time.Second).String()
 	if strings.HasSuffix(s, "m0s") {

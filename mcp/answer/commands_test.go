@@ -7,7 +7,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// What a person types is one word to a shell, and not offered where it can't be typed, or gives more than is asked for.
+// TestCommands: the offered command is a single shell word, and is left out if it can't be typed or would grant more
+// than the question.
 func TestCommands(t *testing.T) {
 	for _, test := range []struct {
 		q    approval.Question

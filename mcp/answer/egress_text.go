@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// egress writes the refused hosts of a run, and how to ask for them. Allowed hosts are in the facts.
-func (t *runReport) egress() {
+// writeEgress writes a run's refused hosts, and how to ask for them. The facts list the allowed hosts too.
+func (t *runReport) writeEgress() {
 	var ask []string
 	printed, left := 0, 0
 	t.f.Egress, t.f.EgressMore = EgressFacts(t.res.Egress)
@@ -24,35 +24,35 @@ func (t *runReport) egress() {
 			continue
 		}
 		printed++
-		if t.f.Refused != nil && t.f.Refused.Stage == pipeline.StageEgress { // which names it
+		if t.f.Refused != nil && t.f.Refused.Stage == pipeline.StageEgress { // the refusal names the host
 			continue
 		}
 		if d.Failed {
-			t.line("%s can't be reached%s: %s", HostOf(d.Decision), times(d.Count), OneLine(d.Reason))
+			t.writeLine("%s can't be reached%s: %s", HostOf(d.Decision), times(d.Count), OneLine(d.Reason))
 			continue
 		}
-		t.line("egress to %s was refused%s: %s", HostOf(d.Decision), times(d.Count), OneLine(d.Why()))
+		t.writeLine("egress to %s was refused%s: %s", HostOf(d.Decision), times(d.Count), OneLine(d.Why()))
 		if domain := OneLine(d.Ask); domain != "" && !slices.Contains(ask, domain) {
 			ask = append(ask, domain)
 		}
 	}
 	if left > 0 {
-		t.line("egress was refused to %s", Count(left, "more host"))
+		t.writeLine("egress was refused to %s", Count(left, "more host"))
 	}
-	if len(ask) > 0 && t.f.Refused == nil { // else it is the refusal that says what to do
-		t.line("what to do: request_egress asks a person for %s; once approved, name it in allowed_domains of the next call; or do without", strings.Join(ask, ", "))
+	if len(ask) > 0 && t.f.Refused == nil { // otherwise the refusal says what to do
+		t.writeLine("what to do: request_egress asks a person for %s; once approved, name it in allowed_domains of the next call; or do without", strings.Join(ask, ", "))
 		if t.s.Asks {
 			typed := Commands(approval.Question{Kind: approval.Egress, What: ask[0], Namespace: t.res.Namespace, For: approval.DefaultFor}, t.s.Namespace)
-			t.line("  or a person types: %s", typed[len(typed)-1])
+			t.writeLine("  or a person types: %s", typed[len(typed)-1])
 		}
 	}
 }
 
-// maxHosts bounds the list of hosts for clients: a crawler can reach ten thousand.
+// maxHosts bounds the list of hosts: a crawler can reach ten thousand.
 const maxHosts = 100
 
-// EgressFacts are the decisions for clients, and how many were left out. Where there are too many, what
-// was not reached goes before what was.
+// EgressFacts returns the decisions for clients, and the number left out. Refused and failed hosts come first when
+// there are too many.
 func EgressFacts(all []egress.Record) (entries []EgressDecision, more int) {
 	if more = len(all) - maxHosts; more > 0 {
 		reached := func(d egress.Record) int {
@@ -69,7 +69,7 @@ func EgressFacts(all []egress.Record) (entries []EgressDecision, more int) {
 	return entries, max(more, 0)
 }
 
-// HostOf returns the name of a host, with the port of a connection.
+// HostOf returns a host's name, with the port of a connection.
 func HostOf(d egress.Decision) string {
 	d.Name = OneLine(d.Name)
 	return d.Host()

@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// A program that reaches thousands of hosts fills no model's context with them.
+// TestEgressIsBounded: a program that reaches thousands of hosts does not fill a model's context.
 func TestEgressIsBounded(t *testing.T) {
 	var s Renderer
 	var all []egress.Record

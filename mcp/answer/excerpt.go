@@ -9,22 +9,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// How much of a run is told. What models read is paid for by the word.
+// Bounds of the text about a run: clients pay for each word that a model reads.
 const (
 	MaxStreams   = 8 << 10 // bytes of stdout and stderr together
-	maxStderr    = 3 << 10 // of these, where stdout needs the room
-	MaxBinary    = 256     // bytes of what is no text: nobody reads more
+	maxStderr    = 3 << 10 // bytes of stderr, if stdout needs the room
+	MaxBinary    = 256     // bytes of binary output: nobody reads more
 	maxValue     = 4 << 10
 	MaxTraceback = 6 << 10
 	MaxEntries   = 20 // artifacts, hosts, packages
 	maxRich      = 64 << 10
 	MaxImage     = 4 << 20 // bytes of base64, of one image
-	maxImages    = 8 << 20 // of all
+	maxImages    = 8 << 20 // bytes of base64, of all images
 )
 
-// Excerpt returns s if it takes no more than max bytes, or else its head and its tail with a line
-// between that says how much is missing and where it is. That is in bytes of what is shown: what is
-// not readable takes more than it has.
+// Excerpt returns s if its readable form fits into max bytes. Otherwise it returns head and tail, with a line between
+// them that says how much is missing and where it is. Escapes make the readable form longer than s.
 func Excerpt(s string, max int, where string) string {
 	if len(s) <= max {
 		if r := safetext.Model(s); len(r) <= max {
@@ -37,9 +36,9 @@ func Excerpt(s string, max int, where string) string {
 	return fmt.Sprintf("%s\n[... %d bytes left out here%s ...]\n%s", strings.TrimSuffix(head, "\n"), left, where, tail)
 }
 
-// cut returns a part of s that takes at most max bytes when it is readable, and its length in s.
+// cut returns a part of s whose readable form fits into max bytes, and the part's length in s.
 func cut(s string, max int, part func(string, int) string) (string, int) {
-	for n := min(max, len(s)); ; n = max / 6 { // which fits: a byte takes six at most
+	for n := min(max, len(s)); ; n = max / 6 { // max/6 always fits: an escaped byte takes six
 		p := part(s, n)
 		if r := safetext.Model(p); len(r) <= max {
 			return r, len(p)
@@ -47,8 +46,8 @@ func cut(s string, max int, part func(string, int) string) (string, int) {
 	}
 }
 
-// beginningOf returns at most the first n bytes of s: up to the end of a line if one ends near, and never
-// half of a character.
+// beginningOf returns at most the first n bytes of s. It ends at a newline if one is near, and never splits a
+// character.
 func beginningOf(s string, n int) string {
 	if n >= len(s) {
 		return s
@@ -76,7 +75,7 @@ func tailOf(s string, n int) string {
 	return s[from:]
 }
 
-// LooksBinary reports whether more than a tenth of s, or of the beginning of a long one, is no text.
+// LooksBinary reports whether more than a tenth of the beginning of s is binary.
 func LooksBinary(s string) bool {
 	all, bad := 0, 0
 	for _, r := range s[:min(len(s), 4<<10)] {
@@ -87,10 +86,10 @@ func LooksBinary(s string) bool {
 	return bad*10 > all
 }
 
-// OneLine returns text for a model as one line.
+// OneLine returns readable text as one line.
 func OneLine(s string) string { return strings.Join(strings.Fields(safetext.Model(s)), " ") }
 
-// Count describes how many there are of something.
+// Count returns a number with its noun, in singular or plural.
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -98,7 +97,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Size is a number of bytes as people say it.
+// Size formats a number of bytes for people.
 func Size(n int64) string {
 	switch {
 	case n < 1000:

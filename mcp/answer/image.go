@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	maxSaved     = 4       // images among the artifacts that are shown, of each run
+	maxSaved     = 4       // artifact images in an answer, of each run
 	maxSavedSize = 1 << 20 // bytes of one
-	maxSide      = 8000    // pixels: models' interfaces refuse a whole conversation for a larger image
+	maxSide      = 8000    // pixels: model APIs refuse a whole conversation with a larger image
 )
 
-// image adds an image to the content, and returns a note of that, or of the reason why not. room is how many bytes of
-// base64 may still come.
-func (t *runReport) image(mime, data string, room *int) string {
+// addImage adds an image to the content, and returns a note about it or the reason for leaving it out. room is the
+// number of base64 bytes left.
+func (t *runReport) addImage(mime, data string, room *int) string {
 	data = strings.Join(strings.Fields(data), "")
 	bytes := Size(int64(len(data)) / 4 * 3)
 	if len(data) > min(MaxImage, *room) {
@@ -28,7 +28,7 @@ func (t *runReport) image(mime, data string, room *int) string {
 	}
 	raw, err := base64.StdEncoding.DecodeString(data)
 	if err == nil {
-		err = sound(mime, raw)
+		err = checkImage(mime, raw)
 	}
 	if err != nil {
 		return fmt.Sprintf("[%s of %s, not shown: %v]", mime, bytes, err)
@@ -38,9 +38,9 @@ func (t *runReport) image(mime, data string, room *int) string {
 	return fmt.Sprintf("[%s of %s]", mime, bytes)
 }
 
-// sound returns an error that says why bytes are no image that a model's interface would take: of another type than
-// they are said to be, cut off, or too large.
-func sound(mime string, data []byte) (err error) {
+// checkImage returns an error for data that a model API would refuse: another type than declared, truncated, or too
+// large.
+func checkImage(mime string, data []byte) (err error) {
 	var c image.Config
 	end := "\xff\xd9"
 	if mime == "image/png" {
@@ -60,8 +60,9 @@ func sound(mime string, data []byte) (err error) {
 	return nil
 }
 
-// saved shows the small images that a run has left, and returns their names. Those that it has shown already are there.
-func (t *runReport) saved() (names []string) {
+// addSavedImages adds the small images among the artifacts, and returns their names, including those of images that a
+// display has already added.
+func (t *runReport) addSavedImages() (names []string) {
 	room := maxImages
 	there := map[string]bool{}
 	for _, c := range t.extra {
@@ -79,11 +80,11 @@ func (t *runReport) saved() (names []string) {
 		}
 		part, err := t.s.Results.Read(t.res.ID, "files/"+a.Name, 0, maxSavedSize)
 		data := base64.StdEncoding.EncodeToString(part.Data)
-		if err != nil || there[data] || int64(len(part.Data)) != a.Size || sound(a.MIME, part.Data) != nil || len(data) > room {
+		if err != nil || there[data] || int64(len(part.Data)) != a.Size || checkImage(a.MIME, part.Data) != nil || len(data) > room {
 			continue
 		}
 		there[data] = true
-		t.image(a.MIME, data, &room)
+		t.addImage(a.MIME, data, &room)
 		names = append(names, a.Name)
 	}
 	return names

@@ -9,16 +9,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// KindOfFile returns a MIME type without the charset, which is the same for all text here.
+// KindOfFile returns a MIME type without the charset, which is UTF-8 for all text here.
 func KindOfFile(mime string) string { return strings.TrimSuffix(mime, "; charset=utf-8") }
 
-// RunFacts describe a run.
+// RunFacts is the structured content about a run.
 type RunFacts struct {
 	Common
 	Outcome
 }
 
-// Outcome is what came of a run, in the order in which clients have it.
+// Outcome is the result of a run, in the field order of the wire.
 type Outcome struct {
 	RunIdentity
 	runEnd
@@ -31,7 +31,7 @@ type Outcome struct {
 	Warnings []string `json:"warnings,omitempty" about:"What was not as it should be."`
 }
 
-// RunIdentity says which run it is.
+// RunIdentity identifies a run.
 type RunIdentity struct {
 	RequestID string        `json:"request_id,omitempty" about:"The run's id: get_artifacts, inspect_state and audit_execution take it."`
 	State     string        `json:"state,omitempty" about:"done, waiting for the results of tool_calls, or running for a run in the background."`
@@ -43,7 +43,7 @@ type RunIdentity struct {
 	Profile   string        `json:"profile,omitempty" about:"The containment profile."`
 }
 
-// runEnd says how a program ended.
+// runEnd is the exit of a program.
 type runEnd struct {
 	Ended     string   `json:"ended,omitempty" about:"How it ended: ok, exit, signal, timeout, oom, limit, refused or cancelled."`
 	ExitCode  *int     `json:"exit_code,omitempty" about:"The exit code; 0 is success."`
@@ -52,7 +52,7 @@ type runEnd struct {
 	LimitsHit []string `json:"limits_hit,omitempty" about:"Limits that it ran into."`
 }
 
-// runOutput is what a program wrote.
+// runOutput is the output of a program.
 type runOutput struct {
 	Stdout      string `json:"stdout,omitempty" about:"Its standard output, or head and tail of a long one."`
 	Stderr      string `json:"stderr,omitempty" about:"Its standard error, or head and tail of a long one."`
@@ -64,7 +64,7 @@ type runOutput struct {
 	StderrLost  int64  `json:"stderr_lost,omitempty" about:"Bytes of standard error beyond max_output_bytes, which are gone."`
 }
 
-// runProducts are what came of a run beside its output.
+// runProducts are the results of a run besides its output.
 type runProducts struct {
 	Value        *display           `json:"value,omitempty" about:"The value of the last expression, in a session or in Python."`
 	Displays     []display          `json:"displays,omitempty" about:"What the code displayed: images, tables."`
@@ -74,7 +74,7 @@ type runProducts struct {
 	Artifacts    []ArtifactFacts    `json:"artifacts,omitempty" about:"Files that it left in its working directory."`
 }
 
-// runContainment is what a run reached, and what held it.
+// runContainment lists the hosts that a run tried to reach, and the layers that contained it.
 type runContainment struct {
 	Egress     []EgressDecision `json:"egress,omitempty" about:"Hosts that it tried to reach, each once."`
 	EgressMore int              `json:"egress_more,omitempty" about:"How many more hosts than these it tried to reach; audit_execution lists them."`
@@ -82,7 +82,7 @@ type runContainment struct {
 	Missing    []string         `json:"missing_layers,omitempty" about:"Layers that did not hold it."`
 }
 
-// runUsage is what a run took.
+// runUsage is the resource use of a run.
 type runUsage struct {
 	WallMS     float64 `json:"wall_ms" about:"Milliseconds that the program took."`
 	CPUMS      float64 `json:"cpu_ms" about:"Milliseconds of CPU time, of all its processes."`
@@ -106,7 +106,7 @@ type programError struct {
 	Traceback string `json:"traceback" about:"Where it happened."`
 }
 
-// ArtifactFacts describe a file that a run left.
+// ArtifactFacts describe an artifact.
 type ArtifactFacts struct {
 	Name     string `json:"name" about:"The file's name, relative to the working directory."`
 	Size     int64  `json:"size" about:"Its bytes."`
@@ -116,7 +116,7 @@ type ArtifactFacts struct {
 	Withheld string `json:"withheld,omitempty" about:"Why it is not handed out."`
 }
 
-// FactsOfFile describes a file that a run left, and where it is if it is stored.
+// FactsOfFile describes an artifact, with its URI if it is stored.
 func FactsOfFile(run string, a signer.Artifact, stored bool) ArtifactFacts {
 	f := ArtifactFacts{Name: safetext.Model(a.Name), Size: a.Size, SHA256: a.SHA256, MIME: a.MIME, Withheld: a.Withheld}
 	if stored && a.Withheld == "" {
@@ -125,7 +125,7 @@ func FactsOfFile(run string, a signer.Artifact, stored bool) ArtifactFacts {
 	return f
 }
 
-// String returns the facts for a line of text.
+// String returns the facts as one line.
 func (f ArtifactFacts) String() string {
 	if f.Withheld != "" {
 		return fmt.Sprintf("%s, %s, withheld: %s", f.Name, Size(f.Size), f.Withheld)
@@ -133,7 +133,7 @@ func (f ArtifactFacts) String() string {
 	return fmt.Sprintf("%s, %s, %s", f.Name, Size(f.Size), KindOfFile(f.MIME))
 }
 
-// EgressDecision is what became of the connections to one host.
+// EgressDecision sums up the connections to one host.
 type EgressDecision struct {
 	Name     string `json:"name" about:"The host."`
 	Port     int    `json:"port" about:"The port; 0 where only its name was looked up."`
@@ -146,7 +146,7 @@ type EgressDecision struct {
 	Received int64  `json:"received" about:"Bytes received from it."`
 }
 
-// PendingCall is a call that waits for its result.
+// PendingCall is a tool call that waits for its result.
 type PendingCall struct {
 	ID        string `json:"id" about:"The call's id."`
 	Name      string `json:"name" about:"The tool."`

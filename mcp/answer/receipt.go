@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// ReceiptText is a receipt in words. That it was signed is what the log says: whoever has the key checks it.
+// ReceiptText returns a receipt as readable text. It does not verify the signature, which needs the key.
 func ReceiptText(envelope []byte) (string, error) {
 	e, err := signer.ParseEnvelope(envelope)
 	if err != nil {
@@ -55,7 +55,7 @@ func ReceiptText(envelope []byte) (string, error) {
 	}
 	line("stdout", "%d bytes, SHA-256 %s", r.StdoutBytes, r.StdoutSHA256)
 	line("stderr", "%d bytes, SHA-256 %s", r.StderrBytes, r.StderrSHA256)
-	response.Subject = slices.DeleteFunc(response.Subject, func(s subject) bool { return s.Name == "code:"+r.CodeSHA256 }) // where there are no files
+	response.Subject = slices.DeleteFunc(response.Subject, func(s subject) bool { return s.Name == "code:"+r.CodeSHA256 }) // a run without artifacts has only its code as subject
 	for i, one := range response.Subject {
 		if i == MaxEntries {
 			line("artifacts", "and %s", Count(len(response.Subject)-i+r.ArtifactsUnlisted, "more file"))

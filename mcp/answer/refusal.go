@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// Refusal is an error of ours.
+// Refusal is an error of the server, not of the program.
 type Refusal struct {
 	Reason string `json:"reason" about:"What was refused, or went wrong."`
 	Remedy string `json:"remedy,omitempty" about:"What to send, set or type instead."`
@@ -25,10 +25,10 @@ type Refusal struct {
 	Layer  string `json:"layer,omitempty" about:"The layer of containment that it is about."`
 	Denied bool   `json:"denied" about:"True where policy or a missing piece forbids it, false where something broke."`
 
-	arguments bool // they are wrong
+	arguments bool // the arguments are invalid
 }
 
-// String returns the refusal for a model.
+// String returns the refusal as text for a model.
 func (r Refusal) String() string {
 	text := "refused: " + r.Reason
 	if !r.Denied {
@@ -40,7 +40,7 @@ func (r Refusal) String() string {
 	return text
 }
 
-// Explain returns what went wrong, and what a caller of a tool can do about it.
+// Explain returns the refusal for an error, with the remedy in the words of the tool.
 func Explain(tool string, err error) Refusal {
 	var stopped *pipeline.Error
 	var arguments operation.Invalid
@@ -51,7 +51,7 @@ func Explain(tool string, err error) Refusal {
 		return Refusal{Reason: arguments.Error(), Remedy: "correct the arguments and call again", Denied: true, arguments: true}
 	case errors.As(err, &stopped):
 		return explainStopped(tool, stopped)
-	case errors.As(err, &refused): // of a probe: those of runs are the pipeline's
+	case errors.As(err, &refused): // from probes: the pipeline wraps those of runs
 		return explainStopped(tool, &pipeline.Error{Stage: pipeline.StageBackend, Layer: refused.Layer, Reason: refused.Reason, Remedy: refused.Remedy, Denied: true})
 	case errors.Is(err, session.ErrUnknown):
 		return Refusal{Reason: err.Error(), Denied: true,
@@ -74,7 +74,7 @@ func Explain(tool string, err error) Refusal {
 	return Refusal{Reason: pipeline.HideDisk(reason, err), Remedy: cmp.Or(do.In(WordsOf(tool)), "try again; if it stays, tell the person who runs sandboxmcp")}
 }
 
-// explainStopped returns the refusal for a request that the pipeline did not carry out.
+// explainStopped returns the refusal for a request that the pipeline refused or failed to run.
 func explainStopped(tool string, e *pipeline.Error) Refusal {
 	do := map[string]string{
 		pipeline.StageValidate: "correct the code or the arguments and call again",

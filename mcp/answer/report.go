@@ -11,14 +11,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
-// Renderer makes answers of the outcomes of runs.
+// Renderer renders the outcomes of runs.
 type Renderer struct {
-	Results   *results.Store // what runs left; nil keeps none
+	Results   *results.Store // artifacts and output; nil stores none
 	Asks      bool           // people can be asked for hosts
-	Namespace string         // the only one that callers may use; "" is that there are others
+	Namespace string         // the only namespace that callers may use; "" allows several
 }
 
-// runReport puts the text of one run together, and the facts beside it.
+// runReport builds the text and facts about one run.
 type runReport struct {
 	s     Renderer
 	res   pipeline.Outcome
@@ -27,9 +27,9 @@ type runReport struct {
 	extra []mcp.Content
 }
 
-func (t *runReport) line(format string, a ...any) { fmt.Fprintf(&t.text, format+"\n", a...) }
+func (t *runReport) writeLine(format string, a ...any) { fmt.Fprintf(&t.text, format+"\n", a...) }
 
-// EndOf describes how a program ended, and when.
+// EndOf describes how and when a program ended.
 func EndOf(res pipeline.Outcome) string {
 	how := fmt.Sprintf("exit code %d", res.ExitCode)
 	switch res.Ended {
@@ -47,7 +47,7 @@ func EndOf(res pipeline.Outcome) string {
 	return fmt.Sprintf("%s, after %.2f s", how, res.WallMS/1000)
 }
 
-// stored reports whether the run can be asked for later.
+// stored reports whether the result store has the run.
 func (t *runReport) stored() bool {
 	if t.s.Results == nil {
 		return false
@@ -56,7 +56,7 @@ func (t *runReport) stored() bool {
 	return err == nil
 }
 
-func (t *runReport) link(uri, name, about, mime string, size int64) {
+func (t *runReport) addLink(uri, name, about, mime string, size int64) {
 	l := mcp.NewResourceLink(uri, name, about, mime)
 	l.Size = &size
 	t.extra = append(t.extra, l)

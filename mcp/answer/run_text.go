@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// Run returns the answer about a run that has ended.
+// Run returns the answer about a finished run.
 func (s Renderer) Run(res pipeline.Outcome, err error) *Answer {
 	all := &RunFacts{Outcome: Outcome{
 		RunIdentity: RunIdentity{
@@ -45,42 +45,42 @@ func (s Renderer) Run(res pipeline.Outcome, err error) *Answer {
 	if err != nil {
 		r := Explain("execute_code", err)
 		all.Refused = &r
-		t.line("%s", r)
+		t.writeLine("%s", r)
 	} else {
 		all.ExitCode = &res.ExitCode
-		t.line("%s", EndOf(res))
+		t.writeLine("%s", EndOf(res))
 		if res.StateLost != "" {
-			t.line("state lost: %s", res.StateLost)
+			t.writeLine("state lost: %s", res.StateLost)
 		}
-		t.streams()
-		t.values()
+		t.writeStreams()
+		t.writeValues()
 	}
-	t.egress()
-	t.f.Packages = slices.Clone(t.res.Packages) // a job's result is read again, and answers are made readable in place
-	t.artifacts()
-	t.footer()
+	t.writeEgress()
+	t.f.Packages = slices.Clone(t.res.Packages) // answers are made readable in place, and a job's result is read more than once
+	t.writeArtifacts()
+	t.writeFooter()
 	return &Answer{Text: strings.TrimRight(t.text.String(), "\n"), Facts: all, Extra: t.extra, Failed: err != nil}
 }
 
-func (t *runReport) streams() {
+func (t *runReport) writeStreams() {
 	res := t.res
 	forStdout, forStderr := StreamShares(res)
-	t.f.Stdout, t.f.StdoutURI = t.stream("stdout", res.Stdout, forStdout)
-	t.f.Stderr, t.f.StderrURI = t.stream("stderr", res.Stderr, forStderr)
+	t.f.Stdout, t.f.StdoutURI = t.writeStream("stdout", res.Stdout, forStdout)
+	t.f.Stderr, t.f.StderrURI = t.writeStream("stderr", res.Stderr, forStderr)
 	if res.Stdout == "" && res.Stderr == "" && res.Value == nil && res.Error == nil && len(res.Displays) == 0 {
-		t.line("it wrote nothing")
+		t.writeLine("it wrote nothing")
 	}
 }
 
-// StreamShares returns how many bytes of stdout and of stderr an answer has room for.
+// StreamShares returns the bytes of stdout and of stderr that fit into an answer.
 func StreamShares(res pipeline.Outcome) (stdout, stderr int) {
 	stderr = min(len(res.Stderr), max(maxStderr, MaxStreams-len(res.Stdout)))
 	return MaxStreams - stderr, stderr
 }
 
-// stream returns what was written, and where the whole of it is if it is too long for that. Sizes stand
-// in front, so that no output can pretend to be what comes behind it. That some was lost, a hint says.
-func (t *runReport) stream(name, all string, limit int) (part, uri string) {
+// writeStream writes an excerpt of a stream, and returns it with the URI of the whole if it is longer. Sizes come
+// first, so that output can't imitate the lines after it. A hint reports lost output.
+func (t *runReport) writeStream(name, all string, limit int) (part, uri string) {
 	if all == "" {
 		return "", ""
 	}
@@ -92,15 +92,15 @@ func (t *runReport) stream(name, all string, limit int) (part, uri string) {
 	if len(all) > limit && t.stored() {
 		uri = RunURI(t.res.ID, name)
 		where = "; get_artifacts with this request_id and name \"" + name + "\" reads them"
-		t.link(uri, name, "the whole "+name, "text/plain", int64(len(all)))
+		t.addLink(uri, name, "the whole "+name, "text/plain", int64(len(all)))
 	}
 	part = Excerpt(all, limit, where)
-	t.line("%s (%d bytes%s):\n%s", name, len(all), note, strings.TrimSuffix(part, "\n"))
+	t.writeLine("%s (%d bytes%s):\n%s", name, len(all), note, strings.TrimSuffix(part, "\n"))
 	return part, uri
 }
 
-// values writes the value, displays and error. Images go to the content, and not into the text.
-func (t *runReport) values() {
+// writeValues writes the value, displays and error. Images go to the content, not into the text.
+func (t *runReport) writeValues() {
 	room := maxImages
 	if e := t.res.Error; e != nil {
 		trace := Excerpt(e.Traceback, MaxTraceback, "")
@@ -108,22 +108,22 @@ func (t *runReport) values() {
 		if trace == "" {
 			trace = safetext.Model(e.Type + ": " + safetext.Clip(e.Message, maxValue))
 		}
-		t.line("error:\n%s", strings.TrimSuffix(trace, "\n"))
+		t.writeLine("error:\n%s", strings.TrimSuffix(trace, "\n"))
 	}
 	for i, b := range t.res.Displays {
 		if i == MaxEntries {
-			t.line("%d more displays are left out", len(t.res.Displays)-i)
+			t.writeLine("%d more displays are left out", len(t.res.Displays)-i)
 			break
 		}
-		t.f.Displays = append(t.f.Displays, t.bundle("display", b, &room))
+		t.f.Displays = append(t.f.Displays, t.writeDisplay("display", b, &room))
 	}
 	if len(t.res.Value) > 0 {
-		v := t.bundle("value", t.res.Value, &room)
+		v := t.writeDisplay("value", t.res.Value, &room)
 		t.f.Value = &v
 	}
 }
 
-func (t *runReport) bundle(what string, b map[string]string, room *int) display {
+func (t *runReport) writeDisplay(what string, b map[string]string, room *int) display {
 	v := display{Types: []string{}}
 	for mime := range b {
 		v.Types = append(v.Types, mime)
@@ -139,7 +139,7 @@ func (t *runReport) bundle(what string, b map[string]string, room *int) display 
 	var notes []string
 	for _, mime := range []string{"image/png", "image/jpeg"} {
 		if data := b[mime]; data != "" {
-			notes = append(notes, t.image(mime, data, room))
+			notes = append(notes, t.addImage(mime, data, room))
 			break
 		}
 	}
@@ -149,47 +149,47 @@ func (t *runReport) bundle(what string, b map[string]string, room *int) display 
 	if notes == nil {
 		notes = []string{strings.Join(v.Types, ", ")}
 	}
-	t.line("%s: %s", what, strings.Join(notes, " "))
+	t.writeLine("%s: %s", what, strings.Join(notes, " "))
 	return v
 }
 
-func (t *runReport) artifacts() {
+func (t *runReport) writeArtifacts() {
 	res := t.res
 	stored := len(res.Artifacts) > 0 && t.stored()
 	var images []string
 	if stored {
-		images = t.saved()
+		images = t.addSavedImages()
 	}
 	if len(res.Artifacts) > 0 {
-		t.line("artifacts%s:", map[bool]string{true: " (get_artifacts with this request_id fetches them)"}[stored])
+		t.writeLine("artifacts%s:", map[bool]string{true: " (get_artifacts with this request_id fetches them)"}[stored])
 	}
 	for i, a := range res.Artifacts {
 		f := FactsOfFile(res.ID, a, stored)
 		t.f.Artifacts = append(t.f.Artifacts, f)
 		switch {
 		case i == MaxEntries:
-			t.line("- and %d more", len(res.Artifacts)-i)
+			t.writeLine("- and %d more", len(res.Artifacts)-i)
 		case i > MaxEntries:
 		case slices.Contains(images, a.Name):
-			t.line("- %s, shown", f)
+			t.writeLine("- %s, shown", f)
 		default:
-			t.line("- %s", f)
+			t.writeLine("- %s", f)
 		}
 	}
 	if res.Dropped > 0 {
-		t.line("%s left out: %s", Count(res.Dropped, "artifact"), res.Why)
+		t.writeLine("%s left out: %s", Count(res.Dropped, "artifact"), res.Why)
 	}
 	if res.ArtifactsFailed != "" {
-		t.line("artifacts could not all be saved: %s", res.ArtifactsFailed)
+		t.writeLine("artifacts could not all be saved: %s", res.ArtifactsFailed)
 	}
 }
 
-func (t *runReport) footer() {
+func (t *runReport) writeFooter() {
 	for _, h := range t.f.Hints {
-		t.line("hint: %s", h)
+		t.writeLine("hint: %s", h)
 	}
 	for _, w := range t.f.Warnings {
-		t.line("warning: %s", w)
+		t.writeLine("warning: %s", w)
 	}
 	for _, l := range t.res.Layers {
 		if !l.InForce {
@@ -197,14 +197,14 @@ func (t *runReport) footer() {
 		}
 	}
 	if t.f.Missing != nil {
-		t.line("%s", WithoutLayers(t.f.Missing, t.res.Backend, t.res.Profile))
+		t.writeLine("%s", WithoutLayers(t.f.Missing, t.res.Backend, t.res.Profile))
 	}
 	if t.res.ID != "" {
-		t.line("request_id: %s", t.res.ID)
+		t.writeLine("request_id: %s", t.res.ID)
 	}
 }
 
-// WithoutLayers names layers that did not hold. Where all did, nobody has to read that after each run.
+// WithoutLayers names the layers that were not in force. Runs with all layers have no such line.
 func WithoutLayers(missing []string, backend, profile string) string {
 	return fmt.Sprintf("contained without %s (%s, %s)", strings.Join(missing, ", "), backend, profile)
 }

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// A seenClient is what was seen of one client: what reaches its model of an answer that has both content, which is text
-// and images, and structuredContent.
+// seenClient is the observed behavior of a client: the parts of an answer with both content (text and images) and
+// structuredContent that reach its model.
 type seenClient struct {
-	name string // the beginning of its clientInfo.name, in lower case
-	seen string // what was seen of which version, and where
-	both bool   // nothing of content is lost where there is structuredContent, too
+	name      string // lower-case prefix of its clientInfo.name
+	seen      string // the behavior, the version and the source
+	readsBoth bool   // the model gets all of content even if there is structuredContent
 }
 
-// seenClients decide who gets structuredContent, and the schemas of it. Who is not among them gets text and images
-// alone: nothing is known to lose these. TestWhatIsLeft replays each of them.
+// seenClients returns the clients whose behavior is known. Others get text and images without structuredContent: no
+// known client loses those. TestWhatIsLeft replays each of them.
 func seenClients() []seenClient {
 	return []seenClient{
 		{"claude-code", "2.1.280, September 2026: structuredContent as JSON instead of content, images too; what is long goes into a file, " +
@@ -32,8 +32,8 @@ func seenClients() []seenClient {
 	}
 }
 
-// ReadsStructured reports whether a client's model gets all of an answer that has structuredContent.
+// ReadsStructured reports whether a client's model gets all of an answer with structuredContent.
 func ReadsStructured(client string) bool {
 	name := strings.ToLower(client)
-	return slices.ContainsFunc(seenClients(), func(c seenClient) bool { return c.both && strings.HasPrefix(name, c.name) })
+	return slices.ContainsFunc(seenClients(), func(c seenClient) bool { return c.readsBoth && strings.HasPrefix(name, c.name) })
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// WordsOf returns what callers of a tool call the parts of a remedy.
+// WordsOf returns the words of a tool for the parts of a remedy.
 func WordsOf(tool string) func(remedy.Part) string {
 	return func(p remedy.Part) string {
 		switch limit, ok := limitParameters[p.Name]; {
@@ -18,7 +18,7 @@ func WordsOf(tool string) func(remedy.Part) string {
 		case ok && (tool == "create_session" || p.Name != remedy.Timeout):
 			return "resource_limits." + limit
 		case p.Name == remedy.Packages:
-			names, _ := json.Marshal(strings.Fields(p.Value)) // of strings
+			names, _ := json.Marshal(strings.Fields(p.Value)) // strings always marshal
 			p.Value = string(names)
 		}
 		return strings.ReplaceAll(toolWords()[p.Name], "%s", p.Value)
@@ -29,7 +29,7 @@ var limitParameters = map[remedy.Name]string{
 	remedy.RAM: "max_ram_mb", remedy.Timeout: "timeout_seconds", remedy.CPU: "max_cpu_cores", remedy.Processes: "max_processes", remedy.Output: "max_output_bytes",
 }
 
-// toolWords are what no tool calls otherwise. Agents show no directories of the host.
+// toolWords are the words that all tools share. Agents never see directories of the host.
 var toolWords = sync.OnceValue(func() map[remedy.Name]string {
 	return map[remedy.Name]string{
 		remedy.Timeout: "timeout", remedy.Disk: "limits.disk_mb in the operator's configuration", remedy.Raise: "have a person raise %s in the configuration",

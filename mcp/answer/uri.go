@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Stamp returns a time as clients have it; "" is none.
+// Stamp formats a time for clients; "" is the zero time.
 func Stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -14,16 +14,16 @@ func Stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// RunScheme is the beginning of the URIs of what runs left.
+// RunScheme is the prefix of the URIs of runs.
 const RunScheme = "sandbox://runs/"
 
-// RunURI returns the URI of what a run left under a name in the result store.
+// RunURI returns the URI of a run's entry in the result store.
 func RunURI(id, name string) string { return RunScheme + id + "/" + name }
 
-// FileURI returns the URI of a file that a run left.
+// FileURI returns the URI of an artifact.
 func FileURI(id, name string) string { return RunURI(id, "files/"+Escaped(name)) }
 
-// Escaped returns a file's name as the part of a URI.
+// Escaped returns a file's name as path of a URI.
 func Escaped(name string) string {
 	parts := strings.Split(name, "/")
 	for i, p := range parts {

@@ -1,9 +1,9 @@
-// Package ask asks people for what policy refuses, by the dialogs of the client that calls and on the command line.
+// Package ask asks people for permissions, in dialogs of the calling client and on the command line.
 //
-// A tool that needs an approval opens a question and has whoever answers first decide: the client's user in a dialog,
-// or a person who types a command. A run that meets something refused asks while it goes on. Without dialogs a call
-// waits a while for the command line, if its client is told how it goes on, and then returns what a person can type:
-// the next call with the same arguments learns the answer.
+// A tool that needs an approval opens a question. The first answer decides: the client's user in a dialog, or a
+// person who types a command. A run asks about a refused host while it continues. Without dialogs, a call waits for
+// the command line if its client takes progress, and then returns the command that a person can type. The next call
+// with the same arguments gets the answer.
 //
 // The files in order, each of which calls those behind it: ask, elicit, dialog, question.
 package ask
@@ -17,30 +17,29 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// Asker asks people, by the dialogs of the client that calls and on the command line.
+// Asker asks people, in dialogs of the calling client and on the command line.
 type Asker struct {
 	Approvals *approval.Broker // nil: nobody can be asked
-	Namespace string           // the only one that callers may use; "" is that there are others
-	User      string           // who answers in the dialogs of clients; "" is unknown
+	Namespace string           // the only namespace that callers may use; "" allows several
+	User      string           // the person who answers the clients' dialogs; "" is unknown
 	Log       *slog.Logger
 }
 
-// AskDuring returns what shows the user of a call's client the questions of the run that the call has
-// started: see run.Request. A client that can show dialogs only between calls, as those of the
-// 2026-07-28 protocol, or none at all, is told the command that a person can type; so is every client
-// that wants to know how the call goes on.
+// AskDuring returns a function that asks the client's user the questions of a call's run: see run.Request. A client
+// without dialogs during a call, such as those of the 2026-07-28 protocol, gets the command that a person can type,
+// and so does every client that takes progress.
 func (s Asker) AskDuring(call context.Context, m *rpc.Message) func(context.Context, *approval.Pending) {
 	if s.Approvals == nil {
 		return nil
 	}
-	dialogs := make(chan struct{}, 1) // one dialog after the other
+	dialogs := make(chan struct{}, 1) // one dialog at a time
 	return func(ctx context.Context, p *approval.Pending) {
-		defer m.Progress.Hold(s.WaitingText(p.Question))()
+		defer m.Progress.ReportWaiting(s.WaitingText(p.Question))()
 		if m.Modern || !s.canElicit(call, m) {
 			<-ctx.Done()
 			return
 		}
-		// The call's context knows who asks; either one's end is the dialog's.
+		// The call's context has the caller's identity. The end of either context ends the dialog.
 		call, cancel := context.WithCancel(call)
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
@@ -59,7 +58,7 @@ func (s Asker) AskDuring(call context.Context, m *rpc.Message) func(context.Cont
 	}
 }
 
-// WaitingFor are the questions that a run waits for.
+// WaitingFor returns the questions that a run waits for.
 func (s Asker) WaitingFor(run string) []approval.Question {
 	if s.Approvals == nil {
 		return nil

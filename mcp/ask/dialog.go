@@ -9,25 +9,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// decided is a button of a dialog. Clients show the label, or the value where they know no labels.
-type decided struct{ value, label, scope string }
+// choice is a choice in a dialog. Clients display the label, or the value if they do not support labels.
+type choice struct{ value, label, scope string }
 
 const deny = "deny"
 
-// decisions returns the possible answers to q: no, or yes to the whole question or to less.
-func decisions(q approval.Question) []decided {
-	all := []decided{{deny, "Deny", ""}}
+// choices returns the possible answers to q: no, or yes to the whole question or to less.
+func choices(q approval.Question) []choice {
+	all := []choice{{deny, "Deny", ""}}
 	if q.Run != "" {
-		all = append(all, decided{"allow_run", "Allow for this run", approval.ScopeRun})
+		all = append(all, choice{"allow_run", "Allow for this run", approval.ScopeRun})
 	}
 	if q.Session != "" {
-		all = append(all, decided{"allow_session", "Allow for this session", approval.ScopeSession})
+		all = append(all, choice{"allow_session", "Allow for this session", approval.ScopeSession})
 	}
-	return append(all, decided{"allow_time", fmt.Sprintf("Allow for %s in namespace %s", answer.Duration(q.For), q.Namespace), approval.ScopeTime})
+	return append(all, choice{"allow_time", fmt.Sprintf("Allow for %s in namespace %s", answer.Duration(q.For), q.Namespace), approval.ScopeTime})
 }
 
-// decision reads the answer of a client's user to q; false means that there is none.
-func decision(q approval.Question, response *mcp.ElicitationResult) (approval.Answer, bool) {
+// readChoice returns the user's answer to q; false means no answer.
+func readChoice(q approval.Question, response *mcp.ElicitationResult) (approval.Answer, bool) {
 	a := approval.Answer{By: approval.Elicitation()}
 	content, _ := response.Content.(map[string]any)
 	switch {
@@ -37,7 +37,7 @@ func decision(q approval.Question, response *mcp.ElicitationResult) (approval.An
 	case response.Action != mcp.ElicitationResponseActionAccept:
 		return a, false
 	}
-	for _, d := range decisions(q)[1:] {
+	for _, d := range choices(q)[1:] {
 		if content["decision"] == d.value {
 			a.Allowed, a.Scope = true, d.scope
 			return a, true
@@ -46,10 +46,10 @@ func decision(q approval.Question, response *mcp.ElicitationResult) (approval.An
 	return a, false
 }
 
-// dialog returns the text and the choices of a question for the client's user.
+// dialog returns the text and the choices for the client's user.
 func dialog(q approval.Question) mcp.ElicitationParams {
 	var values, labels []string
-	for _, d := range decisions(q) {
+	for _, d := range choices(q) {
 		values, labels = append(values, d.value), append(labels, d.label)
 	}
 	return mcp.ElicitationParams{

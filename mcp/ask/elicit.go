@@ -30,12 +30,12 @@ type ApprovalFacts struct {
 	Command   string `json:"command,omitempty" about:"What a person types to approve it."`
 }
 
-// question is the name under which clients are asked, and answer.
+// question is the field name in a client's dialog.
 const question = "approval"
 
-// Approve asks a person: in a dialog of the client if it has them, and on the command line in any
-// case. Whoever answers first decides. Without dialogs a call that tells how it goes on waits a while for the
-// command line; after that, or at once, it returns what a person can type, and another call learns the answer.
+// Approve asks a person: in a dialog if the client has them, and on the command line in any case. The first answer
+// decides. Without dialogs, a call with progress waits for the command line; after that, or at once, it returns the
+// command to type, and a later call gets the answer.
 func (s Asker) Approve(ctx context.Context, m *rpc.Message, q approval.Question) (*answer.Answer, error) {
 	if s.Approvals == nil {
 		return nil, &pipeline.Error{Stage: pipeline.StageEgress, Denied: true,
@@ -49,8 +49,8 @@ func (s Asker) Approve(ctx context.Context, m *rpc.Message, q approval.Question)
 	if err != nil {
 		return nil, err
 	}
-	if response := s.answered(ctx, m, p); response != nil {
-		err := s.take(ctx, p, response)
+	if response := s.answerInCall(ctx, m, p); response != nil {
+		err := s.submit(ctx, p, response)
 		return s.outcome(p), err
 	}
 	if done := s.outcomeOf(p); done != nil {
@@ -62,19 +62,19 @@ func (s Asker) Approve(ctx context.Context, m *rpc.Message, q approval.Question)
 	case !s.canElicit(ctx, m):
 		return s.await(ctx, m, p)
 	case m.Modern:
-		// The client asks its user and calls again with the answer and this id.
+		// The client asks its user and repeats the call with the answer and this id.
 		return &answer.Answer{Ask: inputRequired(p.Question)}, nil
 	}
-	return s.dialogue(ctx, m, p)
+	return s.askAndWait(ctx, m, p)
 }
 
-// maxAwait is how long a call waits for the command line. Most clients give up after 60 s, whatever is told them
-// meanwhile, and then the model has not even learned what a person can type.
+// maxAwait is how long a call waits for the command line. Most clients give up after 60 s even with progress, and
+// their model would never see the command to type.
 const maxAwait = 50 * time.Second
 
 // await waits up to maxAwait for an answer on the command line.
 func (s Asker) await(ctx context.Context, m *rpc.Message, p *approval.Pending) (*answer.Answer, error) {
-	defer m.Progress.Hold(s.WaitingText(p.Question))()
+	defer m.Progress.ReportWaiting(s.WaitingText(p.Question))()
 	waiting, cancel := context.WithTimeout(ctx, maxAwait)
 	defer cancel()
 	if _, err := p.Wait(waiting); err != nil && ctx.Err() != nil {
@@ -83,13 +83,13 @@ func (s Asker) await(ctx context.Context, m *rpc.Message, p *approval.Pending) (
 	return s.outcome(p), nil
 }
 
-// answered returns the answer to p that came with a call of the 2026-07-28 protocol, or nil.
-func (s Asker) answered(ctx context.Context, m *rpc.Message, p *approval.Pending) *mcp.ElicitationResult {
+// answerInCall returns the answer to p from a call of the 2026-07-28 protocol, or nil.
+func (s Asker) answerInCall(ctx context.Context, m *rpc.Message, p *approval.Pending) *mcp.ElicitationResult {
 	if !m.Modern || !s.canElicit(ctx, m) || m.Called.State != p.Question.ID {
 		return nil
 	}
 	var all mcp.InputResponses
-	_ = json.Unmarshal(m.Called.Responses, &all) // what can't be read is no answer
+	_ = json.Unmarshal(m.Called.Responses, &all) // unreadable input is no answer
 	response, there := all[question]
 	if !there || response.DecodeFor(mcp.MethodElicitationCreate) != nil {
 		return nil
@@ -97,15 +97,15 @@ func (s Asker) answered(ctx context.Context, m *rpc.Message, p *approval.Pending
 	return response.Elicitation
 }
 
-// inputRequired asks the client to ask its user, and to call again with what that says.
+// inputRequired asks the client to ask its user and to repeat the call with the answer.
 func inputRequired(q approval.Question) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Result: mcp.Result{ResultType: mcp.ResultTypeInputRequired}, MultiRoundTripResult: mcp.MultiRoundTripResult{
 		InputRequests: mcp.InputRequests{question: mcp.NewElicitationInputRequest(dialog(q))}, RequestState: q.ID,
 	}}
 }
 
-// dialogue asks in the way of the older protocols, until the command line has answered.
-func (s Asker) dialogue(ctx context.Context, m *rpc.Message, p *approval.Pending) (*answer.Answer, error) {
+// askAndWait shows a dialog, by the older protocols, until the dialog or the command line has answered.
+func (s Asker) askAndWait(ctx context.Context, m *rpc.Message, p *approval.Pending) (*answer.Answer, error) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -121,10 +121,10 @@ func (s Asker) dialogue(ctx context.Context, m *rpc.Message, p *approval.Pending
 	return s.outcome(p), nil
 }
 
-// take hands the answer of a client's user to the broker, also when somebody else was faster. Dismissed, or accepted
-// without a word, is no answer.
-func (s Asker) take(ctx context.Context, p *approval.Pending, response *mcp.ElicitationResult) error {
-	a, ok := decision(p.Question, response)
+// submit hands the user's answer to the broker, which ignores it if another one came first. A dismissed dialog, or
+// one accepted without a choice, is no answer.
+func (s Asker) submit(ctx context.Context, p *approval.Pending, response *mcp.ElicitationResult) error {
+	a, ok := readChoice(p.Question, response)
 	if !ok {
 		return nil
 	}
@@ -136,7 +136,7 @@ func (s Asker) take(ctx context.Context, p *approval.Pending, response *mcp.Elic
 	return err
 }
 
-// outcome returns the answer to a question, or that it waits.
+// outcome returns the answer to a question, or that it is pending.
 func (s Asker) outcome(p *approval.Pending) *answer.Answer {
 	if done := s.outcomeOf(p); done != nil {
 		return done
@@ -144,14 +144,14 @@ func (s Asker) outcome(p *approval.Pending) *answer.Answer {
 	return s.pending(p)
 }
 
-// outcomeOf returns the answer to a question, or nil if there is none yet.
+// outcomeOf returns the answer to a question, or nil while it is pending.
 func (s Asker) outcomeOf(p *approval.Pending) *answer.Answer {
 	now, cancel := context.WithCancel(context.Background())
 	cancel()
 	a, err := p.Wait(now)
 	switch {
 	case err == nil:
-		return s.settled(p, a)
+		return s.decided(p, a)
 	case !errors.Is(err, approval.ErrOther):
 		return nil
 	}
@@ -163,8 +163,8 @@ func (s Asker) outcomeOf(p *approval.Pending) *answer.Answer {
 	}
 }
 
-// settled returns the answer to a tool whose question was answered.
-func (s Asker) settled(p *approval.Pending, a approval.Answer) *answer.Answer {
+// decided returns the tool's answer to an answered question.
+func (s Asker) decided(p *approval.Pending, a approval.Answer) *answer.Answer {
 	f := &ApprovalFacts{State: "denied", ID: p.Question.ID, What: p.Question.What, Namespace: p.Question.Namespace, Reason: safetext.Model(a.Reason)}
 	if !a.Allowed {
 		return &answer.Answer{Text: deniedText(p.Question, a, answer.Commands(p.Question, s.Namespace)[1:]), Facts: f}
@@ -173,7 +173,7 @@ func (s Asker) settled(p *approval.Pending, a approval.Answer) *answer.Answer {
 	return &answer.Answer{Text: approvedText(p.Question, f), Facts: f}
 }
 
-// pending returns the answer to a tool whose question still waits.
+// pending returns the tool's answer to an open question.
 func (s Asker) pending(p *approval.Pending) *answer.Answer {
 	q := p.Question
 	f := &ApprovalFacts{State: "pending", ID: q.ID, What: q.What, Namespace: q.Namespace,
@@ -181,16 +181,16 @@ func (s Asker) pending(p *approval.Pending) *answer.Answer {
 	return &answer.Answer{Facts: f, Text: pendingText(q, f, answer.Commands(q, s.Namespace))}
 }
 
-// canElicit reports whether the client that calls shows dialogs with forms, and what it answers then counts: an agent
-// that has a token of its own could answer for itself.
+// canElicit reports whether the calling client has dialogs with forms and its answers count: an agent with its own
+// token could answer for itself.
 func (s Asker) canElicit(ctx context.Context, m *rpc.Message) bool {
 	if i, known := identity.From(ctx); known && i.Kind != identity.Person || s.Approvals.OnlyRoot() || m.IsTask() {
 		return false
 	}
-	return m.Client().Elicits // of a modern client what this call says, and nothing else
+	return m.Client().Elicits // of a modern client: the capabilities of this call only
 }
 
-// askUser asks in a dialog, and answers p if there is an answer.
+// askUser shows a dialog, and answers p if the user did.
 func (s Asker) askUser(ctx context.Context, m *rpc.Message, p *approval.Pending) error {
 	response, err := m.Elicit(ctx, dialog(p.Question))
 	if err != nil {
@@ -199,5 +199,5 @@ func (s Asker) askUser(ctx context.Context, m *rpc.Message, p *approval.Pending)
 		}
 		return nil
 	}
-	return s.take(ctx, p, response)
+	return s.submit(ctx, p, response)
 }

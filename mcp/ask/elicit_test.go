@@ -11,12 +11,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// discard records nothing.
+// discard is an audit log without storage.
 type discard struct{}
 
 func (discard) Append(context.Context, ...audit.Entry) ([]audit.Row, error) { return nil, nil }
 
-// TestAwait waits for a person who does not answer: the call returns before its client gives up.
+// TestAwait: without an answer, a call returns before its client gives up.
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := approval.New(approval.Config{Audit: discard{}})

@@ -9,14 +9,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// phrases hold the wording of questions of one kind.
+// phrases are the texts of one kind of question.
 type phrases struct {
-	asks   string // the dialog's first line
-	what   string // what q.What is called there
-	choice string // what there is to choose
-	no     string // of what was denied or still waits, with %s for it: "%s may not be reached"
+	asks   string // first line of the dialog
+	what   string // label of q.What in the dialog
+	choice string // description of the choices
+	no     string // text of a denied or open question, with %s for q.What: "%s may not be reached"
 	open   string
-	next   string // what to do once it is approved
+	next   string // next step after an approval
 }
 
 func phrasesOf(kind string) phrases {
@@ -44,8 +44,8 @@ func phrasesOf(kind string) phrases {
 	}
 }
 
-// dialogText returns the text that the client's user reads. What the agent or its program wrote is in one line, so that
-// it can't pretend to be ours.
+// dialogText returns the text for the client's user. Texts of the agent and its program are on one line each, so that
+// they can't imitate ours.
 func dialogText(q approval.Question) string {
 	p := phrasesOf(q.Kind)
 	text := fmt.Sprintf("%s\n%s: %s\nNamespace: %s", p.asks, p.what, answer.OneLine(q.What), answer.OneLine(q.Namespace))
@@ -57,13 +57,13 @@ func dialogText(q approval.Question) string {
 			text += "\n" + f[0] + ": " + answer.OneLine(f[1])
 		}
 	}
-	if q.Run == "" && q.Reason != "" { // of a run, the question says it all
+	if q.Run == "" && q.Reason != "" { // the question of a run contains its reason
 		text += "\nThe agent's reason (a claim): " + answer.OneLine(q.Reason)
 	}
 	return text + "\nFor: " + answer.Duration(q.For)
 }
 
-// approvedText returns the text about an approval, for an agent.
+// approvedText describes an approval to an agent.
 func approvedText(q approval.Question, f *ApprovalFacts) string {
 	text := fmt.Sprintf("approved: %s, for namespace %s, until %s", f.What, f.Namespace, f.Until)
 	if f.Scope == approval.ScopeSession {
@@ -101,7 +101,7 @@ func pendingText(q approval.Question, f *ApprovalFacts, commands []string) strin
 	}, "\n")
 }
 
-// WaitingText says what a call waits for, and how a person answers.
+// WaitingText describes the question that a call waits for, and how a person answers it.
 func (s Asker) WaitingText(q approval.Question) string {
 	return fmt.Sprintf("waiting for a person: %s (%s)", answer.OneLine(q.What), strings.Join(answer.Commands(q, s.Namespace), ", or "))
 }

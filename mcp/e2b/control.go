@@ -11,19 +11,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// caller is who asks, and in which namespace new sandboxes of theirs are.
+// caller is the sender of a request, with the namespace of its new sandboxes.
 type caller struct {
 	identity.Identity
 	namespace string
 }
 
-// A handler answers a request, or returns why it is refused.
+// A handler answers a request or returns the reason for refusing it.
 type (
-	handler   func(http.ResponseWriter, *http.Request, caller) error
-	ofSandbox func(http.ResponseWriter, *http.Request, *Sandbox) error
+	handler        func(http.ResponseWriter, *http.Request, caller) error
+	sandboxHandler func(http.ResponseWriter, *http.Request, *Sandbox) error
 )
 
-// controlPlane returns the handler of the REST API. Its requests have an identity.
+// controlPlane returns the handler of the REST API. The context of each request must have an identity.
 func (s *Server) controlPlane() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, f := range map[string]handler{
@@ -31,20 +31,20 @@ func (s *Server) controlPlane() http.Handler {
 			return door.Reply(w, http.StatusNoContent, nil)
 		},
 		"POST /v2/sandboxes":              s.create,
-		"POST /v2/sandboxes/{id}/connect": s.owned(s.connect),
+		"POST /v2/sandboxes/{id}/connect": s.withSandbox(s.connect),
 		"POST /sandboxes":                 s.create,
-		"GET /sandboxes":                  s.list,
-		"GET /v2/sandboxes":               s.list,
-		"GET /sandboxes/{id}":             s.owned(s.get),
-		"DELETE /sandboxes/{id}":          s.owned(s.kill),
-		"POST /sandboxes/{id}/connect":    s.owned(s.connect),
-		"POST /sandboxes/{id}/resume":     s.owned(s.connect),
-		"POST /sandboxes/{id}/timeout":    s.owned(s.running(s.setTimeout)),
-		"PUT /sandboxes/{id}/network":     s.owned(s.running(s.setNetwork)),
-		"GET /sandboxes/{id}/metrics":     s.owned(s.metrics),
-		"POST /sandboxes/{id}/pause":      s.owned(s.pause),
-		"POST /sandboxes/{id}/snapshots":  s.owned(s.running(s.takeSnapshot)),
-		"POST /sandboxes/{id}/fork":       s.owned(s.running(s.fork)),
+		"GET /sandboxes":                  s.listSandboxes,
+		"GET /v2/sandboxes":               s.listSandboxes,
+		"GET /sandboxes/{id}":             s.withSandbox(s.getSandbox),
+		"DELETE /sandboxes/{id}":          s.withSandbox(s.kill),
+		"POST /sandboxes/{id}/connect":    s.withSandbox(s.connect),
+		"POST /sandboxes/{id}/resume":     s.withSandbox(s.connect),
+		"POST /sandboxes/{id}/timeout":    s.withSandbox(s.whileRunning(s.setTimeout)),
+		"PUT /sandboxes/{id}/network":     s.withSandbox(s.whileRunning(s.setNetwork)),
+		"GET /sandboxes/{id}/metrics":     s.withSandbox(s.metrics),
+		"POST /sandboxes/{id}/pause":      s.withSandbox(s.pause),
+		"POST /sandboxes/{id}/snapshots":  s.withSandbox(s.whileRunning(s.takeSnapshot)),
+		"POST /sandboxes/{id}/fork":       s.withSandbox(s.whileRunning(s.fork)),
 		"GET /snapshots":                  s.listSnapshots,
 		"DELETE /templates/{id}":          s.deleteSnapshot,
 		"GET /templates/aliases/{id}":     s.getAlias,
@@ -66,8 +66,8 @@ func (s *Server) controlPlane() http.Handler {
 	return mux
 }
 
-// elsewhere are parts of E2B's API that other means of this server are for.
-var elsewhere = map[string]string{
+// unsupported has the reason for each part of E2B's API that another part of sandboxmcp replaces.
+var unsupported = map[string]string{
 	"templates": "templates are the runtimes and images of this server: its operator names them in http.templates of the configuration",
 	"volumes":   "this server has no volumes: write files into the sandbox, and read them from there",
 	"secrets":   "secrets are added by a person with sandboxmcp vault add, and lent by this server's own API",
@@ -76,28 +76,28 @@ var elsewhere = map[string]string{
 	"api-keys": "a person makes tokens with sandboxmcp token create", "access-tokens": "a person makes tokens with sandboxmcp token create",
 }
 
-// notServed answers what there is in E2B's API and not here, and what there is nowhere.
+// notServed refuses unsupported and unknown paths.
 func (s *Server) notServed(w http.ResponseWriter, r *http.Request, _ caller) error {
 	for part := range strings.SplitSeq(r.URL.Path, "/") {
-		if why := elsewhere[part]; why != "" {
+		if why := unsupported[part]; why != "" {
 			return door.Refuse(http.StatusNotImplemented, why)
 		}
 	}
 	return door.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
 }
 
-// running returns a handler of requests about a sandbox that is not paused.
-func (s *Server) running(f ofSandbox) ofSandbox {
+// whileRunning returns a handler that refuses requests about a paused sandbox.
+func (s *Server) whileRunning(f sandboxHandler) sandboxHandler {
 	return func(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
-		if s.paused(b) {
+		if s.isPaused(b) {
 			return door.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused: connect to it before")
 		}
 		return f(w, r, b)
 	}
 }
 
-// owned returns a handler of requests about a sandbox in a namespace of the caller's. There is no other one.
-func (s *Server) owned(f ofSandbox) handler {
+// withSandbox returns a handler of requests about a sandbox in the caller's namespaces. Other sandboxes are unknown.
+func (s *Server) withSandbox(f sandboxHandler) handler {
 	return func(w http.ResponseWriter, r *http.Request, c caller) error {
 		b := s.visible(r.PathValue("id"), c)
 		if b == nil {
@@ -107,46 +107,46 @@ func (s *Server) owned(f ofSandbox) handler {
 	}
 }
 
-// visible returns a living sandbox in a namespace of the caller's, or nil.
+// visible returns a living sandbox in the caller's namespaces, or nil.
 func (s *Server) visible(id string, c caller) *Sandbox {
 	s.mu.Lock()
 	b := s.all[id]
 	s.mu.Unlock()
-	if b == nil || !s.reaches(c, b.Namespace) || !s.exists(b) {
+	if b == nil || !s.canSee(c, b.Namespace) || !s.exists(b) {
 		return nil
 	}
 	return b
 }
 
-// reaches reports whether a caller may see what is in a namespace.
-func (s *Server) reaches(c caller, namespace string) bool {
+// canSee reports whether a caller may see a namespace.
+func (s *Server) canSee(c caller, namespace string) bool {
 	return c.May(namespace) && (s.cfg.Namespace == "" || namespace == s.cfg.Namespace)
 }
 
-// maxRequest is the most bytes of a request to the control plane.
+// maxRequest bounds a request to the control plane, in bytes.
 const maxRequest = 1 << 20
 
-// maxCode is the most bytes of a request to run code.
+// maxCode bounds a request to run code, in bytes.
 const maxCode = 16 << 20
 
-// decode reads the JSON of a request into v.
+// decode decodes the JSON body of a request into v.
 func decode(r *http.Request, v any) error {
-	return decodeMost(r, v, maxRequest)
+	return decodeAtMost(r, v, maxRequest)
 }
 
-// decodeAny reads it if there is any.
-func decodeAny(r *http.Request, v any) error {
+// decodeOptional decodes the body if there is one.
+func decodeOptional(r *http.Request, v any) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
 	return decode(r, v)
 }
 
-func decodeMost(r *http.Request, v any, most int64) error {
+func decodeAtMost(r *http.Request, v any, most int64) error {
 	return door.ReadJSON(r, v, most, "the request is too large")
 }
 
-// answerError answers what a handler refuses, or the pipeline did not do; nil is that it has answered.
+// answerError answers a refused or failed request. A nil error is already answered.
 func answerError(w http.ResponseWriter, err error) {
 	if err == nil {
 		return
@@ -158,7 +158,7 @@ func answerError(w http.ResponseWriter, err error) {
 	refuse(w, statusOf(err), pipeline.PublicText(err))
 }
 
-// statusOf is the status of an answer that says why the pipeline did not do something.
+// statusOf returns the HTTP status for an error of the pipeline.
 func statusOf(err error) int {
 	if errors.Is(err, session.ErrFull) && !errors.Is(err, session.ErrCapacity) {
 		return http.StatusTooManyRequests

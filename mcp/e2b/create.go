@@ -28,11 +28,11 @@ type newSandbox struct {
 	EnvVars        map[string]string                `json:"envVars"`
 	IAM            *struct{ Tokens map[string]any } `json:"iam"`
 	VolumeMounts   []any                            `json:"volumeMounts"`
-	// Secure is true or not, a sandbox is reached with its tokens alone. MCP is for a program of the template that the SDK
-	// starts itself.
+	// The API's secure and mcp are ignored: a sandbox always needs its tokens, and the SDK itself starts the
+	// template's MCP program.
 }
 
-// The protocol's default for the timeout, in seconds, and the bounds of what callers say of a sandbox.
+// The protocol's default timeout, in seconds, and the bounds of a caller's data about a sandbox.
 const (
 	defaultTimeout = 15
 	secondTimeout  = 300 // of the API's second version
@@ -40,15 +40,15 @@ const (
 	maxPair        = 32 << 10 // bytes of a name and its value
 )
 
-// usualTimeout is the timeout of a request that names none, in seconds.
-func usualTimeout(r *http.Request) int64 {
+// defaultTimeoutOf returns the timeout of a request that has none, in seconds.
+func defaultTimeoutOf(r *http.Request) int64 {
 	if strings.HasPrefix(r.URL.Path, "/v2/") {
 		return secondTimeout
 	}
 	return defaultTimeout
 }
 
-// check returns why a sandbox can't be had as it is asked for, and "" if it can.
+// check returns why a sandbox can't be created as requested, or "".
 func (q newSandbox) check() string {
 	switch {
 	case q.AutoPause && (q.PauseMemory == nil || *q.PauseMemory):
@@ -58,7 +58,7 @@ func (q newSandbox) check() string {
 	case q.IAM != nil && len(q.IAM.Tokens) > 0:
 		return "this server issues no workload tokens: leave out iam"
 	case len(q.VolumeMounts) > 0:
-		return elsewhere["volumes"]
+		return unsupported["volumes"]
 	case q.Timeout != nil && *q.Timeout < 0:
 		return "timeout must not be less than 0"
 	}
@@ -80,7 +80,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) error 
 	if err := decode(r, &q); err != nil {
 		return err
 	}
-	from := s.snapshot(c, q.TemplateID)
+	from := s.snapshotNamed(c, q.TemplateID)
 	runtime, ok := s.template(q.TemplateID)
 	files := ""
 	if from != nil {
@@ -91,20 +91,20 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) error 
 	if why := q.check(); why != "" {
 		return door.Refuse(http.StatusBadRequest, why)
 	}
-	seconds := usualTimeout(r)
+	seconds := defaultTimeoutOf(r)
 	if q.Timeout != nil {
 		seconds = *q.Timeout
 	}
 	b := &Sandbox{Namespace: c.namespace, Owner: c.Identity, Template: q.TemplateID, Env: q.EnvVars, Metadata: q.Metadata, autoPause: q.AutoPause,
 		runtime: runtime, internet: q.InternetAccess, network: q.Network}
-	if err := s.open(r, b, files, seconds); err != nil {
+	if err := s.startNew(r, b, files, seconds); err != nil {
 		return err
 	}
 	return door.Reply(w, http.StatusCreated, s.connection(r, b))
 }
 
-// open starts a sandbox for some seconds, with the files of a snapshot unless files is "".
-func (s *Server) open(r *http.Request, b *Sandbox, files string, seconds int64) error {
+// startNew starts a new sandbox for some seconds, with the files of a snapshot unless files is "".
+func (s *Server) startNew(r *http.Request, b *Sandbox, files string, seconds int64) error {
 	info, err := s.start(r, b, files, seconds)
 	if err != nil {
 		return err
@@ -124,14 +124,14 @@ func environment(vars map[string]string) (env []string) {
 	return env
 }
 
-// envdVersion is that of E2B's daemon whose protocol is served here.
+// envdVersion is the version of E2B's daemon with the protocol of this package.
 const envdVersion = "0.6.4"
 
-// connection is what the SDK of who sends a request needs to know to talk to a sandbox.
+// connection returns the data that the sender's SDK needs to reach a sandbox.
 func (s *Server) connection(r *http.Request, b *Sandbox) map[string]any {
 	who, _ := identity.From(r.Context())
 	p := s.passFor(b, who)
-	var domain any // null where there is none
+	var domain any // null if there is none
 	if s.cfg.Domain != "" {
 		domain = s.cfg.Domain
 	}
@@ -142,11 +142,11 @@ func (s *Server) connection(r *http.Request, b *Sandbox) map[string]any {
 func (s *Server) kill(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	b.changing.Lock()
 	defer b.changing.Unlock()
-	// A client that goes away has asked for the end all the same.
+	// The sandbox ends even if the client disconnects.
 	_, res, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, session.End{
 		Namespace: b.Namespace, Session: b.session(),
 	})
-	if err != nil && (s.lives(b) || s.paused(b)) {
+	if err != nil && (s.hasSession(b) || s.isPaused(b)) {
 		return err
 	}
 	s.forget(b)

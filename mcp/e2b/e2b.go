@@ -1,10 +1,9 @@
 // Package e2b serves the pipeline over E2B's protocol, so that its official SDKs work unchanged: the REST API that
-// makes and ends sandboxes (the control plane), and what is asked of one sandbox: its daemon, envd, and its code
-// interpreter.
+// creates and ends sandboxes (the control plane), and the daemon (envd) and code interpreter of each sandbox.
 //
-// A sandbox is a session of the pipeline, under the session's id. Each identity that reaches it gets two tokens more,
-// which are for this sandbox and this identity alone: what is asked with them is asked by that identity, and they end
-// with its credentials.
+// A sandbox is a session of the pipeline, with the session's id. Each identity that may use it gets two tokens, valid
+// for this sandbox and this identity only. Requests with them act as that identity, and they expire with its
+// credentials.
 package e2b
 
 import (
@@ -24,33 +23,33 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// Config holds the parts of a server.
+// Config has the parts of a server.
 type Config struct {
 	Pipeline   *pipeline.Pipeline
 	Identities *identity.Checker
-	// Namespace is the only one that callers may use. "" gives each the first of its own.
+	// Namespace is the only namespace that callers may use. With "", each caller uses its first one.
 	Namespace string
-	Templates map[string]Template // besides the builtin ones, or in their place
-	Domain    string              // ports of sandboxes are at PORT-ID.Domain, for all who know the name unless their maker wants a token; "" is nowhere
-	Wall      time.Duration       // of code, the most that callers may have; 0 is the default of runs
+	Templates map[string]Template // added to the builtin ones, or replacing them
+	Domain    string              // ports of sandboxes are at PORT-ID.Domain, for everyone who knows the name unless the owner requires a token; "" publishes none
+	Wall      time.Duration       // maximum run time of code; 0 is the default of runs
 }
 
-// Server answers E2B's SDKs. Its methods may be called concurrently.
+// Server serves E2B's SDKs. Its methods may be called concurrently.
 type Server struct {
 	cfg     Config
 	envd    *envd.Server
-	control http.Handler // behind it, requests have an identity
-	key     []byte       // of the tokens for sandboxes
+	control http.Handler // after authentication
+	key     []byte       // derives the tokens of sandboxes
 
 	stop context.CancelFunc
 	work sync.WaitGroup
 
 	mu        sync.Mutex
 	all       map[string]*Sandbox // by id
-	snapshots []*snapshot         // the oldest first
+	snapshots []*snapshot         // oldest first
 }
 
-// New returns a server that works as cfg says, until Close.
+// New returns a server, to be closed.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, envd: envd.New(cfg.Pipeline), all: map[string]*Sandbox{}, key: make([]byte, sha256.Size)}
 	rand.Read(s.key) // never fails
@@ -61,14 +60,14 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Close ends what the server does by itself. Sandboxes are the pipeline's.
+// Close stops the server's own goroutines. The sandboxes belong to the pipeline.
 func (s *Server) Close() {
 	s.stop()
 	s.work.Wait()
 	s.envd.Close()
 }
 
-// The headers by which an SDK says which sandbox it means, which port of it, and with which of its tokens.
+// Headers in which an SDK names a sandbox and its port, and sends its tokens.
 const (
 	headerKey     = "X-Api-Key"
 	headerSandbox = "E2b-Sandbox-Id"
@@ -77,31 +76,31 @@ const (
 	headerTraffic = "E2b-Traffic-Access-Token"
 )
 
-// The ports of a sandbox at which E2B's own programs answer. Behind all others are programs of the sandbox.
+// Ports at which E2B's own programs answer. All other ports belong to programs of the sandbox.
 const (
 	daemonPort      = 49983
 	interpreterPort = 49999
 )
 
-// filesPath is of the daemon, and in the URLs that an SDK signs it stands without headers.
+// filesPath is the daemon's path for files. In URLs signed by an SDK it comes without headers.
 const filesPath = "/files"
 
-// roots are the first parts of the control plane's paths, without a version.
+// roots are the first elements of the control plane's paths, without a version.
 var roots = []string{"sandboxes", "templates", "snapshots", "volumes", "secrets", "teams", "nodes", "admin", "api-keys", "access-tokens", "health"}
 
-// Owns reports whether a request is one of E2B's protocol, or one to a port of a sandbox.
+// Owns reports whether a request belongs to E2B's protocol or to a sandbox's port.
 func (s *Server) Owns(r *http.Request) bool {
-	return OfPort(r.Host, s.cfg.Domain) || owns(r)
+	return OfPort(r.Host, s.cfg.Domain) || belongsToE2B(r)
 }
 
-func owns(r *http.Request) bool {
+func belongsToE2B(r *http.Request) bool {
 	return r.Header.Get(headerSandbox) != "" || r.URL.Path == filesPath || isControl(r.URL.Path)
 }
 
-// MaxUpload is the most bytes of a file that is written by one request.
+// MaxUpload bounds the file in one request, in bytes.
 const MaxUpload = 4 << 30
 
-// BringsFiles reports whether the body of a request is a file, or a stream of which nothing is kept.
+// BringsFiles reports whether the body of a request is a file, or a stream that is not buffered.
 func BringsFiles(r *http.Request) bool {
 	return r.Method == http.MethodPost && (r.URL.Path == filesPath || r.URL.Path == "/process.Process/StreamInput")
 }
@@ -114,7 +113,7 @@ func isControl(path string) bool {
 	return slices.Contains(roots, parts[0])
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if port, id, ok := portOf(r.Host, s.cfg.Domain); ok {
 		s.servePublic(w, r, id, port)
@@ -128,15 +127,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveSandbox(w, r)
 		return
 	}
-	if r.Header.Get("Origin") != "" { // a browser adds the certificate by itself
+	if r.Header.Get("Origin") != "" { // browsers send client certificates by themselves
 		r = r.Clone(r.Context())
 		r.TLS = nil
 	}
 	s.control.ServeHTTP(w, withKey(r))
 }
 
-// withKey returns a request whose API key stands where other clients have their token. A key that is none of ours is
-// refused there.
+// withKey returns a request with its API key in Authorization. The identity check refuses invalid keys.
 func withKey(r *http.Request) *http.Request {
 	key := r.Header.Get(headerKey)
 	if key == "" {
@@ -148,7 +146,7 @@ func withKey(r *http.Request) *http.Request {
 	return r
 }
 
-// serveSandbox answers a request to one sandbox, on behalf of whoever was given what it has.
+// serveSandbox serves a request with a sandbox's token.
 func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
 	id := r.Header.Get(headerSandbox)
 	if id == "" {
@@ -156,8 +154,8 @@ func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	port, err := strconv.Atoi(r.Header.Get(headerPort))
-	b := s.find(id)
-	if b == nil || !s.lives(b) {
+	b := s.lookup(id)
+	if b == nil || !s.hasSession(b) {
 		noSandbox(w, id, port)
 		return
 	}
@@ -168,11 +166,11 @@ func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
 	case port != daemonPort && port != interpreterPort && p == nil:
 		refuse(w, http.StatusUnauthorized, "a port of a sandbox is reached with one of its tokens: send "+headerTraffic)
 	default:
-		s.serveOne(w, r, b, p, port)
+		s.serveWithPass(w, r, b, p, port)
 	}
 }
 
-// serveSigned answers a request to /files that names no sandbox.
+// serveSigned serves a request to /files that names no sandbox.
 func (s *Server) serveSigned(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	b, p, err := s.findSigned(r, query)
@@ -183,17 +181,17 @@ func (s *Server) serveSigned(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnauthorized, "invalid signature")
 	case b == nil:
 		refuse(w, http.StatusUnauthorized, "missing signature query parameter")
-	case !s.lives(b):
+	case !s.hasSession(b):
 		noSandbox(w, "", daemonPort)
 	default:
-		s.serveOne(w, r, b, p, daemonPort)
+		s.serveWithPass(w, r, b, p, daemonPort)
 	}
 }
 
-// servePublic answers a request to the name of a sandbox's port.
+// servePublic serves a request to the host name of a sandbox's port.
 func (s *Server) servePublic(w http.ResponseWriter, r *http.Request, id string, port int) {
-	b := s.find(id)
-	if b == nil || !s.lives(b) {
+	b := s.lookup(id)
+	if b == nil || !s.hasSession(b) {
 		noSandbox(w, id, port)
 		return
 	}
@@ -204,16 +202,16 @@ func (s *Server) servePublic(w http.ResponseWriter, r *http.Request, id string, 
 		if cors(w, r) {
 			return
 		}
-	case !b.public() && p == nil:
+	case !b.isPublic() && p == nil:
 		refuse(w, http.StatusForbidden, "the ports of this sandbox are reached with its token: send "+headerTraffic)
 		return
 	}
-	s.serveOne(w, r, b, p, port)
+	s.serveWithPass(w, r, b, p, port)
 }
 
-// serveOne answers a request to a port of a sandbox on behalf of whoever a pass was given to, or of nobody.
-func (s *Server) serveOne(w http.ResponseWriter, r *http.Request, b *Sandbox, p *pass, port int) {
-	ctx, done, err := s.acting(r.Context(), b, p)
+// serveWithPass serves a request to a port of a sandbox, as the identity of the pass or, without one, anonymously.
+func (s *Server) serveWithPass(w http.ResponseWriter, r *http.Request, b *Sandbox, p *pass, port int) {
+	ctx, done, err := s.contextOf(r.Context(), b, p)
 	if err != nil {
 		identity.AsRefused(err).AnswerBy(w, refuse)
 		return
@@ -222,7 +220,7 @@ func (s *Server) serveOne(w http.ResponseWriter, r *http.Request, b *Sandbox, p 
 	r = r.WithContext(ctx)
 	switch port {
 	case interpreterPort:
-		s.interpreter(w, r, b, p)
+		s.serveInterpreter(w, r, b, p)
 	case daemonPort:
 		s.envd.Serve(w, r, b.target(p)) // which checks the token
 	default:
@@ -230,14 +228,14 @@ func (s *Server) serveOne(w http.ResponseWriter, r *http.Request, b *Sandbox, p 
 	}
 }
 
-// acting returns the context of a request to a sandbox: of the identity that its pass was given to or, without one, of
-// nobody, for as long as the maker of the sandbox has credentials.
-func (s *Server) acting(ctx context.Context, b *Sandbox, p *pass) (context.Context, context.CancelCauseFunc, error) {
+// contextOf returns the context of a request to a sandbox. It has the identity of the pass or, without one, none, and
+// ends with the credentials of the sandbox's owner.
+func (s *Server) contextOf(ctx context.Context, b *Sandbox, p *pass) (context.Context, context.CancelCauseFunc, error) {
 	if p != nil {
 		return s.cfg.Identities.Again(ctx, p.Identity)
 	}
 	owner := b.Owner
-	if owner.Source != identity.FromToken { // is renewed under the same name
+	if owner.Source != identity.FromToken { // other credentials are renewed under the same name
 		owner.Expires = time.Time{}
 	}
 	ctx, done, holds := s.cfg.Identities.Watch(ctx, owner)
@@ -248,8 +246,7 @@ func (s *Server) acting(ctx context.Context, b *Sandbox, p *pass) (context.Conte
 	return pipeline.ByCaller(identity.With(ctx, identity.Identity{}), pipeline.Caller{By: "public port"}), done, nil
 }
 
-// noSandbox answers for a sandbox that there is not, as E2B's proxy does: the SDKs tell by the status that it has
-// ended.
+// noSandbox answers as E2B's proxy does for an unknown sandbox: the SDKs conclude from the status that it has ended.
 func noSandbox(w http.ResponseWriter, id string, port int) {
 	door.Reply(w, http.StatusBadGateway, map[string]any{"sandboxId": id, "message": "The sandbox was not found", "port": port, "code": http.StatusBadGateway})
 }

@@ -76,7 +76,7 @@ func newRig(t *testing.T, change func(*pipeline.Config)) *rig {
 	return &rig{t, s, p, server.URL, tokens, log}
 }
 
-// key makes a token, in the spelling of SDKs.
+// key creates a token, in the SDKs' format.
 func (r *rig) key(name string, kind identity.Kind, namespaces ...string) string {
 	r.t.Helper()
 	token, _, err := r.tokens.Create(r.t.Context(), identity.Token{Name: name, Kind: kind, Namespaces: identity.Only(namespaces...)}, nil)
@@ -86,7 +86,7 @@ func (r *rig) key(name string, kind identity.Kind, namespaces ...string) string 
 	return identity.ToE2B(token)
 }
 
-// answer is what a request got.
+// answer is the response to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -100,7 +100,7 @@ func (a answer) into(t *testing.T, v any) {
 	}
 }
 
-// send sends a request with headers, of which each is a name and a value.
+// send sends a request with headers, as names and values.
 func (r *rig) send(ctx context.Context, method, path, body string, headers ...string) answer {
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(ctx, method, r.url+path, strings.NewReader(body))
@@ -130,14 +130,14 @@ func (r *rig) call(key, method, path, body string) answer {
 	return r.send(r.t.Context(), method, path, body, "X-API-KEY", key)
 }
 
-// made is what a new sandbox is answered with.
+// made is the response to a request for a sandbox.
 type made struct {
 	ID      string `json:"sandboxID"`
 	Access  string `json:"envdAccessToken"`
 	Traffic string `json:"trafficAccessToken"`
 }
 
-func (r *rig) make(key, body string) (m made) {
+func (r *rig) newSandbox(key, body string) (m made) {
 	r.t.Helper()
 	a := r.call(key, "POST", "/sandboxes", body)
 	if a.status != http.StatusCreated {
@@ -153,11 +153,11 @@ func (r *rig) inside(ctx context.Context, m made, method, path, body string) ans
 	return r.send(ctx, method, path, body, headerSandbox, m.ID, headerPort, "49999", headerTraffic, m.Traffic)
 }
 
-// TestSandboxes: a sandbox is made, found, shown, kept and ended, and what is wrong is said in the protocol's form.
+// TestSandboxes: a sandbox is created, listed, shown, extended and ended; errors have the protocol's format.
 func TestSandboxes(t *testing.T) {
 	r := newRig(t, nil)
 	key := r.key("ci", identity.Agent, "ci")
-	m := r.make(key, `{"templateID":"base","timeout":60,"metadata":{"user":"a b&c","x":"1"},"envVars":{"A":"b"}}`)
+	m := r.newSandbox(key, `{"templateID":"base","timeout":60,"metadata":{"user":"a b&c","x":"1"},"envVars":{"A":"b"}}`)
 	var d struct {
 		ID       string            `json:"sandboxID"`
 		Template string            `json:"templateID"`
@@ -207,7 +207,7 @@ func TestSandboxes(t *testing.T) {
 	if r.call(key, "GET", "/sandboxes/"+m.ID+"/metrics?start=1&end=2", "").into(t, &samples); len(samples) != 0 {
 		t.Errorf("metrics of long ago are %v", samples)
 	}
-	for range 2 { // the second time it is not there any more
+	for range 2 { // the second time it is unknown
 		a := r.call(key, "DELETE", "/sandboxes/"+m.ID, "")
 		if want := map[bool]int{true: http.StatusNoContent, false: http.StatusNotFound}[d.State == "running"]; a.status != want {
 			t.Errorf("%d %s, want %d", a.status, a.text, want)
@@ -219,13 +219,13 @@ func TestSandboxes(t *testing.T) {
 	}
 }
 
-// TestPages: a list comes in pages, newest first, that miss and repeat nothing.
+// TestPages: pages of a list, newest first, neither miss nor repeat an entry.
 func TestPages(t *testing.T) {
 	r := newRig(t, nil)
 	key := r.key("ci", identity.Agent, "ci")
 	var want []string
 	for range 3 {
-		want = append([]string{r.make(key, `{"templateID":"base","timeout":60}`).ID}, want...)
+		want = append([]string{r.newSandbox(key, `{"templateID":"base","timeout":60}`).ID}, want...)
 	}
 	next := ""
 	for i := range want {
@@ -243,12 +243,11 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestWalls: nobody reaches a sandbox of a namespace that is not theirs, or without its own tokens, whatever they
-// guess.
+// TestWalls: nobody reaches a sandbox of a foreign namespace, or any without its own tokens, by guessing.
 func TestWalls(t *testing.T) {
 	r := newRig(t, nil)
 	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
-	m := r.make(key, `{"templateID":"base","timeout":60}`)
+	m := r.newSandbox(key, `{"templateID":"base","timeout":60}`)
 	for _, c := range [][3]string{{"GET", "", ""}, {"DELETE", "", ""}, {"POST", "/timeout", `{"timeout":1}`}, {"POST", "/connect", `{"timeout":1}`}, {"GET", "/metrics", ""},
 		{"PUT", "/network", `{}`}, {"POST", "/pause", `{}`}} {
 		if a := r.call(other, c[0], "/sandboxes/"+m.ID+c[1], c[2]); a.status != http.StatusNotFound {
@@ -288,11 +287,10 @@ func TestWalls(t *testing.T) {
 	}
 }
 
-// TestNobody: whoever has none of a sandbox's tokens takes nothing of what its owner may ask, and has no long text
-// hashed.
+// TestNobody: requests without a sandbox's token do not use up the owner's limits, and have no long text hashed.
 func TestNobody(t *testing.T) {
 	r := newRig(t, nil)
-	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":60}`)
+	m := r.newSandbox(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":60}`)
 	r.s.cfg.Identities = identity.New(identity.Config{Tokens: r.tokens, Rate: 0.001}) // one request
 	for range 5 {
 		for _, c := range [][3]string{{"/contexts", "49999", "403"}, {"/envs", "49983", "401"}, {"/files?path=x&signature=v1_x", "49983", "401"}} {
@@ -315,7 +313,7 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// TestRefused: what can't be had, or not enforced, is refused with the reason; nothing of it leaves a sandbox.
+// TestRefused: impossible or unenforceable requests are refused with the reason, and leave no sandbox.
 func TestRefused(t *testing.T) {
 	r := newRig(t, func(c *pipeline.Config) {
 		*pipeline.SettingsIn[session.Config](c) = session.Config{PerNamespace: 1, Lifetime: time.Hour}
@@ -351,7 +349,7 @@ func TestRefused(t *testing.T) {
 	if r.call(key, "GET", "/v2/sandboxes", "").into(t, &list); len(list) != 0 {
 		t.Fatalf("%v is left", list)
 	}
-	m := r.make(key, `{"templateID":"mine","timeout":60,"network":{"allowOut":["api.example.com"],`+all+`,"rules":{"api.example.com":[{"transform":{"headers":{"X-Key":"a-secret-value-1234"}}}]}}}`)
+	m := r.newSandbox(key, `{"templateID":"mine","timeout":60,"network":{"allowOut":["api.example.com"],`+all+`,"rules":{"api.example.com":[{"transform":{"headers":{"X-Key":"a-secret-value-1234"}}}]}}}`)
 	if a := r.call(key, "GET", "/sandboxes/"+m.ID, ""); strings.Contains(a.text, "a-secret-value") || !strings.Contains(a.text, `"allowOut":["api.example.com"]`) {
 		t.Errorf("the network is shown as %s", a.text)
 	}
@@ -377,17 +375,17 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTemplatesRoots: what Owns says is of the protocol is, and nothing of others' paths.
+// TestOwns: Owns reports true for the protocol's paths only.
 func TestOwns(t *testing.T) {
 	for path, want := range map[string]bool{"/sandboxes": true, "/v2/sandboxes/x": true, "/v3/templates": true, "/files": true, "/mcp": false, "/v1/tools/x": false,
 		"/sessions": false, "/metrics": false, "/": false, "/v2": false} {
-		if got := owns(httptest.NewRequest("GET", path, nil)); got != want {
+		if got := belongsToE2B(httptest.NewRequest("GET", path, nil)); got != want {
 			t.Errorf("%s: %v", path, got)
 		}
 	}
 	inside := httptest.NewRequest("GET", "/metrics", nil)
 	inside.Header.Set(headerSandbox, "x")
-	if !owns(inside) {
+	if !belongsToE2B(inside) {
 		t.Error("what names a sandbox is not its")
 	}
 }
@@ -400,7 +398,7 @@ type lineOf struct {
 	Chart                                   json.RawMessage `json:"chart"`
 }
 
-// summary is an answer in few words: the kinds of its lines with their texts.
+// summary shortens an answer to the kinds of its lines with their texts.
 func summary(t *testing.T, a answer) string {
 	t.Helper()
 	var words []string
@@ -426,11 +424,11 @@ func summary(t *testing.T, a answer) string {
 	return strings.Join(words, "; ")
 }
 
-// TestExecute: code runs in contexts of each language, whose state stays and whose variables are for one execution, and
-// comes as lines.
+// TestExecute: code runs in contexts of each language, with lasting state and variables for a single execution, and
+// its results are streamed as lines.
 func TestExecute(t *testing.T) {
 	r := newRig(t, nil)
-	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"code-interpreter-v1","timeout":300,"envVars":{"GLOBAL":"sandbox"}}`)
+	m := r.newSandbox(r.key("ci", identity.Agent, "ci"), `{"templateID":"code-interpreter-v1","timeout":300,"envVars":{"GLOBAL":"sandbox"}}`)
 	run := func(body string) string {
 		t.Helper()
 		return summary(t, r.inside(t.Context(), m, "POST", "/execute", body))
@@ -484,7 +482,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// TestOwnLanguage: a language of the operator's has contexts, like those of E2B.
+// TestOwnLanguage: a language of the configuration has contexts, like E2B's.
 func TestOwnLanguage(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/perl"); err != nil {
 		hosttest.Missing(t, "perl", err.Error())
@@ -497,7 +495,7 @@ func TestOwnLanguage(t *testing.T) {
 		c.Runtimes = []pipeline.Runtime{{Name: "perl", Extensions: []string{".pl"}, Command: []string{"perl"}, Kernel: []string{"perl", "{driver}"}, Driver: string(driver)},
 			{Name: "none", Extensions: []string{".none"}, Command: []string{"perl"}}}
 	})
-	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"code-interpreter-v1","timeout":300}`)
+	m := r.newSandbox(r.key("ci", identity.Agent, "ci"), `{"templateID":"code-interpreter-v1","timeout":300}`)
 	var c struct{ ID, Language string }
 	if a := r.inside(t.Context(), m, "POST", "/contexts", `{"language":"Perl"}`); a.status != 200 {
 		t.Fatal(a.text)
@@ -519,12 +517,12 @@ func TestOwnLanguage(t *testing.T) {
 	}
 }
 
-// TestInterrupt: a client that goes away interrupts its code, and not the context; a sandbox that ends cuts the answer
-// off.
+// TestInterrupt: a disconnected client's code is interrupted, but its context remains; the end of a sandbox breaks
+// off the answer.
 func TestInterrupt(t *testing.T) {
 	r := newRig(t, nil)
 	key := r.key("ci", identity.Agent, "ci")
-	m := r.make(key, `{"templateID":"base","timeout":300}`)
+	m := r.newSandbox(key, `{"templateID":"base","timeout":300}`)
 	begun := func(body string) (ctx context.Context, cancel func(), done chan answer) {
 		t.Helper()
 		ctx, cancel = context.WithCancel(t.Context())
@@ -551,10 +549,10 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestRevokedWatcher: a watcher whose events are fetched ends with the token by which it was asked for.
+// TestRevokedWatcher: a watcher with fetched events ends with the token of its creator.
 func TestRevokedWatcher(t *testing.T) {
 	r := newRig(t, nil)
-	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)
+	m := r.newSandbox(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)
 	a := r.send(t.Context(), "POST", "/filesystem.Filesystem/CreateWatcher", `{"path":"."}`, headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access)
 	if a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.text)
@@ -575,7 +573,7 @@ func TestRevokedWatcher(t *testing.T) {
 	hosttest.Until(t, "the watcher has ended", func() bool { return state() == "idle" })
 }
 
-// state is what the list says of a sandbox; "" is nothing.
+// state returns a sandbox's state in the list; "" is unknown.
 func (r *rig) state(key, id string) string {
 	r.t.Helper()
 	var list []detail
@@ -594,8 +592,8 @@ func (r *rig) inDaemon(m made, method, path, body string) answer {
 	return r.send(r.t.Context(), method, path, body, headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access)
 }
 
-// put writes the file f of a sandbox.
-func (r *rig) put(m made, content string) {
+// writeFile writes the file f in a sandbox.
+func (r *rig) writeFile(m made, content string) {
 	r.t.Helper()
 	a := r.send(r.t.Context(), "POST", "/files?path=f", content, headerSandbox, m.ID, headerPort, "49983", headerAccess, m.Access, "Content-Type", "application/octet-stream")
 	if a.status != http.StatusOK {
@@ -603,12 +601,12 @@ func (r *rig) put(m made, content string) {
 	}
 }
 
-// TestPause: a sandbox that is paused runs nothing and keeps its files, and goes on with them under the same id and
-// tokens; memory is never made up.
+// TestPause: a paused sandbox runs nothing and keeps its files, and is resumed with the same id and tokens; a request
+// to keep its memory is refused.
 func TestPause(t *testing.T) {
 	r := newRig(t, nil)
 	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
-	m := r.make(key, `{"templateID":"base","timeout":300,"envVars":{"A":"kept"}}`)
+	m := r.newSandbox(key, `{"templateID":"base","timeout":300,"envVars":{"A":"kept"}}`)
 	if a := r.inside(t.Context(), m, "POST", "/execute", `{"code":"x = 1\nopen('f','w').write('of the files'); import os; os.makedirs('d/e'); os.symlink('/usr', 'l'); open('d/e/g','w').write('g'); os.chmod('d/e/g', 0o700)"}`); a.status != 200 || strings.Contains(a.text, "error") {
 		t.Fatalf("%d %s", a.status, a.text)
 	}
@@ -619,7 +617,7 @@ func TestPause(t *testing.T) {
 		}
 	}
 	pause(other, `{"memory":false}`, http.StatusNotFound)
-	pause(key, `{"memory":true}`, http.StatusBadRequest) // an interpreter has some
+	pause(key, `{"memory":true}`, http.StatusBadRequest) // a started interpreter has memory
 	pause(key, ``, http.StatusBadRequest)
 	if got := r.state(key, m.ID); got != "running" {
 		t.Errorf("refused, it is %q", got)
@@ -664,19 +662,19 @@ func TestPause(t *testing.T) {
 	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/connect", `{}`); a.status != http.StatusNotFound {
 		t.Errorf("afterwards: %d %s", a.status, a.text)
 	}
-	idle := r.make(key, `{"templateID":"base","timeout":300}`)
-	r.put(idle, "x")
+	idle := r.newSandbox(key, `{"templateID":"base","timeout":300}`)
+	r.writeFile(idle, "x")
 	if a := r.call(key, "POST", "/sandboxes/"+idle.ID+"/pause", `{"memory":true}`); a.status != http.StatusNoContent {
 		t.Errorf("one in which nothing runs has no memory to lose: %d %s", a.status, a.text)
 	}
 }
 
-// TestAutoPause: a sandbox that is to be paused when its time is up has its files afterwards.
+// TestAutoPause: a sandbox with autoPause has its files after its timeout.
 func TestAutoPause(t *testing.T) {
 	r := newRig(t, nil)
 	key := r.key("ci", identity.Agent, "ci")
-	m := r.make(key, `{"templateID":"base","timeout":300,"autoPause":true,"autoPauseMemory":false}`)
-	r.put(m, "it stays")
+	m := r.newSandbox(key, `{"templateID":"base","timeout":300,"autoPause":true,"autoPauseMemory":false}`)
+	r.writeFile(m, "it stays")
 	r.call(key, "POST", "/sandboxes/"+m.ID+"/timeout", `{"timeout":0}`)
 	hosttest.Until(t, "it is paused", func() bool { return r.state(key, m.ID) == "paused" })
 	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/connect", `{"timeout":60}`); a.status != http.StatusCreated {
@@ -687,19 +685,19 @@ func TestAutoPause(t *testing.T) {
 	}
 }
 
-// TestPausedBounds: files of paused sandboxes are bounded together, and a secret is not kept in them.
+// TestPausedBounds: files of paused sandboxes have a common limit, and do not contain secrets.
 func TestPausedBounds(t *testing.T) {
 	r := newRig(t, func(c *pipeline.Config) { pipeline.SettingsIn[session.Config](c).PausedBytes = 1 << 20 })
 	key := r.key("ci", identity.Agent, "ci")
-	m := r.make(key, `{"templateID":"base","timeout":300}`)
-	r.put(m, strings.Repeat("x", 2<<20))
+	m := r.newSandbox(key, `{"templateID":"base","timeout":300}`)
+	r.writeFile(m, strings.Repeat("x", 2<<20))
 	if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/pause", `{"memory":false}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB that are left for them (remove some of them)") || strings.Contains(a.text, "memory") || r.state(key, m.ID) != "running" {
 		t.Errorf("%d %s", a.status, a.text)
 	}
 }
 
-// TestSnapshots: files of a sandbox in which nothing runs are a template of others, as long as the snapshot is kept,
-// and for its namespace alone.
+// TestSnapshots: the files of a sandbox without programs are a template for others, as long as the snapshot exists
+// and in its namespace only.
 func TestSnapshots(t *testing.T) {
 	r := newRig(t, func(c *pipeline.Config) { pipeline.SettingsIn[session.Config](c).PausedBytes = 8 << 20 })
 	key, other := r.key("ci", identity.Agent, "ci"), r.key("other", identity.Agent, "other")
@@ -726,8 +724,8 @@ func TestSnapshots(t *testing.T) {
 		r.call(key, "GET", "/snapshots"+query, "").into(t, &all)
 		return all
 	}
-	m := r.make(key, `{"templateID":"base","timeout":300,"envVars":{"A":"own"}}`)
-	r.put(m, "first")
+	m := r.newSandbox(key, `{"templateID":"base","timeout":300,"envVars":{"A":"own"}}`)
+	r.writeFile(m, "first")
 	if a := r.call(other, "POST", "/sandboxes/"+m.ID+"/snapshots", `{}`); a.status != http.StatusNotFound {
 		t.Errorf("another's: %d %s", a.status, a.text)
 	}
@@ -735,10 +733,10 @@ func TestSnapshots(t *testing.T) {
 	if !slices.Equal(one.Names, []string{"day"}) {
 		t.Errorf("names %v", one.Names)
 	}
-	r.put(m, "second")
-	a, b := r.make(key, `{"templateID":"`+one.ID+`","timeout":300}`), r.make(key, `{"templateID":"day","timeout":300}`)
+	r.writeFile(m, "second")
+	a, b := r.newSandbox(key, `{"templateID":"`+one.ID+`","timeout":300}`), r.newSandbox(key, `{"templateID":"day","timeout":300}`)
 	read(a, "first")
-	r.put(a, "of a")
+	r.writeFile(a, "of a")
 	read(b, "first")
 	read(m, "second")
 	for _, name := range []string{one.ID, "day"} {
@@ -762,7 +760,7 @@ func TestSnapshots(t *testing.T) {
 		t.Errorf("pages %s, %v", page.text, rest)
 	}
 	r.call(key, "DELETE", "/sandboxes/"+m.ID, "")
-	read(r.make(key, `{"templateID":"day:latest","timeout":300}`), "second")
+	read(r.newSandbox(key, `{"templateID":"day:latest","timeout":300}`), "second")
 	for _, want := range []int{http.StatusNoContent, http.StatusNotFound} {
 		if a := r.call(key, "DELETE", "/templates/"+two.ID, ""); a.status != want {
 			t.Errorf("its end: %d %s", a.status, a.text)
@@ -781,10 +779,10 @@ func TestSnapshots(t *testing.T) {
 			t.Fatalf("%+v", f)
 		}
 		read(f.Sandbox, "of a")
-		r.put(f.Sandbox, "of the fork")
+		r.writeFile(f.Sandbox, "of the fork")
 	}
 	read(a, "of a")
-	r.put(a, strings.Repeat("x", 9<<20))
+	r.writeFile(a, strings.Repeat("x", 9<<20))
 	for _, path := range []string{"/snapshots", "/fork"} {
 		if a := r.call(key, "POST", "/sandboxes/"+a.ID+path, `{}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB") || strings.Contains(a.text, "what runs") {
 			t.Errorf("more than is kept: %d %s", a.status, a.text)
@@ -799,13 +797,12 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// TestSnapshotNames: a name of a snapshot means the one of the namespace in which a sandbox would be made from it, and
-// others are let be.
+// TestSnapshotNames: a snapshot's name means the snapshot in the namespace where a sandbox would be created from it.
 func TestSnapshotNames(t *testing.T) {
 	r := newRig(t, nil)
 	theirs, both := r.key("b", identity.Agent, "b"), r.key("both", identity.Agent, "a", "b")
 	for _, key := range []string{theirs, both} {
-		m := r.make(key, `{"templateID":"base","timeout":300}`)
+		m := r.newSandbox(key, `{"templateID":"base","timeout":300}`)
 		if a := r.call(key, "POST", "/sandboxes/"+m.ID+"/snapshots", `{"name":"day"}`); a.status != http.StatusCreated {
 			t.Fatalf("%d %s", a.status, a.text)
 		}
@@ -818,12 +815,12 @@ func TestSnapshotNames(t *testing.T) {
 	}
 }
 
-// TestSnapshotEnds: a snapshot that is removed while sandboxes start from it is there for them, or is not.
+// TestSnapshotEnds: for sandboxes that start while their snapshot is deleted, the start succeeds or fails as a whole.
 func TestSnapshotEnds(t *testing.T) {
 	r := newRig(t, nil)
 	key := r.key("ci", identity.Agent, "ci")
-	m := r.make(key, `{"templateID":"base","timeout":300}`)
-	r.put(m, strings.Repeat("x", 8<<20))
+	m := r.newSandbox(key, `{"templateID":"base","timeout":300}`)
+	r.writeFile(m, strings.Repeat("x", 8<<20))
 	var c struct {
 		ID string `json:"snapshotID"`
 	}
@@ -847,8 +844,8 @@ func TestSnapshotEnds(t *testing.T) {
 	starts.Wait()
 }
 
-// at sends a request to a name of a sandbox's port.
-func (r *rig) at(host, method, path string, headers ...string) answer {
+// sendToPort sends a request to the host name of a sandbox's port.
+func (r *rig) sendToPort(host, method, path string, headers ...string) answer {
 	r.t.Helper()
 	q, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, nil)
 	if err != nil {
@@ -867,7 +864,7 @@ func (r *rig) at(host, method, path string, headers ...string) answer {
 	return answer{res.StatusCode, res.Header, string(text)}
 }
 
-// wantNobody reads the log: what came to public ports is nobody's.
+// wantNobody checks that the log has no identity for requests to public ports.
 func (r *rig) wantNobody() {
 	r.t.Helper()
 	found := 0
@@ -881,8 +878,8 @@ func (r *rig) wantNobody() {
 	}
 }
 
-// TestPublicPorts: a port of a sandbox has a name, for all who know it unless its maker wants a token, and nothing else
-// is reached by it.
+// TestPublicPorts: a port of a sandbox has a host name for everyone who knows it, unless its owner requires a token,
+// and the name reaches nothing else.
 func TestPublicPorts(t *testing.T) {
 	hosttest.Program(t, "python3")
 	r := newRig(t, nil)
@@ -890,7 +887,7 @@ func TestPublicPorts(t *testing.T) {
 	key := r.key("ci", identity.Agent, "ci")
 	serve := func(config string) made {
 		t.Helper()
-		m := r.make(key, `{"templateID":"base","timeout":300,"network":`+config+`}`)
+		m := r.newSandbox(key, `{"templateID":"base","timeout":300,"network":`+config+`}`)
 		code, _ := json.Marshal(map[string]string{"code": `import subprocess; subprocess.Popen(["python3", "-c", '''
 import http.server
 class H(http.server.BaseHTTPRequestHandler):
@@ -921,7 +918,7 @@ http.server.HTTPServer(("", 8000), H).serve_forever()'''])`})
 		{"8000-nothing.box.example.com", nil, 502, "The sandbox was not found"},
 		{name(open, "49999"), nil, 403, "token"},
 	} {
-		a := r.at(c.host, "GET", "/healthz", c.headers...)
+		a := r.sendToPort(c.host, "GET", "/healthz", c.headers...)
 		if a.status != c.want || !strings.Contains(a.text, c.text) {
 			t.Errorf("%s %v: %d %s, want %d %s", c.host, c.headers, a.status, a.text, c.want, c.text)
 		}
@@ -929,23 +926,23 @@ http.server.HTTPServer(("", 8000), H).serve_forever()'''])`})
 			t.Errorf("%s sets the cookie %q", c.host, cookie)
 		}
 	}
-	if a := r.at(name(open, "49983"), "GET", "/envs"); a.status != http.StatusUnauthorized {
+	if a := r.sendToPort(name(open, "49983"), "GET", "/envs"); a.status != http.StatusUnauthorized {
 		t.Errorf("the daemon of nobody: %d %s", a.status, a.text)
 	}
-	if a := r.at(name(open, "49983"), "GET", "/envs", headerAccess, open.Access, "Origin", "https://app.example"); a.status != http.StatusOK || a.header.Get("Access-Control-Allow-Origin") != "*" {
+	if a := r.sendToPort(name(open, "49983"), "GET", "/envs", headerAccess, open.Access, "Origin", "https://app.example"); a.status != http.StatusOK || a.header.Get("Access-Control-Allow-Origin") != "*" {
 		t.Errorf("the daemon: %d %s %v", a.status, a.text, a.header)
 	}
-	if a := r.at(name(open, "8000"), "GET", "/sandboxes", "X-API-KEY", key); a.status != 200 || !strings.HasPrefix(a.text, "/sandboxes") {
+	if a := r.sendToPort(name(open, "8000"), "GET", "/sandboxes", "X-API-KEY", key); a.status != 200 || !strings.HasPrefix(a.text, "/sandboxes") {
 		t.Errorf("the name of a port leads to the server: %d %s", a.status, a.text)
 	}
 	r.wantNobody()
 	r.call(key, "DELETE", "/sandboxes/"+open.ID, "")
-	if a := r.at(name(open, "8000"), "GET", "/"); a.status != 502 || !strings.Contains(a.text, `"sandboxId":"`+open.ID) {
+	if a := r.sendToPort(name(open, "8000"), "GET", "/"); a.status != 502 || !strings.Contains(a.text, `"sandboxId":"`+open.ID) {
 		t.Errorf("one that has ended: %d %s", a.status, a.text)
 	}
 }
 
-// TestPortOf: only names of the form PORT-ID.domain are those of ports.
+// TestPortOf: only hosts of the form PORT-ID.domain belong to ports.
 func TestPortOf(t *testing.T) {
 	for host, want := range map[string]string{
 		"8000-abc.box.test": "8000 abc", "8000-abc.box.test:443": "8000 abc", "8000-ABC.box.test.": "8000 abc", "api.box.test": "", "box.test": "", "8000-abc.other.test": "",
@@ -961,7 +958,8 @@ func TestPortOf(t *testing.T) {
 	}
 }
 
-// TestPages of any origin may ask what they prove by a header, and nothing by what a browser adds.
+// TestOpen: pages of any origin may send requests that prove themselves by a header, and none that rely on a
+// browser's own credentials.
 func TestOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		method, path string
@@ -999,12 +997,12 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestFull: a full server is another's fault than the caller's own bound, and both say when to come again.
+// TestFull: a full server and the caller's own limit have different statuses, and both have a Retry-After.
 func TestFull(t *testing.T) {
 	for want, bounds := range map[int]session.Config{http.StatusServiceUnavailable: {Total: 1}, http.StatusTooManyRequests: {PerIdentity: 1}} {
 		r := newRig(t, func(c *pipeline.Config) { *pipeline.SettingsIn[session.Config](c) = bounds })
 		key := r.key("ci", identity.Agent, "ci", "other")
-		r.make(key, `{"templateID":"base","timeout":60}`)
+		r.newSandbox(key, `{"templateID":"base","timeout":60}`)
 		if a := r.call(key, "POST", "/sandboxes", `{"templateID":"base","timeout":60}`); a.status != want || a.header.Get("Retry-After") == "" {
 			t.Errorf("%d %s %v, want %d", a.status, a.text, a.header, want)
 		}

@@ -27,11 +27,11 @@ type execution struct {
 	Env      map[string]string `json:"env_vars"`
 }
 
-// execute runs code in a context, and streams what comes of it as lines of JSON. A client that goes away interrupts the
-// code.
+// execute runs code in a context and streams its results as lines of JSON. If the client disconnects, the code is
+// interrupted.
 func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	var q execution
-	if err := decodeMost(r, &q, maxCode); err != nil {
+	if err := decodeAtMost(r, &q, maxCode); err != nil {
 		return err
 	}
 	language, known := s.language(q.Language)
@@ -43,7 +43,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	}
 	c := b.contextOf(q.Context)
 	if q.Context == "" {
-		c = b.byLanguage(language)
+		c = b.contextFor(language)
 	}
 	if c == nil {
 		return noContext(q.Context)
@@ -51,7 +51,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	if err := s.cfg.Pipeline.Recordable(); err != nil {
 		return err
 	}
-	if err := s.begin(r, b, c); err != nil {
+	if err := s.startContext(r, b, c); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -61,20 +61,20 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	out := door.BeginStream(w, "application/x-ndjson", `{"type":"keepalive"}`+"\n", door.Heartbeat, func() {})
 	defer out.Close()
 	out.SendLine(map[string]any{"type": "number_of_executions", "execution_count": runs})
-	cell := s.cell(b, c, q, out)
+	cell := s.buildRequest(b, c, q, out)
 	_, res, err := pipeline.Do(r.Context(), s.cfg.Pipeline, cell)
 	for _, w := range []io.Writer{cell.Stdout, cell.Stderr} {
 		w.(*stream).flush()
 	}
-	if errors.Is(err, session.ErrDead) || !s.lives(b) {
-		panic(http.ErrAbortHandler) // by the end of its connection an SDK tells that its sandbox is gone
+	if errors.Is(err, session.ErrDead) || !s.hasSession(b) {
+		panic(http.ErrAbortHandler) // a broken connection tells the SDK that the sandbox has ended
 	}
-	finish(out, res, err)
+	sendResult(out, res, err)
 	return nil
 }
 
-// cell returns the request that runs code in a context.
-func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *door.Stream) run.Request {
+// buildRequest returns the pipeline's request to run code in a context.
+func (s *Server) buildRequest(b *Sandbox, c *codeContext, q execution, out *door.Stream) run.Request {
 	language := kernelOf(c.Language)
 	if c.Language == "typescript" {
 		language = c.Language
@@ -91,7 +91,7 @@ func (s *Server) cell(b *Sandbox, c *codeContext, q execution, out *door.Stream)
 	return p
 }
 
-// dedent takes the indentation of the first line from each line that has it, as notebooks do.
+// dedent removes the indentation of the first line from all lines that have it, as notebooks do.
 func dedent(code string) string {
 	all := strings.Split(code, "\n")
 	for _, line := range all {
@@ -108,8 +108,8 @@ func dedent(code string) string {
 	return strings.Join(all, "\n")
 }
 
-// finish sends what came of the code, and the end.
-func finish(out *door.Stream, res pipeline.Outcome, err error) {
+// sendResult sends the result of the code, and the final events.
+func sendResult(out *door.Stream, res pipeline.Outcome, err error) {
 	if res.Value != nil {
 		out.SendLine(resultOf(res.Value, true))
 	}
@@ -119,7 +119,7 @@ func finish(out *door.Stream, res pipeline.Outcome, err error) {
 	out.SendLine(map[string]any{"type": "end_of_execution"})
 }
 
-// failure returns the error that ended the code, or why it did not run; "" is none.
+// failure returns the error that ended the code or kept it from running; name "" is none.
 func failure(res pipeline.Outcome, err error) (name, value, trace string) {
 	switch {
 	case err != nil:
@@ -143,7 +143,7 @@ var forms = map[string]string{
 	"e2b/chart": "chart", "e2b/data": "data",
 }
 
-// resultOf returns a value as E2B's SDKs take it. main is that of the last expression.
+// resultOf returns a value in the SDKs' format. main marks the value of the last expression.
 func resultOf(b kernel.Bundle, main bool) map[string]any {
 	result, extra := map[string]any{"type": "result", "is_main_result": main}, map[string]any{}
 	for kind, text := range b {
@@ -167,7 +167,7 @@ func resultOf(b kernel.Bundle, main bool) map[string]any {
 	return result
 }
 
-// unquoted returns text without the quotes that a string's own form has around it.
+// unquoted returns text without the quotes of a string's repr.
 func unquoted(text string) string {
 	if n := len(text); n > 1 && text[0] == text[n-1] && (text[0] == '\'' || text[0] == '"') {
 		return text[1 : n-1]
@@ -175,18 +175,17 @@ func unquoted(text string) string {
 	return text
 }
 
-// lineTime is how long the beginning of a line waits for its end: a program may write a line in several pieces.
+// lineTime is how long the beginning of a line waits for the rest: a program may write a line in several pieces.
 const lineTime = 20 * time.Millisecond
 
-// stream sends what is written to it by lines, and a line that is not whole after lineTime, without a character that is
-// not whole yet.
+// stream sends output by lines. After lineTime it sends an unfinished line, up to its last complete character.
 type stream struct {
 	to   *door.Stream
 	kind string
 
 	mu   sync.Mutex
 	held []byte
-	late *time.Timer // nil while nothing waits
+	late *time.Timer // nil if nothing waits
 }
 
 func (s *stream) Write(p []byte) (int, error) {
@@ -200,7 +199,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sendLate sends the whole characters of a line that is not whole.
+// sendLate sends the complete characters of an unfinished line.
 func (s *stream) sendLate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,14 +207,14 @@ func (s *stream) sendLate() {
 	s.send(len(s.held) - safetext.Half(s.held))
 }
 
-// flush sends all that is held back, also the beginning of a character that never came whole.
+// flush sends all buffered bytes, including an incomplete character.
 func (s *stream) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.send(len(s.held))
 }
 
-// send sends the first n bytes that are held. The caller holds mu.
+// send sends the first n buffered bytes. The caller holds mu.
 func (s *stream) send(n int) {
 	if n == 0 {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// TestStream: a line that is written in pieces is sent whole, one without an end is sent after a moment, and no
-// character is cut.
+// TestStream: a line written in pieces is sent as a whole, an unfinished one is sent after a moment, and no character
+// is split.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := httptest.NewRecorder()
@@ -23,7 +23,7 @@ func TestStream(t *testing.T) {
 		for _, step := range []struct {
 			write string
 			wait  time.Duration
-			want  []string // texts sent
+			want  []string // sent texts
 		}{
 			{"[1]", 0, nil}, {" \"a\"", 0, nil}, {"\nb\nc", 0, []string{"[1] \"a\"\nb\n"}},
 			{"", lineTime, []string{"c"}},
@@ -45,7 +45,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// texts returns the texts of lines that were sent.
+// texts returns the texts of sent lines.
 func texts(t *testing.T, sent string) (all []string) {
 	t.Helper()
 	for line := range strings.Lines(sent) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// portOf returns the port and the sandbox that a Host PORT-ID.domain names.
+// portOf parses a Host of the form PORT-ID.domain.
 func portOf(host, domain string) (port int, id string, ok bool) {
 	name, below := strings.CutSuffix(bare(host), "."+bare(domain))
 	if domain == "" || !below || strings.Contains(name, ".") {
@@ -18,7 +18,7 @@ func portOf(host, domain string) (port int, id string, ok bool) {
 	return port, id, dashed && err == nil && port > 0 && port < 1<<16 && id != ""
 }
 
-// bare returns a host's name without its port, in small letters.
+// bare returns a lower-case host name without its port.
 func bare(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -26,7 +26,7 @@ func bare(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// Names returns the names of the server below a domain, under which SDKs look for it.
+// Names returns the server's host names below a domain, which SDKs use.
 func Names(domain string) []string {
 	if domain == "" {
 		return nil
@@ -34,24 +34,24 @@ func Names(domain string) []string {
 	return []string{bare(domain), "api." + bare(domain), "sandbox." + bare(domain)}
 }
 
-// OfPort reports whether a Host is one of a sandbox's port, at which nothing of this server is.
+// OfPort reports whether a Host belongs to a sandbox's port, where this server has nothing of its own.
 func OfPort(host, domain string) bool {
 	_, _, ok := portOf(host, domain)
 	return ok
 }
 
-// credentials are headers that no browser sends by itself.
+// credentials are headers that browsers never send by themselves.
 var credentials = []string{headerKey, "Authorization", headerAccess, headerTraffic}
 
-// Open reports whether pages of any origin may send a request: E2B's protocol proves who asks by a header or a
-// signature, of which a page that a person has merely visited has none. Cookies and certificates of clients, which
-// browsers add by themselves, count for nothing there.
+// Open reports whether pages of any origin may send a request. E2B's protocol authenticates by a header or a
+// signature, which a page that a person merely visits does not have. Cookies and client certificates, which browsers
+// send by themselves, are ignored there.
 func Open(r *http.Request) bool {
 	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 		asked := strings.ToLower(r.Header.Get("Access-Control-Request-Headers"))
 		return isControl(r.URL.Path) || r.URL.Path == filesPath || strings.Contains(asked, strings.ToLower(headerSandbox))
 	}
-	if !owns(r) {
+	if !belongsToE2B(r) {
 		return false
 	}
 	for _, name := range credentials {
@@ -62,13 +62,14 @@ func Open(r *http.Request) bool {
 	return r.URL.Path == filesPath && r.URL.Query().Has("signature") || r.Header.Get(headerSandbox) != "" && r.URL.Path == "/health"
 }
 
-// cors lets pages read an answer whose request Open lets pass, and answers whether they may send one, which it reports.
+// cors sets the headers that let pages read the answer of a request that Open allows. It answers preflight requests
+// and reports whether it did.
 func cors(w http.ResponseWriter, r *http.Request) bool {
 	if r.Header.Get("Origin") == "" {
 		return false
 	}
 	h := w.Header()
-	h.Set("Access-Control-Allow-Origin", "*") // which browsers take for no credentials of theirs
+	h.Set("Access-Control-Allow-Origin", "*") // with "*", browsers send no credentials
 	h.Set("Access-Control-Expose-Headers", "*")
 	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
 		return false

@@ -15,27 +15,27 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// codeContext is an interpreter of a sandbox as SDKs see it. Its state is guarded by its mutex.
+// codeContext is an interpreter of a sandbox in the SDKs' view. Its mutex guards its state.
 type codeContext struct {
 	ID       string `json:"id"`
 	Language string `json:"language"`
 	Dir      string `json:"cwd"`
 
 	mu    sync.Mutex
-	runs  int  // executions so far
-	ready bool // it was started
+	runs  int  // number of executions
+	ready bool // the interpreter is started
 }
 
-// homeDir is where programs of a sandbox begin.
+// homeDir is the working directory of a sandbox's programs.
 const homeDir = "/home/user"
 
-// languages are E2B's, by what else callers call them. Java and others are not among ours.
+// languages are E2B's languages by all of their names. Java and others are not supported.
 var languages = map[string]string{
 	"": "python", "python": "python", "python3": "python", "javascript": "javascript", "js": "javascript", "node": "javascript",
 	"typescript": "typescript", "ts": "typescript", "bash": "bash", "sh": "bash", "shell": "bash", "r": "r",
 }
 
-// language returns a language by what callers call it: E2B's, or one of the operator's own.
+// language returns a language by name: E2B's, or one from the configuration.
 func (s *Server) language(name string) (language string, known bool) {
 	if own := containment.OtherLanguage(s.cfg.Pipeline, name, ""); own != "" {
 		return own, true
@@ -44,7 +44,7 @@ func (s *Server) language(name string) (language string, known bool) {
 	return language, known
 }
 
-// kernelOf returns the language of the interpreter that runs code of a language.
+// kernelOf returns the language of the interpreter for a language.
 func kernelOf(language string) string {
 	switch language {
 	case "javascript", "typescript":
@@ -55,8 +55,8 @@ func kernelOf(language string) string {
 	return language
 }
 
-// interpreter answers what is asked of a sandbox's code interpreter.
-func (s *Server) interpreter(w http.ResponseWriter, r *http.Request, b *Sandbox, p *pass) {
+// serveInterpreter serves a sandbox's code interpreter.
+func (s *Server) serveInterpreter(w http.ResponseWriter, r *http.Request, b *Sandbox, p *pass) {
 	if r.URL.Path == "/health" {
 		w.WriteHeader(http.StatusOK)
 		return
@@ -85,7 +85,7 @@ func (s *Server) interpret(w http.ResponseWriter, r *http.Request, b *Sandbox) e
 	return door.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
 }
 
-// newContexts are the contexts that a sandbox has from its beginning. They are started when they are first used.
+// newContexts returns the initial contexts of a sandbox, whose interpreters start at first use.
 func newContexts() (all []*codeContext) {
 	for _, language := range []string{"python", "javascript"} {
 		all = append(all, &codeContext{ID: language, Language: language, Dir: homeDir})
@@ -93,18 +93,18 @@ func newContexts() (all []*codeContext) {
 	return all
 }
 
-// contextOf returns the context of an id, nil if there is none.
+// contextOf returns the context with an id, or nil.
 func (b *Sandbox) contextOf(id string) *codeContext {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.find(id)
+	return b.lookup(id)
 }
 
-// byLanguage returns the context that runs code which names a language alone. It is made when it is first asked for.
-func (b *Sandbox) byLanguage(language string) *codeContext {
+// contextFor returns the default context of a language, and creates it at first use.
+func (b *Sandbox) contextFor(language string) *codeContext {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := b.find(language)
+	c := b.lookup(language)
 	if c == nil {
 		c = &codeContext{ID: language, Language: language, Dir: homeDir}
 		b.contexts = append(b.contexts, c)
@@ -112,8 +112,8 @@ func (b *Sandbox) byLanguage(language string) *codeContext {
 	return c
 }
 
-// find returns the context of an id, or nil. The mutex is held.
-func (b *Sandbox) find(id string) *codeContext {
+// lookup returns the context with an id, or nil. The mutex is held.
+func (b *Sandbox) lookup(id string) *codeContext {
 	if i := slices.IndexFunc(b.contexts, func(c *codeContext) bool { return c.ID == id }); i >= 0 {
 		return b.contexts[i]
 	}
@@ -132,8 +132,8 @@ func (b *Sandbox) forgetContext(c *codeContext) {
 	b.contexts = slices.DeleteFunc(b.contexts, func(other *codeContext) bool { return other == c })
 }
 
-// begin starts the interpreter of a context that has none yet.
-func (s *Server) begin(r *http.Request, b *Sandbox, c *codeContext) error {
+// startContext starts the interpreter of a context, once.
+func (s *Server) startContext(r *http.Request, b *Sandbox, c *codeContext) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ready {
@@ -146,7 +146,7 @@ func (s *Server) begin(r *http.Request, b *Sandbox, c *codeContext) error {
 	return err
 }
 
-// newContext makes a context, and starts it.
+// newContext creates a context and starts it.
 func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	var q struct{ Language, Cwd string }
 	if err := decode(r, &q); err != nil {
@@ -157,7 +157,7 @@ func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 		return door.Refuse(http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
 	}
 	c := &codeContext{ID: strings.ToLower(rand.Text()), Language: language, Dir: cmp.Or(q.Cwd, homeDir)}
-	if err := s.begin(r, b, c); err != nil {
+	if err := s.startContext(r, b, c); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -174,7 +174,7 @@ func (s *Server) restartContext(w http.ResponseWriter, r *http.Request, b *Sandb
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs = 0
-	return s.change(w, r, c, http.StatusOK, session.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id, Restart: true})
+	return s.changeContext(w, r, c, http.StatusOK, session.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id, Restart: true})
 }
 
 func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, id string) error {
@@ -185,11 +185,11 @@ func (s *Server) endContext(w http.ResponseWriter, r *http.Request, b *Sandbox, 
 	b.forgetContext(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return s.change(w, r, c, http.StatusNoContent, session.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id})
+	return s.changeContext(w, r, c, http.StatusNoContent, session.EndContext{Namespace: b.Namespace, Session: b.session(), Context: id})
 }
 
-// change has an effect on a context, if that was started, and answers. The context's mutex is held.
-func (s *Server) change(w http.ResponseWriter, r *http.Request, c *codeContext, status int, e session.EndContext) error {
+// changeContext ends or restarts a context, if it is started, and answers. The context's mutex is held.
+func (s *Server) changeContext(w http.ResponseWriter, r *http.Request, c *codeContext, status int, e session.EndContext) error {
 	if c.ready {
 		if _, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, e); err != nil {
 			return err
@@ -202,5 +202,5 @@ func noContext(id string) error {
 	return door.Refuse(http.StatusNotFound, "context "+clip(id)+" not found")
 }
 
-// clip returns text of a caller as it may stand in an answer.
+// clip shortens text of a caller for an error message.
 func clip(text string) string { return text[:min(len(text), 100)] }

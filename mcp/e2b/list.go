@@ -16,10 +16,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// clientID is a field of the protocol that SDKs do not use any more.
+// clientID is a field that current SDKs ignore.
 const clientID = "sandboxmcp"
 
-// detail is a sandbox as E2B's API lists it.
+// detail is a sandbox in E2B's format.
 type detail struct {
 	SandboxID      string            `json:"sandboxID"`
 	TemplateID     string            `json:"templateID"`
@@ -39,13 +39,13 @@ type detail struct {
 	Lifecycle      *lifecycle        `json:"lifecycle,omitempty"`
 }
 
-// lifecycle says what becomes of a sandbox when its time is up.
+// lifecycle is what happens at a sandbox's timeout.
 type lifecycle struct {
 	AutoResume bool   `json:"autoResume"`
 	OnTimeout  string `json:"onTimeout"`
 }
 
-// onTimeout says what becomes of a sandbox.
+// onTimeout returns what happens at a sandbox's timeout.
 func (b *Sandbox) onTimeout() string {
 	if b.autoPause {
 		return "pause"
@@ -53,35 +53,35 @@ func (b *Sandbox) onTimeout() string {
 	return "kill"
 }
 
-// ends returns when a session's time is up.
-func ends(info session.Info) time.Time {
+// expiry returns when a session expires.
+func expiry(info session.Info) time.Time {
 	return info.Created.Add(time.Duration(info.Lifetime * float64(time.Second)))
 }
 
-// detail describes a sandbox by what is known of its session.
+// detail describes a sandbox and its session.
 func (b *Sandbox) detail(info session.Info) detail {
 	state := "running"
 	if info.State == "dead" {
 		state = "paused"
 	}
-	return detail{SandboxID: b.ID, TemplateID: b.Template, Alias: b.Template, ClientID: clientID, StartedAt: info.Created, EndAt: ends(info),
+	return detail{SandboxID: b.ID, TemplateID: b.Template, Alias: b.Template, ClientID: clientID, StartedAt: info.Created, EndAt: expiry(info),
 		CPUCount: int(max(1, info.Limits.CPU)), MemoryMB: info.Limits.RAM, DiskSizeMB: info.Limits.Disk, Metadata: b.Metadata,
 		State: state, EnvdVersion: envdVersion}
 }
 
-func (s *Server) get(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
+func (s *Server) getSandbox(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	info, ok := s.current(b)
 	if !ok {
 		return door.Refuse(http.StatusNotFound, "sandbox "+b.ID+" not found")
 	}
 	d := b.detail(info)
-	internet, network := b.net()
+	internet, network := b.networkSettings()
 	who, _ := identity.From(r.Context())
-	d.Access, d.InternetAccess, d.Network, d.Lifecycle = s.passFor(b, who).access, internet, network.visible(), &lifecycle{OnTimeout: b.onTimeout()}
+	d.Access, d.InternetAccess, d.Network, d.Lifecycle = s.passFor(b, who).access, internet, network.withoutValues(), &lifecycle{OnTimeout: b.onTimeout()}
 	return door.Reply(w, http.StatusOK, d)
 }
 
-// current returns the session of a sandbox that runs or is paused.
+// current returns the session of a running or paused sandbox.
 func (s *Server) current(b *Sandbox) (session.Info, bool) {
 	id := b.session()
 	if info, err := session.InfoOf(s.cfg.Pipeline, b.Namespace, id); err == nil && info.State != "dead" {
@@ -92,29 +92,29 @@ func (s *Server) current(b *Sandbox) (session.Info, bool) {
 	return info, paused && s.exists(b)
 }
 
-// living returns the sandboxes that a caller may see, with their sessions' state, in the order in which they were made.
+// living returns the sandboxes that a caller may see, with the state of their sessions, in order of creation.
 func (s *Server) living(c caller) []detail {
 	var list []detail
 	for _, b := range s.sandboxes() {
-		if !s.reaches(c, b.Namespace) {
+		if !s.canSee(c, b.Namespace) {
 			continue
 		}
 		if info, ok := s.current(b); ok {
 			list = append(list, b.detail(info))
 		}
 	}
-	slices.SortFunc(list, inOrder)
+	slices.SortFunc(list, compareDetails)
 	return list
 }
 
-func inOrder(a, b detail) int {
+func compareDetails(a, b detail) int {
 	return cmp.Or(a.StartedAt.Compare(b.StartedAt), strings.Compare(a.SandboxID, b.SandboxID))
 }
 
-// maxPage is the most sandboxes of one page, and of a page of which the caller does not say.
+// maxPage is the maximum, and default, number of sandboxes on a page.
 const maxPage = 100
 
-// filter is what a list is narrowed by.
+// filter narrows a list.
 type filter struct {
 	metadata  url.Values
 	template  string
@@ -122,11 +122,11 @@ type filter struct {
 	after     time.Time
 	ascending bool
 	limit     int
-	last      *detail // where the page before ended; nil is the first page
+	last      *detail // last entry of the page before; nil is the first page
 	paged     bool
 }
 
-// filterOf reads the query of a list.
+// filterOf parses the query of a list.
 func filterOf(r *http.Request) (f filter, err error) {
 	q := r.URL.Query()
 	f.paged, f.template, f.ascending = strings.HasPrefix(r.URL.Path, "/v2/"), q.Get("template"), q.Get("order") == "asc"
@@ -150,7 +150,7 @@ func filterOf(r *http.Request) (f filter, err error) {
 	return f, err
 }
 
-// limitOf returns how many entries a page is to have.
+// limitOf returns the requested number of entries.
 func limitOf(q url.Values) (int, error) {
 	n, err := strconv.Atoi(cmp.Or(q.Get("limit"), strconv.Itoa(maxPage)))
 	if err != nil || n < 1 || n > maxPage {
@@ -159,7 +159,7 @@ func limitOf(q url.Values) (int, error) {
 	return n, nil
 }
 
-// metadataOf reads pairs whose names and values were escaped before the query was.
+// metadataOf parses pairs that were escaped before the query was.
 func metadataOf(text string) (url.Values, error) {
 	once, err := url.ParseQuery(text)
 	if err != nil {
@@ -182,13 +182,13 @@ func metadataOf(text string) (url.Values, error) {
 	return pairs, nil
 }
 
-// A cursor is the start and the id of a page's last sandbox.
+// cursor returns the start and id of a page's last sandbox.
 func (d detail) cursor() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(d.StartedAt.Format(time.RFC3339Nano) + " " + d.SandboxID))
 }
 
 func cursorOf(text string) (*detail, error) {
-	b, _ := base64.RawURLEncoding.DecodeString(text) // what is none has no time
+	b, _ := base64.RawURLEncoding.DecodeString(text) // an invalid cursor has no time
 	started, id, _ := strings.Cut(string(b), " ")
 	at, err := time.Parse(time.RFC3339Nano, started)
 	if err != nil || id == "" {
@@ -197,8 +197,8 @@ func cursorOf(text string) (*detail, error) {
 	return &detail{StartedAt: at, SandboxID: id}, nil
 }
 
-// takes reports whether a sandbox passes.
-func (f filter) takes(d detail) bool {
+// matches reports whether a sandbox passes the filter.
+func (f filter) matches(d detail) bool {
 	for key, values := range f.metadata {
 		if value, ok := d.Metadata[key]; !ok || !slices.Contains(values, value) {
 			return false
@@ -207,17 +207,17 @@ func (f filter) takes(d detail) bool {
 	return (f.template == "" || f.template == d.TemplateID) && (f.states == nil || slices.Contains(f.states, d.State)) && !d.StartedAt.Before(f.after)
 }
 
-// behind reports whether a sandbox comes after the page before.
-func (f filter) behind(d detail) bool {
+// isAfter reports whether a sandbox comes after the page before.
+func (f filter) isAfter(d detail) bool {
 	if f.last == nil {
 		return true
 	}
-	order := inOrder(d, *f.last)
+	order := compareDetails(d, *f.last)
 	return f.ascending && order > 0 || !f.ascending && order < 0
 }
 
-// list answers with the sandboxes that a caller may see, in pages.
-func (s *Server) list(w http.ResponseWriter, r *http.Request, c caller) error {
+// listSandboxes answers with the sandboxes that a caller may see, in pages.
+func (s *Server) listSandboxes(w http.ResponseWriter, r *http.Request, c caller) error {
 	f, err := filterOf(r)
 	if err != nil {
 		return door.Refuse(http.StatusBadRequest, err.Error())
@@ -226,9 +226,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, c caller) error {
 	if !f.ascending {
 		slices.Reverse(all)
 	}
-	all = slices.DeleteFunc(all, func(d detail) bool { return !f.takes(d) })
+	all = slices.DeleteFunc(all, func(d detail) bool { return !f.matches(d) })
 	w.Header().Set("X-Total-Running", strconv.Itoa(len(all)))
-	page := slices.DeleteFunc(all, func(d detail) bool { return !f.behind(d) })
+	page := slices.DeleteFunc(all, func(d detail) bool { return !f.isAfter(d) })
 	if f.paged && len(page) > f.limit {
 		page = page[:f.limit]
 		w.Header().Set("X-Next-Token", page[f.limit-1].cursor())

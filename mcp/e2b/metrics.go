@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// metric is what a sandbox used at a moment.
+// metric is a sample of a sandbox's resource use.
 type metric struct {
 	Timestamp     time.Time `json:"timestamp"`
 	TimestampUnix int64     `json:"timestampUnix"`
@@ -19,20 +19,20 @@ type metric struct {
 	CPUUsedPct    float64   `json:"cpuUsedPct"` // of one core
 	MemUsed       int64     `json:"memUsed"`    // bytes
 	MemTotal      int64     `json:"memTotal"`
-	MemCache      int64     `json:"memCache"` // is not told apart from the rest
+	MemCache      int64     `json:"memCache"` // unknown: part of MemUsed
 	DiskUsed      int64     `json:"diskUsed"`
 	DiskTotal     int64     `json:"diskTotal"`
 
-	cpu float64 // seconds since the sandbox began
+	cpu float64 // CPU seconds since the start
 }
 
-// A sandbox is measured every sampleEvery, as E2B's are, and the last maxSamples are kept: half an hour.
+// Each sandbox is sampled every sampleEvery, as E2B's are. The last maxSamples are kept: half an hour.
 const (
 	sampleEvery = 5 * time.Second
 	maxSamples  = 360
 )
 
-// measureAll measures all sandboxes until ctx ends.
+// measureAll samples all sandboxes until ctx ends.
 func (s *Server) measureAll(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -43,16 +43,16 @@ func (s *Server) measureAll(ctx context.Context) {
 		case <-tick.C:
 		}
 		for _, b := range s.sandboxes() {
-			if s.lives(b) {
+			if s.hasSession(b) {
 				s.measure(b)
 			} else {
-				s.exists(b) // or it is forgotten
+				s.exists(b) // also forgets ended sandboxes
 			}
 		}
 	}
 }
 
-// measure adds what a sandbox uses now to its metrics.
+// measure adds a sample to a sandbox's metrics.
 func (s *Server) measure(b *Sandbox) {
 	info, err := session.InfoOf(s.cfg.Pipeline, b.Namespace, b.session())
 	if err != nil {
@@ -78,9 +78,8 @@ func (s *Server) measure(b *Sandbox) {
 	b.samples = b.samples[max(0, len(b.samples)-maxSamples):]
 }
 
-// measured returns the metrics of a sandbox between two moments, the oldest first. One that was never measured is
-// measured now.
-func (s *Server) measured(b *Sandbox, from, to time.Time) []metric {
+// samples returns a sandbox's metrics between two times, oldest first. A sandbox without samples is measured now.
+func (s *Server) samples(b *Sandbox, from, to time.Time) []metric {
 	b.mu.Lock()
 	none := len(b.samples) == 0
 	b.mu.Unlock()
@@ -111,5 +110,5 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 		}
 		*at = time.Unix(seconds, 0)
 	}
-	return door.Reply(w, http.StatusOK, s.measured(b, from, to))
+	return door.Reply(w, http.StatusOK, s.samples(b, from, to))
 }

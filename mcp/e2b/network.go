@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// networkConfig is what E2B's API has about a sandbox's network.
+// networkConfig is a sandbox's network in E2B's API.
 type networkConfig struct {
 	AllowPublicTraffic *bool             `json:"allowPublicTraffic,omitempty"`
 	AllowOut           []string          `json:"allowOut,omitempty"`
@@ -24,17 +24,17 @@ type networkConfig struct {
 	Rules              map[string][]rule `json:"rules,omitempty"`
 }
 
-// rule is a change of requests to a name.
+// rule transforms requests to a host.
 type rule struct {
 	Transform *struct {
 		Headers map[string]string `json:"headers,omitempty"`
 	} `json:"transform,omitempty"`
 }
 
-// everything is how the protocol writes all addresses.
+// everything is the protocol's notation for all addresses.
 const everything = "0.0.0.0/0"
 
-// validMask reports whether a host may stand in the requests to ports of a sandbox in place of the public one.
+// validMask reports whether host may replace the public Host in requests to ports of a sandbox.
 func validMask(host string) bool {
 	name, port, found := strings.Cut(host, ":")
 	_, err := strconv.ParseUint(port, 10, 16)
@@ -43,25 +43,25 @@ func validMask(host string) bool {
 	}) && (!found || port == maskPort || err == nil)
 }
 
-// maskPort stands for the port that is asked.
+// maskPort stands for the requested port.
 const maskPort = "${PORT}"
 
-// maskedHost is the Host of requests to a port of the sandbox, "" for the one that the client has.
+// maskedHost returns the Host of requests to a port of the sandbox, or "" for the client's own.
 func (b *Sandbox) maskedHost(port int) string {
-	if _, network := b.net(); network != nil {
+	if _, network := b.networkSettings(); network != nil {
 		return strings.ReplaceAll(network.MaskRequestHost, maskPort, strconv.Itoa(port))
 	}
 	return ""
 }
 
-// public reports whether the names of a sandbox's ports are for everybody who knows them.
-func (b *Sandbox) public() bool {
-	_, network := b.net()
+// isPublic reports whether everyone may use the host names of a sandbox's ports.
+func (b *Sandbox) isPublic() bool {
+	_, network := b.networkSettings()
 	return network == nil || network.AllowPublicTraffic == nil || *network.AllowPublicTraffic
 }
 
-// visible returns the network as it is shown: without the values of headers, which may be secrets.
-func (n *networkConfig) visible() *networkConfig {
+// withoutValues returns the network without the values of headers, which may be secrets.
+func (n *networkConfig) withoutValues() *networkConfig {
 	if n == nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (n *networkConfig) visible() *networkConfig {
 	return &visible
 }
 
-// rules returns what the pipeline enforces of a network, or why it can't be enforced.
+// rules returns the rules for the pipeline, or why it can't enforce the network.
 func (n *networkConfig) rules(internet *bool) (rules session.Network, err error) {
 	no := func(format string, a ...any) (session.Network, error) {
 		return rules, door.Refuse(http.StatusBadRequest, fmt.Sprintf(format, a...))
@@ -132,7 +132,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
-// headers returns the headers that requests to names are given.
+// headers returns the headers to add to requests, by host.
 func (n *networkConfig) headers() (list []session.Header, err error) {
 	for host, rules := range n.Rules {
 		for _, r := range rules {
@@ -151,7 +151,7 @@ func (n *networkConfig) headers() (list []session.Header, err error) {
 	return list, nil
 }
 
-// setNetwork replaces the rules of a sandbox's network.
+// setNetwork replaces a sandbox's network rules.
 func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	var q struct {
 		networkConfig
@@ -170,7 +170,7 @@ func (s *Server) setNetwork(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 		return err
 	}
 	b.mu.Lock()
-	if q.AllowPublicTraffic == nil && b.network != nil { // who changes the way out leaves the way in
+	if q.AllowPublicTraffic == nil && b.network != nil { // a change of outbound rules leaves inbound access as it is
 		q.AllowPublicTraffic = b.network.AllowPublicTraffic
 	}
 	if q.MaskRequestHost == "" && b.network != nil {

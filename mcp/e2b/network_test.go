@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestParsePrefix: a network of IPv4 is one however it is spelled, so that what is denied is.
+// TestParsePrefix: an IPv4 network is the same in any notation, so that denials apply.
 func TestParsePrefix(t *testing.T) {
 	for text, want := range map[string]string{
 		"8.8.8.8": "8.8.8.8/32", "::ffff:8.8.8.8": "8.8.8.8/32", "8.8.8.8/24": "8.8.8.0/24", "::ffff:8.8.8.0/120": "8.8.8.0/24", "::ffff:8.8.8.8/128": "8.8.8.8/32",

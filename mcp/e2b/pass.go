@@ -15,18 +15,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// pass is how one identity reaches one sandbox: by tokens that nobody else is given. Requests with them act as that
-// identity, and are refused once the credentials that it was given for have ended.
+// pass is one identity's access to one sandbox, by tokens that no other identity has. Requests with them act as that
+// identity, and are refused once the credentials that it was issued for have expired.
 type pass struct {
 	identity.Identity
-	access  string // the token of X-Access-Token, by which the daemon and the interpreter are asked
-	traffic string // the token of E2B-Traffic-Access-Token, by which the interpreter and ports are
+	access  string // X-Access-Token, for the daemon and the interpreter
+	traffic string // E2B-Traffic-Access-Token, for the interpreter and ports
 }
 
-// maxPasses bounds the passes of one identity to one sandbox: each JWT of a subject gets another one.
+// maxPasses bounds the passes of one identity to one sandbox: each JWT of a subject needs another one.
 const maxPasses = 8
 
-// passFor returns the pass of an identity to a sandbox. The same credentials always have the same one.
+// passFor returns the pass of an identity to a sandbox, always the same one for the same credentials.
 func (s *Server) passFor(b *Sandbox, i identity.Identity) *pass {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -47,21 +47,21 @@ func (s *Server) passFor(b *Sandbox, i identity.Identity) *pass {
 	if own >= maxPasses {
 		b.passes = slices.Delete(b.passes, last, last+1)
 	}
-	p := &pass{Identity: i, access: s.derive("access", b.ID, i), traffic: s.derive("traffic", b.ID, i)}
+	p := &pass{Identity: i, access: s.deriveToken("access", b.ID, i), traffic: s.deriveToken("traffic", b.ID, i)}
 	b.passes = append(b.passes, p)
 	return p
 }
 
-// derive returns the token of an identity for a use of a sandbox. It can't be told from others' without the server's
-// key, which ends with the server, as its sandboxes do.
-func (s *Server) derive(use, sandbox string, i identity.Identity) string {
+// deriveToken returns the token of an identity for a use of a sandbox. It is unpredictable without the server's key,
+// which ends with the server, as its sandboxes do.
+func (s *Server) deriveToken(use, sandbox string, i identity.Identity) string {
 	mac := hmac.New(sha256.New, s.key)
 	fmt.Fprintf(mac, "%q %q %q %d", use, sandbox, i.Owner(), i.Expires.UnixNano())
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// passOf returns the pass that a request to a port of the sandbox has a token of or, at the daemon's /files, the
-// signature; nil if it has none. Which of these it needs is checked where it is answered.
+// passOf returns the pass whose token or, at the daemon's /files, signature a request to a port of the sandbox has,
+// or nil. The handler checks which of them it needs.
 func (b *Sandbox) passOf(r *http.Request, port int) *pass {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,7 +81,7 @@ func (b *Sandbox) passOf(r *http.Request, port int) *pass {
 	return b.signer(envd.NewSignature(r.URL.Query()))
 }
 
-// signer returns the pass by which a URL was signed, or nil. The caller holds the lock.
+// signer returns the pass whose token signed a URL, or nil. The caller holds the lock.
 func (b *Sandbox) signer(q envd.Signature) *pass {
 	i := slices.IndexFunc(b.passes, func(p *pass) bool { return q.By(p.access) })
 	if i < 0 {
@@ -90,9 +90,9 @@ func (b *Sandbox) signer(q envd.Signature) *pass {
 	return b.passes[i]
 }
 
-// findSigned returns the sandbox that a signed URL is for, which no header and no host names, and the pass by which it
-// was signed; nil is none. A signature is a hash of a token, and names no sandbox: those of all are compared, and the
-// path is hashed once for that. Signatures that are wrong count among the tries of an address that failed.
+// findSigned returns the sandbox of a signed URL that no header and no host names, and the pass that signed it, or
+// nil. A signature is a hash of a token and names no sandbox, so it is compared with all of them; the path is hashed
+// once for that. Wrong signatures count as failed attempts of an address.
 func (s *Server) findSigned(r *http.Request, query url.Values) (*Sandbox, *pass, error) {
 	if query.Get("signature") == "" {
 		return nil, nil, nil
@@ -118,8 +118,8 @@ func (s *Server) findSigned(r *http.Request, query url.Values) (*Sandbox, *pass,
 // maxQuery bounds the query of a signed URL, in bytes.
 const maxQuery = 16 << 10
 
-// find returns the sandbox of an id, nil if there is none. Whoever asks may be nobody, so nobody waits for it.
-func (s *Server) find(id string) *Sandbox {
+// lookup returns the sandbox with an id, or nil. Unauthenticated requests use it, so it never waits for a sandbox.
+func (s *Server) lookup(id string) *Sandbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[strings.ToLower(id)]

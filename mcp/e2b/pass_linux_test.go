@@ -17,27 +17,27 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// signed is the URL by which an SDK has others read a file, as its client signs it.
+// signed returns a URL for reading a file, signed as by an SDK.
 func signed(path, token string) string {
 	sum := sha256.Sum256([]byte(path + ":read::" + token))
 	return "/files?path=" + url.QueryEscape(path) + "&signature=" + url.QueryEscape("v1_"+base64.RawStdEncoding.EncodeToString(sum[:]))
 }
 
-// connect returns what an identity gets for a sandbox that somebody else has made.
+// connect returns the connection of an identity to a sandbox created by another one.
 func (r *rig) connect(key string, m made) (own made) {
 	r.t.Helper()
 	r.call(key, "POST", "/sandboxes/"+m.ID+"/connect", `{"timeout":300}`).into(r.t, &own)
 	return own
 }
 
-// TestPasses: what an identity was given for a sandbox is its own: rows name it, and revoking it ends that and nothing
-// else.
+// TestPasses: each identity has its own pass to a sandbox: rows name the identity, and revoking it ends its access
+// only.
 func TestPasses(t *testing.T) {
 	hosttest.Program(t, "python3")
 	r := newRig(t, nil)
 	maker, agent := r.key("maker", identity.Person, "ci"), r.key("agent", identity.Agent, "ci")
-	m := r.make(maker, `{"templateID":"base","timeout":300}`)
-	r.put(m, "content")
+	m := r.newSandbox(maker, `{"templateID":"base","timeout":300}`)
+	r.writeFile(m, "content")
 	theirs := r.connect(agent, m)
 	var d detail
 	if r.call(agent, "GET", "/sandboxes/"+m.ID, "").into(t, &d); d.Access != theirs.Access || theirs.Access == m.Access || theirs.Traffic == m.Traffic || theirs.Access == theirs.Traffic {
@@ -95,12 +95,11 @@ func TestPasses(t *testing.T) {
 	each("a new token has the maker's name, the old one's", m, 401)
 }
 
-// TestPassEnds: what was given for a JWT or a certificate ends when that does, whatever is proved under the same name
-// later.
+// TestPassEnds: a pass for a JWT or a certificate ends with it, even if the same name authenticates again later.
 func TestPassEnds(t *testing.T) {
 	r := newRig(t, nil)
-	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)
-	b := r.s.find(m.ID)
+	m := r.newSandbox(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)
+	b := r.s.lookup(m.ID)
 	for _, source := range []identity.Source{identity.FromJWT, identity.FromCertificate} {
 		who := identity.Identity{Name: "ada", Kind: identity.Agent, Source: source, Namespaces: identity.Only("ci"), Expires: time.Now().Add(time.Hour)}
 		first := *r.s.passFor(b, who)
@@ -137,10 +136,10 @@ func TestPassEnds(t *testing.T) {
 	}
 }
 
-// TestSignatureOfAnotherPort: a signed URL of /files opens nothing but that file.
+// TestSignatureOfAnotherPort: a signed URL of /files gives access to that file only.
 func TestSignatureOfAnotherPort(t *testing.T) {
 	r := newRig(t, nil)
-	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)
+	m := r.newSandbox(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)
 	for port, want := range map[string]int{"49999": 403, "8000": 401} {
 		if a := r.send(t.Context(), "GET", signed("f", m.Access), "", headerSandbox, m.ID, headerPort, port); a.status != want {
 			t.Errorf("port %s: %d %s", port, a.status, a.text)
@@ -148,12 +147,12 @@ func TestSignatureOfAnotherPort(t *testing.T) {
 	}
 }
 
-// TestWrongSignatures: an address that has sent many wrong signatures is not compared with any, and the sandbox that a
-// request names is.
+// TestWrongSignatures: after many wrong signatures, those of an address are no longer compared, except for a sandbox
+// named by the request.
 func TestWrongSignatures(t *testing.T) {
 	r := newRig(t, nil)
-	m := r.make(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)
-	r.put(m, "content")
+	m := r.newSandbox(r.key("ci", identity.Agent, "ci"), `{"templateID":"base","timeout":300}`)
+	r.writeFile(m, "content")
 	ask := func(path, address string) int {
 		q := httptest.NewRequest("GET", path, nil)
 		q.RemoteAddr = address

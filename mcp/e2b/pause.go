@@ -10,16 +10,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// pause ends what runs in a sandbox and keeps its files. Who wants its memory, too, is refused while there is something
-// in it.
+// pause ends a sandbox's programs and keeps its files. A request to keep its memory is refused if programs are
+// running.
 func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	q := struct{ Memory bool }{true}
-	if err := decodeAny(r, &q); err != nil {
+	if err := decodeOptional(r, &q); err != nil {
 		return err
 	}
 	b.changing.Lock()
 	defer b.changing.Unlock()
-	if s.paused(b) {
+	if s.isPaused(b) {
 		return door.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused already")
 	}
 	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, session.Pause{
@@ -31,14 +31,13 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error
 	return door.Reply(w, http.StatusNoContent, nil)
 }
 
-// paused reports whether a sandbox's session has ended and its files are kept.
-func (s *Server) paused(b *Sandbox) bool {
+// isPaused reports whether a sandbox's session has ended and its files are kept.
+func (s *Server) isPaused(b *Sandbox) bool {
 	_, is := session.PausedInfo(s.cfg.Pipeline, b.Namespace, b.session())
 	return is
 }
 
-// resume has a paused sandbox run again for some seconds: with its files, variables of the environment and rules, and
-// none of its programs.
+// resume starts a paused sandbox for some seconds, with its files, environment and rules, but none of its programs.
 func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
 	info, err := s.start(r, b, b.session(), seconds)
 	if err != nil {
@@ -50,10 +49,10 @@ func (s *Server) resume(r *http.Request, b *Sandbox, seconds int64) error {
 	return nil
 }
 
-// start starts the session that a sandbox is, for some seconds, with the files of a paused session or a snapshot unless
+// start starts a session for a sandbox, for some seconds, with the files of a paused session or a snapshot unless
 // files is "".
 func (s *Server) start(r *http.Request, b *Sandbox, files string, seconds int64) (session.Info, error) {
-	internet, network := b.net()
+	internet, network := b.networkSettings()
 	rules, err := network.rules(internet)
 	if err != nil {
 		return session.Info{}, err

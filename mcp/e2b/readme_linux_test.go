@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// example returns the first block of a language in a section of the README.
+// example returns the first code block of a language in a section of the README.
 func example(t *testing.T, section, language string) string {
 	t.Helper()
 	text, err := os.ReadFile("../README.md")
@@ -29,8 +29,8 @@ func example(t *testing.T, section, language string) string {
 	return block[1]
 }
 
-// TestREADMEExamples runs the examples in Python and TypeScript: those of an SDK where it is installed, in NODE_PATH or
-// the Python's own modules.
+// TestREADMEExamples runs the README's Python and TypeScript examples, with the SDKs in NODE_PATH or Python's modules
+// if installed.
 func TestREADMEExamples(t *testing.T) {
 	r := newRig(t, nil)
 	mux := sessions.New(sessions.Config{Pipeline: r.p})
@@ -53,7 +53,7 @@ func TestREADMEExamples(t *testing.T) {
 				hosttest.Missing(t, "client", strings.Join(c.has, " ")+": "+string(out)+err.Error())
 			}
 			dir := t.TempDir()
-			if modules := os.Getenv("NODE_PATH"); modules != "" { // which an import does not look at
+			if modules := os.Getenv("NODE_PATH"); modules != "" { // imports ignore NODE_PATH
 				if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
 					t.Fatal(err)
 				}

@@ -6,9 +6,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// fault is an error as E2B's API has it.
+// fault is an error in E2B's format.
 type fault struct {
-	Code    int    `json:"code"` // of HTTP
+	Code    int    `json:"code"` // HTTP status
 	Message string `json:"message"`
 }
 

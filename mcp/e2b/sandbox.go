@@ -11,44 +11,44 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// Sandbox is a session of the pipeline that was made over E2B's protocol. Its exported fields never change.
+// Sandbox is a session of the pipeline created over E2B's protocol. Its exported fields never change.
 type Sandbox struct {
-	ID        string // in small letters, as host names have it; of its first session
+	ID        string // lower case, for host names; the id of its first session
 	Namespace string
-	Owner     identity.Identity // who made it
+	Owner     identity.Identity // the identity that created it
 	Template  string
 	Env       map[string]string
 	Metadata  map[string]string
 	Created   time.Time
 
-	runtime   Template   // what its sessions are made in
-	autoPause bool       // its files are kept when its time is up
-	changing  sync.Mutex // held while it is paused or resumed
+	runtime   Template   // backend and profile of its sessions
+	autoPause bool       // its files are kept at the timeout
+	changing  sync.Mutex // held during pause and resume
 
 	mu       sync.Mutex
-	current  string // id of its session: another one each time that it is resumed
+	current  string // id of its current session: each resume starts another one
 	internet *bool
 	network  *networkConfig
 	samples  []metric
 	contexts []*codeContext
-	passes   []*pass // of those who were told how it is reached, the oldest first
+	passes   []*pass // issued passes, oldest first
 }
 
-// session returns the id of the session that the sandbox is, or was before it was paused.
+// session returns the id of the sandbox's session, or of the last one before a pause.
 func (b *Sandbox) session() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.current
 }
 
-// net returns what its network was set to.
-func (b *Sandbox) net() (internet *bool, network *networkConfig) {
+// networkSettings returns the sandbox's network settings.
+func (b *Sandbox) networkSettings() (internet *bool, network *networkConfig) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.internet, b.network
 }
 
-// target is the sandbox as its daemon knows it, for requests with a pass; nil is none.
+// target returns the sandbox in the daemon's form, for requests with a pass; p may be nil.
 func (b *Sandbox) target(p *pass) envd.Target {
 	t := envd.Target{Namespace: b.Namespace, Session: b.session(), Env: b.Env}
 	if p != nil {
@@ -63,22 +63,22 @@ func (s *Server) sandboxes() []*Sandbox {
 	return slices.Collect(maps.Values(s.all))
 }
 
-// lives reports whether a sandbox's session has not ended.
-func (s *Server) lives(b *Sandbox) bool {
+// hasSession reports whether a sandbox's session has not ended.
+func (s *Server) hasSession(b *Sandbox) bool {
 	info, err := session.InfoOf(s.cfg.Pipeline, b.Namespace, b.session())
 	return err == nil && info.State != "dead"
 }
 
-// exists reports whether a sandbox runs or is paused. One that does neither is forgotten.
+// exists reports whether a sandbox is running or paused, and forgets it if it is neither.
 func (s *Server) exists(b *Sandbox) bool {
-	if s.lives(b) || s.paused(b) {
+	if s.hasSession(b) || s.isPaused(b) {
 		return true
 	}
-	if !b.changing.TryLock() { // it is just being paused or resumed
+	if !b.changing.TryLock() { // a pause or resume is in progress
 		return true
 	}
 	defer b.changing.Unlock()
-	if s.lives(b) || s.paused(b) {
+	if s.hasSession(b) || s.isPaused(b) {
 		return true
 	}
 	s.forget(b)

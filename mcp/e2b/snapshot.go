@@ -16,17 +16,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// snapshot is a copy of the files of a sandbox in which nothing ran: all that there was of it. It is a template of new
-// sandboxes.
+// snapshot is a copy of the files of a sandbox without running programs. It is a template for new sandboxes.
 type snapshot struct {
-	id        string // of the pipeline's
+	id        string // of the pipeline's snapshot
 	namespace string
 	name      string // "" is none
 	sandbox   string
 	runtime   Template
 }
 
-// describe returns a snapshot as E2B's API shows it.
+// describe returns a snapshot in E2B's format.
 func (s *snapshot) describe() map[string]any {
 	names := []string{}
 	if s.name != "" {
@@ -35,19 +34,19 @@ func (s *snapshot) describe() map[string]any {
 	return map[string]any{"snapshotID": strings.ToLower(s.id), "names": names}
 }
 
-// is reports whether a caller means the snapshot by its name or id, which may have a tag behind it.
-func (s *snapshot) is(name string) bool {
+// hasName reports whether a name, which may have a tag, is the snapshot's name or id.
+func (s *snapshot) hasName(name string) bool {
 	name, tag, _ := strings.Cut(name, ":")
 	return name != "" && (name == s.name || name == strings.ToLower(s.id)) && (tag == "" || tag == "latest" || tag == "default")
 }
 
-// replaces reports whether the snapshot has taken the name of an older one.
+// replaces reports whether the snapshot has taken over the name of an older one.
 func (s *snapshot) replaces(old *snapshot) bool {
 	return s.name != "" && s.name == old.name && s.namespace == old.namespace
 }
 
-// snapshotsOf returns the snapshots that a caller may see, by id, so the oldest first. Those whose files are gone are
-// forgotten.
+// snapshotsOf returns the snapshots that a caller may see, by id and thereby oldest first. It forgets those whose
+// files are gone.
 func (s *Server) snapshotsOf(c caller) (all []*snapshot) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +54,7 @@ func (s *Server) snapshotsOf(c caller) (all []*snapshot) {
 		return !session.HasSnapshot(s.cfg.Pipeline, n.namespace, n.id)
 	})
 	for _, n := range s.snapshots {
-		if s.reaches(c, n.namespace) {
+		if s.canSee(c, n.namespace) {
 			all = append(all, n)
 		}
 	}
@@ -63,16 +62,16 @@ func (s *Server) snapshotsOf(c caller) (all []*snapshot) {
 	return all
 }
 
-// snapshot returns one in the namespace of a caller's new sandboxes, or nil.
-func (s *Server) snapshot(c caller, name string) *snapshot {
+// snapshotNamed returns a snapshot in the namespace of the caller's new sandboxes, or nil.
+func (s *Server) snapshotNamed(c caller, name string) *snapshot {
 	all := s.snapshotsOf(c)
-	if i := slices.IndexFunc(all, func(n *snapshot) bool { return n.namespace == c.namespace && n.is(name) }); i >= 0 {
+	if i := slices.IndexFunc(all, func(n *snapshot) bool { return n.namespace == c.namespace && n.hasName(name) }); i >= 0 {
 		return all[i]
 	}
 	return nil
 }
 
-// copyFiles keeps the files of a sandbox.
+// copyFiles stores a copy of the files of a sandbox.
 func (s *Server) copyFiles(r *http.Request, b *Sandbox) (id string, err error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
@@ -80,8 +79,8 @@ func (s *Server) copyFiles(r *http.Request, b *Sandbox) (id string, err error) {
 	return res.ID, notCopied(err, "this server copies files alone; end what runs before")
 }
 
-// notCopied returns why files are not kept: because something runs, for which there is a remedy of our own, or for
-// another reason.
+// notCopied returns why files could not be copied: running programs, for which it has our own remedy, or another
+// error.
 func notCopied(err error, remedy string) error {
 	e, is := errors.AsType[*pipeline.Error](err)
 	if is && e.Denied && e.Stage == pipeline.StageValidate && !errors.Is(err, session.ErrDead) {
@@ -90,15 +89,15 @@ func notCopied(err error, remedy string) error {
 	return err
 }
 
-// drop ends a snapshot, whoever waits for it.
-func (s *Server) drop(r *http.Request, namespace, id string) error {
+// deleteFiles deletes a snapshot's files, even if the client disconnects.
+func (s *Server) deleteFiles(r *http.Request, namespace, id string) error {
 	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, session.End{Namespace: namespace, Session: id})
 	return err
 }
 
 func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	q := struct{ Name string }{}
-	if err := decodeAny(r, &q); err != nil {
+	if err := decodeOptional(r, &q); err != nil {
 		return err
 	}
 	name, _, _ := strings.Cut(q.Name, ":")
@@ -116,7 +115,7 @@ func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request, b *Sandbox
 	s.mu.Unlock()
 	for _, o := range old {
 		if n.replaces(o) {
-			_ = s.drop(r, o.namespace, o.id) // unless its time was up
+			_ = s.deleteFiles(r, o.namespace, o.id) // may have expired
 		}
 	}
 	return door.Reply(w, http.StatusCreated, n.describe())
@@ -134,7 +133,7 @@ func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request, c caller)
 	}
 	list, after := []map[string]any{}, strings.ToUpper(q.Get("nextToken"))
 	for _, n := range s.snapshotsOf(c) {
-		if id := q.Get("sandboxID"); id != "" && id != n.sandbox || q.Has("name") && !n.is(q.Get("name")) || n.id <= after {
+		if id := q.Get("sandboxID"); id != "" && id != n.sandbox || q.Has("name") && !n.hasName(q.Get("name")) || n.id <= after {
 			continue
 		}
 		if len(list) == limit {
@@ -147,25 +146,25 @@ func (s *Server) listSnapshots(w http.ResponseWriter, r *http.Request, c caller)
 }
 
 func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request, c caller) error {
-	// Of those with a name, the one that is meant when a sandbox is made from it.
-	for _, n := range append([]*snapshot{s.snapshot(c, r.PathValue("id"))}, s.snapshotsOf(c)...) {
-		if n != nil && n.is(r.PathValue("id")) && s.drop(r, n.namespace, n.id) == nil {
+	// First the snapshot that a new sandbox with this name would use.
+	for _, n := range append([]*snapshot{s.snapshotNamed(c, r.PathValue("id"))}, s.snapshotsOf(c)...) {
+		if n != nil && n.hasName(r.PathValue("id")) && s.deleteFiles(r, n.namespace, n.id) == nil {
 			return door.Reply(w, http.StatusNoContent, nil)
 		}
 	}
 	if _, is := s.template(r.PathValue("id")); is {
-		return door.Refuse(http.StatusForbidden, elsewhere["templates"])
+		return door.Refuse(http.StatusForbidden, unsupported["templates"])
 	}
 	return door.Refuse(http.StatusNotFound, "there is no such snapshot")
 }
 
-// maxForks is the most forks of one request.
+// maxForks bounds the forks of one request.
 const maxForks = 100
 
-// fork starts sandboxes with copies of a sandbox's files, and all else that it was made with.
+// fork starts sandboxes with copies of a sandbox's files and all of its settings.
 func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 	q := struct{ Timeout, Count int64 }{defaultTimeout, 1}
-	if err := decodeAny(r, &q); err != nil {
+	if err := decodeOptional(r, &q); err != nil {
 		return err
 	}
 	if q.Timeout < 0 || q.Count < 1 || q.Count > maxForks {
@@ -175,14 +174,14 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) error 
 	if err != nil {
 		return err
 	}
-	defer s.drop(r, b.Namespace, id)
+	defer s.deleteFiles(r, b.Namespace, id)
 	who, _ := identity.From(r.Context())
-	internet, network := b.net()
+	internet, network := b.networkSettings()
 	forks := make([]map[string]any, q.Count)
 	for i := range forks {
 		f := &Sandbox{Namespace: b.Namespace, Owner: who, Template: b.Template, Env: maps.Clone(b.Env), Metadata: maps.Clone(b.Metadata),
 			runtime: b.runtime, autoPause: b.autoPause, internet: internet, network: network}
-		if err := s.open(r, f, id, q.Timeout); err != nil {
+		if err := s.startNew(r, f, id, q.Timeout); err != nil {
 			forks[i] = map[string]any{"error": map[string]any{"code": statusOf(err), "message": pipeline.PublicText(err)}}
 			continue
 		}

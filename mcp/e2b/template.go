@@ -9,13 +9,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// Template is what sandboxes of a name are made in. The zero value is the operator's default backend and profile.
+// Template is the backend and profile of sandboxes. The zero value is the operator's default.
 type Template struct{ Backend, Profile string }
 
-// The templates that SDKs ask for where nobody names one. The configuration may give them another meaning.
+// builtin are the SDKs' default templates. The configuration may redefine them.
 var builtin = []string{"base", "code-interpreter-v1"}
 
-// template returns the template of a name, which may have a tag behind it.
+// template returns the template with a name, which may have a tag.
 func (s *Server) template(name string) (Template, bool) {
 	name, tag, _ := strings.Cut(name, ":")
 	if tag != "" && tag != "latest" && tag != "default" {

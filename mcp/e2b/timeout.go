@@ -14,8 +14,8 @@ import (
 // maxSeconds is more than any server allows, and fits into a duration.
 const maxSeconds = math.MaxInt32
 
-// lifetime has a sandbox end after seconds from now on; extend keeps a later end.
-func (s *Server) lifetime(r *http.Request, b *Sandbox, seconds int64, extend bool) error {
+// setLifetime lets a sandbox end in seconds from now; with extend, it never moves the end forward.
+func (s *Server) setLifetime(r *http.Request, b *Sandbox, seconds int64, extend bool) error {
 	at := time.Now().Add(time.Duration(min(seconds, maxSeconds)) * time.Second)
 	_, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.Change{
 		Namespace: b.Namespace, Session: b.session(), Ends: at, Extend: extend,
@@ -23,10 +23,10 @@ func (s *Server) lifetime(r *http.Request, b *Sandbox, seconds int64, extend boo
 	return err
 }
 
-// secondsOf reads the timeout of a request's body.
+// secondsOf reads the timeout in a request's body.
 func secondsOf(r *http.Request, lack int64) (seconds int64, err error) {
 	q := struct{ Timeout float64 }{float64(lack)}
-	if err := decodeAny(r, &q); err != nil {
+	if err := decodeOptional(r, &q); err != nil {
 		return 0, err
 	}
 	if q.Timeout < 0 || q.Timeout != math.Trunc(q.Timeout) {
@@ -40,26 +40,26 @@ func (s *Server) setTimeout(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	if err != nil {
 		return err
 	}
-	if err := s.lifetime(r, b, seconds, false); err != nil {
+	if err := s.setLifetime(r, b, seconds, false); err != nil {
 		return err
 	}
 	return door.Reply(w, http.StatusNoContent, nil)
 }
 
-// connect answers how a sandbox is reached, and keeps it for as long as it is asked to: a shorter time changes nothing.
-// One that is paused runs again.
+// connect answers with the data to reach a sandbox, and extends its life to the requested time if that is later. A
+// paused sandbox is resumed.
 func (s *Server) connect(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
-	seconds, err := secondsOf(r, usualTimeout(r))
+	seconds, err := secondsOf(r, defaultTimeoutOf(r))
 	if err != nil {
 		return err
 	}
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	status := http.StatusOK
-	if s.paused(b) {
+	if s.isPaused(b) {
 		status, err = http.StatusCreated, s.resume(r, b, seconds)
 	} else {
-		err = s.lifetime(r, b, seconds, true)
+		err = s.setLifetime(r, b, seconds, true)
 	}
 	if err != nil {
 		return err

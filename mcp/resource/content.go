@@ -17,7 +17,7 @@ func resource(uri, name, about, mime string, size int64) mcp.Resource {
 	return r
 }
 
-// errNoResource is about a URI that no run's resource can have.
+// errNoResource is the error for a URI without a resource.
 var errNoResource = errors.New("no resource")
 
 func contents(uri, mime string, data []byte, text bool, meta map[string]any) []mcp.ResourceContents {
@@ -27,15 +27,15 @@ func contents(uri, mime string, data []byte, text bool, meta map[string]any) []m
 	return []mcp.ResourceContents{mcp.BlobResourceContents{URI: uri, MIMEType: mime, Blob: base64.StdEncoding.EncodeToString(data), Meta: meta}}
 }
 
-// Binary reports whether no part of such a file is text, also one that looks like it: clients put the
-// parts together, and can't if some are text and some are not.
+// Binary reports whether files of a MIME type are always returned as base64, even if a part looks like text: clients
+// join the parts, and can't join text with base64.
 func Binary(mime string) bool {
 	kind, _, _ := strings.Cut(mime, "/")
 	return mime == "application/octet-stream" || mime == "application/pdf" || strings.HasSuffix(mime, "zip") ||
 		slices.Contains([]string{"image", "audio", "video", "font"}, kind) && !strings.Contains(mime, "xml")
 }
 
-// WholeRunes leaves out a character that is cut off at the end, as long as anything stays.
+// WholeRunes removes a truncated character at the end, unless nothing would remain.
 func WholeRunes(b []byte) []byte {
 	if n := len(b) - safetext.Half(b); n > 0 {
 		return b[:n]

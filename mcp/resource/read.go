@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxPart is what one read of a resource returns where the client does not say, in bytes. Larger
-	// ones must be read in parts: the whole of them would not fit a model anyway.
+	// maxPart is the default size of one read, in bytes. Larger resources must be read in parts: a model could not
+	// take the whole anyway.
 	maxPart = 1 << 20
-	// codeNoResource is for resources that there are not, in protocols before 2026-07-28.
+	// codeNoResource is for unknown resources, in protocols before 2026-07-28.
 	codeNoResource = -32002
 )
 
@@ -47,7 +47,7 @@ func (s *Catalog) readResource(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) 
 	if bad := m.ReadParams(&p); bad != nil {
 		return nil, bad
 	}
-	all, err := s.read(p.URI)
+	all, err := s.readPart(p.URI)
 	switch {
 	case err == nil:
 		return &mcp.ReadResourceResult{Contents: all}, nil
@@ -57,8 +57,8 @@ func (s *Catalog) readResource(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) 
 	return nil, m.Refuse(mcp.INVALID_PARAMS, err.Error())
 }
 
-// read returns the part that a URI names.
-func (s *Catalog) read(uri string) ([]mcp.ResourceContents, error) {
+// readPart returns the part of a run's entry that a URI names.
+func (s *Catalog) readPart(uri string) ([]mcp.ResourceContents, error) {
 	if strings.HasPrefix(uri, skillScheme) {
 		return s.readSkill(uri)
 	}
@@ -66,7 +66,7 @@ func (s *Catalog) read(uri string) ([]mcp.ResourceContents, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.part(s.Namespace, id, name, offset, length)
+	p, err := s.storedPart(s.Namespace, id, name, offset, length)
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +82,8 @@ func (s *Catalog) read(uri string) ([]mcp.ResourceContents, error) {
 	return contents(uri, p.MIME, data, text, meta), nil
 }
 
-// part reads from the result store. namespace "" may read all.
-func (s *Catalog) part(namespace, id, name string, offset, length int64) (results.Part, error) {
+// storedPart reads from the result store. namespace "" may read all.
+func (s *Catalog) storedPart(namespace, id, name string, offset, length int64) (results.Part, error) {
 	if s.Results == nil {
 		return results.Part{}, fmt.Errorf("this server keeps no output and no artifacts: %w", results.ErrUnknown)
 	}
@@ -99,7 +99,7 @@ func (s *Catalog) part(namespace, id, name string, offset, length int64) (result
 	return s.Results.Read(id, name, offset, length)
 }
 
-// parseURI takes sandbox://runs/ID/NAME?offset=N&length=N apart.
+// parseURI parses sandbox://runs/ID/NAME?offset=N&length=N.
 func parseURI(uri string) (id, name string, offset, length int64, err error) {
 	rest, ok := strings.CutPrefix(uri, answer.RunScheme)
 	path, query, _ := strings.Cut(rest, "?")

@@ -1,9 +1,8 @@
-// Package resource lists and reads what clients have as resources and prompts: output and files that runs left, and the
-// files of skills.
+// Package resource serves resources and prompts: the output and artifacts of runs, and the files of skills.
 //
-// resources/list names the newest runs of this server, a page at a time, each with its output and files, and before
-// them the skills. resources/read takes a URI of either apart and returns a part of what it names, as text if all of it
-// is. Skills are prompts, too, which a person picks.
+// resources/list returns the skills, and then the newest runs of this server, a page at a time, each with its output
+// and files. resources/read parses a URI of either and returns a part of its content, as text if all of it is text.
+// Skills are prompts too, for a person to pick.
 //
 // The files in order, each of which calls those behind it: resource, read, skill, content.
 package resource
@@ -25,23 +24,23 @@ import (
 )
 
 const (
-	maxRuns  = 200 // that resources/list tells of, the newest
+	maxRuns  = 200 // the newest runs, in resources/list
 	pageRuns = 20  // on one page
 	maxFiles = 50  // of one run; get_artifacts lists all
 )
 
-// Catalog are what clients can read: what the server's runs left, and the files of skills.
+// Catalog is the set of resources: the results of this server's runs, and the files of skills.
 type Catalog struct {
-	Results   *results.Store    // nil keeps none
+	Results   *results.Store    // nil stores none
 	Skills    *skills.Directory // nil has none
-	Namespace string            // whose runs can be read; "" is all
+	Namespace string            // namespace of the readable runs; "" is all
 	Log       *slog.Logger
 
 	mu  sync.Mutex
-	ids []string // of the newest runs, the newest first; those of other servers can be read by who knows their ids
+	ids []string // newest first; a client can read other servers' runs if it knows their ids
 }
 
-// Methods returns what answers about resources, and about prompts if there are skills.
+// Methods returns the handlers of resources, and of prompts if there are skills.
 func (s *Catalog) Methods() map[mcp.MCPMethod]func(*rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
 	all := map[mcp.MCPMethod]func(*rpc.Message) (mcp.ResultMetadata, *rpc.Fault){
 		mcp.MethodResourcesList: s.listRuns, mcp.MethodResourcesTemplatesList: s.listTemplates, mcp.MethodResourcesRead: s.readResource,
@@ -52,19 +51,19 @@ func (s *Catalog) Methods() map[mcp.MCPMethod]func(*rpc.Message) (mcp.ResultMeta
 	return all
 }
 
-// NoteRun adds a run to the newest ones.
-func (s *Catalog) NoteRun(id string) {
+// AddRun adds a run to the newest ones.
+func (s *Catalog) AddRun(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if id == "" || slices.Contains(s.ids[:min(len(s.ids), pageRuns)], id) { // a run in the background is looked at again and again
+	if id == "" || slices.Contains(s.ids[:min(len(s.ids), pageRuns)], id) { // a background run is polled repeatedly
 		return
 	}
 	s.ids = slices.Insert(s.ids, 0, id)
 	s.ids = s.ids[:min(len(s.ids), maxRuns)]
 }
 
-// page returns the runs behind one, or the first for "", and whether there are more. There may be none behind one that
-// is forgotten.
+// page returns the runs after one, or the first ones for "", and whether there are more. After a forgotten run there
+// are none.
 func (s *Catalog) page(behind string) (ids []string, more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +77,7 @@ func (s *Catalog) page(behind string) (ids []string, more bool) {
 	return slices.Clone(s.ids[from:to]), to < len(s.ids)
 }
 
-// listRuns lists the skills, and what the server's runs left.
+// listRuns lists the skills and the results of runs.
 func (s *Catalog) listRuns(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
 	var p mcp.PaginatedParams
 	if bad := m.ReadParams(&p); bad != nil {
@@ -94,7 +93,7 @@ func (s *Catalog) listRuns(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
 	}
 	ids, more := s.page(string(behind))
 	for _, id := range ids {
-		list.Resources = append(list.Resources, s.leftBy(id)...)
+		list.Resources = append(list.Resources, s.resourcesOf(id)...)
 	}
 	if more {
 		list.NextCursor = mcp.Cursor(base64.StdEncoding.EncodeToString([]byte(ids[len(ids)-1])))
@@ -102,13 +101,13 @@ func (s *Catalog) listRuns(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
 	return list, nil
 }
 
-// leftBy are the resources of a run: its output, if it wrote any, and its files.
-func (s *Catalog) leftBy(id string) (all []mcp.Resource) {
+// resourcesOf returns the resources of a run: its output, if any, and its files.
+func (s *Catalog) resourcesOf(id string) (all []mcp.Resource) {
 	if s.Results == nil {
 		return nil
 	}
 	run, err := s.Results.Metadata(id)
-	if err != nil { // it is not there yet, or not any more
+	if err != nil { // unfinished, or deleted
 		return nil
 	}
 	about := fmt.Sprintf("%s run that ended %s at %s", run.Language, run.Ended, answer.Stamp(run.Time))

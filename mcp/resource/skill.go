@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/mcp/skills"
 )
 
-// Skills are resources, which a model reads, and prompts, which a person picks: name and description first, the text on
-// demand.
+// Skills are resources, for a model to read, and prompts, for a person to pick: name and description first, the text
+// on demand.
 const skillScheme = "skill://"
 
 func skillURI(name, file string) string { return skillScheme + name + "/" + answer.Escaped(file) }
@@ -53,7 +53,7 @@ func mimeOf(name string) string {
 	return cmp.Or(mime.TypeByExtension(path.Ext(name)), "text/plain")
 }
 
-// readSkill reads a file of a skill, of a SKILL.md its body.
+// readSkill reads a file of a skill; of a SKILL.md, its body.
 func (s *Catalog) readSkill(uri string) ([]mcp.ResourceContents, error) {
 	name, file, found := strings.Cut(strings.TrimPrefix(uri, skillScheme), "/")
 	file, err := url.PathUnescape(file)

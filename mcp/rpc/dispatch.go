@@ -14,35 +14,34 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// listsLast is how long clients of the 2026-07-28 protocol may keep what does not change while a server runs: its
-// tools, instructions, and what a run has left.
-const listsLast = 5 * time.Minute
+// listTTL is how long clients of the 2026-07-28 protocol may cache lists that do not change while a server runs:
+// tools, instructions, the artifacts of a run.
+const listTTL = 5 * time.Minute
 
-// The library's types are used here, and its server is not: a program that imports that package compiles the schemas of
-// five drafts of JSON Schema whenever it starts, which took half of the start of each command, and arguments are
-// checked by forms anyhow. It also reads each message five times, knows ids as float64 only, and has one code for all
-// errors of handlers.
+// This package uses the library's types but not its server. Importing the server compiles five drafts of JSON Schema
+// at each start, half of the start time of every command; forms check the arguments here anyhow. It also parses each
+// message five times, decodes ids as float64, and has one error code for all handlers.
 
-// dispatch answers a request by its method.
+// dispatch returns the encoded response to a request.
 func (c *conn) dispatch(ctx context.Context, m *Message) []byte {
-	result, bad := c.s.serve(ctx, m)
+	result, bad := c.s.callMethod(ctx, m)
 	if m.Plain {
-		return m.withoutProtocol(result, bad)
+		return m.encodePlain(result, bad)
 	}
 	if bad != nil {
 		bad.text = safetext.Clip(bad.text, 2000)
 		c.s.log.Info("a request failed", "method", safetext.Clip(m.method, 100), "error", bad.text)
-		m.failed = bad.code
+		m.faultCode = bad.code
 		return bad.encode()
 	}
 	if m.Modern {
-		c.s.stamp(m, result)
+		c.s.addResultMeta(m, result)
 	}
-	return m.encoded(result)
+	return m.encodeResult(result)
 }
 
-// serve answers a request by its method.
-func (s *Server) serve(ctx context.Context, m *Message) (mcp.ResultMetadata, *Fault) {
+// callMethod calls the handler of a request's method.
+func (s *Server) callMethod(ctx context.Context, m *Message) (mcp.ResultMetadata, *Fault) {
 	switch method := mcp.MCPMethod(m.method); method {
 	case mcp.MethodToolsCall:
 		return s.callTool(ctx, m)
@@ -73,7 +72,7 @@ func (s *Server) serve(ctx context.Context, m *Message) (mcp.ResultMetadata, *Fa
 	return nil, m.Refuse(mcp.METHOD_NOT_FOUND, fmt.Sprintf("Method %s not found", m.method))
 }
 
-// ReadParams reads a request's parameters.
+// ReadParams decodes a request's parameters.
 func (m *Message) ReadParams(params any) *Fault {
 	if m.Params == nil {
 		return nil
@@ -84,29 +83,29 @@ func (m *Message) ReadParams(params any) *Fault {
 	return nil
 }
 
-// RefusePage refuses a page of a list that has one only.
+// RefusePage refuses a cursor: each list has a single page.
 func (m *Message) RefusePage() *Fault {
 	var p mcp.PaginatedParams
 	if bad := m.ReadParams(&p); bad != nil {
 		return bad
 	}
 	if p.Cursor != "" {
-		return m.Refuse(mcp.INVALID_PARAMS, "there is no such page: leave out \"cursor\"")
+		return m.Refuse(mcp.INVALID_PARAMS, "unknown page: omit \"cursor\"")
 	}
 	return nil
 }
 
-// stamp adds to a result what those of the 2026-07-28 protocol say: that they are whole, whose they are, and how long
-// they last.
-func (s *Server) stamp(m *Message, r mcp.ResultMetadata) {
+// addResultMeta adds the fields that results of the 2026-07-28 protocol need: completeness, server and cache
+// lifetime.
+func (s *Server) addResultMeta(m *Message, r mcp.ResultMetadata) {
 	r.SetResultType(cmp.Or(r.GetResultType(), mcp.ResultTypeComplete))
 	if meta := r.EnsureResultMeta(); meta.ServerInfo() == nil {
 		meta.SetServerInfo(mcp.Implementation{Name: "sandboxmcp", Title: "sandboxmcp", Version: s.cfg.Version})
 	}
 	if cached, ok := r.(mcp.CacheHintSetter); ok {
-		lasts := listsLast
+		lasts := listTTL
 		if m.method == string(mcp.MethodResourcesList) || s.hasPrompts() && m.method != string(mcp.MethodToolsList) {
-			lasts = 0 // the next run is in it, or a skill has changed
+			lasts = 0 // a run adds resources, and skills may change
 		}
 		cached.SetCacheHints(lasts.Milliseconds(), mcp.CacheScopePrivate)
 	}
@@ -117,27 +116,27 @@ func (s *Server) initialize(ctx context.Context, m *Message) (mcp.ResultMetadata
 	if bad := m.ReadParams(&p); bad != nil {
 		return nil, bad
 	}
-	client := sender{logs: mcp.LoggingLevelWarning}
+	client := clientInfo{logs: mcp.LoggingLevelWarning}
 	client.describe(p.ClientInfo, p.Capabilities)
 	m.session.greeted.Store(&client)
 	return &mcp.InitializeResult{
-		ProtocolVersion: mcp.NegotiateLegacyVersion(p.ProtocolVersion), Capabilities: s.capabilities(), ServerInfo: s.identity(), Instructions: s.cfg.Instructions(ctx),
+		ProtocolVersion: mcp.NegotiateLegacyVersion(p.ProtocolVersion), Capabilities: s.capabilities(), ServerInfo: s.implementation(), Instructions: s.cfg.Instructions(ctx),
 	}, nil
 }
 
 func (s *Server) discover(ctx context.Context) *mcp.DiscoverResult {
 	r := &mcp.DiscoverResult{SupportedVersions: mcp.ValidProtocolVersions, Capabilities: s.capabilities(), Instructions: s.cfg.Instructions(ctx)}
 	r.Capabilities.Extensions = map[string]any{tasksExtension: struct{}{}}
-	r.EnsureResultMeta().SetServerInfo(s.identity())
+	r.EnsureResultMeta().SetServerInfo(s.implementation())
 	return r
 }
 
-// hasPrompts reports whether there are prompts, which may change, and with them what resources/list has.
+// hasPrompts reports whether the server has prompts. Prompts may change, and the resources of skills with them.
 func (s *Server) hasPrompts() bool { return s.cfg.Methods[mcp.MethodPromptsList] != nil }
 
-// capabilities returns the capabilities of the server, for both eras.
+// capabilities returns the server's capabilities, in both eras of the protocol.
 func (s *Server) capabilities() (c mcp.ServerCapabilities) {
-	_ = json.Unmarshal([]byte(`{"tools":{},"resources":{},"logging":{}}`), &c) // their types have no names
+	_ = json.Unmarshal([]byte(`{"tools":{},"resources":{},"logging":{}}`), &c) // the library's types of these fields are unnamed
 	if s.hasPrompts() {
 		_ = json.Unmarshal([]byte(`{"prompts":{}}`), &c)
 	}
@@ -158,13 +157,13 @@ func setLogLevel(m *Message) (mcp.ResultMetadata, *Fault) {
 	return &mcp.Result{}, nil
 }
 
-// subscribe acknowledges a subscription to nothing: no list of ours changes by itself.
+// subscribe acknowledges an empty subscription: the lists of this server do not change by themselves.
 func subscribe(m *Message) (mcp.ResultMetadata, *Fault) {
 	var p mcp.SubscriptionsListenParams
 	if bad := m.ReadParams(&p); bad != nil {
 		return nil, bad
 	}
-	m.to.notify(mcp.MethodNotificationSubscriptionsAcknowledged, mcp.NotificationParams{
+	m.stream.notify(mcp.MethodNotificationSubscriptionsAcknowledged, mcp.NotificationParams{
 		Meta: map[string]any{mcp.MetaKeySubscriptionID: m.ID}, AdditionalFields: map[string]any{"notifications": mcp.SubscriptionFilter{}},
 	})
 	r := &mcp.SubscriptionsListenResult{}
@@ -172,30 +171,30 @@ func subscribe(m *Message) (mcp.ResultMetadata, *Fault) {
 	return r, nil
 }
 
-// callParams are the parameters of a call of a tool.
+// callParams are the parameters of tools/call.
 type callParams struct {
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
 	Meta      meta            `json:"_meta"`
-	Responses json.RawMessage `json:"inputResponses"` // to what an answer to the call before has asked
-	State     string          `json:"requestState"`   // that this answer had
+	Responses json.RawMessage `json:"inputResponses"` // to the questions in the response to the call before
+	State     string          `json:"requestState"`   // from that response
 }
 
-// prepare has the arguments of a call of a tool checked, once: what is wrong with them is its answer.
-func (s *Server) prepare(ctx context.Context, m *Message) context.Context {
-	if m.Called.Name == "" || m.unread != nil || s.cfg.WhyNoTool(m.Called.Name) != "" {
+// prepareCall checks the arguments of a tool call. A failed check becomes the response.
+func (s *Server) prepareCall(ctx context.Context, m *Message) context.Context {
+	if m.Called.Name == "" || m.paramsErr != nil || s.cfg.WhyNoTool(m.Called.Name) != "" {
 		return ctx
 	}
 	ctx, m.call = s.cfg.Prepare(ctx, m)
-	m.Params, m.Called.Arguments = nil, nil // a call may take long, and has them in another form
+	m.Params, m.Called.Arguments = nil, nil // a call may run for long, and has its arguments in decoded form
 	return ctx
 }
 
-// callTool runs a tool.
+// callTool runs a prepared tool call.
 func (s *Server) callTool(ctx context.Context, m *Message) (mcp.ResultMetadata, *Fault) {
 	switch {
-	case m.unread != nil:
-		return nil, m.Refuse(mcp.INVALID_PARAMS, fmt.Sprintf("unparsable %s request: %v", m.method, m.unread))
+	case m.paramsErr != nil:
+		return nil, m.Refuse(mcp.INVALID_PARAMS, fmt.Sprintf("unparsable %s request: %v", m.method, m.paramsErr))
 	case m.call.Run == nil:
 		return nil, m.Refuse(mcp.INVALID_PARAMS, s.cfg.WhyNoTool(m.Called.Name))
 	}

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// findID looks for the id of a request that could not be read, so that its sender does not wait
-// for an answer that never comes. What it finds is the request's id for sure, or nil: a member of
-// the outermost object, before the first value that is not a plain one, or right before the end.
+// findID looks for the id of a request that can't be parsed, so that its sender does not wait forever. The result is
+// certainly the request's id, or nil: findID accepts a member of the outermost object, before the first value that is
+// an object or a list, or at the end of the text.
 func findID(text []byte) json.RawMessage {
 	if id := leadingID(text); id != nil {
 		return id
@@ -20,7 +20,7 @@ func findID(text []byte) json.RawMessage {
 	return nil
 }
 
-// Nothing but the outermost object can end a line with a single brace behind a plain member.
+// Only the outermost object can end a line with a single brace after a plain member.
 var trailingID = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`[,{]\s*"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\[:cntrl:]]{1,100}")\s*\}$`)
 })
@@ -46,7 +46,7 @@ func leadingID(text []byte) json.RawMessage {
 		case json.Number, string:
 			if rest := bytes.TrimLeft(text[d.InputOffset():], " \t"); key == "id" {
 				id, err := json.Marshal(value)
-				if err != nil || len(rest) == 0 || rest[0] != ',' && rest[0] != '}' { // 7 of 7x is none
+				if err != nil || len(rest) == 0 || rest[0] != ',' && rest[0] != '}' { // the 7 of 7x is not an id
 					return nil
 				}
 				return id

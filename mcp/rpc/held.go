@@ -2,15 +2,14 @@ package rpc
 
 import "sync/atomic"
 
-// heldBytes is what requests of a client on standard input hold in memory while they are under way. Those over HTTP
-// count at the door.
+// heldBytes counts the bytes that running requests of a client on standard input hold in memory. Package door counts
+// those of HTTP clients.
 type heldBytes struct {
 	max   int64
 	taken atomic.Int64
 }
 
-// reserve reports whether there is room for n bytes, which there always is for the first ones, and notes them. Who has
-// reserved them releases them.
+// reserve adds n bytes if there is room, which there always is for the first request. The caller releases them.
 func (b *heldBytes) reserve(n int64) bool {
 	if b == nil {
 		return true
@@ -22,7 +21,7 @@ func (b *heldBytes) reserve(n int64) bool {
 	return true
 }
 
-// release gives back what was reserved.
+// release subtracts reserved bytes.
 func (b *heldBytes) release(n int64) {
 	if b != nil {
 		b.taken.Add(-n)

@@ -11,76 +11,76 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// HTTP answers clients that identity has told apart: /mcp is streamable HTTP of all versions of the protocol, and /sse
-// with /message the transport of 2024-11-05. Each may have /NAMESPACE behind it. /v1/tools/NAME is one operation
-// without the protocol. An identity has a server of its own for each of its namespaces.
+// HTTP serves identified clients: streamable HTTP of all protocol versions at /mcp, the 2024-11-05 transport at /sse
+// and /message, each optionally followed by /NAMESPACE, and single operations without the protocol at /v1/tools/NAME.
+// Each identity has one server per namespace.
 type HTTP struct {
-	namespace string // the only one that callers may use; "" lets each use its own
+	namespace string // the only namespace that callers may use; "" lets each use its own
 	serverFor func(namespace, user string) *Server
-	keys      atomic.Int64   // of requests outside of sessions
+	keys      atomic.Int64   // counts requests outside of sessions
 	calls     sync.WaitGroup // of all sessions
-	end       chan struct{}  // closed when no more requests are taken
-	idle      time.Duration  // sessionIdle
+	drained   chan struct{}  // closed by Drain
+	idle      time.Duration  // sessionIdle, or a test's
 
 	mu       sync.Mutex
 	draining bool
-	callers  map[caller]*httpSession // what their requests outside of sessions have in common
-	sessions map[string]*httpSession // by their ids
+	callers  map[caller]*httpSession // sessions that a caller's requests without a session id share
+	sessions map[string]*httpSession // by session id
 }
 
-// caller is an identity in one of its namespaces; "" is all of them.
+// caller is an identity in a namespace; "" is all of its namespaces.
 type caller struct{ owner, namespace string }
 
-// NewHTTP returns a handler. What it serves must have an identity in its context.
+// NewHTTP returns a handler. The context of each request must have an identity.
 func NewHTTP(namespace string, serverFor func(namespace, user string) *Server) *HTTP {
-	h := &HTTP{namespace: namespace, serverFor: serverFor, end: make(chan struct{}), idle: sessionIdle, callers: map[caller]*httpSession{}, sessions: map[string]*httpSession{}}
-	go h.sweep()
+	h := &HTTP{namespace: namespace, serverFor: serverFor, drained: make(chan struct{}), idle: sessionIdle, callers: map[caller]*httpSession{}, sessions: map[string]*httpSession{}}
+	go h.dropIdleSessions()
 	return h
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves one request.
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if tool, ok := strings.CutPrefix(r.URL.Path, ToolsPath); ok {
-		if no := h.operate(w, r, tool); no != nil {
-			no.later(w)
+		if no := h.callOperation(w, r, tool); no != nil {
+			no.setRetryAfter(w)
 			door.Reply(w, no.status, PlainFault{Error: no.text})
 		}
 		return
 	}
-	if no := h.serve(w, r); no != nil {
-		no.later(w)
+	if no := h.route(w, r); no != nil {
+		no.setRetryAfter(w)
 		writeMessage(w, no.status, no.encode())
 	}
 }
 
-// serve finds the handler of a path. http.ServeMux would answer /mcp//NAMESPACE by a redirect, and what it does not
-// know by text.
-func (h *HTTP) serve(w http.ResponseWriter, r *http.Request) *refused {
-	parts := strings.Split(r.URL.EscapedPath(), "/") // "", the handler's, and a namespace
+// route calls the handler of a path. http.ServeMux would redirect /mcp//NAMESPACE, and answer unknown paths with
+// plain text.
+func (h *HTTP) route(w http.ResponseWriter, r *http.Request) *refusal {
+	parts := strings.Split(r.URL.EscapedPath(), "/") // "", the first element and a namespace
 	if len(parts) == 3 && parts[2] != "" {
-		namespace, _ := url.PathUnescape(parts[2]) // which is well-formed
+		namespace, _ := url.PathUnescape(parts[2]) // r.URL is already validated
 		r.SetPathValue("namespace", namespace)
 		parts = parts[:2]
 	}
-	var next func(http.ResponseWriter, *http.Request, caller) *refused
+	var next func(http.ResponseWriter, *http.Request, caller) *refusal
 	switch strings.Join(parts, "/") {
 	case "/mcp":
-		next = h.streamable
+		next = h.serveStreamable
 	case "/sse":
 		next = h.openSSE
 	case "/message":
 		next = h.postSSE
 	default:
-		return refuse(http.StatusNotFound, "there is nothing at this path: use /mcp or /mcp/NAMESPACE")
+		return refuse(http.StatusNotFound, "unknown path: use /mcp or /mcp/NAMESPACE")
 	}
-	of, no := h.caller(r)
+	from, no := h.identifyCaller(r)
 	if no != nil {
 		return no
 	}
-	return next(w, r, of)
+	return next(w, r, from)
 }
 
-// Drain takes no more requests, and ends streams of /sse when all is answered that was sent to them.
+// Drain refuses new requests, and ends each /sse stream once all of its requests are answered.
 func (h *HTTP) Drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -88,67 +88,67 @@ func (h *HTTP) Drain() {
 		return
 	}
 	h.draining = true
-	close(h.end)
+	close(h.drained)
 	for _, s := range h.sessions {
-		h.endAnswered(s)
+		h.endDrainedStream(s)
 	}
 }
 
-// Close ends all sessions and cancels what they do. It returns when that has ended.
+// Close ends all sessions, cancels their calls and waits for them.
 func (h *HTTP) Close() {
 	h.Drain()
-	h.dropAll(func(*httpSession) bool { return true })
+	h.dropWhere(func(*httpSession) bool { return true })
 	h.calls.Wait()
 }
 
-// streamable answers a request to /mcp.
-func (h *HTTP) streamable(w http.ResponseWriter, r *http.Request, of caller) *refused {
+// serveStreamable serves a request to /mcp.
+func (h *HTTP) serveStreamable(w http.ResponseWriter, r *http.Request, from caller) *refusal {
 	w.Header().Set("Cache-Control", "no-store")
 	switch r.Method {
 	case http.MethodPost:
-		return h.post(w, r, of)
+		return h.servePost(w, r, from)
 	case http.MethodDelete:
-		s, no := h.session(r.Header.Get(headerSession), of)
+		s, no := h.acquireSession(r.Header.Get(headerSession), from)
 		if no != nil {
 			return no
 		}
 		h.drop(s)
-		h.leave(s)
+		h.releaseSession(s)
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	// No message of ours is sent by itself.
+	// This server sends no messages outside of responses.
 	w.Header().Set("Allow", "POST, DELETE")
 	return refuse(http.StatusMethodNotAllowed, "send POST: this server has no stream for GET")
 }
 
-// post answers the message in a request to /mcp.
-func (h *HTTP) post(w http.ResponseWriter, r *http.Request, of caller) *refused {
+// servePost answers the message in a request to /mcp.
+func (h *HTTP) servePost(w http.ResponseWriter, r *http.Request, from caller) *refusal {
 	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
 		return refuse(http.StatusNotAcceptable, "the header Accept must name application/json and text/event-stream")
 	}
-	m, no := read(r)
+	m, no := readMessage(r)
 	if no != nil {
 		return no
 	}
-	s, no := h.sessionFor(r, m, of)
+	s, no := h.acquireFor(r, m, from)
 	if no != nil {
 		return no
 	}
-	defer h.leave(s)
-	no = h.answer(w, r, s, m)
-	if r.Header.Get(headerSession) == "" && s.id != "" && (no != nil || m.failed != 0) { // it was not begun
+	defer h.releaseSession(s)
+	no = h.answerMessage(w, r, s, m)
+	if r.Header.Get(headerSession) == "" && s.id != "" && (no != nil || m.faultCode != 0) { // initialize failed
 		h.drop(s)
 	}
 	return no
 }
 
-// answer answers a message of a session, or of none.
-func (h *HTTP) answer(w http.ResponseWriter, r *http.Request, s *httpSession, m *Message) *refused {
+// answerMessage answers a message, in a session or outside of sessions.
+func (h *HTTP) answerMessage(w http.ResponseWriter, r *http.Request, s *httpSession, m *Message) *refusal {
 	if s.id == "" && m.Method == nil {
-		return refuse(http.StatusBadRequest, "an answer belongs to a session: "+headerSession+" is missing")
+		return refuse(http.StatusBadRequest, "a response needs a session: "+headerSession+" is missing")
 	}
-	if s.conn.heard(m) {
+	if s.conn.handleOneWay(m) {
 		w.WriteHeader(http.StatusAccepted)
 		return nil
 	}
@@ -158,20 +158,20 @@ func (h *HTTP) answer(w http.ResponseWriter, r *http.Request, s *httpSession, m 
 	var bad *Fault
 	err := door.Decode(r.Context(), m.size, 0, func() error {
 		if bad = s.conn.admit(m); bad == nil {
-			bad = mirrored(r, m)
+			bad = checkMirroredHeaders(r, m)
 		}
 		return nil
 	})
 	switch {
 	case err != nil:
-		return unread(err)
+		return refuseBody(err)
 	case bad != nil:
-		return &refused{status: http.StatusBadRequest, Fault: *bad}
+		return &refusal{status: http.StatusBadRequest, Fault: *bad}
 	}
 	return h.respond(w, r, s, m)
 }
 
-// accepts reports whether the client takes a type of content.
+// accepts reports whether the client accepts a content type.
 func accepts(r *http.Request, kind string) bool {
-	return names(r, kind, "*/*", kind[:strings.Index(kind, "/")]+"/*")
+	return namesType(r, kind, "*/*", kind[:strings.Index(kind, "/")]+"/*")
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// ToolsPath is where the operations are that have their name behind it.
+// ToolsPath is the path of single operations; the name follows it.
 const ToolsPath = "/v1/tools/"
 
-// operate answers one operation: the body has its arguments. A client that goes away cancels it.
-func (h *HTTP) operate(w http.ResponseWriter, r *http.Request, name string) *refused {
+// callOperation runs one operation with the body as its arguments. It is cancelled when the client disconnects.
+func (h *HTTP) callOperation(w http.ResponseWriter, r *http.Request, name string) *refusal {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
 		return refuse(http.StatusMethodNotAllowed, "send POST, with the arguments as a JSON object")
 	}
-	of, no := h.caller(r)
+	from, no := h.identifyCaller(r)
 	if no != nil {
 		return no
 	}
@@ -27,11 +27,11 @@ func (h *HTTP) operate(w http.ResponseWriter, r *http.Request, name string) *ref
 	if no != nil {
 		return no
 	}
-	s, no := h.outside(r, of)
+	s, no := h.acquireShared(r, from)
 	if no != nil {
 		return no
 	}
-	defer h.leave(s)
+	defer h.releaseSession(s)
 	if why := s.conn.s.cfg.WhyNoTool(name); why != "" {
 		return refuse(http.StatusNotFound, why)
 	}
@@ -44,7 +44,7 @@ func (h *HTTP) operate(w http.ResponseWriter, r *http.Request, name string) *ref
 	i, _ := identity.From(r.Context())
 	no = h.respond(w, r, s, &Message{
 		size: len(body), key: h.newKey(), method: string(mcp.MethodToolsCall), Modern: true, Plain: true,
-		sender: sender{Name: i.String()},
+		sender: clientInfo{Name: i.String()},
 		Called: callParams{Name: name, Arguments: body},
 	})
 	if no != nil && no.status == http.StatusServiceUnavailable {

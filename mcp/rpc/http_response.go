@@ -19,30 +19,30 @@ import (
 
 const headerSession = "Mcp-Session-Id"
 
-// refused is why a request is not served: the fault is its answer.
-type refused struct {
+// refusal is a request that is not served, with the fault that answers it.
+type refusal struct {
 	status int
-	retry  time.Duration // after which it may be served; 0 says nothing
+	retry  time.Duration // when to try again; 0 is unknown
 	Fault
 }
 
-func refuse(status int, text string) *refused {
-	return &refused{status: status, Fault: Fault{code: mcp.INVALID_REQUEST, text: text}}
+func refuse(status int, text string) *refusal {
+	return &refusal{status: status, Fault: Fault{code: mcp.INVALID_REQUEST, text: text}}
 }
 
-func busy(retry time.Duration, text string) *refused {
-	return &refused{http.StatusServiceUnavailable, retry, Fault{code: codeBusy, text: text}}
+func busy(retry time.Duration, text string) *refusal {
+	return &refusal{http.StatusServiceUnavailable, retry, Fault{code: codeBusy, text: text}}
 }
 
-// draining refuses a request of a server that takes no more.
-func draining() *refused {
-	no := refuse(http.StatusServiceUnavailable, "the server ends")
+// refuseDraining refuses a request to a server that is shutting down.
+func refuseDraining() *refusal {
+	no := refuse(http.StatusServiceUnavailable, "the server is shutting down")
 	no.retry = time.Second
 	return no
 }
 
-// later says in the headers when the request may be served.
-func (no *refused) later(w http.ResponseWriter) {
+// setRetryAfter sets the Retry-After header.
+func (no *refusal) setRetryAfter(w http.ResponseWriter) {
 	(&door.Refused{Wait: no.retry}).RetryAfter(w.Header())
 }
 
@@ -52,8 +52,7 @@ func writeMessage(w http.ResponseWriter, status int, b []byte) {
 	_, _ = w.Write(b) // the client may be gone
 }
 
-// statusOf is the HTTP status that goes with the error of a request of the 2026-07-28 protocol, or of one that was not
-// begun.
+// statusOf returns the HTTP status for the error of a request of the 2026-07-28 protocol, or of a failed initialize.
 func statusOf(code int) int {
 	switch code {
 	case mcp.METHOD_NOT_FOUND:
@@ -66,51 +65,50 @@ func statusOf(code int) int {
 	return http.StatusOK
 }
 
-// response is the response to one request: the answer as JSON, or a stream of events where something else comes before
-// it.
+// response is the response to one request: the answer as JSON, or a stream of events if anything precedes the answer.
 type response struct {
-	w       http.ResponseWriter
-	to      *stream
-	replied chan []byte  // gets the answer, or nil if the client wants none; nil never does
-	whole   bool         // the client takes the answer alone
-	events  *door.Stream // where something comes before the answer; nil never is begun
+	w        http.ResponseWriter
+	stream   *stream
+	replied  chan []byte  // receives the answer, or nil if the client no longer wants it; nil blocks forever
+	jsonOnly bool         // the client accepts JSON only
+	events   *door.Stream // begun if anything precedes the answer; nil until then
 }
 
-// newResponse returns the response to a message. Without the protocol it is JSON with its status, unless the client
-// asks for events.
+// newResponse returns the response to a message. For an operation without the protocol it is JSON with a status,
+// unless the client asks for events.
 func newResponse(w http.ResponseWriter, r *http.Request, m *Message) response {
-	return response{w: w, to: newStream(), replied: make(chan []byte, 1), whole: m.Plain && !names(r, "text/event-stream")}
+	return response{w: w, stream: newStream(), replied: make(chan []byte, 1), jsonOnly: m.Plain && !namesType(r, "text/event-stream")}
 }
 
-// write writes the response, and returns when the request is answered, also if the client is gone by then.
+// write writes the response. It returns once the request is answered, even if the client has disconnected.
 func (a *response) write(ctx context.Context, m *Message, s *httpSession) {
 	if m.method == string(mcp.MethodInitialize) && s.id != "" {
 		a.w.Header().Set(headerSession, s.id)
 	}
-	defer a.to.abandon()
-	if !a.whole {
+	defer a.stream.abandon()
+	if !a.jsonOnly {
 		a.events = door.BeginEvents(a.w)
 		defer a.events.Close()
 	}
-	b, there := a.follow(ctx)
+	b, there := a.streamUntilAnswer(ctx)
 	if !there {
-		a.to.abandon()
+		a.stream.abandon()
 		<-a.replied
 		return
 	}
-	streams := !a.whole && a.events.Hush()
+	streams := !a.jsonOnly && a.events.Hush()
 	status := http.StatusOK
 	switch {
 	case m.Plain:
 		if status = m.status; status == http.StatusServiceUnavailable {
-			busy(time.Second, "").later(a.w)
+			busy(time.Second, "").setRetryAfter(a.w)
 		}
 	case m.Modern && m.task == nil:
-		status = statusOf(m.failed)
+		status = statusOf(m.faultCode)
 	}
 	switch {
 	case streams && b != nil:
-		a.event(b)
+		a.writeEvent(b)
 	case streams:
 	case b == nil:
 		a.w.WriteHeader(http.StatusAccepted)
@@ -119,17 +117,17 @@ func (a *response) write(ctx context.Context, m *Message, s *httpSession) {
 	}
 }
 
-// follow sends what there is to say until there is the answer, or ctx ends.
-func (a *response) follow(ctx context.Context) (answer []byte, there bool) {
+// streamUntilAnswer writes messages and notifications until the answer arrives or ctx ends.
+func (a *response) streamUntilAnswer(ctx context.Context) (answer []byte, there bool) {
 	for ctx.Err() == nil {
 		select {
-		case n := <-a.to.notifications:
-			a.event(encodeNotification(n))
-		case b := <-a.to.messages:
-			a.notified()
-			a.event(b)
+		case n := <-a.stream.notifications:
+			a.writeEvent(encodeNotification(n))
+		case b := <-a.stream.messages:
+			a.writeNotifications()
+			a.writeEvent(b)
 		case b := <-a.replied:
-			a.notified()
+			a.writeNotifications()
 			return b, true
 		case <-ctx.Done():
 		}
@@ -137,34 +135,35 @@ func (a *response) follow(ctx context.Context) (answer []byte, there bool) {
 	return nil, false
 }
 
-func (a *response) event(b []byte) { a.chunk("event: message\ndata: " + string(b) + "\n\n") }
+func (a *response) writeEvent(b []byte) { a.writeChunk("event: message\ndata: " + string(b) + "\n\n") }
 
-// notified sends the notifications that wait: those before an answer go before it.
-func (a *response) notified() {
-	for range len(a.to.notifications) {
-		a.event(encodeNotification(<-a.to.notifications))
+// writeNotifications writes the queued notifications, so that they precede the answer.
+func (a *response) writeNotifications() {
+	for range len(a.stream.notifications) {
+		a.writeEvent(encodeNotification(<-a.stream.notifications))
 	}
 }
 
-// chunk sends a piece of a stream at once. A client that is gone is noticed by the end of the request's context.
-func (a *response) chunk(text string) {
-	if !a.whole {
+// writeChunk writes a piece of a stream at once. If the client is gone, the request's context ends.
+func (a *response) writeChunk(text string) {
+	if !a.jsonOnly {
 		_ = a.events.Send([]byte(text))
 	}
 }
 
-// newKey returns a key of a request outside of sessions: ids are one client's, and many may have the same credentials.
+// newKey returns a key for a request outside of sessions: ids are unique per client, and clients may share
+// credentials.
 func (h *HTTP) newKey() string { return "\x00" + strconv.FormatInt(h.keys.Add(1), 10) }
 
-// respond has a request answered that is admitted. A client that goes away cancels what it waits for since the protocol
-// 2026-07-28; before that, what was begun goes on. Credentials that end cancel it in any case.
-func (h *HTTP) respond(w http.ResponseWriter, r *http.Request, s *httpSession, m *Message) *refused {
+// respond starts an admitted request and writes its response. Since the 2026-07-28 protocol a disconnect cancels the
+// request; before, the request continues. Expired credentials cancel it in both eras.
+func (h *HTTP) respond(w http.ResponseWriter, r *http.Request, s *httpSession, m *Message) *refusal {
 	i, _ := identity.From(r.Context())
 	a := newResponse(w, r, m)
 	m.release = door.VisitOf(r.Context()).Keep()
 	var bad *Fault
 	err := door.Decode(r.Context(), m.size, 0, func() error {
-		bad = s.conn.request(identity.With(s.ctx, i), m, a.to, func(b []byte) { a.replied <- b })
+		bad = s.conn.startRequest(identity.With(s.ctx, i), m, a.stream, func(b []byte) { a.replied <- b })
 		return nil
 	})
 	if err != nil || bad != nil {
@@ -172,17 +171,17 @@ func (h *HTTP) respond(w http.ResponseWriter, r *http.Request, s *httpSession, m
 	}
 	switch {
 	case err != nil:
-		return unread(err)
+		return refuseBody(err)
 	case bad != nil:
-		return &refused{status: statusOf(bad.code), Fault: *bad}
+		return &refusal{status: statusOf(bad.code), Fault: *bad}
 	}
-	defer s.conn.cancelWith(r.Context(), m)()
+	defer s.conn.cancelOnDisconnect(r.Context(), m)()
 	a.write(r.Context(), m, s)
 	return nil
 }
 
-// cancelWith cancels what a request began when its client goes away, or its credentials end, until stop.
-func (c *conn) cancelWith(ctx context.Context, m *Message) (stop func() bool) {
+// cancelOnDisconnect cancels a request when its client disconnects or its credentials expire, until stop is called.
+func (c *conn) cancelOnDisconnect(ctx context.Context, m *Message) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); m.Modern || !errors.Is(cause, context.Canceled) {
 			c.cancel(m.key, cause)
@@ -190,8 +189,8 @@ func (c *conn) cancelWith(ctx context.Context, m *Message) (stop func() bool) {
 	})
 }
 
-// names reports whether the client says that it takes one of these types of content.
-func names(r *http.Request, kinds ...string) bool {
+// namesType reports whether the client names one of these content types in Accept.
+func namesType(r *http.Request, kinds ...string) bool {
 	for _, value := range r.Header.Values("Accept") {
 		for accepted := range strings.SplitSeq(value, ",") {
 			t, params, err := mime.ParseMediaType(accepted)
@@ -203,15 +202,15 @@ func names(r *http.Request, kinds ...string) bool {
 	return false
 }
 
-// unread refuses a request whose body can't be read.
-func unread(err error) *refused {
+// refuseBody refuses a request whose body can't be read.
+func refuseBody(err error) *refusal {
 	if full, ok := errors.AsType[*door.Refused](err); ok {
 		no := busy(full.Wait, full.Text)
 		no.status = full.Status
 		return no
 	}
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("%d bytes are the most: put large data into a session piece by piece", door.MaxBody))
+		return refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is too large: the maximum is %d bytes; write large data to a session in parts", door.MaxBody))
 	}
 	return refuse(http.StatusBadRequest, "the body can't be read")
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// An operation that takes long is answered by JSON with its status, and by a stream only to who names that.
+// TestLongOperation: a long operation is answered by JSON with its status, and by a stream only if the client names
+// that type.
 func TestLongOperation(t *testing.T) {
 	for accept, stream := range map[string]bool{"": false, "*/*": false, "application/json": false, "text/event-stream;q=0": false,
 		"text/event-stream": true, "application/json, text/event-stream": true} {

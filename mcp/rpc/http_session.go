@@ -15,125 +15,124 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// httpSession is a client's, or what all requests of a caller outside of sessions have in common.
+// httpSession is a client's session, or the state that a caller's requests without a session id share.
 type httpSession struct {
-	id   string // "" outside of sessions
-	of   caller
-	conn *conn
-	ctx  context.Context // ends with it, and with its token
-	sse  *stream         // of the transport of 2024-11-05; nil otherwise
+	id     string // "" if shared
+	caller caller
+	conn   *conn
+	ctx    context.Context // ends with the session, and with its token
+	sse    *stream         // of the 2024-11-05 transport; nil otherwise
 
 	// Guarded by HTTP.mu.
-	busy int // requests that use it
-	used time.Time
-	gone bool
+	users   int // requests that use the session
+	used    time.Time
+	dropped bool
 }
 
-// endAnswered ends the stream of a session that gets no more requests. The mutex is held.
-func (h *HTTP) endAnswered(s *httpSession) {
-	if h.draining && s.sse != nil && s.busy == 1 { // by the stream
+// endDrainedStream ends the stream of a session that gets no more requests. The caller holds the mutex.
+func (h *HTTP) endDrainedStream(s *httpSession) {
+	if h.draining && s.sse != nil && s.users == 1 { // the stream itself
 		go func() {
 			s.conn.calls.Wait()
-			s.conn.end(errHangUp)
+			s.conn.closeWith(errHangUp)
 		}()
 	}
 }
 
-// sessionFor returns the session of a message, or what those outside of sessions have in common. The caller leaves it.
-func (h *HTTP) sessionFor(r *http.Request, m *Message, of caller) (*httpSession, *refused) {
+// acquireFor returns the session of a message, or the caller's shared session. The caller of acquireFor releases it.
+func (h *HTTP) acquireFor(r *http.Request, m *Message, from caller) (*httpSession, *refusal) {
 	if id := r.Header.Get(headerSession); id != "" {
-		return h.session(id, of)
+		return h.acquireSession(id, from)
 	}
 	if m.method == string(mcp.MethodInitialize) && m.ID != nil {
-		return h.open(r, of, nil)
+		return h.openSession(r, from, nil)
 	}
-	return h.outside(r, of)
+	return h.acquireShared(r, from)
 }
 
-// outside returns what a caller's requests outside of sessions have in common. The caller leaves it.
-func (h *HTTP) outside(r *http.Request, of caller) (*httpSession, *refused) {
+// acquireShared returns the shared session of a caller, to be released.
+func (h *HTTP) acquireShared(r *http.Request, from caller) (*httpSession, *refusal) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.draining {
-		return nil, draining()
+		return nil, refuseDraining()
 	}
-	s := h.shared(r, of)
-	s.busy++
+	s := h.sharedSession(r, from)
+	s.users++
 	return s, nil
 }
 
-// shared returns what a caller's requests outside of sessions have in common. The mutex is held.
-func (h *HTTP) shared(r *http.Request, of caller) *httpSession {
-	s := h.callers[of]
+// sharedSession returns the shared session of a caller, and creates it if necessary. The mutex is held.
+func (h *HTTP) sharedSession(r *http.Request, from caller) *httpSession {
+	s := h.callers[from]
 	if s == nil {
-		s = h.make(r, of, h.serverFor(of.namespace, of.owner))
+		s = h.newSession(r, from, h.serverFor(from.namespace, from.owner))
 		s.conn.stateless.Store(true)
-		h.callers[of] = s
+		h.callers[from] = s
 	}
 	return s
 }
 
-// session returns a session of a caller by its id. The caller leaves it.
-func (h *HTTP) session(id string, of caller) (*httpSession, *refused) {
+// acquireSession returns a caller's session by id, to be released.
+func (h *HTTP) acquireSession(id string, from caller) (*httpSession, *refusal) {
 	if id == "" {
 		return nil, refuse(http.StatusBadRequest, "the session is missing: send "+headerSession)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.draining {
-		return nil, draining()
+		return nil, refuseDraining()
 	}
 	s := h.sessions[id]
-	if s == nil || s.of != of { // others' are not known
-		return nil, refuse(http.StatusNotFound, "there is no such session: send initialize again")
+	if s == nil || s.caller != from { // sessions of other callers are unknown
+		return nil, refuse(http.StatusNotFound, "unknown session: send initialize again")
 	}
-	s.busy++
+	s.users++
 	return s, nil
 }
 
-// open makes a session, unless there are too many. The caller leaves it.
-func (h *HTTP) open(r *http.Request, of caller, sse *stream) (*httpSession, *refused) {
+// openSession creates a session, to be released. It refuses when there are too many.
+func (h *HTTP) openSession(r *http.Request, from caller, sse *stream) (*httpSession, *refusal) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.draining {
-		return nil, draining()
+		return nil, refuseDraining()
 	}
 	own := 0
 	for _, s := range h.sessions {
-		if s.of.owner == of.owner {
+		if s.caller.owner == from.owner {
 			own++
 		}
 	}
 	if own >= maxOwnSessions || len(h.sessions) >= maxSessions {
-		return nil, busy(time.Minute, fmt.Sprintf("busy: an identity may have %d sessions and all together %d: end some with DELETE", maxOwnSessions, maxSessions))
+		return nil, busy(time.Minute, fmt.Sprintf("busy: session limit reached (%d per identity, %d in all): end some with DELETE", maxOwnSessions, maxSessions))
 	}
-	s := h.make(r, of, h.shared(r, of).conn.s)
-	s.id, s.sse, s.busy = rand.Text(), sse, 1
+	s := h.newSession(r, from, h.sharedSession(r, from).conn.s)
+	s.id, s.sse, s.users = rand.Text(), sse, 1
 	h.sessions[s.id] = s
 	return s, nil
 }
 
-// make returns a session of a caller, which is dropped when the token of its first request does not hold any more. The
-// mutex is held.
-func (h *HTTP) make(r *http.Request, of caller, server *Server) *httpSession {
+// newSession returns a session of a caller, which is dropped when the token of r expires. The mutex is held.
+func (h *HTTP) newSession(r *http.Request, from caller, server *Server) *httpSession {
 	ctx, end := identity.Lasting(r.Context())
 	h.calls.Add(1)
-	s := &httpSession{of: of, ctx: ctx, conn: newConn(server, nil, end), used: time.Now()}
+	s := &httpSession{caller: from, ctx: ctx, conn: newConn(server, nil, end), used: time.Now()}
 	context.AfterFunc(ctx, func() { h.drop(s) })
 	return s
 }
 
-// leave notes that a request does not use a session any more.
-func (h *HTTP) leave(s *httpSession) {
+// releaseSession ends a request's use of a session.
+func (h *HTTP) releaseSession(s *httpSession) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	s.busy--
+	s.users--
 	s.used = time.Now()
-	h.finish(s)
-	h.endAnswered(s)
+	h.waitIfUnused(s)
+	h.endDrainedStream(s)
 }
 
-// drop forgets a session, and cancels what it does.
+// drop removes a session and cancels its requests.
 func (h *HTTP) drop(s *httpSession) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,22 +140,22 @@ func (h *HTTP) drop(s *httpSession) {
 }
 
 func (h *HTTP) dropLocked(s *httpSession) {
-	if s.gone {
+	if s.dropped {
 		return
 	}
-	s.gone = true
+	s.dropped = true
 	if s.id == "" {
-		delete(h.callers, s.of)
+		delete(h.callers, s.caller)
 	} else {
 		delete(h.sessions, s.id)
 	}
-	s.conn.end(errHangUp)
-	h.finish(s)
+	s.conn.closeWith(errHangUp)
+	h.waitIfUnused(s)
 }
 
-// finish lets go of what a session holds that is dropped and not used any more. The mutex is held.
-func (h *HTTP) finish(s *httpSession) {
-	if s.gone && s.busy == 0 {
+// waitIfUnused lets Close wait for the calls of a dropped session without users. The mutex is held.
+func (h *HTTP) waitIfUnused(s *httpSession) {
+	if s.dropped && s.users == 0 {
 		go func() {
 			defer h.calls.Done()
 			s.conn.calls.Wait()
@@ -164,28 +163,28 @@ func (h *HTTP) finish(s *httpSession) {
 	}
 }
 
-// sweep drops sessions that nobody has used for long.
-func (h *HTTP) sweep() {
+// dropIdleSessions drops idle sessions until Drain.
+func (h *HTTP) dropIdleSessions() {
 	each := time.NewTicker(h.idle / 60)
 	defer each.Stop()
 	for {
 		select {
 		case <-each.C:
 			h.dropIdle(time.Now())
-		case <-h.end:
+		case <-h.drained:
 			return
 		}
 	}
 }
 
 func (h *HTTP) dropIdle(now time.Time) {
-	h.dropAll(func(s *httpSession) bool {
-		return s.busy == 0 && now.Sub(s.used) > h.idle && !s.conn.tasks.working()
+	h.dropWhere(func(s *httpSession) bool {
+		return s.users == 0 && now.Sub(s.used) > h.idle && !s.conn.tasks.hasRunning()
 	})
 }
 
-// dropAll drops what which reports, of sessions and of what is outside of them.
-func (h *HTTP) dropAll(which func(*httpSession) bool) {
+// dropWhere drops the sessions and shared sessions that match.
+func (h *HTTP) dropWhere(which func(*httpSession) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range slices.AppendSeq(slices.Collect(maps.Values(h.sessions)), maps.Values(h.callers)) {
@@ -195,31 +194,31 @@ func (h *HTTP) dropAll(which func(*httpSession) bool) {
 	}
 }
 
-// The library's handlers of HTTP are of its server, which dispatch.go does without.
+// The library's HTTP handlers need its server, which this package does not use: see dispatch.go.
 
 const (
-	// maxSessions are sessions of the protocols before 2026-07-28 at once, and maxOwnSessions those of one identity.
+	// maxSessions bounds the sessions of the protocols before 2026-07-28, and maxOwnSessions those of one identity.
 	maxSessions, maxOwnSessions = 1024, 256
-	// sessionIdle is how long a session is known that nobody uses.
+	// sessionIdle is how long an unused session lives.
 	sessionIdle = time.Hour
 )
 
-// caller returns who calls, in which namespace, or why nobody does.
-func (h *HTTP) caller(r *http.Request) (caller, *refused) {
+// identifyCaller returns the identity and namespace of a request.
+func (h *HTTP) identifyCaller(r *http.Request) (caller, *refusal) {
 	i, known := identity.From(r.Context())
 	if !known {
-		return caller{}, refuse(http.StatusUnauthorized, "nobody is identified")
+		return caller{}, refuse(http.StatusUnauthorized, "credentials are missing")
 	}
 	query := r.URL.Query()
 	if query.Has("namespace") && query.Get("namespace") == "" {
-		return caller{}, refuse(http.StatusBadRequest, "the namespace in the query is empty: name one, or leave it out")
+		return caller{}, refuse(http.StatusBadRequest, "the namespace in the query is empty: set it or omit it")
 	}
 	namespace := cmp.Or(r.PathValue("namespace"), query.Get("namespace"), h.namespace)
 	if own := i.Namespaces.Names(); namespace == "" && len(own) > 0 {
 		namespace = own[0]
 	}
 	if namespace == "" && (i.Kind != identity.Person || !i.Namespaces.All()) || namespace != "" && !i.May(namespace) || h.namespace != "" && namespace != h.namespace {
-		return caller{}, refuse(http.StatusForbidden, "these credentials do not reach this namespace")
+		return caller{}, refuse(http.StatusForbidden, "these credentials do not allow this namespace")
 	}
 	return caller{i.Owner(), namespace}, nil
 }

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// TestIdleSessions has sessions end that nobody uses, and what their requests outside of them have in common.
+// TestIdleSessions: idle sessions and idle shared sessions are dropped.
 func TestIdleSessions(t *testing.T) {
 	h := NewHTTP("", func(string, string) *Server { return New(Config{}) })
 	defer h.Close()
 	for range 3 {
-		s, no := h.open(httptest.NewRequest(http.MethodPost, "/mcp", nil), caller{"ci", "one"}, nil)
+		s, no := h.openSession(httptest.NewRequest(http.MethodPost, "/mcp", nil), caller{"ci", "one"}, nil)
 		if no != nil {
 			t.Fatal(no.text)
 		}
-		h.leave(s)
+		h.releaseSession(s)
 	}
 	h.dropIdle(time.Now().Add(sessionIdle - time.Minute))
 	if len(h.sessions) != 3 {

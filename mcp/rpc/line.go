@@ -7,44 +7,43 @@ import (
 	"io"
 )
 
-// maxLine is the longest line that is read, in bytes: files of 20 MB in base64, and some room.
+// maxLine bounds a line of input, in bytes: 20 MB of files in base64, and some room.
 const maxLine = 32 << 20
 
-// line is a line of input.
-type line struct {
+type inputLine struct {
 	text []byte
-	// long is how many bytes it has when that is more than maxLine; text is its beginning and end.
-	long int64
+	// size is the length in bytes of a line over maxLine, of which text has the beginning and the end; 0 otherwise.
+	size int64
 }
 
-// readLines has each line taken until in ends, or take wants no more.
-func readLines(in io.Reader, take func(line) (more bool)) {
+// readLines calls handle with each line until in ends or handle returns false.
+func readLines(in io.Reader, take func(inputLine) (more bool)) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	for {
 		l, err := readLine(r)
 		if len(l.text) > 0 && !take(l) {
 			return
 		}
-		if err != nil { // io.EOF, or a stdin that can't be read any more: the same to us
+		if err != nil { // io.EOF, or an unreadable stdin: both end the connection
 			return
 		}
 	}
 }
 
-// readLine reads up to the next newline, which is left out, and never holds more than maxLine.
-func readLine(r *bufio.Reader) (l line, err error) {
+// readLine reads up to the next newline, which it drops. It holds at most maxLine bytes.
+func readLine(r *bufio.Reader) (l inputLine, err error) {
 	const ends = 4 << 10 // of a line that is too long
 	for {
 		part, err := r.ReadSlice('\n')
-		if l.long > 0 {
-			l.long += int64(len(part))
+		if l.size > 0 {
+			l.size += int64(len(part))
 			l.text = append(l.text[:ends], lastBytes(append(l.text[ends:], part...), ends)...)
 		} else if l.text = append(l.text, part...); len(l.text) > maxLine+1 {
-			l.long = int64(len(l.text))
+			l.size = int64(len(l.text))
 			l.text = append(l.text[:ends:ends], lastBytes(l.text[ends:], ends)...)
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			l.text = bytes.TrimSpace(bytes.TrimPrefix(l.text, []byte("\ufeff"))) // PowerShell's pipes begin with it
+			l.text = bytes.TrimSpace(bytes.TrimPrefix(l.text, []byte("\ufeff"))) // PowerShell's pipes begin with a byte order mark
 			return l, err
 		}
 	}

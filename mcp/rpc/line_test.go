@@ -16,20 +16,20 @@ func FuzzLines(f *testing.F) {
 		if len(l.text) == 0 {
 			return
 		}
-		m, bad := parse(l)
+		m, bad := parseLine(l)
 		if bad != nil && !json.Valid(bad.encode()) {
 			t.Errorf("%q: the fault is no JSON: %s", text, bad.encode())
 		}
-		if bad == nil && m.Method != nil && !json.Valid(m.encoded(nil)) {
-			t.Errorf("%q: the answer is no JSON: %s", text, m.encoded(nil))
+		if bad == nil && m.Method != nil && !json.Valid(m.encodeResult(nil)) {
+			t.Errorf("%q: the answer is no JSON: %s", text, m.encodeResult(nil))
 		}
 	})
 }
 
-// TestEnvelope: what a message is taken for is never set by its sender.
+// TestEnvelope: a sender can't set the fields that this package derives from a message.
 func TestEnvelope(t *testing.T) {
 	text := `{"jsonrpc":"2.0","id":1,"method":"tools/call","Plain":true,"plain":true,"Modern":true,"Called":{"name":"execute_code"},"envelope":{"id":2}}`
-	m, bad := parse(line{text: []byte(text)})
+	m, bad := parseLine(inputLine{text: []byte(text)})
 	if bad != nil || m.Plain || m.Modern || m.Called.Name != "" || string(m.ID) != "1" {
 		t.Errorf("got %+v, %v", m, bad)
 	}

@@ -12,13 +12,13 @@ import (
 
 func marshal(v any) json.RawMessage {
 	b, err := json.Marshal(v)
-	if err != nil { // our bug: it is made of strings and JSON
+	if err != nil { // our bug: v has strings and JSON only
 		return json.RawMessage("null")
 	}
 	return b
 }
 
-// envelope is what a message says of itself on the wire.
+// envelope is the wire form of a message.
 type envelope struct {
 	Version json.RawMessage `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -28,40 +28,40 @@ type envelope struct {
 	Error   json.RawMessage `json:"error"`
 }
 
-// Message is one JSON-RPC message: a request, a notification, or an answer to a request of ours.
+// Message is one JSON-RPC message: a request, a notification, or a response to one of our requests.
 type Message struct {
 	envelope
-	Progress *progress // of a call of a tool, while it runs; nil tells nobody
+	Progress *progress // of a running tool call; nil sends nothing
 
-	session    *clientSession
-	to         *stream // gets what else there is to say of a request than its answer
-	key        string  // which request it is among those of its conn
-	method     string
-	size       int
-	version    string     // of the protocol that it names; "" is none
-	Modern     bool       // of the protocol 2026-07-28, or a later one
-	sender     sender     // of a modern one
-	knowsTasks bool       // its sender declares the extension
-	Called     callParams // of a call of a tool
-	unread     error      // what is wrong with these
-	call       Call
-	task       *task       // that it may become; nil is none
-	quiet      atomic.Bool // nothing more may be sent about it
-	failed     int         // the code of the error that it was answered with; 0 is none
-	Plain      bool        // it came without the protocol, and is answered so
-	status     int         // of HTTP, of the answer to a plain one
-	release    func()      // notes that nothing of it is held any more; nil does nothing
+	session       *clientSession
+	stream        *stream // carries notifications and our requests, and on stdio the response
+	key           string  // identifies the request within its conn
+	method        string
+	size          int
+	version       string     // protocol version in _meta; "" is none
+	Modern        bool       // protocol 2026-07-28 or later
+	sender        clientInfo // of a modern request
+	knowsTasks    bool       // the client declares the tasks extension
+	Called        callParams // of tools/call
+	paramsErr     error      // from decoding Called
+	call          Call
+	task          *task       // nil if the request can't become a task
+	progressEnded atomic.Bool // no more progress may be sent
+	faultCode     int         // code of the error response; 0 is none
+	Plain         bool        // sent without the protocol, and answered without it
+	status        int         // HTTP status of the response to a plain request
+	release       func()      // releases the memory that the request holds; may be nil
 }
 
-// parse reads one line. What is no sound message is answered with the fault.
-func parse(l line) (*Message, *Fault) {
+// parseLine decodes one line. An invalid message is answered with the fault.
+func parseLine(l inputLine) (*Message, *Fault) {
 	m := &Message{size: len(l.text)}
 	broken := func(code int, format string, args ...any) (*Message, *Fault) {
 		return nil, &Fault{id: findID(l.text), code: code, text: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case l.long > 0:
-		return broken(mcp.INVALID_REQUEST, "the message has %d bytes, and %d is the most: put large data into a session piece by piece", l.long, maxLine)
+	case l.size > 0:
+		return broken(mcp.INVALID_REQUEST, "the message has %d bytes, and %d is the most: put large data into a session piece by piece", l.size, maxLine)
 	case !utf8.Valid(l.text):
 		return broken(mcp.PARSE_ERROR, "parse error: the line is not UTF-8")
 	}
@@ -75,11 +75,11 @@ func parse(l line) (*Message, *Fault) {
 	case err != nil:
 		return broken(mcp.PARSE_ERROR, "parse error: %v", err)
 	}
-	return m, m.unsound()
+	return m, m.checkEnvelope()
 }
 
-// unsound returns the fault in the envelope of a message, or nil.
-func (m *Message) unsound() *Fault {
+// checkEnvelope returns a fault if the message's envelope is invalid.
+func (m *Message) checkEnvelope() *Fault {
 	hasID := len(m.ID) > 0 && (m.ID[0] == '"' || m.ID[0] == '-' || '0' <= m.ID[0] && m.ID[0] <= '9')
 	refuse := func(code int, text string) *Fault {
 		f := &Fault{code: code, text: text}
@@ -92,7 +92,7 @@ func (m *Message) unsound() *Fault {
 	case string(m.Version) != `"2.0"`:
 		return refuse(mcp.INVALID_REQUEST, `"jsonrpc" must be "2.0"`)
 	case m.ID != nil && !hasID:
-		return refuse(mcp.INVALID_REQUEST, `"id" must be a string or a number; leave it out in a notification`)
+		return refuse(mcp.INVALID_REQUEST, `"id" must be a string or a number; omit it in a notification`)
 	case m.Method == nil && m.Result == nil && m.Error == nil:
 		return refuse(mcp.INVALID_REQUEST, `"method" is missing`)
 	case m.Method == nil:
@@ -107,8 +107,8 @@ func (m *Message) unsound() *Fault {
 	return nil
 }
 
-// encoded writes a result under the client's own id.
-func (m *Message) encoded(result any) []byte {
+// encodeResult encodes a result with the request's own id.
+func (m *Message) encodeResult(result any) []byte {
 	b, err := json.Marshal(mcp.NewJSONRPCResultResponse(mcp.NewRequestId(m.ID), result))
 	if err != nil {
 		return m.Refuse(mcp.INTERNAL_ERROR, "the result can't be encoded: "+err.Error()).encode()
@@ -116,17 +116,16 @@ func (m *Message) encoded(result any) []byte {
 	return b
 }
 
-// Refuse returns the fault that answers a request.
+// Refuse returns an error response to a request.
 func (m *Message) Refuse(code int, text string) *Fault {
 	return &Fault{id: m.ID, code: code, text: text}
 }
 
-// codeBusy is of the range that JSON-RPC leaves to servers.
+// codeBusy is in the range that JSON-RPC reserves for servers.
 const codeBusy = -32000
 
-// Fault is a JSON-RPC error.
 type Fault struct {
-	id   json.RawMessage // nil when the request's is not known
+	id   json.RawMessage // nil if the request's id is unknown
 	code int
 	text string
 	data any

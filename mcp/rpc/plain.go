@@ -6,7 +6,7 @@ import (
 	"github.com/mark3labs/mcp-go/mcp"
 )
 
-// plainResult is the answer to an operation.
+// plainResult is the response to a single operation.
 type plainResult struct {
 	Result any          `json:"result"`
 	Images []plainImage `json:"images,omitempty"`
@@ -14,10 +14,10 @@ type plainResult struct {
 
 type plainImage struct {
 	MIME string `json:"mime"`
-	Data string `json:"data"` // in base64
+	Data string `json:"data"` // base64
 }
 
-// PlainFault is the answer to an operation of which nothing came, as the people's API has it.
+// PlainFault is the response to a failed operation, in the format of the /v1 API.
 type PlainFault struct {
 	Error string `json:"error"`
 	Hint  string `json:"hint,omitempty"`
@@ -25,8 +25,8 @@ type PlainFault struct {
 	Layer string `json:"layer,omitempty"`
 }
 
-// withoutProtocol writes what came of a plain request.
-func (m *Message) withoutProtocol(result mcp.ResultMetadata, bad *Fault) []byte {
+// encodePlain encodes the response to a plain request and sets its status.
+func (m *Message) encodePlain(result mcp.ResultMetadata, bad *Fault) []byte {
 	m.status = http.StatusOK
 	if bad != nil {
 		m.status = http.StatusBadRequest

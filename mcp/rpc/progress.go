@@ -16,51 +16,51 @@ import (
 
 const (
 	progressPause = 100 * time.Millisecond // between two notifications
-	keepAlive     = 5 * time.Second        // after which a silent call says that it lives: clients have timeouts
+	keepAlive     = 5 * time.Second        // interval of notifications of a silent call: clients have timeouts
 	maxProgress   = 400                    // bytes of a line
 )
 
-// progress tells a client how a call goes on, if it asked for that: the last line of output, at most
-// ten times a second. Its progress is the seconds that have passed, since nobody knows how much of
-// a program is done. A nil progress tells nobody.
+// progress sends a client the last line of a call's output, at most ten times a second, if the client asked for
+// progress. The reported value is the elapsed seconds, since a program's total is unknown. A nil progress sends
+// nothing.
 type progress struct {
-	send  func(seconds float64, message string)
-	began time.Time
-	alive time.Duration // keepAlive
+	send     func(seconds float64, message string)
+	began    time.Time
+	interval time.Duration // keepAlive, or a test's
 
-	mu   sync.Mutex
-	line string
-	held []string      // what it waits for, which is said again instead of that it lives
-	news chan struct{} // has room for one
+	mu    sync.Mutex
+	line  string
+	waits []string      // repeated while the call is silent
+	news  chan struct{} // has room for one
 
 	end  chan struct{}
 	done chan struct{}
 }
 
-// startProgress starts telling the client, until stop. It returns nil if the client did not ask.
+// startProgress starts sending progress until stop. It returns nil if the client did not ask for progress.
 func startProgress(m *Message) *progress {
 	token := m.Called.Meta.ProgressToken
 	if token == nil || string(token) == "null" {
 		return nil
 	}
 	return newProgress(keepAlive, func(seconds float64, message string) {
-		if m.quiet.Load() {
+		if m.progressEnded.Load() {
 			return
 		}
-		// A client that does not read loses these first: that is no error.
-		m.to.notify("notifications/progress",
+		// A client that does not read loses progress first, which is not an error.
+		m.stream.notify("notifications/progress",
 			mcp.NotificationParams{AdditionalFields: map[string]any{"progressToken": token, "progress": seconds, "message": message}})
 	})
 }
 
 func newProgress(alive time.Duration, send func(seconds float64, message string)) *progress {
-	p := &progress{send: send, began: time.Now(), alive: alive,
+	p := &progress{send: send, began: time.Now(), interval: alive,
 		news: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
-	go p.run()
+	go p.sendUpdates()
 	return p
 }
 
-// stop returns when nothing more is sent. The last line has been by then.
+// stop sends the last line if it is unsent, and returns when nothing more is sent.
 func (p *progress) stop() {
 	if p != nil {
 		close(p.end)
@@ -68,8 +68,8 @@ func (p *progress) stop() {
 	}
 }
 
-// Note notes a line of output, or the step under way.
-func (p *progress) Note(line string) {
+// Report sends a line of output, or the name of the current step.
+func (p *progress) Report(line string) {
 	line = strings.TrimSpace(line)
 	if p == nil || line == "" {
 		return
@@ -83,55 +83,55 @@ func (p *progress) Note(line string) {
 	}
 }
 
-// Hold tells the client what the call waits for, again and again, until release is called.
-func (p *progress) Hold(line string) (release func()) {
+// ReportWaiting sends the reason for waiting, repeatedly, until release is called.
+func (p *progress) ReportWaiting(line string) (release func()) {
 	if p == nil {
 		return func() {}
 	}
 	p.mu.Lock()
-	p.held = append(p.held, line)
+	p.waits = append(p.waits, line)
 	p.mu.Unlock()
-	p.Note(line)
+	p.Report(line)
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		i := slices.Index(p.held, line)
-		p.held = slices.Delete(p.held, i, i+1)
+		i := slices.Index(p.waits, line)
+		p.waits = slices.Delete(p.waits, i, i+1)
 	}
 }
 
-func (p *progress) run() {
+func (p *progress) sendUpdates() {
 	defer close(p.done)
-	quiet := time.NewTimer(p.alive)
+	quiet := time.NewTimer(p.interval)
 	defer quiet.Stop()
 	for {
 		select {
 		case <-p.end:
 			select {
 			case <-p.news:
-				p.tell(false)
+				p.sendUpdate(false)
 			default:
 			}
 			return
 		case <-p.news:
-			p.tell(false)
+			p.sendUpdate(false)
 			select {
 			case <-time.After(progressPause):
 			case <-p.end:
 			}
 		case <-quiet.C:
-			p.tell(true)
+			p.sendUpdate(true)
 		}
-		quiet.Reset(p.alive)
+		quiet.Reset(p.interval)
 	}
 }
 
-// tell tells the last line or, of a call that was silent for a while, what it waits for, or that it lives.
-func (p *progress) tell(silent bool) {
+// sendUpdate sends the last line or, for a silent call, the reason for waiting or the elapsed time.
+func (p *progress) sendUpdate(silent bool) {
 	p.mu.Lock()
 	line := p.line
-	if n := len(p.held); silent && n > 0 {
-		line = p.held[n-1]
+	if n := len(p.waits); silent && n > 0 {
+		line = p.waits[n-1]
 	} else if silent {
 		line = fmt.Sprintf("running for %.0f s", p.seconds())
 	}
@@ -141,7 +141,7 @@ func (p *progress) tell(silent bool) {
 
 func (p *progress) seconds() float64 { return time.Since(p.began).Seconds() }
 
-// Lines returns a writer that reports the last line written to it, or nil if the client did not ask.
+// Lines returns a writer that reports the last line written to it, or nil if the client did not ask for progress.
 func (p *progress) Lines() io.Writer {
 	if p == nil {
 		return nil
@@ -149,11 +149,10 @@ func (p *progress) Lines() io.Writer {
 	return &lineWriter{to: p}
 }
 
-// lineWriter finds the last line of what is written. One without an end counts, too: prompts and
-// progress bars have none.
+// lineWriter reports the last line written. A line without a newline counts: prompts and progress bars have none.
 type lineWriter struct {
 	to      *progress
-	partial []byte // of a line that goes on
+	partial []byte // beginning of an unfinished line
 }
 
 func (w *lineWriter) Write(b []byte) (int, error) {
@@ -162,8 +161,8 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 	if i := bytes.LastIndexAny(last, "\r\n"); i >= 0 {
 		last = last[i+1:]
 	}
-	w.to.Note(string(last[:min(len(last), 4*maxProgress)]))
-	if len(last) < len(all) { // it has ended
+	w.to.Report(string(last[:min(len(last), 4*maxProgress)]))
+	if len(last) < len(all) { // the line is complete
 		last = nil
 	}
 	w.partial = append([]byte(nil), last[:min(len(last), maxProgress)]...)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestKeepAlive has a call that says nothing: the client must not believe that it is dead.
+// TestKeepAlive: a silent call sends progress, so that the client does not give up.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		response := make(chan string, 100)
@@ -21,13 +21,13 @@ func TestKeepAlive(t *testing.T) {
 		for i := range 3 {
 			contain(fmt.Sprintf("running for %d s", 60*(i+1)))
 		}
-		release := p.Hold("waiting")
-		for range 3 { // at once, and then as often
+		release := p.ReportWaiting("waiting")
+		for range 3 { // at once, then at the same interval
 			contain("waiting")
 		}
 		release()
 		contain("running for ")
-		p.Note("last words")
+		p.Report("last words")
 		p.stop()
 		var last string
 		for len(response) > 0 {

@@ -16,67 +16,66 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// The library's own stdio transport does not do here. It reads lines of any length into memory, has
-// five workers for tool calls, runs the sixth in its read loop (where it waits for answers that the
-// loop would have to read), has one session for the whole process, decodes ids as float64, takes
-// "id": null for a notification, lets answers overtake notifications, and leaves on the first line
-// that it can't answer. So the lines are read here, and dispatch gets one sound message at a time.
+// The library's stdio transport is not usable here. It reads lines of any length into memory, has five workers for
+// tool calls, runs the sixth in its read loop (where it waits for responses that the loop would have to read), has
+// one session for the whole process, decodes ids as float64, treats "id": null as a notification, lets responses
+// overtake notifications, and exits on the first line that it can't answer. So this file reads the lines, and
+// dispatch gets one valid message at a time.
 
 const (
-	// maxCalls are requests under way at once. The pipeline's queue is the bound for programs; this
-	// one is for memory.
+	// maxCalls bounds concurrent requests. The pipeline's queue bounds programs; this limit bounds memory.
 	maxCalls = 4096
-	// maxHeld are bytes of requests under way at once, beyond the first.
+	// maxHeld bounds the bytes of concurrent requests beyond the first.
 	maxHeld = 256 << 20
-	// lastCalls is how long calls may take to end by themselves after stdin has: what was piped in
-	// with its end behind it is answered, and clients wait at least two seconds before they kill.
-	lastCalls = 3 * time.Second
-	// lastWrite is how long a client that does not read can hold up the end.
-	lastWrite = 2 * time.Second
+	// callGrace is how long calls may continue after stdin has ended: piped input is answered, and clients wait at
+	// least two seconds before they kill the server.
+	callGrace = 3 * time.Second
+	// writeGrace is how long a client that does not read may delay the end.
+	writeGrace = 2 * time.Second
 )
 
 var errHangUp = errors.New("the client went away")
 
-// conn is what requests of one client have in common, whichever way they come.
+// conn is the state that the requests of one client share, on any transport.
 type conn struct {
-	s       *Server
-	session clientSession
-	end     context.CancelCauseFunc
+	s         *Server
+	session   clientSession
+	closeWith context.CancelCauseFunc
 
 	calls sync.WaitGroup
 
 	tasks     tasks
-	stateless atomic.Bool // a request has named its version
+	stateless atomic.Bool // a request has set its version in _meta
 
-	held *heldBytes // bytes of requests under way, tasks included; nil counts none
+	held *heldBytes // bytes of running requests and tasks; nil counts none
 
-	mu    sync.Mutex
-	under map[string]*underway // requests under way, by their keys
+	mu       sync.Mutex
+	requests map[string]*runningRequest // by key
 }
 
-// underway is a request that is not answered yet.
-type underway struct {
-	cancel context.CancelCauseFunc
-	mute   bool // the client does not want the answer any more
+// runningRequest is a request without a response.
+type runningRequest struct {
+	cancel   context.CancelCauseFunc
+	unwanted bool // the client cancelled the request and wants no response
 }
 
 func newConn(s *Server, held *heldBytes, end context.CancelCauseFunc) *conn {
-	c := &conn{s: s, held: held, end: end, under: map[string]*underway{}}
+	c := &conn{s: s, held: held, closeWith: end, requests: map[string]*runningRequest{}}
 	c.session.waiting = map[string]chan<- *Message{}
 	return c
 }
 
-// serve reads lines until the input ends or ctx does: readLines frames them, take admits each, a goroutine runs
-// handle, and dispatch finds the method.
-func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+// serveLines reads lines until the input or ctx ends: readLines splits them, handleLine admits each, a goroutine runs
+// answerRequest, and dispatch finds the method.
+func (c *conn) serveLines(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	to := newStream()
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
-		c.write(to, stdout)
+		c.writeMessages(to, stdout)
 	}()
 
-	c.takeAll(ctx, stdin, to)
+	c.handleLines(ctx, stdin, to)
 	ended := make(chan struct{})
 	go func() {
 		c.calls.Wait()
@@ -85,37 +84,37 @@ func (c *conn) serve(ctx context.Context, stdin io.Reader, stdout io.Writer) err
 	select {
 	case <-ended:
 	case <-ctx.Done():
-	case <-time.After(c.s.LastCalls):
+	case <-time.After(c.s.CallGrace):
 	}
-	c.end(errHangUp)
+	c.closeWith(errHangUp)
 	select {
 	case <-ended:
-	case <-time.After(c.s.LastWrite):
-		// They may wait to be written to a client that does not read, and must not wait forever.
+	case <-time.After(c.s.WriteGrace):
+		// Responses may block on a client that does not read, and must not block forever.
 		to.abandon()
 		<-ended
 	}
 	close(to.messages)
 	select {
 	case <-written:
-	case <-time.After(c.s.LastWrite):
+	case <-time.After(c.s.WriteGrace):
 	}
 	return nil
 }
 
-// takeAll takes lines until there are no more, or ctx ends. They are taken where they are read: each goroutine that a
-// request goes through would have to be woken for it.
-func (c *conn) takeAll(ctx context.Context, stdin io.Reader, to *stream) {
-	var mu sync.Mutex // held while a line is taken
+// handleLines handles lines until the input or ctx ends. It handles them on the reading goroutine: waking another one
+// for each request costs time.
+func (c *conn) handleLines(ctx context.Context, stdin io.Reader, to *stream) {
+	var mu sync.Mutex // held while a line is handled
 	over := false
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		readLines(stdin, func(l line) (more bool) {
+		readLines(stdin, func(l inputLine) (more bool) {
 			mu.Lock()
 			defer mu.Unlock()
 			if !over && ctx.Err() == nil {
-				c.take(ctx, l, to)
+				c.handleLine(ctx, l, to)
 			}
 			return !over
 		})
@@ -129,36 +128,36 @@ func (c *conn) takeAll(ctx context.Context, stdin io.Reader, to *stream) {
 	over = true
 }
 
-// take handles one line. Requests are answered by goroutines of their own.
-func (c *conn) take(ctx context.Context, l line, to *stream) {
-	m, bad := parse(l)
-	if bad == nil && !c.heard(m) {
+// handleLine handles one line. Each request runs on its own goroutine.
+func (c *conn) handleLine(ctx context.Context, l inputLine, to *stream) {
+	m, bad := parseLine(l)
+	if bad == nil && !c.handleOneWay(m) {
 		m.key = string(m.ID)
 		if bad = c.admit(m); bad == nil {
-			bad = c.request(ctx, m, to, to.send)
+			bad = c.startRequest(ctx, m, to, to.send)
 		}
 	}
 	if bad != nil {
-		c.refuse(ctx, bad, to)
+		c.sendFault(ctx, bad, to)
 	}
 }
 
-// heard takes a message that gets no answer, and reports whether it is one.
-func (c *conn) heard(m *Message) bool {
+// handleOneWay handles a message that needs no response. It returns false for requests.
+func (c *conn) handleOneWay(m *Message) bool {
 	switch {
 	case m.Method == nil:
-		c.session.answered(m)
+		c.session.deliverResponse(m)
 	case m.ID == nil:
-		c.notified(m)
+		c.handleNotification(m)
 	default:
 		return false
 	}
 	return true
 }
 
-// refuse sends a fault from the loop that reads, which must not wait for a client that does not read
-// when ctx has ended.
-func (c *conn) refuse(ctx context.Context, f *Fault, to *stream) {
+// sendFault sends a fault from the reading loop, which must not wait for a client that does not read after ctx has
+// ended.
+func (c *conn) sendFault(ctx context.Context, f *Fault, to *stream) {
 	b := f.encode()
 	select {
 	case to.messages <- b:
@@ -170,12 +169,12 @@ func (c *conn) refuse(ctx context.Context, f *Fault, to *stream) {
 	select {
 	case to.messages <- b:
 	case <-to.unwritten:
-	case <-time.After(c.s.LastWrite):
+	case <-time.After(c.s.WriteGrace):
 	}
 }
 
-// notified handles a notification. Only cancellations mean something to us.
-func (c *conn) notified(m *Message) {
+// handleNotification handles a notification. All but cancellations are ignored.
+func (c *conn) handleNotification(m *Message) {
 	if m.method != string(mcp.MethodNotificationCancelled) {
 		return
 	}
@@ -188,37 +187,37 @@ func (c *conn) notified(m *Message) {
 	c.cancel(string(p.RequestID), ErrCancelled)
 }
 
-// cancel cancels a request that is under way, whose answer nobody wants any more.
+// cancel cancels a running request, which then gets no response.
 func (c *conn) cancel(key string, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if u := c.under[key]; u != nil {
-		u.mute = true
+	if u := c.requests[key]; u != nil {
+		u.unwanted = true
 		u.cancel(why)
 	}
 }
 
-// request has a goroutine answer a request that is admitted, or says why not. reply is called once with the answer, or
-// with nil if the client wants none any more; what else there is to say of the request goes to a stream.
-func (c *conn) request(ctx context.Context, m *Message, to *stream, reply func([]byte)) *Fault {
-	m.session, m.to = &c.session, to
+// startRequest runs an admitted request on a goroutine, or returns a fault. reply is called once with the response,
+// or with nil if the client cancelled; notifications and our requests go to the stream.
+func (c *conn) startRequest(ctx context.Context, m *Message, to *stream, reply func([]byte)) *Fault {
+	m.session, m.stream = &c.session, to
 	if c.s.mayBeTask(m) {
 		m.task = &task{}
 	}
-	ctx, u, bad := c.enter(ctx, m)
+	ctx, u, bad := c.registerRequest(ctx, m)
 	if bad != nil {
 		return bad
 	}
-	ctx = c.s.prepare(ctx, m)
+	ctx = c.s.prepareCall(ctx, m)
 	answer := func(b []byte) {
-		if c.leave(m, u) {
+		if c.unregisterRequest(m, u) {
 			b = nil
 		}
 		reply(b)
 	}
-	ended := func() { // what the request has set is there for those that waited for it, and for the next one
-		if m.call.Leave != nil {
-			m.call.Leave()
+	ended := func() { // before the response, so that the next request sees the effects of this one
+		if m.call.Finish != nil {
+			m.call.Finish()
 		}
 		u.cancel(nil)
 		c.held.release(int64(m.size))
@@ -233,14 +232,14 @@ func (c *conn) request(ctx context.Context, m *Message, to *stream, reply func([
 		}()
 	}
 	switch {
-	case m.method == string(mcp.MethodInitialize): // what comes behind it must find it done
-		b := c.handle(ctx, m)
+	case m.method == string(mcp.MethodInitialize): // later requests need the state that initialize sets
+		b := c.answerRequest(ctx, m)
 		work(func() { answer(b); ended() })
 	case m.task != nil:
 		work(func() { c.runTask(ctx, m, u, answer, ended) })
 	default:
 		work(func() {
-			b := c.handle(ctx, m)
+			b := c.answerRequest(ctx, m)
 			ended()
 			answer(b)
 		})
@@ -248,57 +247,56 @@ func (c *conn) request(ctx context.Context, m *Message, to *stream, reply func([
 	return nil
 }
 
-// enter notes a request as being under way, with a context that a notification may cancel, unless
+// registerRequest adds a request to the running ones, with a context that a notification may cancel. It refuses when
 // there are too many.
-func (c *conn) enter(ctx context.Context, m *Message) (context.Context, *underway, *Fault) {
+func (c *conn) registerRequest(ctx context.Context, m *Message) (context.Context, *runningRequest, *Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.under[m.key] != nil:
-		return ctx, nil, m.Refuse(mcp.INVALID_REQUEST, fmt.Sprintf("a request with the id %s is under way already", safetext.Clip(string(m.ID), 100)))
-	case len(c.under) >= maxCalls:
-		return ctx, nil, m.Refuse(codeBusy, fmt.Sprintf("busy: %d requests are under way, try again when some have ended", len(c.under)))
+	case c.requests[m.key] != nil:
+		return ctx, nil, m.Refuse(mcp.INVALID_REQUEST, fmt.Sprintf("a request with id %s is already running", safetext.Clip(string(m.ID), 100)))
+	case len(c.requests) >= maxCalls:
+		return ctx, nil, m.Refuse(codeBusy, fmt.Sprintf("busy: %d requests are running, try again when some have ended", len(c.requests)))
 	case !c.held.reserve(int64(m.size)):
-		return ctx, nil, m.Refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are under way, try again when some have ended", c.held.taken.Load()>>20))
+		return ctx, nil, m.Refuse(codeBusy, fmt.Sprintf("busy: requests of %d MB are running, try again when some have ended", c.held.taken.Load()>>20))
 	}
-	u := &underway{}
+	u := &runningRequest{}
 	ctx, u.cancel = context.WithCancelCause(ctx)
-	c.under[m.key] = u
+	c.requests[m.key] = u
 	c.calls.Add(1)
 	return ctx, u, nil
 }
 
-// leave notes that a request is answered, and reports whether the client wants no answer.
-func (c *conn) leave(m *Message, u *underway) (mute bool) {
+// unregisterRequest removes an answered request, and reports whether the client wants no response.
+func (c *conn) unregisterRequest(m *Message, u *runningRequest) (mute bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.under, m.key)
-	return u.mute
+	delete(c.requests, m.key)
+	return u.unwanted
 }
 
-// handle returns the encoded answer to a request. A panic is our bug, and ends only this request.
-func (c *conn) handle(ctx context.Context, m *Message) (answer []byte) {
+// answerRequest returns the encoded response to a request. A panic is our bug, and fails only this request.
+func (c *conn) answerRequest(ctx context.Context, m *Message) (answer []byte) {
 	defer func() {
 		if r := recover(); r != nil {
 			c.s.log.Error("a request panicked", "method", m.method, "panic", r, "stack", string(debug.Stack()))
-			answer = m.Refuse(mcp.INTERNAL_ERROR, "internal error: this is a bug of sandboxmcp").encode()
+			answer = m.Refuse(mcp.INTERNAL_ERROR, "internal error: this is a bug in sandboxmcp").encode()
 		}
 	}()
-	if m.isOfTasks() {
-		return c.aboutTask(m)
+	if m.isTaskRequest() {
+		return c.answerTaskRequest(m)
 	}
 	return c.dispatch(ctx, m)
 }
 
-// write is the only one that writes to stdout. Notifications that were sent before an answer are
-// written before it.
-func (c *conn) write(to *stream, stdout io.Writer) {
+// writeMessages is the only writer of stdout. It writes the notifications sent before a response ahead of it.
+func (c *conn) writeMessages(to *stream, stdout io.Writer) {
 	defer to.abandon()
 	put := func(b []byte) bool {
 		_, err := stdout.Write(append(b, '\n'))
 		if err != nil {
-			c.s.log.Info("the client can't be written to", "error", err)
-			c.end(errHangUp)
+			c.s.log.Info("can't write to the client", "error", err)
+			c.closeWith(errHangUp)
 		}
 		return err == nil
 	}
@@ -323,7 +321,7 @@ func (c *conn) write(to *stream, stdout io.Writer) {
 
 func encodeNotification(n mcp.JSONRPCNotification) []byte {
 	b, err := json.Marshal(n)
-	if err != nil { // our bug: they are made of strings and numbers
+	if err != nil { // our bug: n has strings and numbers only
 		return []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"a notification can't be encoded"}}`)
 	}
 	return b

@@ -15,91 +15,91 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// A task is a call whose answer the client fetches later. The server decides which, for clients that declare the
-// extension of 2026-07-28: https://github.com/modelcontextprotocol/ext-tasks. Those of 2025-11-25, which are another
-// protocol, are not served: each client that knows them calls without where initialize does not offer them. A task is
-// made of a whole request.
+// A task is a call whose response the client fetches later. The server chooses the calls that become tasks, for
+// clients that declare the 2026-07-28 extension: https://github.com/modelcontextprotocol/ext-tasks. The tasks of
+// 2025-11-25 are another protocol and not supported: clients call without them if initialize does not offer them. A
+// task stands for a whole request.
 
 const (
-	// taskAfter is how long a call of a client that knows the extension may take before it becomes a task: asking again
-	// for what is done at once would only cost time.
-	taskAfter = 500 * time.Millisecond
-	// taskPoll is how often a client should ask.
+	// taskThreshold is how long a call may take before it becomes a task: polling for a fast call would only cost
+	// time.
+	taskThreshold = 500 * time.Millisecond
+	// taskPoll is the recommended polling interval.
 	taskPoll = time.Second
-	// taskTime is how long a task is known.
-	taskTime = time.Hour
-	// maxTasks is how many are known at once, and maxTaskBytes what their answers take. The oldest that have ended go
-	// first.
+	// taskTTL is how long a task can be fetched.
+	taskTTL = time.Hour
+	// maxTasks bounds the tasks of a connection, and maxTaskBytes their responses. The oldest finished tasks are
+	// removed first.
 	maxTasks, maxTaskBytes = 256, 64 << 20
 )
 
-// ErrCancelled is why a call is cancelled whose client says so.
+// ErrCancelled is the cause when a client cancels a call.
 var ErrCancelled = errors.New("the client cancelled the call")
 
-// tasks holds the tasks of one connection, the oldest first.
+// tasks holds the tasks of one connection, oldest first.
 type tasks struct {
 	mu    sync.Mutex
 	all   []*task
-	bytes int // of all answers
+	bytes int // of all responses
 }
 
 type task struct {
 	id     string
 	began  time.Time
 	cancel context.CancelCauseFunc
-	done   chan struct{} // closed when there is the answer
+	done   chan struct{} // closed when the response is set
 
 	changed time.Time
 	state   string // working, completed, failed or cancelled
-	answer  []byte // encoded, as the call would have been answered
+	answer  []byte // the encoded response to the call
 	result  json.RawMessage
 	fault   json.RawMessage
 }
 
 // mayBeTask reports whether a call may become a task.
 func (s *Server) mayBeTask(m *Message) bool {
-	return m.knowsTasks && m.unread == nil && slices.Contains(s.cfg.Background, m.Called.Name)
+	return m.knowsTasks && m.paramsErr == nil && slices.Contains(s.cfg.Background, m.Called.Name)
 }
 
-// IsTask reports whether a request is a task, or may become one: then its client's user can't be asked meanwhile.
+// IsTask reports whether a request is a task or may become one. Its client's user can't be asked while it runs.
 func (m *Message) IsTask() bool { return m.task != nil }
 
-func (m *Message) needsTasks() *Fault {
+func (m *Message) refuseWithoutTasks() *Fault {
 	return m.Refuse(mcp.MISSING_REQUIRED_CLIENT_CAPABILITY,
 		fmt.Sprintf("tasks are for clients that declare the extension %s in the request's %q", tasksExtension, mcp.MetaKeyClientCapabilities)).
 		with(map[string]any{"requiredCapabilities": map[string]any{"extensions": map[string]any{tasksExtension: struct{}{}}}})
 }
 
-// runTask does a call, and answers it with its result, or after a while with a task.
-func (c *conn) runTask(ctx context.Context, m *Message, u *underway, answer func([]byte), ended func()) {
+// runTask runs a call, and answers it with its result or, after taskThreshold, with a task.
+func (c *conn) runTask(ctx context.Context, m *Message, u *runningRequest, answer func([]byte), ended func()) {
 	t, now := m.task, time.Now()
 	t.id, t.began, t.changed, t.state, t.done, t.cancel = rand.Text(), now, now, "working", make(chan struct{}), u.cancel
 	c.calls.Add(1)
 	go func() {
 		defer c.calls.Done()
 		defer ended()
-		c.tasks.end(t, c.handle(ctx, m))
+		c.tasks.finish(t, c.answerRequest(ctx, m))
 	}()
 	select {
 	case <-t.done:
 		answer(t.answer)
 		return
-	case <-time.After(taskAfter):
+	case <-time.After(taskThreshold):
 	}
 	if !c.tasks.add(t) {
 		<-t.done
 		answer(t.answer)
 		return
 	}
-	m.quiet.Store(true) // the protocol has no progress of tasks
-	made := c.tasks.view(t)
+	m.progressEnded.Store(true) // the protocol has no progress for tasks
+	made := c.tasks.describe(t)
 	made["resultType"] = "task"
-	delete(made, "result") // of one that has ended meanwhile: the answer is fetched
+	delete(made, "result") // the task may have finished meanwhile: the client fetches its result
 	delete(made, "error")
-	answer(c.reply(m, made))
+	answer(c.encodeReply(m, made))
 }
 
-// add notes a task, unless too many are under way.
+// add adds a task, unless too many are running.
 func (s *tasks) add(t *task) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *tasks) add(t *task) bool {
 	return true
 }
 
-// prune forgets tasks whose time is up, and as many others that have ended as are above the bounds.
+// prune removes expired tasks, and as many other finished ones as exceed the bounds.
 func (s *tasks) prune(count, bytes int) {
 	over := len(s.all) - count
 	s.all = slices.DeleteFunc(s.all, func(t *task) bool {
@@ -125,12 +125,12 @@ func (s *tasks) prune(count, bytes int) {
 	})
 }
 
-func (t *task) expired() bool { return time.Since(t.began) > taskTime }
+func (t *task) expired() bool { return time.Since(t.began) > taskTTL }
 
-// end notes the answer to a task's call. A task that was cancelled stays that.
-func (s *tasks) end(t *task, answer []byte) {
+// finish stores the response of a task. A cancelled task stays cancelled.
+func (s *tasks) finish(t *task, answer []byte) {
 	var m envelope
-	_ = json.Unmarshal(answer, &m) // it is ours
+	_ = json.Unmarshal(answer, &m) // our own encoding
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.answer, t.result, t.fault, t.changed = answer, m.Result, m.Error, time.Now(); t.state == "working" {
@@ -146,12 +146,12 @@ func (s *tasks) end(t *task, answer []byte) {
 	close(t.done)
 }
 
-// view is a task as clients see it, with its answer if that has come.
-func (s *tasks) view(t *task) map[string]any {
+// describe returns a task in wire format, with its result if it has one.
+func (s *tasks) describe(t *task) map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := map[string]any{"taskId": t.id, "status": t.state, "createdAt": t.began.UTC().Format(time.RFC3339), "lastUpdatedAt": t.changed.UTC().Format(time.RFC3339),
-		"ttlMs": taskTime.Milliseconds(), "pollIntervalMs": taskPoll.Milliseconds()}
+		"ttlMs": taskTTL.Milliseconds(), "pollIntervalMs": taskPoll.Milliseconds()}
 	switch t.state {
 	case "completed":
 		v["result"] = t.result
@@ -168,36 +168,36 @@ const (
 	methodTaskUpdate = "tasks/update"
 )
 
-// isOfTasks reports whether a request is about tasks.
-func (m *Message) isOfTasks() bool {
+// isTaskRequest reports whether a request has a method of the extension.
+func (m *Message) isTaskRequest() bool {
 	return m.Modern && (m.method == methodTaskGet || m.method == methodTaskCancel || m.method == methodTaskUpdate)
 }
 
-// aboutTask answers a request about tasks.
-func (c *conn) aboutTask(m *Message) []byte {
+// answerTaskRequest answers a request about a task.
+func (c *conn) answerTaskRequest(m *Message) []byte {
 	if !m.knowsTasks {
-		return m.needsTasks().encode()
+		return m.refuseWithoutTasks().encode()
 	}
 	var p struct {
 		ID string `json:"taskId"`
 	}
 	if err := json.Unmarshal(m.Params, &p); m.Params != nil && err != nil {
-		return m.Refuse(mcp.INVALID_PARAMS, `"taskId" must be a string, as the answer that began the task has it`).encode()
+		return m.Refuse(mcp.INVALID_PARAMS, `"taskId" must be a string, from the response that started the task`).encode()
 	}
-	t := c.tasks.find(p.ID)
+	t := c.tasks.lookup(p.ID)
 	if t == nil {
-		return m.Refuse(mcp.INVALID_PARAMS, fmt.Sprintf("there is no task %q: each is known until its ttl is over, to the connection that began it", safetext.Clip(p.ID, 100))).encode()
+		return m.Refuse(mcp.INVALID_PARAMS, fmt.Sprintf("unknown task %q: a task is known until its ttl ends, on the connection that started it", safetext.Clip(p.ID, 100))).encode()
 	}
 	switch m.method {
 	case methodTaskGet:
-		return c.reply(m, c.tasks.view(t))
+		return c.encodeReply(m, c.tasks.describe(t))
 	case methodTaskCancel:
-		c.tasks.stop(t)
-	} // no task of ours asks for anything, and updates, which answer, are ignored
-	return c.reply(m, map[string]any{})
+		c.tasks.cancel(t)
+	} // our tasks never ask for input, so tasks/update is ignored
+	return c.encodeReply(m, map[string]any{})
 }
 
-func (s *tasks) find(id string) *task {
+func (s *tasks) lookup(id string) *task {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.all, func(t *task) bool { return t.id == id })
@@ -207,8 +207,8 @@ func (s *tasks) find(id string) *task {
 	return s.all[i]
 }
 
-// stop cancels a task, unless it has ended.
-func (s *tasks) stop(t *task) {
+// cancel cancels a running task.
+func (s *tasks) cancel(t *task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.state == "working" {
@@ -217,17 +217,17 @@ func (s *tasks) stop(t *task) {
 	}
 }
 
-// reply encodes an answer about tasks.
-func (c *conn) reply(m *Message, result map[string]any) []byte {
+// encodeReply encodes a response about tasks.
+func (c *conn) encodeReply(m *Message, result map[string]any) []byte {
 	if result["resultType"] == nil {
 		result["resultType"] = mcp.ResultTypeComplete
 	}
 	result["_meta"] = map[string]any{mcp.MetaKeyServerInfo: map[string]string{"name": "sandboxmcp", "version": c.s.cfg.Version}}
-	return m.encoded(result)
+	return m.encodeResult(result)
 }
 
-// working reports whether a task is under way.
-func (s *tasks) working() bool {
+// hasRunning reports whether any task is running.
+func (s *tasks) hasRunning() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.all, func(t *task) bool { return t.answer == nil })

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestTasksAreBounded keeps no more answers than it says.
+// TestTasksAreBounded: the number of tasks and the bytes of their responses are bounded.
 func TestTasksAreBounded(t *testing.T) {
 	var s tasks
 	add := func(id string) *task {
@@ -25,20 +25,20 @@ func TestTasksAreBounded(t *testing.T) {
 	if add("one more") != nil {
 		t.Error("a task that runs was forgotten, or there are too many")
 	}
-	s.end(s.find("7"), []byte(`{"result":{}}`))
-	if add("one more") == nil || s.find("7") != nil || s.find("8") == nil {
+	s.finish(s.lookup("7"), []byte(`{"result":{}}`))
+	if add("one more") == nil || s.lookup("7") != nil || s.lookup("8") == nil {
 		t.Error("the one that has ended is not the one that is forgotten")
 	}
 	big := []byte(`{"result":"` + strings.Repeat("x", maxTaskBytes/4) + `"}`)
 	for i := range 5 {
-		s.end(s.find(fmt.Sprint(100+i)), big)
+		s.finish(s.lookup(fmt.Sprint(100+i)), big)
 	}
-	if s.find("100") != nil || s.find("104") == nil || s.bytes > maxTaskBytes {
+	if s.lookup("100") != nil || s.lookup("104") == nil || s.bytes > maxTaskBytes {
 		t.Errorf("%d bytes of answers are kept", s.bytes)
 	}
-	late := s.find("104")
-	late.began = late.began.Add(-taskTime)
-	if s.find("104") != nil {
+	late := s.lookup("104")
+	late.began = late.began.Add(-taskTTL)
+	if s.lookup("104") != nil {
 		t.Error("a task is known when its time is over")
 	}
 }

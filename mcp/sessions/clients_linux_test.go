@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// TestManyClients: many clients at once, each with a session of its own, get all answers, and what each session says is
-// its own. With SANDBOXMCP_TEST_LONG=1 they are 64, and send 10,000 calls.
+// TestManyClients: many concurrent clients, each with its own session, get all answers, and only those of their own
+// session. With SANDBOXMCP_TEST_LONG=1 they are 64 and send 10,000 calls.
 func TestManyClients(t *testing.T) {
 	clients, calls := 8, 12
 	if os.Getenv("SANDBOXMCP_TEST_LONG") == "1" {
@@ -27,7 +27,7 @@ func TestManyClients(t *testing.T) {
 	var all sync.WaitGroup
 	for c := range clients {
 		all.Go(func() {
-			if err := r.client(c, calls); err != nil {
+			if err := r.runClient(c, calls); err != nil {
 				t.Errorf("client %d: %v", c, err)
 			}
 		})
@@ -41,8 +41,8 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// client makes a session, counts in it, and ends it.
-func (r *rig) client(number, calls int) error {
+// runClient creates a session, counts in it, and ends it.
+func (r *rig) runClient(number, calls int) error {
 	send := func(method, path string, body any) (status int, got []byte, err error) {
 		data, err := json.Marshal(body)
 		if err != nil {

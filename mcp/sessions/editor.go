@@ -19,22 +19,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// edits are the versions of files that the editor has changed. The mutex is held while one is edited: no edit is lost
-// to another.
+// edits are earlier versions of edited files. The mutex is held during an edit, so that concurrent edits do not
+// overwrite each other.
 type edits struct {
 	mu    sync.Mutex
-	all   []version // the newest last
+	all   []version // newest last
 	bytes int
 }
 
-// version is what a file was before an edit.
+// version is the state of a file before an edit.
 type version struct {
 	path   string
 	text   string
 	exists bool
 }
 
-// The bounds of what is remembered of a session, and the largest file that is edited, in bytes.
+// Bounds of a session's versions, and of an edited file, in bytes.
 const (
 	maxVersions = 200
 	maxHistory  = 16 << 20
@@ -49,7 +49,7 @@ func (e *edits) remember(v version) {
 	}
 }
 
-// edit is the input of the editor.
+// editInput is the input of the editor.
 type editInput struct {
 	Command string  `json:"command"`
 	Path    string  `json:"path"`
@@ -61,7 +61,7 @@ type editInput struct {
 	Insert  string  `json:"insert_text"`
 }
 
-// The contents of the editor's blocks.
+// The contents of the editor's result blocks.
 type (
 	viewed struct {
 		Type     string `json:"type"`
@@ -85,19 +85,19 @@ type (
 	}
 )
 
-// editor works on the files of one session.
+// editor edits the files of one session.
 type editor struct {
 	s  *Server
 	r  *http.Request
 	st *state
 }
 
-// problem is what is wrong with an edit.
+// problem is the reason why an edit failed.
 type problem struct{ code, text string }
 
 func (p *problem) Error() string { return p.text }
 
-// edit has the editor do what its input says. What it could not do is in the content.
+// edit runs an edit. A failed edit is described in the content.
 func (s *Server) edit(r *http.Request, st *state, c call) (any, error) {
 	var in editInput
 	if err := json.Unmarshal(c.Input, &in); err != nil {
@@ -135,7 +135,7 @@ func (s *Server) edit(r *http.Request, st *state, c call) (any, error) {
 	case reason != "", errors.Is(err, errOutside):
 		return failure(c.Tool, codeInput, err.Error()), nil
 	}
-	return unrun(c.Tool, err)
+	return notRun(c.Tool, err)
 }
 
 // load returns the text of a file.
@@ -158,7 +158,7 @@ func (e editor) load(name string) (string, error) {
 	return string(b), nil
 }
 
-// save writes a file, and remembers what it was.
+// save writes a file, and remembers its previous version.
 func (e editor) save(before version, text string) error {
 	if len(text) > maxEdited {
 		return &problem{codeInput, fmt.Sprintf("the file would have more than %d bytes", maxEdited)}
@@ -176,7 +176,7 @@ func (e editor) write(name, text string) error {
 	return err
 }
 
-// view shows a file, or some of its lines, or what is in a directory.
+// view shows a file, a range of its lines, or the entries of a directory.
 func (e editor) view(name string, lines []int) (any, error) {
 	entry, err := inside.StatFile(e.r.Context(), e.s.cfg.Pipeline, e.st.namespace, e.r.PathValue("id"), name)
 	if err != nil {
@@ -187,7 +187,7 @@ func (e editor) view(name string, lines []int) (any, error) {
 		if lines != nil {
 			return nil, &problem{codeInput, "view_range is for files, and " + name + " is a directory"}
 		}
-		text, err = e.directory(name)
+		text, err = e.listDirectory(name)
 	} else {
 		text, err = e.load(name)
 	}
@@ -209,7 +209,7 @@ func (e editor) view(name string, lines []int) (any, error) {
 	return viewed{editorTool + "_view_result", "text", text, max(0, to-from+1), from, len(all)}, nil
 }
 
-// linesOf returns the lines of a text. A line end at the end begins no further one.
+// linesOf returns the lines of a text. A final newline does not begin another line.
 func linesOf(text string) []string {
 	if text == "" {
 		return nil
@@ -217,8 +217,8 @@ func linesOf(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// directory lists a directory two levels deep, without what is hidden.
-func (e editor) directory(name string) (string, error) {
+// listDirectory lists a directory two levels deep, without hidden files.
+func (e editor) listDirectory(name string) (string, error) {
 	list, release, err := inside.ListFiles(e.r.Context(), e.s.cfg.Pipeline, e.st.namespace, e.r.PathValue("id"), name, 2)
 	if err != nil {
 		return "", err
@@ -255,7 +255,7 @@ func (e editor) create(name string, text *string) (any, error) {
 	return created{editorTool + "_create_result", is}, nil
 }
 
-// replace replaces the one place where a text stands.
+// replace replaces a text that occurs exactly once.
 func (e editor) replace(name, old, text string) (any, error) {
 	if old == "" {
 		return nil, &problem{codeInput, "str_replace needs old_str"}
@@ -277,7 +277,7 @@ func (e editor) replace(name, old, text string) (any, error) {
 	return difference("str_replace", before, after), nil
 }
 
-// insert inserts lines behind a line; 0 is before the first.
+// insert inserts text after a line; 0 is before the first.
 func (e editor) insert(name string, line *int, text string) (any, error) {
 	if line == nil {
 		return nil, &problem{codeInput, "insert needs insert_line and insert_text"}
@@ -306,7 +306,7 @@ func (e editor) insert(name string, line *int, text string) (any, error) {
 	return difference("insert", before, after), nil
 }
 
-// undo takes the last edit of a file back.
+// undo reverts the last edit of a file.
 func (e editor) undo(name string) (any, error) {
 	h := &e.st.edits
 	i := len(h.all) - 1
@@ -334,7 +334,7 @@ func (e editor) undo(name string) (any, error) {
 	return difference("undo_edit", before, v.text), nil
 }
 
-// difference returns which lines were replaced, by which.
+// difference returns the replaced lines and their replacement.
 func difference(command, before, after string) changed {
 	old, now := linesOf(before), linesOf(after)
 	same := 0
@@ -355,13 +355,13 @@ func difference(command, before, after string) changed {
 	return c
 }
 
-// workspace is the directory whose files are reached.
+// workspace is the directory of accessible files.
 const workspace = "/workspace"
 
-// errOutside is the error of a path that leads out of the workspace.
+// errOutside is the error of a path outside of the workspace.
 var errOutside = door.Refuse(http.StatusForbidden, "the path is outside of "+workspace)
 
-// inWorkspace returns the absolute path that a name means, if it is in the workspace.
+// inWorkspace returns the absolute path for a name in the workspace.
 func inWorkspace(name string) (string, error) {
 	if name == "" || strings.ContainsRune(name, 0) {
 		return "", &problem{codeInput, "a path is missing, or has a NUL byte in it"}

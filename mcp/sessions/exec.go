@@ -32,21 +32,21 @@ type call struct {
 	Tool    string          `json:"tool"`
 	Input   json.RawMessage `json:"input"`
 	Timeout float64         `json:"timeout_seconds"` // 0 is the operator's default
-	UseID   string          `json:"tool_use_id"`     // "" makes one
-	Secrets []string        `json:"secrets"`         // names of the operator's, which code gets as variables
+	UseID   string          `json:"tool_use_id"`     // "" generates one
+	Secrets []string        `json:"secrets"`         // names of the operator's secrets, for environment variables of the code
 
 	Background bool `json:"background"` // answers at once, with a job
 }
 
-// block is what a tool answers: a result block, whose content is one object.
+// block is a tool's result block, whose content is one object.
 type block struct {
 	Type    string `json:"type"`
 	UseID   string `json:"tool_use_id"`
 	Content any    `json:"content"`
 }
 
-// ran is the content of a block about code.
-type ran struct {
+// ranContent is the content of a block about code.
+type ranContent struct {
 	Type       string   `json:"type"`
 	Stdout     string   `json:"stdout"`
 	Stderr     string   `json:"stderr"`
@@ -61,14 +61,14 @@ type output struct {
 	Path   string `json:"path"`
 }
 
-// failed is the content of a block about what was not done.
-type failed struct {
+// failedContent is the content of a block about a failure.
+type failedContent struct {
 	Type    string `json:"type"`
 	Code    string `json:"error_code"`
 	Message string `json:"message"`
 }
 
-// The codes of what was not done.
+// The codes of failures.
 const (
 	codeInput   = "invalid_tool_input"
 	codeTime    = "execution_time_exceeded"
@@ -78,15 +78,15 @@ const (
 	codeMatches = "multiple_matches"
 )
 
-// block returns the block of a call's content.
+// block returns the result block with a content.
 func (c call) block(content any) block { return block{c.Tool + "_tool_result", c.UseID, content} }
 
-func failure(tool, code, message string) failed {
-	return failed{tool + "_tool_result_error", code, message}
+func failure(tool, code, message string) failedContent {
+	return failedContent{tool + "_tool_result_error", code, message}
 }
 
-// exec runs a tool in a session. What the tool could not do is in its block, with status 200; only what could not be
-// tried at all is an error.
+// exec runs a tool in a session. A failure of the tool is in its block, with status 200; only a request that can't be
+// tried is an error.
 func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) error {
 	var c call
 	if err := decode(r, &c); err != nil {
@@ -102,7 +102,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) error {
 	}
 	c.UseID = cmp.Or(c.UseID, "srvtoolu_"+rand.Text())
 	if c.Background {
-		return s.inBackground(w, r, st, c)
+		return s.execInBackground(w, r, st, c)
 	}
 	if err := s.cfg.Pipeline.Recordable(); err != nil {
 		return err
@@ -113,47 +113,47 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) error {
 	if c.Tool == editorTool {
 		content, err = s.edit(r, st, c)
 	} else {
-		content, err = s.run(r, st, c, out)
+		content, err = s.runCode(r, st, c, out)
 	}
-	return out.end(c, content, err)
+	return out.sendResult(c, content, err)
 }
 
-// inBackground begins code, and answers what can't be begun.
-func (s *Server) inBackground(w http.ResponseWriter, r *http.Request, st *state, c call) error {
+// execInBackground starts code in the background, or answers with the reason for refusing it.
+func (s *Server) execInBackground(w http.ResponseWriter, r *http.Request, st *state, c call) error {
 	if c.Tool == editorTool {
 		return door.Refuse(http.StatusBadRequest, "the editor's commands take no time: leave out background")
 	}
-	q, content, err := s.request(r, st, c)
+	q, content, err := s.runRequest(r, st, c)
 	switch {
 	case err != nil:
 		return err
 	case content != nil:
 		return door.Reply(w, http.StatusOK, c.block(content))
 	}
-	return s.begin(w, r, st, c, q)
+	return s.startJob(w, r, st, c, q)
 }
 
-// run runs code in the session's interpreter or its shell.
-func (s *Server) run(r *http.Request, st *state, c call, out events) (any, error) {
-	q, content, err := s.request(r, st, c)
+// runCode runs code in the session's interpreter or its shell.
+func (s *Server) runCode(r *http.Request, st *state, c call, out events) (any, error) {
+	q, content, err := s.runRequest(r, st, c)
 	if err != nil || content != nil {
 		return content, err
 	}
-	if out.to != nil {
-		q.Stdout, q.Stderr = &text{to: out, name: "stdout"}, &text{to: out, name: "stderr"}
+	if out.stream != nil {
+		q.Stdout, q.Stderr = &textWriter{to: out, name: "stdout"}, &textWriter{to: out, name: "stderr"}
 		q.Display = func(b kernel.Bundle) { out.send("display", map[string]any{"type": "display", "data": b}) }
 	}
 	if info, err := session.InfoOf(s.cfg.Pipeline, st.namespace, q.Session); err == nil && len(info.Tools) > 0 && q.Context == "" {
-		return s.runCalling(r, st, c, q, out)
+		return s.runWithTools(r, st, c, q, out)
 	}
 	_, res, err := pipeline.Do(r.Context(), s.cfg.Pipeline, q)
 	if err != nil {
-		return unrun(c.Tool, err)
+		return notRun(c.Tool, err)
 	}
 	return resultOf(c.Tool, res), nil
 }
 
-// resultOf returns the content of code that was run.
+// resultOf returns the content for code that ran.
 func resultOf(tool string, res pipeline.Outcome) any {
 	if res.Ended == "timeout" {
 		return failure(tool, codeTime, "the code was interrupted when its time was up")
@@ -161,8 +161,8 @@ func resultOf(tool string, res pipeline.Outcome) any {
 	return ranOf(tool, res)
 }
 
-// request returns what a call wants to run, or the content that says what is wrong with it.
-func (s *Server) request(r *http.Request, st *state, c call) (q run.Request, wrong any, err error) {
+// runRequest returns the run that a call asks for, or the content that describes an invalid call.
+func (s *Server) runRequest(r *http.Request, st *state, c call) (q run.Request, wrong any, err error) {
 	var input struct{ Code, Command string }
 	if err := json.Unmarshal(c.Input, &input); err != nil {
 		return q, failure(c.Tool, codeInput, "input must be an object: "+err.Error()), nil
@@ -205,22 +205,23 @@ func (s *Server) startShell(r *http.Request, st *state) error {
 	return err
 }
 
-// unrun tells of code that did not run: what is wrong with it is its result, and policy's refusal an error of the tool.
-func unrun(tool string, err error) (any, error) {
+// notRun returns the content for code that did not run: a refusal by policy is a failure of the tool, invalid code is
+// a result.
+func notRun(tool string, err error) (any, error) {
 	e, _ := errors.AsType[*pipeline.Error](err)
 	switch {
 	case errors.Is(err, session.ErrDead), errors.Is(err, session.ErrUnknown), errors.Is(err, pipeline.ErrBusy), errors.As(err, new(*pipeline.Unrecorded)):
 		return nil, err
 	case errors.As(err, new(*validate.Error)):
-		return ran{tool + "_result", "", err.Error() + "\n", 1, []output{}}, nil
+		return ranContent{tool + "_result", "", err.Error() + "\n", 1, []output{}}, nil
 	case e != nil && e.Denied:
 		return failure(tool, codeInput, err.Error()), nil
 	}
 	return nil, err
 }
 
-// ranOf returns the result block's content of code that ran.
-func ranOf(tool string, res pipeline.Outcome) ran {
+// ranOf returns the content of a result block for code that ran.
+func ranOf(tool string, res pipeline.Outcome) ranContent {
 	stdout, stderr := res.Stdout, res.Stderr
 	line := func(to *string, text string) {
 		if text == "" {
@@ -238,7 +239,7 @@ func ranOf(tool string, res pipeline.Outcome) ran {
 		line(&stderr, cmp.Or(res.Error.Traceback, res.Error.Error()))
 	}
 	line(&stderr, res.StateLost)
-	c := ran{tool + "_result", stdout, stderr, res.ExitCode, []output{}}
+	c := ranContent{tool + "_result", stdout, stderr, res.ExitCode, []output{}}
 	for _, a := range res.Artifacts {
 		if a.Withheld == "" {
 			c.Content = append(c.Content, output{tool + "_output", fileID(a.Name), a.Name})
@@ -247,7 +248,7 @@ func ranOf(tool string, res pipeline.Outcome) ran {
 	return c
 }
 
-// fileID returns the id of a file in a session's workspace, which is another spelling of its name.
+// fileID returns the id of a file in a session's workspace: an encoding of its name.
 func fileID(name string) string {
 	return "file_" + base64.RawURLEncoding.EncodeToString([]byte(name))
 }
@@ -258,10 +259,10 @@ func nameOf(id string) (name string, ok bool) {
 	return string(b), found && err == nil
 }
 
-// events answers a call: at its end, or, to who asked for that, with the output as it comes.
+// events answers a call: at its end or, on request, with its output as it comes.
 type events struct {
-	w  http.ResponseWriter
-	to *door.Stream // of server-sent events; nil where all comes at the end
+	w      http.ResponseWriter
+	stream *door.Stream // server-sent events; nil answers at the end
 }
 
 func newEvents(w http.ResponseWriter, r *http.Request) events {
@@ -269,29 +270,29 @@ func newEvents(w http.ResponseWriter, r *http.Request) events {
 		return events{w: w}
 	}
 	e := events{w, door.BeginEvents(w)}
-	e.to.Send([]byte(": begun\n\n"))
+	e.stream.Send([]byte(": begun\n\n"))
 	return e
 }
 
 func (e events) close() {
-	if e.to != nil {
-		e.to.Close()
+	if e.stream != nil {
+		e.stream.Close()
 	}
 }
 
-func (e events) send(event string, data any) { _ = e.to.SendEvent(event, data) } // a client that has gone is noticed elsewhere
+func (e events) send(event string, data any) { _ = e.stream.SendEvent(event, data) } // the request's context ends if the client is gone
 
-// end answers with the content of a tool's block, or that its code waits. What could not be tried it answers in a
-// stream only.
-func (e events) end(c call, content any, err error) error {
+// sendResult answers with the content of a tool's block, or with the calls that its code waits for. Errors it sends
+// only in a stream.
+func (e events) sendResult(c call, content any, err error) error {
 	name, answer := "result", content
 	if _, waits := content.(pause); !waits {
 		answer = c.block(content)
 	}
 	switch {
-	case e.to == nil && err != nil:
+	case e.stream == nil && err != nil:
 		return err
-	case e.to == nil:
+	case e.stream == nil:
 		return door.Reply(e.w, http.StatusOK, answer)
 	case err != nil:
 		name, answer = "error", faultOf(explain(err))
@@ -300,14 +301,14 @@ func (e events) end(c call, content any, err error) error {
 	return nil
 }
 
-// text sends output in whole characters.
-type text struct {
+// textWriter sends output in complete characters.
+type textWriter struct {
 	to   events
 	name string
 	held []byte
 }
 
-func (t *text) Write(p []byte) (int, error) {
+func (t *textWriter) Write(p []byte) (int, error) {
 	t.held = append(t.held, p...)
 	if whole := len(t.held) - safetext.Half(t.held); whole > 0 {
 		t.to.send(t.name, map[string]string{"type": t.name, "text": string(bytes.ToValidUTF8(t.held[:whole], []byte("\uFFFD")))})

@@ -17,13 +17,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// MaxUpload is the most bytes of the files of one request.
+// MaxUpload bounds the files of one request, in bytes.
 const (
 	MaxUpload = 100 << 20
 	tooLarge  = "100 MB are the most of one request"
 )
 
-// file is one of a session's workspace.
+// file is a file in a session's workspace.
 type file struct {
 	ID       string    `json:"file_id"`
 	Name     string    `json:"filename"`
@@ -36,10 +36,10 @@ func fileOf(e guest.Entry) file {
 	return file{fileID(strings.TrimPrefix(e.Path, workspace+"/")), e.Name, e.Path, e.Size, e.Modified}
 }
 
-// upload writes the files of a multipart form into the workspace: each part that has a file name, in the directory that
-// a field "path" before it names.
+// upload writes the files of a multipart form into the workspace: each part with a file name, into the directory in
+// the last field "path" before it.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error {
-	const form = 64 << 10 // what stands around the files
+	const form = 64 << 10 // the form's own bytes
 	if err := door.BoundBody(w, r, MaxUpload+form, tooLarge); err != nil {
 		return err
 	}
@@ -90,14 +90,13 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error
 	return door.Reply(w, http.StatusCreated, map[string]any{"files": list})
 }
 
-// bounded reads the files of a form, all of which may have so many bytes, and keeps why it could not.
+// bounded reads the files of a form up to a total size, and keeps the read error.
 type bounded struct {
 	io.Reader
 	left *int64
 	err  error
 }
 
-// Read implements [io.Reader].
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if *b.left -= int64(n); *b.left < 0 {
@@ -109,7 +108,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unread is the error of a form that could not be read: one that is too large, or else its client's fault.
+// unread returns the error of an unreadable form: too large, or malformed.
 func unread(err error) error {
 	if errors.As(err, new(*http.MaxBytesError)) || errors.As(err, new(*door.Refused)) {
 		return err
@@ -147,13 +146,13 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, st *state) err
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
 	if _, err := io.Copy(w, f); err != nil {
-		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+		panic(http.ErrAbortHandler) // the client must not mistake a part for the whole
 	}
 	return nil
 }
 
-// list answers with the files of a directory of the workspace, and of those below it.
-func (s *Server) list(w http.ResponseWriter, r *http.Request, st *state) error {
+// listFiles answers with the files of a directory in the workspace and of its subdirectories.
+func (s *Server) listFiles(w http.ResponseWriter, r *http.Request, st *state) error {
 	dir := r.URL.Query().Get("path")
 	if dir == "" {
 		dir = workspace

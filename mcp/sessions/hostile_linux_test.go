@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// leaves sends a request whose client goes away once ready reports that it should.
-func (r *rig) leaves(path string, body any, accept string, ready func() bool) {
+// sendAndLeave sends a request whose client disconnects once ready returns true.
+func (r *rig) sendAndLeave(path string, body any, accept string, ready func() bool) {
 	r.t.Helper()
 	ctx, leave := context.WithCancel(r.t.Context())
 	defer leave()
@@ -53,14 +53,14 @@ func (r *rig) leaves(path string, body any, accept string, ready func() bool) {
 	}
 }
 
-// TestClientLeaves: code whose client leaves while it is waited for ends, in whatever state it is, and its session goes
-// on with its variables.
+// TestClientLeaves: code ends if its client disconnects while waiting for it, in any state; the session continues
+// with its variables.
 func TestClientLeaves(t *testing.T) {
 	queue := pipeline.NewQueue(1, 0)
 	r := newRigAt(t, t.TempDir(), func(c *pipeline.Config) { c.Queue = queue })
 	path := r.openTools()
 	id := strings.TrimPrefix(path, Root+"/")
-	if _, body := r.code(path, "kept = 42"); !strings.Contains(string(body), `"return_code":0`) {
+	if _, body := r.runCode(path, "kept = 42"); !strings.Contains(string(body), `"return_code":0`) {
 		t.Fatalf("%s", body)
 	}
 	begin := func(code string) map[string]any {
@@ -82,18 +82,18 @@ func TestClientLeaves(t *testing.T) {
 			l := r.p.Load()
 			return err == nil && info.State == "idle" && l.Running == 0 && l.Waiting == 0
 		})
-		if _, body := r.code(path, "print(kept)"); !strings.Contains(string(body), `"stdout":"42\n"`) {
+		if _, body := r.runCode(path, "print(kept)"); !strings.Contains(string(body), `"stdout":"42\n"`) {
 			t.Errorf("%s: %s", name, body)
 		}
 	}
 	for _, accept := range []string{"application/json", "text/event-stream"} {
-		r.leaves(path+"/exec", begin("import time\nwhile True: time.sleep(0.01)"), accept, running)
+		r.sendAndLeave(path+"/exec", begin("import time\nwhile True: time.sleep(0.01)"), accept, running)
 		idle("code that runs, as " + accept)
 	}
-	r.leaves(path+"/exec", begin("from tools import lookup\nlookup('Oslo')"), "text/event-stream", waiting)
+	r.sendAndLeave(path+"/exec", begin("from tools import lookup\nlookup('Oslo')"), "text/event-stream", waiting)
 	idle("code that waits for its stream's client")
 	for _, state := range []string{"runs on", "queues again"} {
-		_, body := r.code(path, "import time\nfrom tools import lookup\nlookup('Oslo')\nwhile True: time.sleep(0.01)")
+		_, body := r.runCode(path, "import time\nfrom tools import lookup\nlookup('Oslo')\nwhile True: time.sleep(0.01)")
 		p := paused(t, body)
 		if l := r.p.Load(); l.Running != 0 {
 			t.Errorf("code that waits has a slot: %+v", l)
@@ -106,25 +106,25 @@ func TestClientLeaves(t *testing.T) {
 			}
 			ready = func() bool { return r.p.Load().Waiting == 1 }
 		}
-		r.leaves(path+"/exec/"+p.ExecID+"/results", map[string]any{"tool_results": []any{map[string]any{"tool_use_id": p.Content[0].ID, "content": 1}}}, "", ready)
+		r.sendAndLeave(path+"/exec/"+p.ExecID+"/results", map[string]any{"tool_results": []any{map[string]any{"tool_use_id": p.Content[0].ID, "content": 1}}}, "", ready)
 		hosttest.Until(t, "it "+state+" no more", func() bool { return r.p.Load().Waiting == 0 })
 		give()
 		idle("code that " + state + " with its results")
 	}
-	// Without functions of a client, too.
-	plain := r.open()
+	// Also without functions of the client.
+	plain := r.newSession()
 	id, path = strings.TrimPrefix(plain, Root+"/"), plain
-	r.code(path, "kept = 42")
-	r.leaves(path+"/exec", begin("import time\nwhile True: time.sleep(0.01)"), "application/json", running)
+	r.runCode(path, "kept = 42")
+	r.sendAndLeave(path+"/exec", begin("import time\nwhile True: time.sleep(0.01)"), "application/json", running)
 	idle("a session without functions")
 }
 
-// TestDataAndGit: sessions see the data that they name, read-only, and commit as the author that they say.
+// TestDataAndGit: sessions see their data directories, read-only, and commit with their configured author.
 func TestDataAndGit(t *testing.T) {
 	hosttest.Program(t, "git")
 	dir := t.TempDir()
 	for at := dir; at != "/tmp" && at != "/"; at = filepath.Dir(at) {
-		os.Chmod(at, 0o755) // programs run as somebody else
+		os.Chmod(at, 0o755) // programs run as another user
 	}
 	if err := os.WriteFile(filepath.Join(dir, "numbers"), []byte("6 7"), 0o644); err != nil {
 		t.Fatal(err)
@@ -152,13 +152,13 @@ func TestDataAndGit(t *testing.T) {
 	}
 }
 
-// TestPastSessions: a server tells of the sessions and jobs that the one before it had, to whom they belonged, as long
-// as the log has their rows.
+// TestPastSessions: after a restart, a server describes earlier sessions and jobs to their owners, as long as the log
+// has their rows.
 func TestPastSessions(t *testing.T) {
 	dir := t.TempDir()
 	nothing := func(*pipeline.Config) {}
 	first := newRigAt(t, dir, nothing)
-	path := first.open()
+	path := first.newSession()
 	status, _, body := first.call("POST", path+"/exec", map[string]any{"tool": codeTool, "background": true, "input": map[string]string{"code": "1"}})
 	var j job
 	if json.Unmarshal(body, &j); status != http.StatusAccepted {
@@ -202,11 +202,11 @@ func TestPastSessions(t *testing.T) {
 	}
 }
 
-// TestIDsOfOthers: by no request does anybody learn whether another has a session: it is answered as one that never
-// was, word by word.
+// TestIDsOfOthers: no request reveals whether another caller has a session: the answer is the same as for an unknown
+// one.
 func TestIDsOfOthers(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path := r.open()
+	path := r.newSession()
 	status, _, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "background": true, "input": map[string]string{"code": "1"}})
 	var j job
 	if json.Unmarshal(body, &j); status != http.StatusAccepted {
@@ -246,11 +246,11 @@ func TestIDsOfOthers(t *testing.T) {
 	}
 }
 
-// TestHostileFiles: what code of a session makes of its workspace neither hangs the server nor shows anything of the
-// host, and the editor knows nothing of other sessions.
+// TestHostileFiles: files made by a session's code neither block the server nor expose the host, and the editor does
+// not see other sessions.
 func TestHostileFiles(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path, other := r.open(), r.open()
+	path, other := r.newSession(), r.newSession()
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("of the host"), 0o644); err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestHostileFiles(t *testing.T) {
 		}
 		for _, command := range []string{"view", "str_replace", "create"} {
 			if command == "create" && !strings.HasPrefix(name, "top/proc") && !strings.HasPrefix(name, "top/etc") {
-				continue // it is a file of the sandbox's
+				continue // a file of the sandbox
 			}
 			a := r.exec(path, editorTool, map[string]any{"command": command, "path": "/workspace/d/" + name, "old_str": "h", "new_str": "x", "file_text": "x"})
 			if a.Content["error_code"] == nil || strings.Contains(fmt.Sprint(a.Content), "of the host") {
@@ -307,11 +307,11 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestFalseLengths: a form that ends before its length, or has another one, leaves no part of a file, and is the
-// client's fault.
+// TestFalseLengths: a form that is shorter or longer than declared writes no part of a file, and is the client's
+// error.
 func TestFalseLengths(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path := r.open()
+	path := r.newSession()
 	whole := "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"cut\"\r\n\r\n" + strings.Repeat("x", 100_000) + "\r\n--b--\r\n"
 	for name, c := range map[string]struct {
 		length int
@@ -331,7 +331,7 @@ func TestFalseLengths(t *testing.T) {
 		conn.(*net.TCPConn).CloseWrite()
 		answer, _ := io.ReadAll(conn)
 		conn.Close()
-		if !bytes.HasPrefix(answer, []byte("HTTP/1.1 400 ")) && !bytes.Contains(answer, []byte("context canceled")) && len(answer) > 0 { // half a connection may count as none
+		if !bytes.HasPrefix(answer, []byte("HTTP/1.1 400 ")) && !bytes.Contains(answer, []byte("context canceled")) && len(answer) > 0 { // the server may drop a truncated connection
 			t.Errorf("%s: %.300s", name, answer)
 		}
 		hosttest.Until(t, "nothing is left of a form "+name, func() bool {

@@ -12,28 +12,27 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// job is code that runs in the background, as it is answered.
+// job is a background run in the API's format.
 type job struct {
 	ID     string    `json:"id"`
 	Tool   string    `json:"tool,omitempty"`
 	State  string    `json:"state"` // "running" or "done"
 	Began  time.Time `json:"began_at"`
-	Stdout string    `json:"stdout_tail"` // the last of what it wrote so far
+	Stdout string    `json:"stdout_tail"` // the last of its output so far
 	Stderr string    `json:"stderr_tail"`
-	Block  *block    `json:"result,omitempty"` // once it is done: what a call would have answered
-	Ended  string    `json:"ended,omitempty"`  // of one that only the log has: how it ended
+	Block  *block    `json:"result,omitempty"` // once it is done: the response to the same call in the foreground
+	Ended  string    `json:"ended,omitempty"`  // how it ended, if only the log knows it
 }
 
-// maxWait bounds how long a request waits for a job, and maxCalls for how many jobs of a session it is known which call
-// began them.
+// maxWait bounds a request's wait for a job. maxCalls bounds the jobs of a session whose calls are remembered.
 const (
-	maxWait  = 50 * time.Second // clients and proxies give a request up after a minute
+	maxWait  = 50 * time.Second // clients and proxies give up after a minute
 	maxCalls = 256
 )
 
-// begin has code run in the background: for as long as the session lives and the caller's token holds, whatever becomes
-// of the client.
-func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call, q run.Request) error {
+// startJob starts code in the background. It runs until the session ends or the caller's token expires, even if the
+// client disconnects.
+func (s *Server) startJob(w http.ResponseWriter, r *http.Request, st *state, c call, q run.Request) error {
 	id, _ := run.Begin(r.Context(), s.cfg.Pipeline, q)
 	st.mu.Lock()
 	if len(st.calls) >= maxCalls {
@@ -48,7 +47,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, st *state, c call
 	return door.Reply(w, http.StatusAccepted, job{ID: id, Tool: c.Tool, State: "running", Began: time.Now().UTC()})
 }
 
-// describeJob describes a job.
+// describeJob returns a job in the API's format.
 func (s *Server) describeJob(st *state, j run.Job) job {
 	st.mu.Lock()
 	c := st.calls[j.ID]
@@ -57,10 +56,10 @@ func (s *Server) describeJob(st *state, j run.Job) job {
 	if j.Result == nil {
 		return d
 	}
-	if c.Tool == "" { // it was begun by another door
+	if c.Tool == "" { // started over another API
 		c.Tool = codeTool
 	}
-	content, err := s.ended(c, *j.Result)
+	content, err := s.resultOfJob(c, *j.Result)
 	if err != nil {
 		content = failure(c.Tool, codeNone, pipeline.PublicText(err))
 	}
@@ -69,8 +68,8 @@ func (s *Server) describeJob(st *state, j run.Job) job {
 	return d
 }
 
-// jobs lists the jobs of a session, the newest first.
-func (s *Server) jobs(w http.ResponseWriter, r *http.Request, st *state) error {
+// listJobs lists the jobs of a session, newest first.
+func (s *Server) listJobs(w http.ResponseWriter, r *http.Request, st *state) error {
 	list := []job{}
 	for _, j := range run.Jobs(s.cfg.Pipeline, st.namespace) {
 		if j.Session == r.PathValue("id") {
@@ -80,8 +79,8 @@ func (s *Server) jobs(w http.ResponseWriter, r *http.Request, st *state) error {
 	return door.Reply(w, http.StatusOK, map[string]any{"jobs": list})
 }
 
-// job answers with one job. With a query wait it answers when that is done, or when so many seconds are over.
-func (s *Server) job(w http.ResponseWriter, r *http.Request, st *state) error {
+// getJob answers with one job. With a query wait it waits that many seconds for the job to end.
+func (s *Server) getJob(w http.ResponseWriter, r *http.Request, st *state) error {
 	wait, err := strconv.ParseFloat(r.URL.Query().Get("wait"), 64)
 	if text := r.URL.Query().Get("wait"); text != "" && (err != nil || !(wait >= 0)) {
 		return door.Refuse(http.StatusBadRequest, "wait must be a number of seconds from 0 on")
@@ -100,13 +99,13 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request, st *state) error {
 	return door.Reply(w, http.StatusOK, s.describeJob(st, j))
 }
 
-// jobOf returns the job of a session that a request names.
+// jobOf returns the session's job that a request names.
 func (s *Server) jobOf(r *http.Request, st *state) (run.Job, bool) {
 	j, ok := run.JobOf(s.cfg.Pipeline, st.namespace, r.PathValue("job"))
 	return j, ok && j.Session == r.PathValue("id")
 }
 
-// endJob kills a job. One that is done is no error.
+// endJob kills a job. Killing a finished job is no error.
 func (s *Server) endJob(w http.ResponseWriter, r *http.Request, st *state) error {
 	if _, ok := s.jobOf(r, st); !ok {
 		return door.Refuse(http.StatusNotFound, "the session has no such job")

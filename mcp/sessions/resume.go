@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// toolUse is a call of a function of the client by code, as Anthropic's API has them.
+// toolUse is a call of the client's function by code, in the format of Anthropic's API.
 type toolUse struct {
 	Type  string          `json:"type"` // "tool_use"
 	ID    string          `json:"id"`
@@ -38,8 +38,8 @@ func usesOf(calls []run.ToolCall) []toolUse {
 	return uses
 }
 
-// toolResult is the result of a call. Its content is any JSON, or as Anthropic's API has it, a list of blocks of text,
-// which are one text.
+// toolResult is the result of a call. Its content is any JSON; a list of text blocks, as in Anthropic's API, is
+// joined into one text.
 type toolResult struct {
 	ID      string          `json:"tool_use_id"`
 	Content json.RawMessage `json:"content"`
@@ -54,7 +54,7 @@ func (r toolResult) result() run.ToolResult {
 	return run.NewToolResult(r.ID, value, r.IsError)
 }
 
-// textOf returns the text of a list of blocks of text.
+// textOf returns the text of a list of text blocks.
 func textOf(content json.RawMessage) (text string, is bool) {
 	var blocks []struct{ Type, Text string }
 	if json.Unmarshal(content, &blocks) != nil || len(blocks) == 0 {
@@ -69,31 +69,31 @@ func textOf(content json.RawMessage) (text string, is bool) {
 	return text, true
 }
 
-// exec is code that can call functions of the client, while it runs in the background.
+// exec is code with access to the client's functions, running in the background.
 type exec struct {
 	call    call
-	streams bool // a stream of events tells of its calls and of its end
+	streams bool // a stream sends its calls and its result
 }
 
-// maxExecs is how many executions of a session are remembered whose end nobody has asked for.
+// maxExecs bounds the executions of a session without a fetched result.
 const maxExecs = 32
 
-// runCalling runs code that can call functions of the client: until it waits for results, which [Server.results]
-// brings, or to its end. A stream tells of both. A client that goes away while it is waited for ends the code.
-func (s *Server) runCalling(r *http.Request, st *state, c call, q run.Request, out events) (any, error) {
+// runWithTools runs code with access to the client's functions, until it waits for results, which [Server.results]
+// delivers, or ends. A stream gets both. The code ends if the client disconnects while it is waited for.
+func (s *Server) runWithTools(r *http.Request, st *state, c call, q run.Request, out events) (any, error) {
 	id, done := run.Begin(r.Context(), s.cfg.Pipeline, q)
 	s.mu.Lock()
-	for old := range st.execs { // whose end nobody asked for
+	for old := range st.execs { // finished without a fetched result
 		if j, known := run.JobOf(s.cfg.Pipeline, st.namespace, old); !known || j.Result != nil && len(st.execs) > maxExecs {
 			delete(st.execs, old)
 		}
 	}
-	st.execs[id] = &exec{c, out.to != nil}
+	st.execs[id] = &exec{c, out.stream != nil}
 	s.mu.Unlock()
-	if out.to == nil {
+	if out.stream == nil {
 		return s.resume(r.Context(), st, id, c, nil)
 	}
-	defer s.over(st, id)
+	defer s.forgetExec(st, id)
 	out.send("exec", map[string]string{"type": "exec", "exec_id": id})
 	sent := map[string]bool{}
 	for {
@@ -104,7 +104,7 @@ func (s *Server) runCalling(r *http.Request, st *state, c call, q run.Request, o
 			return nil, err
 		}
 		if j.Result != nil {
-			return s.ended(c, *j.Result)
+			return s.resultOfJob(c, *j.Result)
 		}
 		for _, use := range usesOf(slices.DeleteFunc(j.Calls, func(c run.ToolCall) bool { return sent[c.ID] })) {
 			sent[use.ID] = true
@@ -125,25 +125,25 @@ func (s *Server) resume(ctx context.Context, st *state, id string, c call, resul
 	case j.Result == nil:
 		return pause{"tool_use", id, "tool_use", usesOf(j.Calls)}, nil
 	}
-	s.over(st, id)
-	return s.ended(c, *j.Result)
+	s.forgetExec(st, id)
+	return s.resultOfJob(c, *j.Result)
 }
 
-func (s *Server) over(st *state, id string) {
+func (s *Server) forgetExec(st *state, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(st.execs, id)
 }
 
-// ended returns what came of code that has run in the background.
-func (s *Server) ended(c call, res pipeline.Outcome) (any, error) {
+// resultOfJob returns the content for code that has run in the background.
+func (s *Server) resultOfJob(c call, res pipeline.Outcome) (any, error) {
 	if res.Refused != nil {
-		return unrun(c.Tool, res.Refused)
+		return notRun(c.Tool, res.Refused)
 	}
 	return resultOf(c.Tool, res), nil
 }
 
-// results takes the results of calls. Where the code's output is streamed, what comes next is, too.
+// results delivers the results of calls. If the code's output is streamed, the stream continues.
 func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) error {
 	var body struct {
 		Results []toolResult `json:"tool_results"`
@@ -163,26 +163,26 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) erro
 		results = append(results, one.result())
 	}
 	if e.streams {
-		if _, err := run.Resume(over(r.Context()), s.cfg.Pipeline, st.namespace, id, results, nil); err != nil && !errors.Is(err, errAnswered) {
+		if _, err := run.Resume(cancelled(r.Context()), s.cfg.Pipeline, st.namespace, id, results, nil); err != nil && !errors.Is(err, errAnswered) {
 			return err
 		}
 		return door.Reply(w, http.StatusNoContent, nil)
 	}
 	next, err := s.resume(r.Context(), st, id, e.call, results)
-	return events{w: w}.end(e.call, next, err)
+	return events{w: w}.sendResult(e.call, next, err)
 }
 
-// errAnswered ends a wait whose calls are sent of elsewhere.
+// errAnswered ends a wait whose calls another request sends.
 var errAnswered = errors.New("the results are delivered")
 
-// over returns a context that has ended: who only delivers does not wait.
-func over(ctx context.Context) context.Context {
+// cancelled returns a cancelled context, for delivering without waiting.
+func cancelled(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	cancel(errAnswered)
 	return ctx
 }
 
-// newTool is a tool in a request for a session. The names of MCP are understood, too.
+// newTool is a tool in a request for a session. The field names of MCP are accepted, too.
 type newTool struct {
 	session.Tool
 	InputSchema json.RawMessage `json:"inputSchema"`

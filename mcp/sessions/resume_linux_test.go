@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// openTools makes a session with tools, and returns its path.
+// openTools creates a session with tools, and returns its path.
 func (r *rig) openTools() (path string) {
 	r.t.Helper()
 	status, _, body := r.call("POST", Root, map[string]any{"tools": []any{
@@ -25,8 +25,8 @@ func (r *rig) openTools() (path string) {
 	return Root + "/" + s.ID
 }
 
-// code runs code, and returns the answer.
-func (r *rig) code(path, code string) (int, []byte) {
+// runCode runs code and returns the answer.
+func (r *rig) runCode(path, code string) (int, []byte) {
 	r.t.Helper()
 	status, _, body := r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "input": map[string]string{"code": code}})
 	return status, body
@@ -43,7 +43,7 @@ func paused(t *testing.T, body []byte) (p pause) {
 func TestTurns(t *testing.T) {
 	r := newRig(t, session.Config{})
 	path := r.openTools()
-	_, body := r.code(path, "from tools import lookup\na = lookup('Oslo')\nb = lookup(city='Rome')\nprint(a['t'] + b)")
+	_, body := r.runCode(path, "from tools import lookup\na = lookup('Oslo')\nb = lookup(city='Rome')\nprint(a['t'] + b)")
 	p := paused(t, body)
 	if p.Content[0].Name != "lookup" || string(p.Content[0].Input) != `{"city":"Oslo"}` || p.Content[0].Type != "tool_use" {
 		t.Fatalf("waits for %s", body)
@@ -69,8 +69,8 @@ func TestTurns(t *testing.T) {
 	if status, _ := send(map[string]any{"tool_use_id": "x"}); status != http.StatusNotFound {
 		t.Errorf("a result after the end: %d", status)
 	}
-	// Text comes as blocks, too, and an error is raised.
-	_, body = r.code(path, "from tools import ToolError\ntry: lookup()\nexcept ToolError as e: print(e)\nlookup()")
+	// Results may also be text blocks, and errors are raised.
+	_, body = r.runCode(path, "from tools import ToolError\ntry: lookup()\nexcept ToolError as e: print(e)\nlookup()")
 	p = paused(t, body)
 	results = path + "/exec/" + p.ExecID + "/results"
 	_, body = send(map[string]any{"tool_use_id": p.Content[0].ID, "is_error": true, "content": []any{map[string]any{"type": "text", "text": "no such city"}}})
@@ -79,18 +79,18 @@ func TestTurns(t *testing.T) {
 	if !strings.Contains(string(body), `no such city\n'ab'`) {
 		t.Errorf("text and errors: %s", body)
 	}
-	// Code that calls nothing is answered as in any session, and so is a shell.
-	if _, body := r.code(path, "1 + 1"); !strings.Contains(string(body), `"stdout":"2\n"`) {
+	// Code without calls, and a shell, are answered as in any session.
+	if _, body := r.runCode(path, "1 + 1"); !strings.Contains(string(body), `"stdout":"2\n"`) {
 		t.Errorf("code without calls: %s", body)
 	}
 	if _, _, body := r.call("POST", path+"/exec", map[string]any{"tool": bashTool, "input": map[string]string{"command": "echo hi"}}); !strings.Contains(string(body), `"stdout":"hi\n"`) {
 		t.Errorf("a shell: %s", body)
 	}
-	// The time of the code goes on.
+	// The code's time limit continues while it waits.
 	_, _, body = r.call("POST", path+"/exec", map[string]any{"tool": codeTool, "timeout_seconds": 0.5, "input": map[string]string{"code": "lookup()"}})
 	p = paused(t, body)
 	results = path + "/exec/" + p.ExecID + "/results"
-	for strings.Contains(string(body), "exec_id") { // asked again, it waits for the same
+	for strings.Contains(string(body), "exec_id") { // repeated, it waits for the same call
 		_, _, body = r.call("POST", results, map[string]any{"tool_results": []any{}})
 	}
 	if !strings.Contains(string(body), codeTime) {
@@ -98,7 +98,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestTurnsStreamed: a stream of events tells of the calls, and results come beside it.
+// TestTurnsStreamed: a stream of events carries the calls, and results come in separate requests.
 func TestTurnsStreamed(t *testing.T) {
 	r := newRig(t, session.Config{})
 	path := r.openTools()

@@ -1,6 +1,6 @@
-// Package sessions serves the pipeline as plain sessions over HTTP, at /sessions: made, used by three tools, and ended.
-// What a tool answers has the shape of the result blocks of Anthropic's code_execution_20250825, so that a model that
-// was trained with that tool reads it.
+// Package sessions serves the pipeline as plain HTTP sessions at /sessions: created, used by three tools, and ended.
+// A tool's answer has the format of the result blocks of Anthropic's code_execution_20250825, so that a model trained
+// with that tool can read it.
 package sessions
 
 import (
@@ -24,56 +24,55 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// Config holds the parts of a server.
+// Config has the parts of a server.
 type Config struct {
 	Pipeline  *pipeline.Pipeline
-	Namespace string // the only one that callers may use; "" gives each the first of its own
+	Namespace string // the only namespace that callers may use; with "", each uses its first one
 }
 
-// Server answers requests to /sessions, which have an identity in their context. Its methods may be called
-// concurrently.
+// Server serves requests to /sessions, whose context must have an identity. Its methods may be called concurrently.
 type Server struct {
 	cfg Config
 	mux *http.ServeMux
 
 	mu  sync.Mutex
-	all map[string]*state // by the session's id
+	all map[string]*state // by session id
 }
 
-// state is what is known of a session beside what the pipeline knows.
+// state is what this API stores about a session.
 type state struct {
 	namespace string
-	shell     sync.Mutex // held while its shell is started
+	shell     sync.Mutex // held while its shell starts
 	hasShell  bool
 	edits     edits
-	execs     map[string]*exec // that can call functions of the client, by id; guarded by the server's mutex
+	execs     map[string]*exec // with access to the client's functions, by id; guarded by the server's mutex
 
 	mu    sync.Mutex
-	calls map[string]call // by the id of the job that each has begun
+	calls map[string]call // by the id of the job that each has started
 }
 
-// Root is the path below which all is served.
+// Root is the path of this API.
 const Root = "/sessions"
 
-// New returns a server that works as cfg says.
+// New returns a server.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, mux: http.NewServeMux(), all: map[string]*state{}}
 	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"POST " + Root:                               s.create,
-		"GET " + Root:                                s.listAll,
-		"DELETE " + Root + "/{id}":                   s.end,
-		"GET " + Root + "/{id}":                      s.owned(s.get),
-		"POST " + Root + "/{id}/exec":                s.owned(s.exec),
-		"POST " + Root + "/{id}/exec/{exec}/results": s.owned(s.results),
-		"POST " + Root + "/{id}/files":               s.owned(s.upload),
-		"GET " + Root + "/{id}/files":                s.owned(s.download),
-		"GET " + Root + "/{id}/files/list":           s.owned(s.list),
-		"GET " + Root + "/{id}/files/tar":            s.owned(s.packed),
-		"PUT " + Root + "/{id}/files/tar":            s.owned(s.unpacked),
-		"POST " + Root + "/{id}/copy":                s.owned(s.copied),
-		"GET " + Root + "/{id}/jobs":                 s.owned(s.jobs),
-		"GET " + Root + "/{id}/jobs/{job}":           s.owned(s.job),
-		"DELETE " + Root + "/{id}/jobs/{job}":        s.owned(s.endJob),
+		"GET " + Root:                                s.listSessions,
+		"DELETE " + Root + "/{id}":                   s.endSession,
+		"GET " + Root + "/{id}":                      s.withSession(s.getSession),
+		"POST " + Root + "/{id}/exec":                s.withSession(s.exec),
+		"POST " + Root + "/{id}/exec/{exec}/results": s.withSession(s.results),
+		"POST " + Root + "/{id}/files":               s.withSession(s.upload),
+		"GET " + Root + "/{id}/files":                s.withSession(s.download),
+		"GET " + Root + "/{id}/files/list":           s.withSession(s.listFiles),
+		"GET " + Root + "/{id}/files/tar":            s.withSession(s.sendTar),
+		"PUT " + Root + "/{id}/files/tar":            s.withSession(s.receiveTar),
+		"POST " + Root + "/{id}/copy":                s.withSession(s.copyExport),
+		"GET " + Root + "/{id}/jobs":                 s.withSession(s.listJobs),
+		"GET " + Root + "/{id}/jobs/{job}":           s.withSession(s.getJob),
+		"DELETE " + Root + "/{id}/jobs/{job}":        s.withSession(s.endJob),
 		"/": func(http.ResponseWriter, *http.Request) error {
 			return door.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
 		},
@@ -88,35 +87,35 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Owns reports whether a request is one to sessions.
+// Owns reports whether a request belongs to this API.
 func Owns(r *http.Request) bool {
 	return r.URL.Path == Root || strings.HasPrefix(r.URL.Path, Root+"/")
 }
 
-// BringsFiles reports whether the body of a request is files.
+// BringsFiles reports whether the body of a request has files.
 func BringsFiles(r *http.Request) bool {
 	return Owns(r) && (r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/files") || r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/files/tar"))
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	s.mux.ServeHTTP(w, r)
 }
 
-// owned returns a handler of requests about a living session that was made here, in a namespace of the caller's. There
-// is no other one.
-func (s *Server) owned(f func(http.ResponseWriter, *http.Request, *state) error) func(http.ResponseWriter, *http.Request) error {
+// withSession returns a handler of requests about a living session, created by this API in one of the caller's
+// namespaces. Other sessions are unknown.
+func (s *Server) withSession(f func(http.ResponseWriter, *http.Request, *state) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		st := s.visible(r)
 		if st == nil {
-			return door.Refuse(http.StatusNotFound, s.gone(r))
+			return door.Refuse(http.StatusNotFound, s.whyGone(r))
 		}
 		return f(w, r, st)
 	}
 }
 
-// visible returns the living session that a request names, nil if the caller has no such one.
+// visible returns the living session that a request names, or nil if it is unknown to the caller.
 func (s *Server) visible(r *http.Request) *state {
 	id := r.PathValue("id")
 	i, known := identity.From(r.Context())
@@ -133,8 +132,8 @@ func (s *Server) visible(r *http.Request) *state {
 	return st
 }
 
-// gone says why there is no session: one of the caller's has ended for a reason.
-func (s *Server) gone(r *http.Request) string {
+// whyGone returns why a session is unknown; if it was the caller's, why it has ended.
+func (s *Server) whyGone(r *http.Request) string {
 	i, _ := identity.From(r.Context())
 	for _, namespace := range append([]string{s.cfg.Namespace}, i.Namespaces.Names()...) {
 		if namespace == "" || !i.May(namespace) {
@@ -156,8 +155,8 @@ func (s *Server) forget(id string) {
 	delete(s.all, id)
 }
 
-// tidy forgets the sessions that have ended by themselves.
-func (s *Server) tidy() {
+// dropEnded removes sessions that have ended by themselves.
+func (s *Server) dropEnded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, st := range s.all {
@@ -177,10 +176,10 @@ type newSession struct {
 	GitEmail string    `json:"git_email"`
 	Data     []string  `json:"data"`
 	Tools    []newTool `json:"tools"`
-	ToolTime float64   `json:"tool_timeout_seconds"` // of each call of them
+	ToolTime float64   `json:"tool_timeout_seconds"` // for each call
 }
 
-// described is a session as it is answered.
+// described is a session in the API's format.
 type described struct {
 	ID       string    `json:"id"`
 	State    string    `json:"state"`
@@ -200,12 +199,12 @@ func describe(i session.Info) described {
 
 func seconds(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
 
-// create makes a session, with the packages that it is to have.
+// create creates a session with its packages.
 func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	i, known := identity.From(r.Context())
 	namespace := i.Namespace(s.cfg.Namespace)
 	if !known || !i.May(namespace) {
-		return door.Refuse(http.StatusForbidden, "these credentials do not reach this namespace")
+		return door.Refuse(http.StatusForbidden, "these credentials do not allow this namespace")
 	}
 	var q newSession
 	if r.ContentLength != 0 {
@@ -213,11 +212,11 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	const longest = 366 * 24 * 3600.0 // fits into a duration; the operator's bounds are below
+	const longest = 366 * 24 * 3600.0 // fits into a duration; the operator's bounds are lower
 	if !(q.Idle >= 0 && q.Idle <= longest && q.Lifetime >= 0 && q.Lifetime <= longest && q.ToolTime >= 0 && q.ToolTime <= longest) {
 		return door.Refuse(http.StatusBadRequest, "idle_timeout_seconds, max_lifetime_seconds and tool_timeout_seconds must be numbers from 0 on")
 	}
-	s.tidy()
+	s.dropEnded()
 	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.New{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
 		Idle: seconds(q.Idle), Lifetime: seconds(q.Lifetime), Guest: true, Git: pipeline.GitIdentity{Name: q.GitName, Email: q.GitEmail}, Data: q.Data, Tools: toolsOf(q.Tools), ToolTimeout: seconds(q.ToolTime)})
 	if err != nil {
@@ -243,10 +242,10 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	return door.Reply(w, http.StatusCreated, made)
 }
 
-// listAll answers with the caller's sessions that live, in the order in which they were made.
-func (s *Server) listAll(w http.ResponseWriter, r *http.Request) error {
+// listSessions answers with the caller's living sessions, in order of creation.
+func (s *Server) listSessions(w http.ResponseWriter, r *http.Request) error {
 	i, known := identity.From(r.Context())
-	s.tidy()
+	s.dropEnded()
 	s.mu.Lock()
 	all := maps.Clone(s.all)
 	s.mu.Unlock()
@@ -260,7 +259,7 @@ func (s *Server) listAll(w http.ResponseWriter, r *http.Request) error {
 	return door.Reply(w, http.StatusOK, map[string]any{"sessions": list})
 }
 
-func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) error {
+func (s *Server) getSession(w http.ResponseWriter, r *http.Request, st *state) error {
 	info, err := session.InfoOf(s.cfg.Pipeline, st.namespace, r.PathValue("id"))
 	if err != nil {
 		return err
@@ -268,8 +267,8 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, st *state) error {
 	return door.Reply(w, http.StatusOK, describe(info))
 }
 
-// end ends a session. One that has ended, or that the caller has not, is gone as well.
-func (s *Server) end(w http.ResponseWriter, r *http.Request) error {
+// endSession ends a session. It succeeds for ended and unknown sessions, too.
+func (s *Server) endSession(w http.ResponseWriter, r *http.Request) error {
 	if st := s.visible(r); st != nil {
 		id := r.PathValue("id")
 		_, res, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, session.End{
@@ -284,7 +283,7 @@ func (s *Server) end(w http.ResponseWriter, r *http.Request) error {
 	return door.Reply(w, http.StatusNoContent, nil)
 }
 
-// fault is what came of a request that was refused.
+// fault is the body of a refused request.
 type fault struct {
 	Type  string `json:"type"` // "error"
 	Error struct {
@@ -293,7 +292,7 @@ type fault struct {
 	} `json:"error"`
 }
 
-// kinds are the types of errors by their status, as Anthropic's API has them.
+// kinds are the error types of Anthropic's API, by HTTP status.
 var kinds = map[int]string{
 	http.StatusBadRequest: "invalid_request_error", http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
 	http.StatusUnauthorized: "authentication_error", http.StatusTooManyRequests: "rate_limit_error",
@@ -306,12 +305,12 @@ func faultOf(status int, message string) fault {
 	return f
 }
 
-// Refuse answers a request that is not carried out.
+// Refuse answers a refused request.
 func Refuse(w http.ResponseWriter, status int, message string) {
 	door.Reply(w, status, faultOf(status, message))
 }
 
-// explain returns the status and the text of why a request is not carried out.
+// explain returns the status and the text for an error.
 func explain(err error) (status int, text string) {
 	no, refused := errors.AsType[*door.Refused](err)
 	switch reason := guest.ReasonOf(err); {
@@ -327,10 +326,10 @@ func explain(err error) (status int, text string) {
 	return session.StatusOf(err), pipeline.PublicText(err)
 }
 
-// maxRequest is the most bytes of a request's JSON: a file may be created by it.
+// maxRequest bounds a request's JSON, in bytes: it may contain a file.
 const maxRequest = 16 << 20
 
-// decode reads the JSON of a request into v.
+// decode decodes the JSON body of a request into v.
 func decode(r *http.Request, v any) error {
 	return door.ReadJSON(r, v, maxRequest, fmt.Sprintf("%d bytes are the most: send files to %s/ID/files", maxRequest, Root))
 }

@@ -34,13 +34,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// rig is a server with a real pipeline, which has the identities of these names.
+// rig is a server with a real pipeline and identities of any name.
 type rig struct {
 	t   *testing.T
 	url string
 	p   *pipeline.Pipeline
 	log *audit.Log
-	end func() // ends the server
+	end func() // closes the server
 }
 
 func newRig(t *testing.T, sessions session.Config) *rig {
@@ -48,7 +48,7 @@ func newRig(t *testing.T, sessions session.Config) *rig {
 	return newRigAt(t, t.TempDir(), func(c *pipeline.Config) { *pipeline.SettingsIn[session.Config](c) = sessions })
 }
 
-// newRigAt is a rig whose log is in dir.
+// newRigAt returns a rig whose log is in dir.
 func newRigAt(t *testing.T, dir string, change func(*pipeline.Config)) *rig {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(nil)
@@ -71,7 +71,7 @@ func newRigAt(t *testing.T, dir string, change func(*pipeline.Config)) *rig {
 	p := pipeline.New(cfg)
 	s := New(Config{Pipeline: p})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := r.Header.Get("X-Who") // in the place of a token
+		who := r.Header.Get("X-Who") // instead of a token
 		s.ServeHTTP(w, r.WithContext(asAgent(r.Context(), who)))
 	}))
 	end := sync.OnceFunc(func() {
@@ -84,12 +84,12 @@ func newRigAt(t *testing.T, dir string, change func(*pipeline.Config)) *rig {
 	return &rig{t, server.URL, p, log, end}
 }
 
-// asAgent returns a context in which an agent of this name asks.
+// asAgent returns a context with the identity of an agent.
 func asAgent(ctx context.Context, who string) context.Context {
 	return identity.With(ctx, identity.Identity{Name: who, Kind: identity.Agent, Source: identity.FromToken, Namespaces: identity.Only(who)})
 }
 
-// call sends a request and returns its status, its headers and its body.
+// call sends a request and returns its status, headers and body.
 func (r *rig) call(method, path string, body any, headers ...string) (int, http.Header, []byte) {
 	r.t.Helper()
 	var text io.Reader = strings.NewReader("")
@@ -125,7 +125,7 @@ func (r *rig) call(method, path string, body any, headers ...string) (int, http.
 	return res.StatusCode, res.Header, got
 }
 
-func (r *rig) open() (path string) {
+func (r *rig) newSession() (path string) {
 	r.t.Helper()
 	status, header, body := r.call("POST", Root, map[string]any{"idle_timeout_seconds": 600, "max_lifetime_seconds": 1200})
 	var s described
@@ -151,12 +151,12 @@ func (r *rig) exec(path, tool string, input map[string]any) (a answered) {
 	return a
 }
 
-// TestSecrets: an execution that names a secret of its namespace has it as a variable, and nobody sees its value.
+// TestSecrets: an execution gets a secret of its namespace as a variable, and its value is redacted.
 func TestSecrets(t *testing.T) {
 	memory, value := vault.NewMemory(), "k3y-"+rand.Text()
 	memory.Set("ann", "FORGE", []byte(value))
 	r := newRigAt(t, t.TempDir(), func(c *pipeline.Config) { c.Vault = vault.New(memory) })
-	path := r.open()
+	path := r.newSession()
 	for _, call := range []map[string]any{
 		{"tool": codeTool, "input": map[string]any{"code": "import os; v = os.environ['FORGE']; print(len(v), v)"}, "secrets": []string{"FORGE"}},
 		{"tool": bashTool, "input": map[string]any{"command": "echo ${#FORGE} $FORGE"}, "secrets": []string{"FORGE"}},
@@ -173,10 +173,10 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestSession: what is made is 201, is shown, and is ended twice with 204.
+// TestSession: a session is created with 201, shown, and ended twice with 204.
 func TestSession(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path := r.open()
+	path := r.newSession()
 	if status, _, body := r.call("GET", path, nil); status != http.StatusOK || !bytes.Contains(body, []byte(`"state":"idle"`)) {
 		t.Errorf("get: %d %s", status, body)
 	}
@@ -206,10 +206,10 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestExec: code answers in blocks: what fails is a result with its return code, and files that were written have ids.
+// TestExec: code is answered by blocks: a failure is a result with its return code, and written files have ids.
 func TestExec(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path := r.open()
+	path := r.newSession()
 	a := r.exec(path, codeTool, map[string]any{"code": "x = 20\nprint('out')\nopen('a.txt', 'w').write('content')\nx + 1"})
 	if a.Content["type"] != "code_execution_result" || a.Content["stdout"] != "out\n21\n" || a.Content["return_code"] != 0.0 {
 		t.Errorf("got %v", a.Content)
@@ -268,10 +268,10 @@ func TestExec(t *testing.T) {
 	}
 }
 
-// TestEditor: the text editor's commands, each with what it refuses.
+// TestEditor: the text editor's commands, and their refusals.
 func TestEditor(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path := r.open()
+	path := r.newSession()
 	for _, c := range []struct {
 		input string
 		want  string // in the content's JSON
@@ -329,10 +329,10 @@ func form(files ...[2]string) (io.Reader, string) {
 	return &b, w.FormDataContentType()
 }
 
-// TestFiles: files come in and go out, and no path leads out of the workspace.
+// TestFiles: files are uploaded and downloaded, and no path leads out of the workspace.
 func TestFiles(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path := r.open()
+	path := r.newSession()
 	body, kind := form([2]string{"a.txt", "aaa"}, [2]string{"sub/ü.bin", "\x00\xff"})
 	status, _, got := r.call("POST", path+"/files", body, "Content-Type", kind)
 	if status != http.StatusCreated || !bytes.Contains(got, []byte(`"path":"/workspace/sub/ü.bin"`)) || !bytes.Contains(got, []byte(`"size_bytes":2`)) {
@@ -363,10 +363,10 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestCutOff: a client does not take a part of a file for the whole when the session ends meanwhile.
+// TestCutOff: if the session ends during a download, the client does not mistake a part for the whole file.
 func TestCutOff(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path := r.open()
+	path := r.newSession()
 	r.exec(path, bashTool, map[string]any{"command": "truncate -s 256M big"})
 	q, err := http.NewRequestWithContext(t.Context(), "GET", r.url+path+"/files?path=big", nil)
 	if err != nil {
@@ -386,20 +386,21 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestManyParts: a form has a bounded number of parts.
+// TestManyParts: the number of a form's parts is bounded.
 func TestManyParts(t *testing.T) {
 	r := newRig(t, session.Config{})
 	parts := strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n\r\n", door.MaxParts+1) + "--b--\r\n"
-	status, _, got := r.call("POST", r.open()+"/files", strings.NewReader(parts), "Content-Type", "multipart/form-data; boundary=b")
+	status, _, got := r.call("POST", r.newSession()+"/files", strings.NewReader(parts), "Content-Type", "multipart/form-data; boundary=b")
 	if status != http.StatusRequestEntityTooLarge {
 		t.Errorf("%d %s", status, got)
 	}
 }
 
-// TestLargeFiles: 100 MB go in, and one byte more than a request may have does not, with and without its length.
+// TestLargeFiles: an upload of 100 MB succeeds, and one byte over the limit fails, with and without a declared
+// length.
 func TestLargeFiles(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path := r.open()
+	path := r.newSession()
 	send := func(size int64, known bool) (int, []byte) {
 		t.Helper()
 		head, tail := "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"big\"\r\n\r\n", "\r\n--b--\r\n"
@@ -438,19 +439,19 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestCapacity: where there are as many sessions as there may be, the next is told when to come again.
+// TestCapacity: at the session limit, the answer has a Retry-After.
 func TestCapacity(t *testing.T) {
 	r := newRig(t, session.Config{PerNamespace: 1})
-	path := r.open()
+	path := r.newSession()
 	status, header, body := r.call("POST", Root, nil)
 	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" || !bytes.Contains(body, []byte("overloaded_error")) {
 		t.Errorf("%d %v %s", status, header, body)
 	}
 	r.call("DELETE", path, nil)
-	r.open()
+	r.newSession()
 }
 
-// TestIdle: a session that nobody uses ends, and is told apart from none by nothing.
+// TestIdle: an idle session ends, and is then answered like an unknown one.
 func TestIdle(t *testing.T) {
 	r := newRig(t, session.Config{})
 	status, _, body := r.call("POST", Root, map[string]any{"idle_timeout_seconds": 1})
@@ -467,8 +468,8 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// job sends a request about a job.
-func (r *rig) job(method, path string, want int) (j job) {
+// callJob sends a request about a job.
+func (r *rig) callJob(method, path string, want int) (j job) {
 	r.t.Helper()
 	status, _, body := r.call(method, path, nil)
 	if status != want {
@@ -482,11 +483,11 @@ func (r *rig) job(method, path string, want int) (j job) {
 	return j
 }
 
-// TestJobs: code in the background goes on when its client has gone, says what it has written, is waited for, and can
-// be killed.
+// TestJobs: a job continues after its client has disconnected, reports its output, can be waited for, and can be
+// killed.
 func TestJobs(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path := r.open()
+	path := r.newSession()
 	begin := func(tool, text string) string {
 		t.Helper()
 		input := map[string]any{"code": text, "command": text}
@@ -500,33 +501,33 @@ func TestJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		cancel() // the client goes
+		cancel() // the client disconnects
 		if res.StatusCode != http.StatusAccepted || !strings.HasPrefix(res.Header.Get("Location"), path+"/jobs/") {
 			t.Fatalf("%s %v", res.Status, res.Header)
 		}
 		return res.Header.Get("Location")
 	}
 	one := begin(bashTool, "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo ended; exit 3")
-	hosttest.Until(t, "the job writes", func() bool { return strings.Contains(r.job("GET", one, 200).Stdout, "begun") })
-	if j := r.job("GET", one+"?wait=0.1", 200); j.State != "running" || j.Block != nil || j.Tool != bashTool {
+	hosttest.Until(t, "the job writes", func() bool { return strings.Contains(r.callJob("GET", one, 200).Stdout, "begun") })
+	if j := r.callJob("GET", one+"?wait=0.1", 200); j.State != "running" || j.Block != nil || j.Tool != bashTool {
 		t.Errorf("got %+v", j)
 	}
 	r.exec(path, codeTool, map[string]any{"code": "open('go', 'w')"})
-	j := r.job("GET", one+"?wait=50", 200)
+	j := r.callJob("GET", one+"?wait=50", 200)
 	if content, _ := json.Marshal(j.Block); j.State != "done" || j.Block == nil || j.Block.UseID != "srvtoolu_9" || !strings.Contains(string(content), `"stdout":"begun\nended\n"`) || !strings.Contains(string(content), `"return_code":3`) {
 		t.Errorf("got %+v %s", j, content)
 	}
 	two := begin(codeTool, "import time\ntime.sleep(1000)")
-	r.job("DELETE", two, 204)
-	if j := r.job("GET", two+"?wait=50", 200); j.State != "done" || j.Block == nil {
+	r.callJob("DELETE", two, 204)
+	if j := r.callJob("GET", two+"?wait=50", 200); j.State != "done" || j.Block == nil {
 		t.Errorf("killed: %+v", j)
 	}
-	r.job("DELETE", two, 204)
+	r.callJob("DELETE", two, 204)
 	var list struct{ Jobs []job }
 	if _, _, body := r.call("GET", path+"/jobs", nil); json.Unmarshal(body, &list) != nil || len(list.Jobs) != 2 || !strings.HasSuffix(two, list.Jobs[0].ID) {
 		t.Errorf("got %s", body)
 	}
-	r.job("GET", path+"/jobs/none", 404)
+	r.callJob("GET", path+"/jobs/none", 404)
 	if status, _, body := r.call("GET", one, nil, "X-Who", "eve"); status != http.StatusNotFound {
 		t.Errorf("another's: %d %s", status, body)
 	}
@@ -543,10 +544,11 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-// TestTar: a directory goes in and out as a tar with its hash, and between sessions of a caller what was exported.
+// TestTar: a directory is uploaded and downloaded as a tar with its hash, and exports are copied between sessions of
+// a caller.
 func TestTar(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path, other := r.open(), r.open()
+	path, other := r.newSession(), r.newSession()
 	r.exec(path, bashTool, map[string]any{"command": "mkdir -p exports/d; echo one >exports/d/one; echo two >two; ln -s /etc/passwd exports/out"})
 	status, header, text := r.call("GET", path+"/files/tar?path=exports", nil)
 	if status != 200 || header.Get("Content-Type") != operation.Tar {
@@ -590,10 +592,10 @@ func TestTar(t *testing.T) {
 	}
 }
 
-// TestGone: a session that has ended says why.
+// TestGone: an ended session is answered with the reason.
 func TestGone(t *testing.T) {
 	r := newRig(t, session.Config{})
-	path := r.open()
+	path := r.newSession()
 	for who, want := range map[string]bool{"ann": true, "eve": false} {
 		if status, _, body := r.call("GET", Root, nil, "X-Who", who); status != http.StatusOK || strings.Contains(string(body), path[len(Root)+1:]) != want {
 			t.Errorf("%s lists %d %s", who, status, body)

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-// packed sends a directory of the workspace as a tar, with its SHA-256 behind it (RFC 9530).
-func (s *Server) packed(w http.ResponseWriter, r *http.Request, st *state) error {
+// sendTar sends a directory of the workspace as a tar, followed by its SHA-256 (RFC 9530).
+func (s *Server) sendTar(w http.ResponseWriter, r *http.Request, st *state) error {
 	dir, err := directoryOf(r)
 	var content io.ReadCloser
 	if err == nil {
@@ -27,9 +27,9 @@ func (s *Server) packed(w http.ResponseWriter, r *http.Request, st *state) error
 	return nil
 }
 
-// unpacked writes a tar into a directory of the workspace: all of it, or where it is not whole or not what its
-// Content-Digest says, nothing.
-func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) error {
+// receiveTar writes a tar into a directory of the workspace. It writes nothing if the tar is truncated or does not
+// match its Content-Digest.
+func (s *Server) receiveTar(w http.ResponseWriter, r *http.Request, st *state) error {
 	if !operation.IsTar(r.Header) {
 		return door.Refuse(http.StatusUnsupportedMediaType, "Content-Type must be "+operation.Tar)
 	}
@@ -52,7 +52,7 @@ func (s *Server) unpacked(w http.ResponseWriter, r *http.Request, st *state) err
 	return door.Reply(w, http.StatusOK, u)
 }
 
-// directoryOf returns the directory that a query names.
+// directoryOf returns the directory in a query.
 func directoryOf(r *http.Request) (string, error) {
 	if !r.URL.Query().Has("path") {
 		return workspace, nil
@@ -60,8 +60,8 @@ func directoryOf(r *http.Request) (string, error) {
 	return inWorkspace(r.URL.Query().Get("path"))
 }
 
-// copied copies a file or directory that another session of the caller's has put into its directory exports.
-func (s *Server) copied(w http.ResponseWriter, r *http.Request, st *state) error {
+// copyExport copies a file or directory from the exports of another session of the caller.
+func (s *Server) copyExport(w http.ResponseWriter, r *http.Request, st *state) error {
 	var q struct {
 		From string `json:"from_session"`
 		Path string `json:"path"` // below exports

@@ -1,6 +1,6 @@
-// Package skills reads skills from a directory, in the format of Agent Skills: each is a directory with a SKILL.md,
-// whose YAML front matter has its name and description, and other files that the text names. Nothing outside of the
-// directory is read, whatever links say.
+// Package skills reads skills from a directory, in the Agent Skills format: each is a directory with a SKILL.md,
+// whose YAML front matter has its name and description, and other files that the text refers to. Links can't lead out
+// of the directory.
 package skills
 
 import (
@@ -22,23 +22,23 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of what is read.
+// Bounds of a skill.
 const (
 	maxSkills      = 200
 	maxBody        = 256 << 10 // bytes of a SKILL.md
-	maxFiles       = 200       // of one skill, beside its SKILL.md
-	maxEntries     = 2000      // that are looked at for them
-	maxFile        = 1 << 20   // bytes of one of them
+	maxFiles       = 200       // of one skill, besides its SKILL.md
+	maxEntries     = 2000      // directory entries examined for them
+	maxFile        = 1 << 20   // bytes of one file
 	maxDescription = 1024      // characters
 )
 
 // Main is the file that makes a directory a skill.
 const Main = "SKILL.md"
 
-// ErrUnknown is the error for a skill or a file that is not there.
+// ErrUnknown is the error for an unknown skill or file.
 var ErrUnknown = errors.New("there is no such skill or file")
 
-// Skill is what a model is told of a skill before it reads it.
+// Skill has the description of a skill, for a model, and its text.
 type Skill struct {
 	Name        string `yaml:"name"`
 	Description string `yaml:"description"`
@@ -51,16 +51,16 @@ type File struct {
 	Size int64
 }
 
-// Directory holds skills. Its methods may be called concurrently, and read what is there now.
+// Directory reads skills from the disk at each call. Its methods may be called concurrently.
 type Directory struct {
 	root *os.Root
 	log  *slog.Logger
 
 	mu       sync.Mutex
-	reported map[string]string // what was last said of a directory that is no skill
+	reported map[string]string // last reported error, by directory
 }
 
-// Open opens a directory of skills. Close closes it.
+// Open opens a directory of skills, to be closed.
 func Open(dir string, log *slog.Logger) (*Directory, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -69,10 +69,9 @@ func Open(dir string, log *slog.Logger) (*Directory, error) {
 	return &Directory{root: root, log: log, reported: map[string]string{}}, nil
 }
 
-// Close closes the directory.
 func (d *Directory) Close() error { return d.root.Close() }
 
-// List returns the skills by name. Those that are wrong are left out, and named in the log, once for each reason.
+// List returns the skills by name. Invalid skills are left out and logged, once for each reason.
 func (d *Directory) List() ([]Skill, error) {
 	entries, err := fs.ReadDir(d.root.FS(), ".")
 	if err != nil {
@@ -86,7 +85,7 @@ func (d *Directory) List() ([]Skill, error) {
 	for _, e := range entries {
 		name := e.Name()
 		s, err := d.Get(name)
-		if errors.Is(err, ErrUnknown) { // no directory, or none with a SKILL.md
+		if errors.Is(err, ErrUnknown) { // a file, or a directory without a SKILL.md
 			continue
 		}
 		why := ""
@@ -100,7 +99,7 @@ func (d *Directory) List() ([]Skill, error) {
 	return all, nil
 }
 
-// report names what is wrong with a skill in the log, unless that is known.
+// report logs what is wrong with a skill, unless it is already logged.
 func (d *Directory) report(name, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -119,7 +118,7 @@ func (d *Directory) Get(name string) (Skill, error) {
 	if name == "" || strings.ContainsAny(name, `/\`) || name[0] == '.' {
 		return Skill{}, ErrUnknown
 	}
-	text, err := d.read(name+"/"+Main, maxBody)
+	text, err := d.readRegular(name+"/"+Main, maxBody)
 	if err != nil {
 		return Skill{}, err
 	}
@@ -137,7 +136,7 @@ func (d *Directory) Get(name string) (Skill, error) {
 	return s, nil
 }
 
-// parse splits a SKILL.md.
+// parse splits a SKILL.md into front matter and body.
 func parse(text []byte) (s Skill, err error) {
 	text = bytes.ReplaceAll(bytes.TrimPrefix(text, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
 	rest, found := bytes.CutPrefix(text, []byte("---\n"))
@@ -190,12 +189,12 @@ func (d *Directory) Read(name, file string) ([]byte, error) {
 	if !fs.ValidPath(file) || file == "." || slices.ContainsFunc(strings.Split(file, "/"), func(part string) bool { return part[0] == '.' }) {
 		return nil, ErrUnknown
 	}
-	return d.read(path.Join(name, file), maxFile)
+	return d.readRegular(path.Join(name, file), maxFile)
 }
 
-// read returns the content of a regular file below the directory. No link leads out of it, and a named pipe makes
-// nobody wait.
-func (d *Directory) read(name string, limit int64) ([]byte, error) {
+// readRegular returns the content of a regular file in the directory. Links can't lead out of it, and opening a named
+// pipe does not block.
+func (d *Directory) readRegular(name string, limit int64) ([]byte, error) {
 	f, err := d.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, ErrUnknown

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// written is a directory with files.
-func written(t *testing.T, files map[string]string) string {
+// writeFiles creates a directory with files.
+func writeFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -29,7 +29,7 @@ func skill(name, rest string) string {
 }
 
 func TestSkills(t *testing.T) {
-	dir := written(t, map[string]string{
+	dir := writeFiles(t, map[string]string{
 		"pdf/SKILL.md":         "\ufeff---\r\nname: pdf\r\ndescription: >\r\n  Reads\r\n  PDFs.\r\nlicense: MIT\r\nmetadata: {a: b}\r\n---\r\n\r\n# How\r\nSee [x](reference/x.md).\r\n",
 		"pdf/reference/x.md":   "more",
 		"pdf/.hidden":          "no",
@@ -49,7 +49,7 @@ func TestSkills(t *testing.T) {
 		"directory/SKILL.md/a": "x",
 		"a--b/SKILL.md":        skill("a--b", ""),
 	})
-	secret := filepath.Join(written(t, map[string]string{"secret": skill("link", "secret")}), "secret")
+	secret := filepath.Join(writeFiles(t, map[string]string{"secret": skill("link", "secret")}), "secret")
 	for link, to := range map[string]string{"pdf/out": secret, "pdf/in": "reference/x.md", "pdf/up": "../file"} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func TestSkills(t *testing.T) {
 			t.Errorf("%q was read: %s", c, text)
 		}
 	}
-	// What changes is seen.
+	// List sees changes.
 	if err := os.WriteFile(filepath.Join(dir, "upper", Main), []byte(skill("upper", "")), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -12,11 +12,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Messages are structs whose fields have the tag pb with their number in the protocol, and json with their name in
-// ProtoJSON. That is all that the two services need: generated code would register its types whenever the program
-// starts.
+// Messages are structs whose fields have a tag pb with the field number and a tag json with the ProtoJSON name. The
+// two services need no more, and generated code would register its types at each start.
 
-// timestamp is google.protobuf.Timestamp: a string in JSON, seconds and nanoseconds in a message.
+// timestamp is google.protobuf.Timestamp: a string in JSON, seconds and nanoseconds in protobuf.
 type timestamp struct {
 	Seconds int64 `pb:"1"`
 	Nanos   int32 `pb:"2"`
@@ -24,15 +23,14 @@ type timestamp struct {
 
 func newTimestamp(t time.Time) *timestamp { return &timestamp{t.Unix(), int32(t.Nanosecond())} }
 
-// MarshalJSON implements [json.Marshaler].
 func (t timestamp) MarshalJSON() ([]byte, error) {
 	return json.Marshal(time.Unix(t.Seconds, int64(t.Nanos)).UTC())
 }
 
-// enum is a value that has a name in JSON.
+// enum is a value with a name in JSON.
 type enum interface{ names() []string }
 
-// marshalEnum returns the JSON of a value.
+// marshalEnum returns the JSON of an enum.
 func marshalEnum(e enum, v int32) ([]byte, error) {
 	if names := e.names(); int(v) < len(names) && v >= 0 && names[v] != "" {
 		return json.Marshal(names[v])
@@ -84,7 +82,7 @@ func appendMessage(b []byte, message reflect.Value) []byte {
 	return b
 }
 
-// append encodes a value. A zero one is left out, unless it is one that is there (set).
+// append encodes a value. It omits zero values unless set.
 func (f field) append(b []byte, v reflect.Value, set bool) []byte {
 	number := func(n uint64) []byte {
 		if n == 0 && !set {
@@ -140,10 +138,10 @@ func (f field) append(b []byte, v reflect.Value, set bool) []byte {
 
 var errWire = errors.New("the message is not well-formed")
 
-// decode reads protobuf into a pointer to a message. Fields that it does not have are ignored.
+// decode decodes protobuf into a pointer to a message. Unknown fields are ignored.
 func decode(b []byte, message any) error { return decodeMessage(b, reflect.ValueOf(message).Elem(), 0) }
 
-// maxNesting bounds messages in messages, and maxRepeated the values of one field: each takes more memory than its two
+// maxNesting bounds nested messages, and maxRepeated the values of one field: each takes more memory than its two
 // bytes.
 const (
 	maxNesting  = 8
@@ -167,7 +165,7 @@ func decodeMessage(b []byte, message reflect.Value, depth int) error {
 		}
 		for _, f := range all {
 			if f.number == number {
-				if err := f.set(f.value, kind, b[:size], depth); err != nil {
+				if err := f.decodeValue(f.value, kind, b[:size], depth); err != nil {
 					return err
 				}
 			}
@@ -177,14 +175,14 @@ func decodeMessage(b []byte, message reflect.Value, depth int) error {
 	return nil
 }
 
-// set decodes a value.
-func (f field) set(v reflect.Value, kind protowire.Type, b []byte, depth int) error {
+// decodeValue decodes a value into v.
+func (f field) decodeValue(v reflect.Value, kind protowire.Type, b []byte, depth int) error {
 	switch v.Kind() {
 	case reflect.Pointer:
 		if v.IsNil() {
 			v.Set(reflect.New(v.Type().Elem()))
 		}
-		return f.set(v.Elem(), kind, b, depth)
+		return f.decodeValue(v.Elem(), kind, b, depth)
 	case reflect.Bool, reflect.Int32, reflect.Int64, reflect.Uint32:
 		n, size := protowire.ConsumeVarint(b)
 		if kind != protowire.VarintType || size < 0 {
@@ -222,7 +220,7 @@ func (f field) set(v reflect.Value, kind protowire.Type, b []byte, depth int) er
 			return errWire
 		}
 		one := reflect.New(v.Type().Elem()).Elem()
-		if err := f.set(one, kind, b, depth); err != nil {
+		if err := f.decodeValue(one, kind, b, depth); err != nil {
 			return err
 		}
 		v.Set(reflect.Append(v, one))

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// Clients read these; the daemon does not.
+// Clients decode these; the daemon does not.
 
 func (t *fileType) UnmarshalJSON(b []byte) error  { return unmarshalEnum(*t, b, (*int32)(t)) }
 func (t *eventType) UnmarshalJSON(b []byte) error { return unmarshalEnum(*t, b, (*int32)(t)) }
@@ -29,7 +29,7 @@ func (t *timestamp) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// TestWire compares messages with what generated code makes of them, byte by byte.
+// TestWire compares encoded messages with those of generated code, byte by byte.
 func TestWire(t *testing.T) {
 	text := func(s string) *string { return &s }
 	yes, no, pid := true, false, uint32(300)
@@ -85,7 +85,7 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever comes is decoded or refused, and what was decoded is encoded to the same again.
+// FuzzDecode: any input is decoded or refused, and a decoded message is encoded to the same again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\x0a\x03\x08\xac\x02\x10\x09"))
 	f.Add(bytes.Repeat([]byte{0x0a, 0x7f}, 100))
@@ -117,7 +117,7 @@ func TestAcceptable(t *testing.T) {
 	}
 }
 
-// TestRepeated: a message of many empty values does not take more memory than it has bytes by far.
+// TestRepeated: a message with many empty values does not take far more memory than its size.
 func TestRepeated(t *testing.T) {
 	one := encode(&processConfig{Args: []string{""}})
 	for n, want := range map[int]error{maxRepeated: nil, maxRepeated + 1: errWire} {
@@ -128,7 +128,7 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
-// gone is the answer to a client that has gone.
+// gone is a response to a disconnected client.
 type gone struct {
 	header http.Header
 	status []int
@@ -138,28 +138,28 @@ func (g *gone) Header() http.Header       { return g.header }
 func (g *gone) WriteHeader(status int)    { g.status = append(g.status, status) }
 func (g *gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// TestGone: a client that does not take its answer gets no second one.
+// TestGone: a client that does not read its answer gets no second one.
 func TestGone(t *testing.T) {
 	w := &gone{header: http.Header{}}
 	c := &call{w: w}
-	c.end(c.reply(&empty{}))
+	c.endCall(c.reply(&empty{}))
 	if len(w.status) > 0 {
 		t.Errorf("it was answered with %d as well", w.status)
 	}
 }
 
-// TestLost: a stream ends when its client does not take what shows that it stands. Over HTTP/1 nothing else tells that
-// a client is gone which has not sent all of its body, and the program that it follows may be silent for hours.
+// TestLost: a stream ends when its client does not read its keepalives. Over HTTP/1 there is no other sign that a
+// client is gone that has not sent all of its body, and its program may be silent for hours.
 func TestLost(t *testing.T) {
-	for _, every := range []string{"1", "9223372036854775807", ""} { // the second is more than a Duration holds
+	for _, every := range []string{"1", "9223372036854775807", ""} { // the second overflows a Duration
 		synctest.Test(t, func(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
 			r.Header.Set("Content-Type", "application/connect+json")
 			r.Header.Set("Keepalive-Ping-Interval", every)
 			w := &leaving{ResponseRecorder: httptest.NewRecorder()}
-			c := new(Server).open(w, r, Target{})
+			c := new(Server).openCall(w, r, Target{})
 			defer c.close()
-			c.alive = &processResponse{&processEvent{Keepalive: &empty{}}}
+			c.keepalive = &processResponse{&processEvent{Keepalive: &empty{}}}
 			if err := c.send(&processResponse{&processEvent{Start: &startEvent{1}}}); err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +172,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// leaving is an answer whose client takes one message.
+// leaving is a response whose client reads one message.
 type leaving struct {
 	*httptest.ResponseRecorder
 	n int
@@ -185,19 +185,19 @@ func (l *leaving) Write(b []byte) (int, error) {
 	return l.ResponseRecorder.Write(b)
 }
 
-// A message that there is no memory for is refused with the time to try again, wherever its memory ran out.
+// TestNoMemory: a message without memory for it is refused with a Retry-After, wherever its memory ran out.
 func TestNoMemory(t *testing.T) {
 	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests} {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", iotest.ErrReader(door.Busy(status, "busy")))
 		c := &call{w: w, r: r, ctx: t.Context()}
-		if c.end(c.receive(&pathRequest{})); w.Code != status || w.Header().Get("Retry-After") == "" {
+		if c.endCall(c.receive(&pathRequest{})); w.Code != status || w.Header().Get("Retry-After") == "" {
 			t.Errorf("got %d %s", w.Code, w.Body)
 		}
 		for read, text := range map[string]string{"the head of a part": "", "a part": "\x00\x00\x00\x00\x09{}"} {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodPost, "/", io.MultiReader(strings.NewReader(text), iotest.ErrReader(door.Busy(status, "busy"))))
 			c := &call{w: w, r: r, ctx: t.Context(), stream: true}
-			if c.end(c.receive(&pathRequest{})); !strings.Contains(w.Body.String(), "busy") || w.Header().Get("Retry-After") == "" {
+			if c.endCall(c.receive(&pathRequest{})); !strings.Contains(w.Body.String(), "busy") || w.Header().Get("Retry-After") == "" {
 				t.Errorf("%s: got %s", read, w.Body)
 			}
 		}

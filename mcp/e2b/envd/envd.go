@@ -1,10 +1,10 @@
-// Package envd speaks the protocol of E2B's daemon for the pipeline: what its SDKs ask of one sandbox. Processes, files
-// and watches are those of a session, each change of which is an effect of the pipeline's.
+// Package envd implements the protocol of E2B's daemon: the SDKs' requests to one sandbox. Processes, files and
+// watches are those of a session; each change is an effect of the pipeline.
 //
 // connectrpc.com/connect 1.21 would save some 60 lines, since messages and errors stay ours, and cost 0.5 MB and five
-// packages' inits. It reads and unzips into pooled buffers of up to 8 MB, for which it asks no budget (pipeline/door).
+// packages' inits. It reads and unzips into pooled buffers of up to 8 MB, outside of any budget (pipeline/door).
 //
-// A sandbox has one unprivileged user. Clients may call it "user", "root" or nothing: it is the same, and nobody is
+// A sandbox has one unprivileged user. Clients may call it "user", "root" or nothing: it is the same user, and never
 // root.
 package envd
 
@@ -29,7 +29,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// Server answers for all sandboxes. Its methods may be called concurrently.
+// Server serves all sandboxes. Its methods may be called concurrently.
 type Server struct {
 	pipeline *pipeline.Pipeline
 
@@ -38,18 +38,18 @@ type Server struct {
 	watchers map[string]*watcher
 	closed   bool
 	watching sync.WaitGroup
-	life     context.Context // of watchers
+	life     context.Context // of the watchers
 	stop     context.CancelFunc
 }
 
-// New returns a server.
+// New returns a server, to be closed.
 func New(p *pipeline.Pipeline) *Server {
 	s := &Server{pipeline: p, ended: map[processKey]endedProcess{}, watchers: map[string]*watcher{}}
 	s.life, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// Close ends all watchers, and waits for them.
+// Close ends all watchers and waits for them.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -58,16 +58,16 @@ func (s *Server) Close() {
 	s.watching.Wait()
 }
 
-// Target is the sandbox that a request is for.
+// Target is the sandbox of a request.
 type Target struct {
 	Namespace, Session string
-	Token              string            // of the identity that asks, which its request must have; "" admits nobody
-	Env                map[string]string // that the sandbox was made with
+	Token              string            // that the request must have, of the acting identity; "" admits nobody
+	Env                map[string]string // set at the sandbox's creation
 }
 
-// methods are those of the protocol's services, by path.
+// methods are the methods of the protocol's services, by path.
 var methods = map[string]func(*call) error{
-	"/process.Process/List":        unary((*call).list),
+	"/process.Process/List":        unary((*call).listProcesses),
 	"/process.Process/Connect":     streaming((*call).connect),
 	"/process.Process/Start":       streaming((*call).start),
 	"/process.Process/Update":      unary((*call).update),
@@ -87,18 +87,18 @@ var methods = map[string]func(*call) error{
 	"/filesystem.Filesystem/RemoveWatcher":    unary((*call).removeWatcher),
 }
 
-// streaming returns a method that reads one message, and sends others.
+// streaming returns a method that reads one message and sends several.
 func streaming[Q any](do func(*call, *Q) error) func(*call) error {
 	return func(c *call) error {
 		q := new(Q)
-		if err := c.only(q); err != nil {
+		if err := c.receiveOnly(q); err != nil {
 			return err
 		}
 		return do(c, q)
 	}
 }
 
-// unary returns a method that reads one message, and answers with another.
+// unary returns a method that reads one message and answers with one.
 func unary[Q any](do func(*call, *Q) (message any, err error)) func(*call) error {
 	return streaming(func(c *call, q *Q) error {
 		message, err := do(c, q)
@@ -109,7 +109,7 @@ func unary[Q any](do func(*call, *Q) (message any, err error)) func(*call) error
 	})
 }
 
-// Serve answers a request for a sandbox. The context of the request has the identity that the target's token is of.
+// Serve serves a request to a sandbox. The context must have the identity of the target's token.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, t Target) {
 	if err := s.serve(w, r, t); err != nil {
 		why, text := explain(err)
@@ -130,7 +130,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t Target) error {
 	case path == "GET /envs":
 		return door.Reply(w, http.StatusOK, t.Env)
 	case methods[r.URL.Path] != nil:
-		c := s.open(w, r, t)
+		c := s.openCall(w, r, t)
 		if c == nil {
 			return nil
 		}
@@ -139,30 +139,30 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t Target) error {
 			c.fail(faultf(unauthenticated, "invalid username: '%.64s'", name))
 			return nil
 		}
-		c.end(methods[r.URL.Path](c))
+		c.endCall(methods[r.URL.Path](c))
 	default:
 		return door.Refuse(http.StatusNotFound, "there is nothing at this path")
 	}
 	return nil
 }
 
-// Same compares in constant time what a client has with what it must have, which is not nothing.
+// Same compares a client's token a with the required token b in constant time. It is false if b is "".
 func Same(a, b string) bool { return b != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// Signature is that of a URL of /files, with what it is of, hashed up to the token.
+// Signature is the signature in a URL of /files, with the signed text hashed up to the token.
 type Signature struct {
 	text   string
 	hashed map[string]hash.Cloner // up to the token, by operation
-	end    string                 // what follows the token
+	end    string                 // the text after the token
 }
 
-// NewSignature returns the signature of a request for /files. It does not look at when that ends.
+// NewSignature returns the signature in a query to /files. It does not check the expiry.
 func NewSignature(q url.Values) Signature {
 	s := Signature{text: q.Get("signature"), hashed: map[string]hash.Cloner{}}
 	for _, operation := range []string{"read", "write"} {
 		h := sha256.New()
 		io.WriteString(h, q.Get("path")+":"+operation+":"+q.Get("username")+":")
-		s.hashed[operation], _ = h.(hash.Cloner) // as the package says
+		s.hashed[operation], _ = h.(hash.Cloner) // by its documentation
 	}
 	if until := q.Get("signature_expiration"); until != "" {
 		s.end = ":" + until
@@ -170,10 +170,12 @@ func NewSignature(q url.Values) Signature {
 	return s
 }
 
-// By reports whether the signature is of a token, for whatever operation.
-func (s Signature) By(token string) bool { return s.of("read", token) || s.of("write", token) }
+// By reports whether a token has made the signature, for any operation.
+func (s Signature) By(token string) bool {
+	return s.matches("read", token) || s.matches("write", token)
+}
 
-func (s Signature) of(operation, token string) bool {
+func (s Signature) matches(operation, token string) bool {
 	h, err := s.hashed[operation].Clone()
 	if err != nil || token == "" || s.text == "" {
 		return false
@@ -182,8 +184,8 @@ func (s Signature) of(operation, token string) bool {
 	return Same(s.text, "v1_"+base64.RawStdEncoding.EncodeToString(h.Sum(nil)))
 }
 
-// signed returns why a request for /files may not be, "" if it may.
-func (t Target) signed(r *http.Request, operation string) string {
+// checkSignature returns why a request for /files is refused, or "".
+func (t Target) checkSignature(r *http.Request, operation string) string {
 	if token := r.Header.Get("X-Access-Token"); token != "" {
 		if !Same(token, t.Token) {
 			return "access token present in header but does not match"
@@ -194,7 +196,7 @@ func (t Target) signed(r *http.Request, operation string) string {
 	if !q.Has("signature") {
 		return "missing signature query parameter"
 	}
-	if !NewSignature(q).of(operation, t.Token) {
+	if !NewSignature(q).matches(operation, t.Token) {
 		return "invalid signature"
 	}
 	until := q.Get("signature_expiration")
@@ -204,16 +206,16 @@ func (t Target) signed(r *http.Request, operation string) string {
 	return ""
 }
 
-// users are the names by which the sandbox's user goes.
+// users are the names of the sandbox's user.
 var users = map[string]bool{"": true, "user": true, "root": true}
 
-// reason is the code of an error in the protocol, and its status in HTTP.
+// reason is the protocol's code of an error, and its HTTP status.
 type reason struct {
 	code   code
 	status int
 }
 
-// reasons are those of the agent.
+// reasons maps the agent's errors.
 var reasons = map[string]reason{
 	guest.NotFound: {notFound, 404}, guest.Exists: {alreadyExists, 400}, guest.NotDirectory: {invalidArgument, 400}, guest.IsDirectory: {invalidArgument, 400},
 	guest.NoSpace: {resourceExhausted, 507}, guest.Denied: {permissionDenied, 403}, guest.Invalid: {invalidArgument, 400}, guest.TooMany: {resourceExhausted, 400},
@@ -249,13 +251,13 @@ func explain(err error) (reason, string) {
 	return reason{internal, http.StatusInternalServerError}, text
 }
 
-// faultOf returns an error as the protocol has it.
+// faultOf converts an error to a fault.
 func (c *call) faultOf(err error) *fault {
 	if f, is := errors.AsType[*fault](err); is {
 		return f
 	}
 	if c.ctx.Err() != nil {
-		return c.over()
+		return c.contextFault()
 	}
 	why, text := explain(err)
 	return &fault{why.code, text}

@@ -64,7 +64,7 @@ func newHost(t testing.TB) *host {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.server.Serve(w, r, h.target) }))
 	h.url = web.URL
 	t.Cleanup(func() {
-		h.pipeline.Close() // which ends all streams
+		h.pipeline.Close() // ends all streams
 		h.server.Close()
 		web.Close()
 		b.Close()
@@ -132,7 +132,7 @@ func (h *host) unmarshal(b []byte, m any) {
 	}
 }
 
-// call is a unary call. It returns the code of the error.
+// call makes a unary call and returns the code of the error.
 func (h *host) call(method string, q, a any, headers ...string) code {
 	h.t.Helper()
 	res := h.request(h.t.Context(), http.MethodPost, method, bytes.NewReader(h.marshal(q)), append([]string{"Content-Type", "application/" + h.kind()}, headers...)...)
@@ -149,11 +149,11 @@ func (h *host) call(method string, q, a any, headers ...string) code {
 	return ""
 }
 
-// stream is a call that answers with many messages.
+// stream is a call that is answered by a stream of messages.
 type stream struct {
 	*host
 	body io.ReadCloser
-	err  *fault // of the last envelope
+	err  *fault // from the last envelope
 }
 
 func (h *host) stream(ctx context.Context, method string, q any, headers ...string) *stream {
@@ -192,7 +192,7 @@ func (s *stream) next(m any) bool {
 	return true
 }
 
-// ran is what a process has told.
+// ran collects the events of a process.
 type ran struct {
 	pid         uint32
 	out, screen string
@@ -266,7 +266,7 @@ func TestProcess(t *testing.T) {
 				t.Errorf("%s: got %+v", name, s.err)
 			}
 		}
-		// One with an input, which others find.
+		// A process with stdin, which another call finds.
 		yes, tag := true, "mine"
 		s := h.stream(t.Context(), "/process.Process/Start", &startRequest{Process: &processConfig{Cmd: "bash", Args: []string{"-c", "cat; echo ended"}, Envs: map[string]string{"A": "b"}, Cwd: new("/tmp")}, Stdin: &yes, Tag: &tag})
 		var m processResponse
@@ -321,7 +321,7 @@ func TestSignals(t *testing.T) {
 				t.Errorf("%d: got %+v", sig, got.end)
 			}
 		}
-		// Its time is up.
+		// A time limit.
 		s := h.stream(t.Context(), "/process.Process/Start", bash("sleep 1000"), "Connect-Timeout-Ms", "300")
 		if s.all(nil); s.err == nil || s.err.Code != deadlineExceeded {
 			t.Errorf("got %+v", s.err)
@@ -476,7 +476,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestWatcherBounds: of events that nobody fetches few bytes are kept, and nothing of a sandbox that has ended.
+// TestWatcherBounds: unfetched events take few bytes, and none after their sandbox has ended.
 func TestWatcherBounds(t *testing.T) {
 	v := &watcher{}
 	e := guest.Event{Name: "f", Op: guest.Created, Entry: &guest.Entry{Path: strings.Repeat("p", 4<<10), Target: strings.Repeat("t", 4<<10)}}
@@ -516,7 +516,7 @@ func TestWatcherBounds(t *testing.T) {
 	}
 }
 
-// TestBusyWatcher: more changes than are kept do not end the watcher of a client that fetches them.
+// TestBusyWatcher: more changes than the buffer holds do not end the watcher of a client that fetches them.
 func TestBusyWatcher(t *testing.T) {
 	v := &watcher{fetching: map[*context.CancelFunc]bool{}, caughtUp: func(ctx context.Context) error { <-ctx.Done(); return nil }}
 	v.taken.L = &v.mu
@@ -540,7 +540,7 @@ func TestBusyWatcher(t *testing.T) {
 	}
 }
 
-// TestForms: a form has a bounded number of parts; and no browser takes a file for a script.
+// TestForms: the number of a form's parts is bounded, and browsers do not run a file as a script.
 func TestForms(t *testing.T) {
 	h := newHost(t)
 	parts := strings.Repeat("--b\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\n\r\n", door.MaxParts+1) + "--b--\r\n"
@@ -554,7 +554,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestProtocol sends what is no call.
+// TestProtocol sends invalid calls.
 func TestProtocol(t *testing.T) {
 	h := newHost(t)
 	ctx := t.Context()
@@ -598,7 +598,7 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// signature is what the SDKs add to a URL.
+// signature returns the parameters that SDKs add to a URL.
 func (h *host) signature(path, operation, user, until string) string {
 	text := path + ":" + operation + ":" + user + ":" + h.target.Token
 	if until != "" {
@@ -731,7 +731,7 @@ http.server.HTTPServer(('127.0.0.1', 8000), H).serve_forever()"`))
 	})
 }
 
-// TestManyClients has clients run commands at once, some of whom go away, and looks that nothing is left.
+// TestManyClients runs commands for concurrent clients, some of which disconnect, and checks that nothing remains.
 func TestManyClients(t *testing.T) {
 	h := newHost(t)
 	clients, rounds := 16, hosttest.Long(5, 160)
@@ -753,7 +753,7 @@ func TestManyClients(t *testing.T) {
 			own.url, own.binary = web.URL, i%2 == 0
 			sandbox := sandboxes[i%len(sandboxes)]
 			for j := range rounds {
-				if i%8 == 7 { // hangs up in the middle of a flood
+				if i%8 == 7 { // disconnects in the middle of a flood
 					ctx, cancel := context.WithCancel(t.Context())
 					s := own.stream(ctx, "/process.Process/Start", bash("yes | head -c 1000000"), "E2b-Sandbox-Id", sandbox)
 					s.next(&processResponse{})
@@ -789,7 +789,7 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// TestSandboxEnds: a client learns that its sandbox has ended by a connection that breaks off.
+// TestSandboxEnds: a broken connection tells a client that its sandbox has ended.
 func TestSandboxEnds(t *testing.T) {
 	h := newHost(t)
 	s := h.stream(t.Context(), "/process.Process/Start", bash("sleep 1000"))
@@ -813,7 +813,7 @@ func TestSandboxEnds(t *testing.T) {
 	}
 }
 
-// TestNoToken: a sandbox without a token admits nobody, whatever they send.
+// TestNoToken: a sandbox without a token admits nobody.
 func TestNoToken(t *testing.T) {
 	h := newHost(t)
 	h.target.Token = ""
@@ -828,7 +828,7 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
-// TestFarTimes: a file of a time that has no spelling is listed and described like all others.
+// TestFarTimes: a file with an unrepresentable time is listed and described like others.
 func TestFarTimes(t *testing.T) {
 	each(t, func(t *testing.T, h *host) {
 		h.stream(t.Context(), "/process.Process/Start", bash("touch -d @999999999999 far; touch -d @-99999999999 past; ls -l")).all(nil)
@@ -845,7 +845,7 @@ func TestFarTimes(t *testing.T) {
 	})
 }
 
-// streamed is a body of a door that gives its whole little time.
+// streamed is a body that records the idle time it is allowed.
 type streamed struct {
 	io.ReadCloser
 	idle time.Duration
@@ -853,8 +853,7 @@ type streamed struct {
 
 func (s *streamed) AllowIdle(idle time.Duration) { s.idle = idle }
 
-// TestStreamInputIsAStream: the door is told that a client may be silent between what it types; one without the token
-// has no such time.
+// TestStreamInputIsAStream: a client with the token may be silent between inputs; one without it may not.
 func TestStreamInputIsAStream(t *testing.T) {
 	h := newHost(t)
 	for token, want := range map[string]time.Duration{h.target.Token: maxQuiet, "x": 0} {
@@ -868,7 +867,7 @@ func TestStreamInputIsAStream(t *testing.T) {
 	}
 }
 
-// An upload that there is no memory for is refused with the time to try again, wherever its memory ran out.
+// TestUploadNoMemory: an upload without memory for it is refused with a Retry-After, wherever its memory ran out.
 func TestUploadNoMemory(t *testing.T) {
 	h := newHost(t)
 	const form = "multipart/form-data; boundary=b"

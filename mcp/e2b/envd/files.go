@@ -21,7 +21,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// uploaded describes a file to who has sent it.
+// uploaded describes a written file to the client.
 type uploaded struct {
 	Path     string            `json:"path"`
 	Name     string            `json:"name"`
@@ -29,9 +29,9 @@ type uploaded struct {
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// may refuses a request for /files that may not be.
-func (t Target) may(r *http.Request, operation string) error {
-	if why := t.signed(r, operation); why != "" {
+// authorize refuses a request for /files without a valid token or signature.
+func (t Target) authorize(r *http.Request, operation string) error {
+	if why := t.checkSignature(r, operation); why != "" {
 		return door.Refuse(http.StatusUnauthorized, why)
 	}
 	if name := r.URL.Query().Get("username"); !users[name] {
@@ -42,7 +42,7 @@ func (t Target) may(r *http.Request, operation string) error {
 
 // download sends a file.
 func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) error {
-	if err := t.may(r, "read"); err != nil {
+	if err := t.authorize(r, "read"); err != nil {
 		return err
 	}
 	encoding, ok := acceptable(r.Header.Get("Accept-Encoding"))
@@ -60,7 +60,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) erro
 	defer content.Close()
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
-	h.Set("X-Content-Type-Options", "nosniff") // a signed URL is of the origin of people's page, which runs scripts from there
+	h.Set("X-Content-Type-Options", "nosniff") // a signed URL is on the origin of the server's page, which runs scripts
 	h.Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": e.Name}))
 	h.Set("Vary", "Accept-Encoding")
 	var to io.Writer = w
@@ -73,13 +73,13 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, t Target) erro
 		h.Set("Content-Length", strconv.FormatInt(e.Size, 10))
 	}
 	if _, err := io.Copy(to, content); err != nil {
-		panic(http.ErrAbortHandler) // the client must not take a part for the whole
+		panic(http.ErrAbortHandler) // the client must not mistake a part for the whole
 	}
 	return nil
 }
 
-// acceptable returns the encoding of an answer for a header Accept-Encoding: "gzip" if the client likes it better than
-// what the file is; false if it takes neither.
+// acceptable returns the encoding of an answer for an Accept-Encoding header: "gzip" if the client prefers it to
+// none; false if it accepts neither.
 func acceptable(header string) (encoding string, ok bool) {
 	likes := map[string]float64{}
 	for part := range strings.SplitSeq(strings.ToLower(header), ",") {
@@ -102,9 +102,9 @@ func acceptable(header string) (encoding string, ok bool) {
 	return "gzip", rest > 0 && !named
 }
 
-// upload writes the files of a request.
+// upload writes the files in a request.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) error {
-	if err := t.may(r, "write"); err != nil {
+	if err := t.authorize(r, "write"); err != nil {
 		return err
 	}
 	body, err := plainBody(r)
@@ -123,7 +123,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) error 
 	case kind == "application/octet-stream":
 		err = u.write(u.name, body)
 	case strings.HasPrefix(kind, "multipart/"):
-		err = u.parts(body, params["boundary"])
+		err = u.writeParts(body, params["boundary"])
 	default:
 		err = door.Refuse(http.StatusBadRequest, fmt.Sprintf("unsupported content type: %.100s, expected multipart/form-data or application/octet-stream", r.Header.Get("Content-Type")))
 	}
@@ -133,8 +133,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, t Target) error 
 	return door.Reply(w, http.StatusOK, u.done)
 }
 
-// unreadBody is the error of a body that was not read: there is no memory for it at the moment, or else what the text
-// says.
+// unreadBody returns the error of an unreadable body: no memory at the moment, or else text.
 func unreadBody(err error, text string) error {
 	if errors.As(err, new(*door.Refused)) {
 		return err
@@ -142,7 +141,7 @@ func unreadBody(err error, text string) error {
 	return door.Refuse(http.StatusBadRequest, text)
 }
 
-// plainBody returns the body of a request as it was before it was compressed.
+// plainBody returns the decompressed body of a request.
 func plainBody(r *http.Request) (io.Reader, error) {
 	name, _, _ := strings.Cut(r.Header.Get("Content-Encoding"), ";")
 	switch strings.ToLower(strings.TrimSpace(name)) {
@@ -154,7 +153,7 @@ func plainBody(r *http.Request) (io.Reader, error) {
 	return nil, fmt.Errorf("unsupported Content-Encoding: %.40s, supported: [gzip]", name)
 }
 
-// metadataOf returns what a request wants files to be labelled with.
+// metadataOf returns the requested metadata of files.
 func metadataOf(h http.Header) map[string]string {
 	const prefix = "X-Metadata-"
 	var m map[string]string
@@ -171,13 +170,13 @@ func metadataOf(h http.Header) map[string]string {
 	return m
 }
 
-// upload is a request that brings files.
+// upload is a request with files.
 type upload struct {
 	*Server
 	Target
 	r        *http.Request
 	metadata map[string]string
-	name     string // of the request; "" leaves it to the parts
+	name     string // from the query; "" leaves it to the parts
 	done     []uploaded
 }
 
@@ -205,8 +204,8 @@ func (u *upload) write(name string, content io.Reader) error {
 	return nil
 }
 
-// parts writes the parts of a form.
-func (u *upload) parts(body io.Reader, boundary string) error {
+// writeParts writes the files in a form.
+func (u *upload) writeParts(body io.Reader, boundary string) error {
 	unread := func(err error) error { return unreadBody(err, "error reading form: "+err.Error()) }
 	return door.EachPart(multipart.NewReader(body, boundary), unread, func(name string, part *multipart.Part) error {
 		switch name = cmp.Or(u.name, name); {

@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/identity"
 )
 
-// infoOf returns an entry as the daemon tells it.
+// infoOf converts an entry to the daemon's format.
 func infoOf(e guest.Entry) *entryInfo {
 	info := &entryInfo{
 		Name: e.Name, Path: e.Path, Size: e.Size, Mode: e.Mode, Permissions: e.Text, Owner: e.Owner, Group: e.Group,
@@ -50,8 +50,8 @@ func (c *call) listDir(q *listDirRequest) (any, error) {
 	return &list, nil
 }
 
-// change has one change of files, and returns what it left.
-func (c *call) change(f inside.ChangeFile) (any, error) {
+// changeFile makes one change to files, and returns the resulting entry.
+func (c *call) changeFile(f inside.ChangeFile) (any, error) {
 	f.Namespace, f.Session = c.Namespace, c.Target.Session
 	e, _, err := pipeline.Do(c.ctx, c.pipeline, f)
 	if err != nil {
@@ -61,19 +61,19 @@ func (c *call) change(f inside.ChangeFile) (any, error) {
 }
 
 func (c *call) makeDir(q *pathRequest) (any, error) {
-	return c.change(inside.ChangeFile{Op: "mkdir", Path: q.Path})
+	return c.changeFile(inside.ChangeFile{Op: "mkdir", Path: q.Path})
 }
 
 func (c *call) move(q *moveRequest) (any, error) {
-	return c.change(inside.ChangeFile{Op: "move", Path: q.Source, To: q.Destination})
+	return c.changeFile(inside.ChangeFile{Op: "move", Path: q.Source, To: q.Destination})
 }
 
 func (c *call) remove(q *pathRequest) (any, error) {
-	_, err := c.change(inside.ChangeFile{Op: "remove", Path: q.Path})
+	_, err := c.changeFile(inside.ChangeFile{Op: "remove", Path: q.Path})
 	return &empty{}, err
 }
 
-// operations are the daemon's numbers of the agent's.
+// operations are the daemon's numbers for the agent's operations.
 var operations = map[string]eventType{guest.Created: 1, guest.Written: 2, guest.Removed: 3, guest.Renamed: 4, guest.Chmod: 5}
 
 func eventOf(e guest.Event) *fileEvent {
@@ -84,41 +84,41 @@ func eventOf(e guest.Event) *fileEvent {
 	return event
 }
 
-// watchDir sends the changes of a directory until the client goes.
+// watchDir sends the changes in a directory until the client disconnects.
 func (c *call) watchDir(q *watchRequest) error {
-	c.alive = &watchResponse{Keepalive: &empty{}}
+	c.keepalive = &watchResponse{Keepalive: &empty{}}
 	return inside.WatchFiles(c.ctx, c.pipeline, c.Namespace, c.Session, guest.Watch{Path: q.Path, Recursive: q.Recursive, Entries: q.IncludeEntry},
 		func(func(context.Context) error) error { return c.send(&watchResponse{Start: &empty{}}) },
 		func(e guest.Event) error { return c.send(&watchResponse{Filesystem: eventOf(e)}) })
 }
 
-// Bounds of watchers whose events are fetched.
+// Bounds of watchers with fetched events.
 const (
 	maxWatchers = 64 // of one sandbox
 	maxEvents   = 10_000
 	maxWaiting  = 4 << 20 // bytes of one watcher's events
 
-	caughtUpTimeout = 5 * time.Second // that a fetch waits for events of changes that were made before it, on a busy machine
+	caughtUpTimeout = 5 * time.Second // how long a fetch waits for the events of earlier changes, on a busy machine
 )
 
-// watcher collects the events of a directory until they are fetched.
+// watcher buffers the events of a directory until they are fetched.
 type watcher struct {
 	namespace, session string
 	cancel             context.CancelFunc
-	caughtUp           func(context.Context) error // of [guest.Client.Watch], set once it has begun
+	caughtUp           func(context.Context) error // of [guest.Client.Watch], set once it has started
 
 	mu       sync.Mutex
-	taken    sync.Cond // after fetching has become less
+	taken    sync.Cond // signalled when fetching has shrunk
 	fetching map[*context.CancelFunc]bool
 	events   []*fileEvent
 	bytes    int   // of events
-	err      error // why there will be no more
+	err      error // why there are no more events
 }
 
 func (c *call) createWatcher(q *watchRequest) (any, error) {
 	s, id := c.Server, "w"+rand.Text()
 	s.sweep()
-	ctx, end := identity.Lasting(c.ctx) // but no longer than the token by which it was asked for
+	ctx, end := identity.Lasting(c.ctx) // but no longer than the token of its creator
 	cancel := func() { end(nil) }
 	stop := context.AfterFunc(s.life, cancel)
 	v := &watcher{namespace: c.Namespace, session: c.Target.Session, cancel: cancel, fetching: map[*context.CancelFunc]bool{}}
@@ -155,7 +155,7 @@ func (c *call) createWatcher(q *watchRequest) (any, error) {
 		return nil, err
 	case <-c.ctx.Done():
 		s.dropWatcher(id)
-		return nil, c.over()
+		return nil, c.contextFault()
 	}
 }
 
@@ -179,7 +179,7 @@ func (s *Server) addWatcher(id string, v *watcher) error {
 	return nil
 }
 
-// sweep forgets the watchers of sandboxes that have ended. Some had ended before, and nobody asked why.
+// sweep removes the watchers of ended sandboxes.
 func (s *Server) sweep() {
 	s.mu.Lock()
 	all := maps.Clone(s.watchers)
@@ -191,7 +191,7 @@ func (s *Server) sweep() {
 	}
 }
 
-// dropWatcher ends a watcher and forgets it.
+// dropWatcher ends and removes a watcher.
 func (s *Server) dropWatcher(id string) {
 	s.mu.Lock()
 	v := s.watchers[id]
@@ -202,7 +202,7 @@ func (s *Server) dropWatcher(id string) {
 	}
 }
 
-// add keeps an event. Where there is no room, whoever fetches gets what there is, and is waited for.
+// add buffers an event. If the buffer is full, it ends waiting fetches and waits for them.
 func (v *watcher) add(e guest.Event) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -221,7 +221,7 @@ func (v *watcher) add(e guest.Event) error {
 	return nil
 }
 
-// sizeOf returns about how many bytes an event takes.
+// sizeOf returns the approximate bytes of an event.
 func sizeOf(e guest.Event) int {
 	size := 64 + len(e.Name)
 	if e.Entry != nil {
@@ -263,14 +263,14 @@ func (c *call) watcherEvents(q *watcherID) (any, error) {
 	return &watcherEvents{events}, nil
 }
 
-// fetch takes the events of all changes that were made before, or as many as there is room for.
+// fetch removes and returns the events of all earlier changes, or as many as there is room for.
 func (v *watcher) fetch(ctx context.Context) ([]*fileEvent, error) {
 	ctx, enough := context.WithTimeout(ctx, caughtUpTimeout)
 	defer enough()
 	v.mu.Lock()
 	v.fetching[&enough] = true
 	v.mu.Unlock()
-	v.caughtUp(ctx) // if it fails, there is no more than what is here
+	v.caughtUp(ctx) // on failure, the buffered events are all there are
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	events := v.events

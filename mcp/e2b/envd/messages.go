@@ -27,13 +27,13 @@ type (
 		Process *processConfig `pb:"1" json:"process,omitempty"`
 		PTY     *terminal      `pb:"2" json:"pty,omitempty"`
 		Tag     *string        `pb:"3" json:"tag,omitempty"`
-		Stdin   *bool          `pb:"4" json:"stdin,omitempty"` // without it, there is one
+		Stdin   *bool          `pb:"4" json:"stdin,omitempty"` // nil means open
 	}
 	selector struct {
 		PID *uint32 `pb:"1" json:"pid,omitempty"`
 		Tag *string `pb:"2" json:"tag,omitempty"`
 	}
-	// selected is what all requests about a process have first.
+	// selected is the first field of all requests about a process.
 	selected struct {
 		Process *selector `pb:"1" json:"process,omitempty"`
 	}
@@ -162,9 +162,7 @@ func (eventType) names() []string {
 	return []string{"EVENT_TYPE_UNSPECIFIED", "EVENT_TYPE_CREATE", "EVENT_TYPE_WRITE", "EVENT_TYPE_REMOVE", "EVENT_TYPE_RENAME", "EVENT_TYPE_CHMOD"}
 }
 
-// UnmarshalJSON implements [json.Unmarshaler].
 func (s *signal) UnmarshalJSON(b []byte) error { return unmarshalEnum(*s, b, (*int32)(s)) }
 
-// MarshalJSON implements [json.Marshaler], as does the next.
 func (t fileType) MarshalJSON() ([]byte, error)  { return marshalEnum(t, int32(t)) }
 func (t eventType) MarshalJSON() ([]byte, error) { return marshalEnum(t, int32(t)) }

@@ -17,14 +17,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// headers of ours, and of the proxy's client, that a program in a sandbox has no use for.
+// ownHeaders belong to this server and its client; programs in a sandbox must not see them.
 var ownHeaders = []string{"E2b-Sandbox-Id", "E2b-Sandbox-Port", "X-Access-Token", "E2b-Traffic-Access-Token", "X-Api-Key", "Authorization"}
 
-// pageCookie is the name of the cookie by which a person's browser is known to the page: a browser sends it to all
-// ports of a host.
+// pageCookie is the cookie of the server's page: browsers send it to all ports of a host.
 const pageCookie = "sandboxmcp"
 
-// dropCookie takes the page's cookie out of a request.
+// dropCookie removes the cookie of the server's page from a request.
 func dropCookie(h http.Header) {
 	var others []string
 	for _, line := range h.Values("Cookie") {
@@ -39,8 +38,8 @@ func dropCookie(h http.Header) {
 	}
 }
 
-// ownCookies has what a program sets as cookies be for its own name alone, and not for those beside it.
-func ownCookies(r *http.Response) error {
+// restrictCookies removes the domain of a program's cookies, so that they apply to its own host name only.
+func restrictCookies(r *http.Response) error {
 	lines := r.Header.Values("Set-Cookie")
 	for i, line := range lines {
 		parts := strings.Split(line, ";")
@@ -52,8 +51,8 @@ func ownCookies(r *http.Response) error {
 	return nil
 }
 
-// ServePort hands a request to the server that a program of the sandbox runs on a port of its loopback. Each request is
-// a connection of its own, and a row of the log. host is its Host, "" the client's.
+// ServePort forwards a request to a server of the sandbox, on a port of its loopback. Each request is a connection
+// and an audit row of its own. host is its Host; "" is the client's.
 func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, port int, host string) {
 	r.Body = struct {
 		io.Reader
@@ -77,7 +76,7 @@ func (s *Server) ServePort(w http.ResponseWriter, r *http.Request, t Target, por
 			}
 			dropCookie(p.Out.Header)
 		},
-		ModifyResponse: ownCookies,
+		ModifyResponse: restrictCookies,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			_, text := explain(err)
 			door.Reply(w, http.StatusBadGateway, map[string]any{

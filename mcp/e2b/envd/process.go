@@ -20,8 +20,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/door"
 )
 
-// list answers with the processes that run.
-func (c *call) list(*empty) (any, error) {
+// listProcesses answers with the running processes.
+func (c *call) listProcesses(*empty) (any, error) {
 	var list listResponse
 	for _, r := range inside.Processes(c.pipeline, c.Namespace, c.Session) {
 		info := &processInfo{PID: uint32(r.PID), Config: &processConfig{Cmd: r.Args[0], Args: r.Args[1:], Envs: map[string]string{}}}
@@ -40,7 +40,7 @@ func (c *call) list(*empty) (any, error) {
 	return &list, nil
 }
 
-// start starts a process and sends what it writes. It outlives the client, but not the time that the client gave it.
+// start starts a process and sends its output. The process outlives the client, but not the client's time limit.
 func (c *call) start(q *startRequest) error {
 	if q.Process == nil || q.Process.Cmd == "" {
 		return faultf(invalidArgument, "there is no command")
@@ -79,7 +79,7 @@ func (c *call) start(q *startRequest) error {
 			up.Stop()
 		}()
 	}
-	return c.follow(r, reader)
+	return c.sendEvents(r, reader)
 }
 
 func (t terminal) backends() backends.Size {
@@ -90,9 +90,9 @@ func (t terminal) backends() backends.Size {
 	return backends.Size{Columns: uint16(min(size.Cols, 1<<16-1)), Rows: uint16(min(size.Rows, 1<<16-1))}
 }
 
-// connect sends what a running process writes from now on.
+// connect sends the output of a running process from now on.
 func (c *call) connect(q *selected) error {
-	r, err := c.find(q.Process)
+	r, err := c.lookupProcess(q.Process)
 	if err != nil {
 		if e, known := c.recall(q.Process); known {
 			return cmp.Or(c.send(&processResponse{&processEvent{Start: &startEvent{e.pid}}}), c.send(&processResponse{&processEvent{End: &e.end}}))
@@ -101,12 +101,12 @@ func (c *call) connect(q *selected) error {
 	}
 	reader := r.Attach()
 	defer reader.Close()
-	return c.follow(r, reader)
+	return c.sendEvents(r, reader)
 }
 
-// follow sends the events of a process until its end.
-func (c *call) follow(r *inside.RunningProcess, reader *inside.Reader) error {
-	c.alive = &processResponse{&processEvent{Keepalive: &empty{}}}
+// sendEvents sends the events of a process until it ends.
+func (c *call) sendEvents(r *inside.RunningProcess, reader *inside.Reader) error {
+	c.keepalive = &processResponse{&processEvent{Keepalive: &empty{}}}
 	if err := c.send(&processResponse{&processEvent{Start: &startEvent{uint32(r.PID)}}}); err != nil {
 		return err
 	}
@@ -114,13 +114,13 @@ func (c *call) follow(r *inside.RunningProcess, reader *inside.Reader) error {
 		part, err := reader.Next(c.ctx)
 		event := &processEvent{}
 		switch {
-		case err == io.EOF && c.gone():
-			panic(http.ErrAbortHandler) // clients tell by that, and by asking for its health, that the sandbox has ended
+		case err == io.EOF && c.sandboxEnded():
+			panic(http.ErrAbortHandler) // the broken connection, and the health check, tell clients that the sandbox has ended
 		case err == io.EOF:
 			end := endOf(r)
 			event.End = &end
 		case err != nil:
-			return c.over()
+			return c.contextFault()
 		case part.Terminal:
 			event.Data = &dataEvent{PTY: part.Data}
 		case part.Stderr:
@@ -134,19 +134,19 @@ func (c *call) follow(r *inside.RunningProcess, reader *inside.Reader) error {
 	}
 }
 
-// gone reports whether the sandbox has ended.
-func (c *call) gone() bool {
+// sandboxEnded reports whether the sandbox has ended.
+func (c *call) sandboxEnded() bool {
 	info, err := session.InfoOf(c.pipeline, c.Namespace, c.Session)
 	return err != nil || info.State == "dead"
 }
 
-// endOf returns the end of a process as the daemon tells it.
+// endOf returns the end event of a process.
 func endOf(r *inside.RunningProcess) endEvent {
 	res, err := r.Result()
 	e := endEvent{ExitCode: -1}
 	var none *backends.NoProgram
 	switch {
-	case errors.As(err, &none): // as the daemon's own shell tells it
+	case errors.As(err, &none): // the message of the daemon's shell
 		e.ExitCode, e.Exited, e.Status = 127, true, none.Error()
 	case err != nil:
 		e.Status = "the sandbox has ended"
@@ -172,7 +172,7 @@ type processKey struct {
 	pid     uint32
 }
 
-// endedProcess is how a process ended, for clients that connect a little late.
+// endedProcess is the end of a process, for clients that connect a little late.
 type endedProcess struct {
 	pid uint32
 	tag string
@@ -180,7 +180,7 @@ type endedProcess struct {
 	at  time.Time
 }
 
-// retention is how long the end of a process is known.
+// retention is how long the end of a process is kept.
 const retention = 30 * time.Second
 
 // remember keeps the end of a process for a while.
@@ -203,7 +203,7 @@ func (c *call) remember(r *inside.RunningProcess) {
 	}()
 }
 
-// recall returns the end of a process that has ended a short time ago.
+// recall returns the end of a process that ended recently.
 func (c *call) recall(which *selector) (endedProcess, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,8 +216,8 @@ func (c *call) recall(which *selector) (endedProcess, bool) {
 	return endedProcess{}, false
 }
 
-// find returns the running process that a client means.
-func (c *call) find(which *selector) (*inside.RunningProcess, error) {
+// lookupProcess returns the running process that a client selects.
+func (c *call) lookupProcess(which *selector) (*inside.RunningProcess, error) {
 	if which == nil || which.PID == nil && which.Tag == nil {
 		return nil, faultf(unimplemented, "invalid input type: a process is selected by its pid or its tag")
 	}
@@ -234,7 +234,7 @@ func (c *call) find(which *selector) (*inside.RunningProcess, error) {
 
 // update resizes the terminal of a process.
 func (c *call) update(q *updateRequest) (any, error) {
-	r, err := c.find(q.Process)
+	r, err := c.lookupProcess(q.Process)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ func (c *call) update(q *updateRequest) (any, error) {
 	return &empty{}, nil
 }
 
-// input sends a part of its input to a process.
+// input sends input to a process.
 func (c *call) input(r *inside.RunningProcess, in *processInput) error {
 	if in == nil {
 		return faultf(unimplemented, "invalid input type")
@@ -270,14 +270,14 @@ func (c *call) input(r *inside.RunningProcess, in *processInput) error {
 }
 
 func (c *call) sendInput(q *inputRequest) (any, error) {
-	r, err := c.find(q.Process)
+	r, err := c.lookupProcess(q.Process)
 	if err == nil {
 		err = c.input(r, q.Input)
 	}
 	return &empty{}, err
 }
 
-// maxQuiet is how long a client that types may be silent: it sends a keepalive more often.
+// maxQuiet bounds the silence of a client that streams input: it sends keepalives more often.
 const maxQuiet = 10 * time.Minute
 
 // streamInput sends the parts of a stream to a process, in order.
@@ -291,7 +291,7 @@ func (c *call) streamInput() error {
 			return c.reply(&empty{})
 		}
 		if err == nil && q.Start != nil {
-			r, err = c.find(q.Start.Process)
+			r, err = c.lookupProcess(q.Start.Process)
 		}
 		if err == nil && q.Data != nil && r == nil {
 			err = faultf(failed, "the stream did not begin with a process")
@@ -306,7 +306,7 @@ func (c *call) streamInput() error {
 }
 
 func (c *call) sendSignal(q *signalRequest) (any, error) {
-	r, err := c.find(q.Process)
+	r, err := c.lookupProcess(q.Process)
 	if err != nil {
 		return nil, err
 	}
@@ -316,7 +316,7 @@ func (c *call) sendSignal(q *signalRequest) (any, error) {
 	if err := r.Signal(syscall.Signal(q.Signal)); err != nil {
 		return nil, faultf(internal, "error sending signal: %v", err)
 	}
-	if q.Signal == 9 { // so that it is not listed any more
+	if q.Signal == 9 { // so that it is no longer listed
 		select {
 		case <-r.Done():
 		case <-c.ctx.Done():
@@ -326,7 +326,7 @@ func (c *call) sendSignal(q *signalRequest) (any, error) {
 }
 
 func (c *call) closeStdin(q *selected) (any, error) {
-	r, err := c.find(q.Process)
+	r, err := c.lookupProcess(q.Process)
 	switch {
 	case err != nil:
 		return nil, err

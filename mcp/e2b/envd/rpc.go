@@ -19,7 +19,7 @@ import (
 
 // The protocol is connectrpc.com/docs/protocol: unary calls and streams over HTTP, with JSON or protobuf.
 
-// code is the name of an error.
+// code is an error code of the protocol.
 type code string
 
 const (
@@ -38,7 +38,7 @@ const (
 	unauthenticated   code = "unauthenticated"
 )
 
-// statuses are the status codes of unary errors; 500 is that of all others.
+// statuses are the HTTP statuses of unary errors; the default is 500.
 var statuses = map[code]int{
 	canceled: 499, invalidArgument: 400, deadlineExceeded: 504, notFound: 404, alreadyExists: 409, permissionDenied: 403,
 	resourceExhausted: 429, failed: 400, unimplemented: 501, unavailable: 503, unauthenticated: 401,
@@ -59,24 +59,24 @@ func faultf(c code, format string, args ...any) *fault {
 // maxMessage bounds a message of a client, in bytes.
 const maxMessage = 16 << 20
 
-// call is one call of a client's.
+// call is one call of a client.
 type call struct {
 	*Server
 	Target
-	w        http.ResponseWriter
-	r        *http.Request
-	ctx      context.Context // with the time limit of the client
-	cancel   context.CancelFunc
-	limit    time.Duration // of the client; 0 is none
-	binary   bool
-	stream   bool
-	out      *door.Stream // nil before the first message is sent
-	alive    any          // the message that shows that a stream stands; nil is none
-	keepSent time.Duration
+	w         http.ResponseWriter
+	r         *http.Request
+	ctx       context.Context // with the client's time limit
+	cancel    context.CancelFunc
+	limit     time.Duration // of the client; 0 is none
+	binary    bool
+	stream    bool
+	out       *door.Stream // nil until the first message is sent
+	keepalive any          // the keepalive message of a stream; nil sends none
+	keepSent  time.Duration
 }
 
-// open reads the headers of a call. It answers what is not one of the protocol, and returns nil.
-func (s *Server) open(w http.ResponseWriter, r *http.Request, t Target) *call {
+// openCall reads the headers of a call. It answers an invalid one and returns nil.
+func (s *Server) openCall(w http.ResponseWriter, r *http.Request, t Target) *call {
 	c := &call{Server: s, Target: t, w: w, r: r, ctx: r.Context()}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
@@ -116,8 +116,8 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, t Target) *call {
 }
 
 const (
-	defaultKeepalive = 90 * time.Second // how often a silent stream shows that it stands
-	maxKeepalive     = 3600             // seconds that a client can ask for instead
+	defaultKeepalive = 90 * time.Second // interval of a silent stream's keepalives
+	maxKeepalive     = 3600             // seconds that a client can request
 )
 
 func (c *call) unmarshal(b []byte, message any) error {
@@ -151,8 +151,7 @@ func (c *call) marshal(message any) []byte {
 	return b
 }
 
-// unread is the fault of a message that was not read: it is too large, there is no memory for it at the moment, or else
-// what the text says.
+// unread returns the fault of an unreadable message: too large, no memory at the moment, or else the text.
 func (c *call) unread(err error, format string, args ...any) *fault {
 	full, ok := errors.AsType[*door.Refused](err)
 	switch {
@@ -168,8 +167,8 @@ func (c *call) unread(err error, format string, args ...any) *fault {
 	return faultf(resourceExhausted, "%s", full.Text)
 }
 
-// receive reads the message of a unary call, or the next of a stream; io.EOF is its end. Those of E2B's SDKs are never
-// compressed.
+// receive reads the message of a unary call or the next one of a stream; io.EOF is the end. E2B's SDKs never compress
+// messages.
 func (c *call) receive(message any) error {
 	from, size := io.Reader(c.r.Body), c.r.ContentLength
 	switch {
@@ -208,13 +207,13 @@ func (c *call) receive(message any) error {
 
 var errCompressed = faultf(unimplemented, "messages are not compressed here: send them as they are")
 
-// only reads the one message of a client.
-func (c *call) only(message any) error {
+// receiveOnly reads the single message of a client.
+func (c *call) receiveOnly(message any) error {
 	err := c.receive(message)
 	if err == io.EOF {
 		return faultf(invalidArgument, "protocol error: no message")
 	}
-	if c.stream && err == nil { // net/http tells that the client has gone once all is read
+	if c.stream && err == nil { // net/http notices a disconnect only after the body is read
 		io.Copy(io.Discard, io.LimitReader(c.r.Body, 1))
 	}
 	return err
@@ -226,8 +225,8 @@ func (c *call) send(message any) error { return c.sendEnvelope(0, c.marshal(mess
 func (c *call) sendEnvelope(flags byte, b []byte) error {
 	if c.out == nil {
 		alive := ""
-		if c.alive != nil {
-			alive = string(envelope(0, c.marshal(c.alive)))
+		if c.keepalive != nil {
+			alive = string(envelope(0, c.marshal(c.keepalive)))
 		}
 		c.out = door.BeginStream(c.w, "application/connect+"+map[bool]string{true: "proto", false: "json"}[c.binary], alive, c.keepSent, c.cancel)
 	}
@@ -238,7 +237,7 @@ func envelope(flags byte, b []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{flags}, uint32(len(b))), b...)
 }
 
-// close ends what open began.
+// close releases the resources of a call.
 func (c *call) close() {
 	if c.out != nil {
 		c.out.Close()
@@ -246,8 +245,8 @@ func (c *call) close() {
 	c.cancel()
 }
 
-// end ends a call: a stream with its last envelope, and a unary call that has failed with a status.
-func (c *call) end(err error) {
+// endCall ends a call: a stream with its last envelope, a failed unary call with a status.
+func (c *call) endCall(err error) {
 	if err != nil {
 		c.fail(c.faultOf(err))
 	} else if c.stream {
@@ -276,12 +275,12 @@ func (c *call) reply(message any) error {
 		return c.send(message)
 	}
 	c.w.Header().Set("Content-Type", "application/"+map[bool]string{true: "proto", false: "json"}[c.binary])
-	_, _ = c.w.Write(c.marshal(message)) // a client that is gone is told no error, either
+	_, _ = c.w.Write(c.marshal(message)) // a disconnected client gets no error, either
 	return nil
 }
 
-// over is the error of a call whose context has ended.
-func (c *call) over() *fault {
+// contextFault returns the fault of a call whose context has ended.
+func (c *call) contextFault() *fault {
 	if errors.Is(context.Cause(c.ctx), context.DeadlineExceeded) {
 		return faultf(deadlineExceeded, "context deadline exceeded")
 	}
