@@ -74,7 +74,9 @@ var mayImport = []struct {
 	{"pipeline/operation", []string{"audit/safetext", "validate/spelling", "pipeline/door"}},
 	{"pipeline/identity", []string{"pipeline/door"}}, // it gets the identity
 	{"pipeline/host/launch", []string{"cli/role"}},   // each command on the host starts with it
-	{"pipeline/host/files", []string{"backends"}},
+	{"pipeline/host/trap", nil},
+	{"pipeline/host/files", []string{"backends", "pipeline/host/trap"}},
+	{"pipeline/changes", []string{"backends", "pipeline/host/trap"}}, // which knows nothing of sandboxes
 	{"pipeline/host", []string{"backends", "backends/cgroup", "pipeline", "pipeline/approval", "pipeline/host/files", "pipeline/host/launch", "pipeline/results",
 		"pipeline/session", "vault"}},
 	{"pipeline/output", []string{"backends/kernel"}},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/trap"
 )
 
 // Guard knows what is refused although a root holds it.
@@ -90,8 +91,8 @@ func (g Guard) check(s spot, write bool) error {
 	if !write {
 		return nil
 	}
-	if what = s.named(slices.Concat(trapNames, g.traps)); what == "" {
-		what = s.inside(slices.Concat(trapPlaces, g.obeyed))
+	if what = s.named(slices.Concat(trap.Names, g.traps)); what == "" {
+		what = s.inside(slices.Concat(trap.Places, g.obeyed))
 	}
 	if what != "" {
 		return deny(s.asked, "is not written by agents, as the host may run or obey %s by itself: only a root for writing that names it, or what is in it, allows it", what)

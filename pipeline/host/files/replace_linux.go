@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/trap"
 )
 
 // A file that is being written has such a name, and a lock that ends with whoever writes it.
@@ -21,7 +22,7 @@ const (
 )
 
 func isTemp(name string) bool {
-	word := foldName(name)
+	word := trap.Fold(name)
 	return strings.HasPrefix(word, tempPrefix) && strings.HasSuffix(word, tempSuffix)
 }
 
