@@ -27,6 +27,7 @@ var readingOrders = []struct {
 	{"backends/process/warm", 0, 13},
 	{"pipeline", 10, 58},
 	{"pipeline/run", 6, 58},
+	{"pipeline/changes", 0, 0},
 	{"pipeline/session", 17, 58},
 	{"mcp", 4, 66},
 	{"mcp/rpc", 3, 66},

@@ -97,6 +97,11 @@ func step(at *os.Root, elem string) (*os.Root, error) {
 	if err := at.Mkdir(elem, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
+	return OpenIn(at, elem)
+}
+
+// OpenIn opens the directory elem of at. No link is followed: one is ErrNotDir. The caller closes what is returned.
+func OpenIn(at *os.Root, elem string) (*os.Root, error) {
 	want, err := at.Lstat(elem)
 	if err != nil {
 		return nil, err

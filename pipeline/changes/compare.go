@@ -1,0 +1,341 @@
+package changes
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// A longer name is refused: the kernel takes no longer ones, and each directory of a name is opened.
+const (
+	maxName  = 4095
+	maxWords = 2048
+	maxWord  = 255
+)
+
+// stagePrefix is how the names of directories begin in which an apply has files ready.
+const stagePrefix = ".sandboxmcp-apply-"
+
+// ctimeGrain is how far the time that a kernel gives a change may lie behind the clock: a tick of 100 Hz.
+const ctimeGrain = 10 * time.Millisecond
+
+// comparison makes entries of what a program left, and stores the contents that differ.
+type comparison struct {
+	ctx     context.Context
+	p       Proposal
+	host    *tree
+	content *pack
+	entries map[string]*Entry
+}
+
+// add compares one path with the host's.
+func (c *comparison) add(change backends.Change) error {
+	if err := c.ctx.Err(); err != nil {
+		return context.Cause(c.ctx)
+	}
+	name := change.Name
+	if name == "." || name == "" || strings.HasPrefix(name, stagePrefix) {
+		return nil
+	}
+	e := &Entry{Path: name}
+	if why := badName(name); why != "" {
+		e.Refused = why
+		c.entries[name] = e
+		return nil
+	}
+	if c.p.Redact != nil {
+		if clean := c.p.Redact(name); clean != name {
+			e.Path, e.Refused = clean, "a secret is in its name"
+			c.entries[name] = e
+			return nil
+		}
+	}
+	end := c.content.end
+	if !change.Removed {
+		if err := c.after(e, change); err != nil {
+			return fmt.Errorf("read %s of the workspace: %w", quoteName(name), err)
+		}
+	}
+	if err := c.before(e); err != nil {
+		return err
+	}
+	if e.Refused == "" && same(e.Before, e.After) {
+		delete(c.entries, name)
+		return c.content.truncate(end)
+	}
+	c.entries[name] = e
+	if e.Before.Kind == Directory && e.After.Kind != Directory {
+		return c.expand(name)
+	}
+	return nil
+}
+
+func badName(name string) string {
+	words := strings.Split(name, "/")
+	switch {
+	case len(name) > maxName || len(words) > maxWords || slices.ContainsFunc(words, func(w string) bool { return len(w) > maxWord }):
+		return "its name is too long"
+	case strings.ContainsRune(name, 0), path.Clean(name) != name, !filepath.IsLocal(filepath.FromSlash(name)):
+		return "its name is not one of a file below the directory"
+	}
+	return ""
+}
+
+// after fills in what the program left.
+func (c *comparison) after(e *Entry, change backends.Change) error {
+	e.After = State{Kind: kindOf(change.Mode)}
+	if change.Mode&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0 {
+		e.note("its set-user-ID, set-group-ID and sticky bits are not applied")
+	}
+	switch e.After.Kind {
+	case Other:
+		e.Refused = "it is a device, a socket or a FIFO"
+	case Directory:
+		e.After.Mode = uint32(change.Mode.Perm())
+	case Link:
+		e.After.Target, e.Modified = change.Target, change.ModTime
+		e.Refused = c.badTarget(e)
+	case File:
+		e.After.Mode, e.Modified = uint32(change.Mode.Perm()), change.ModTime
+		return c.read(e, change)
+	}
+	return nil
+}
+
+// badTarget returns why a link is refused: it must lead to something in the directory.
+func (c *comparison) badTarget(e *Entry) string {
+	target := e.After.Target
+	if c.p.Redact != nil && c.p.Redact(target) != target {
+		e.After.Target = c.p.Redact(target)
+		return "a secret is in its target"
+	}
+	if target == "" || filepath.IsAbs(target) || strings.HasPrefix(target, "/") {
+		return "it is an absolute link"
+	}
+	if leaves(e.Path, target) {
+		return "it is a link that may lead out of the directory"
+	}
+	return ""
+}
+
+// leaves reports whether a link may lead out of the tree. Behind another name, ".." leads wherever a link of that name
+// takes it.
+func leaves(name, target string) bool {
+	up, down := 0, false
+	for word := range strings.SplitSeq(filepath.ToSlash(target), "/") {
+		switch {
+		case word == "" || word == ".":
+		case word != "..":
+			down = true
+		case down:
+			return true
+		default:
+			up++
+		}
+	}
+	return up > strings.Count(name, "/")
+}
+
+// read stores the content of a file that the program left, unless a secret is in it.
+func (c *comparison) read(e *Entry, change backends.Change) error {
+	r, err := change.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	w, err := c.content.writer()
+	if err != nil {
+		return err
+	}
+	sum, stored := sha256.New(), &failing{w: w}
+	from := io.TeeReader(reader{c.ctx, r}, io.MultiWriter(sum, stored))
+	found := false
+	if c.p.Secret != nil {
+		found, err = c.p.Secret(from)
+	}
+	if err == nil {
+		_, err = io.Copy(struct{ io.Writer }{io.Discard}, from)
+	}
+	if err != nil {
+		return err
+	}
+	e.After.Size, e.After.SHA256 = stored.size, hex.EncodeToString(sum.Sum(nil))
+	switch {
+	case found:
+		e.Refused = "a leased secret is in it"
+	case errors.Is(stored.err, errTooLarge):
+		e.Refused = fmt.Sprintf("the contents of a change set may have %d bytes, and with it there are more", c.content.max)
+	case stored.err != nil:
+		return stored.err
+	default:
+		return w.commit(e.After.SHA256)
+	}
+	return c.content.truncate(c.content.end)
+}
+
+// failing counts what is written to it and goes on when w fails, so that hashes are of the whole.
+type failing struct {
+	w    io.Writer
+	size int64
+	err  error
+}
+
+func (f *failing) Write(b []byte) (int, error) {
+	f.size += int64(len(b))
+	if f.err == nil {
+		_, f.err = f.w.Write(b)
+	}
+	return len(b), nil
+}
+
+// before fills in what the host has.
+func (c *comparison) before(e *Entry) error {
+	w, err := c.content.writer()
+	if err != nil {
+		return err
+	}
+	stored := &failing{w: w}
+	var info fs.FileInfo
+	if e.Before, info, err = c.host.state(c.ctx, e.Path, stored); err != nil {
+		if c.ctx.Err() != nil {
+			return context.Cause(c.ctx)
+		}
+		e.Refused = cmp.Or(e.Refused, fmt.Sprintf("the host's can't be read: %v", bare(err)))
+		return nil
+	}
+	if info == nil {
+		return nil
+	}
+	e.Stale = e.Before.Kind != Directory && !changeTime(info).Before(c.p.Began.Add(-ctimeGrain))
+	if e.Before.Kind == Other {
+		e.Refused = cmp.Or(e.Refused, "the host has a device, a socket or a FIFO there")
+	}
+	if e.Before.Kind != File {
+		return nil
+	}
+	if errors.Is(stored.err, errTooLarge) {
+		e.Irrecoverable = true
+		return c.content.truncate(c.content.end)
+	}
+	if stored.err != nil {
+		return stored.err
+	}
+	return w.commit(e.Before.SHA256)
+}
+
+// expand makes entries of all that the host has in a directory that is one no more.
+func (c *comparison) expand(dir string) error {
+	names, err := c.host.names(dir)
+	if err != nil {
+		return fmt.Errorf("list %s, which is removed: %w", quoteName(dir), bare(err))
+	}
+	for _, n := range names {
+		e := &Entry{Path: dir + "/" + n}
+		if err := c.before(e); err != nil {
+			return err
+		}
+		c.entries[e.Path] = e
+		if e.Before.Kind == Directory {
+			if err := c.expand(e.Path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// finish returns the entries in their order, with all that a person wants to know of them.
+func (c *comparison) finish() []Entry {
+	entries := make([]Entry, 0, len(c.entries))
+	for _, e := range c.entries {
+		c.describe(e)
+		entries = append(entries, *e)
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return comparePaths(a.Path, b.Path) })
+	findRenames(entries)
+	return entries
+}
+
+// comparePaths orders a directory before its content, and that before its next neighbour.
+func comparePaths(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		switch x, y := a[i], b[i]; {
+		case x == y:
+		case x == '/':
+			return -1
+		case y == '/':
+			return 1
+		default:
+			return cmp.Compare(x, y)
+		}
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// describe adds what depends on both states.
+func (c *comparison) describe(e *Entry) {
+	if e.Refused == "" {
+		e.Held = heldBecause(e.Path)
+		if path.Base(e.Path) == ".git" && e.After.Kind != Directory && e.After.Kind != "" {
+			e.Held = "git obeys it on the host"
+		}
+	}
+	if e.After.Kind == File && e.After.Mode&0o111 != 0 && e.Before.Kind == File && e.Before.Mode&0o111 == 0 {
+		e.note("it is executable now")
+	}
+	if e.Before.Kind != File && e.After.Kind != File || e.Before.SHA256 == e.After.SHA256 {
+		return
+	}
+	old, okOld := c.content.read(e.Before, maxText)
+	now, okNow := c.content.read(e.After, maxText)
+	if e.Binary = !okOld || !okNow || isBinary(old) || isBinary(now); !e.Binary {
+		e.Added, e.Removed = countLines(old, now)
+		e.note(marksOf(e.Path, old, now))
+	}
+}
+
+func (e *Entry) note(text string) {
+	if text != "" {
+		e.Mark = strings.TrimPrefix(e.Mark+"; "+text, "; ")
+	}
+}
+
+// findRenames names for added files the removed ones with the same content: one of the same name first.
+func findRenames(entries []Entry) {
+	removed := map[string][]int{}
+	for i, e := range entries {
+		if e.Before.Kind == File && e.After.Kind == "" && e.Before.Size > 0 && e.Refused == "" {
+			removed[e.Before.SHA256] = append(removed[e.Before.SHA256], i)
+		}
+	}
+	for i := range entries {
+		e := &entries[i]
+		from := removed[e.After.SHA256]
+		if e.Before.Kind != "" || e.After.Kind != File || e.Refused != "" || len(from) == 0 {
+			continue
+		}
+		at := max(0, slices.IndexFunc(from, func(r int) bool { return path.Base(entries[r].Path) == path.Base(e.Path) }))
+		e.RenamedFrom = entries[from[at]].Path
+		removed[e.After.SHA256] = slices.Delete(from, at, at+1)
+	}
+}
+
+// bare removes the path from an error, which the message has already.
+func bare(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}

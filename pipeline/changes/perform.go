@@ -1,0 +1,117 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+func (s *Store) newWorker(ctx context.Context, h header) (*worker, error) {
+	t, err := openTree(h.Set.Dir)
+	if err != nil {
+		return nil, err
+	}
+	content, err := openPack(filepath.Join(s.path(h.ID), contentName), 1<<62)
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return &worker{ctx: ctx, tree: t, content: content, name: stagePrefix + h.ID, reach: s.reach}, nil
+}
+
+func (w *worker) close() {
+	if w.stage != nil {
+		w.stage.Close()
+	}
+	w.tree.Close()
+	w.content.Close()
+}
+
+// perform stages, writes the journal, does its steps, and records that.
+func (s *Store) perform(w *worker, h header, j journal) error {
+	dir := s.path(h.ID)
+	w.steps = j.Steps
+	err := w.content.finish()
+	if err == nil {
+		err = s.writeJournal(w, dir, journal{}) // so that a stage is found after a kill
+	}
+	if err == nil {
+		err = w.openStage(true)
+	}
+	if err == nil {
+		err = w.fill()
+	}
+	if err == nil {
+		if err = w.at("sync stage"); err == nil {
+			err = w.tree.syncAll()
+		}
+	}
+	if err == nil {
+		err = s.writeJournal(w, dir, j)
+	}
+	if err == nil {
+		w.tree.reset() // it was planned a while ago
+		err = w.run()
+	}
+	if _, half := errors.AsType[*halfway](err); half {
+		return err
+	}
+	if err != nil {
+		return errors.Join(err, s.cleanUp(w, dir))
+	}
+	return s.finish(w, h, j)
+}
+
+func (s *Store) writeJournal(w *worker, dir string, j journal) error {
+	if err := w.at("journal"); err != nil {
+		return err
+	}
+	return writeJSON(dir, journalName, j)
+}
+
+// finish records that all steps of a journal are done. It may be called again after a kill.
+func (s *Store) finish(w *worker, h header, j journal) error {
+	dir := s.path(h.ID)
+	err := w.at("sync")
+	if err == nil {
+		err = w.tree.syncAll()
+	}
+	if err == nil {
+		err = w.at("record")
+	}
+	if err == nil {
+		if record := append(j.Record, j.Steps...); j.Status == StatusUndone {
+			err = removeFile(dir, recordName)
+		} else {
+			err = writeJSON(dir, recordName, record)
+		}
+	}
+	if err == nil {
+		err = w.at("header")
+	}
+	if err == nil {
+		h.Status, h.Last = j.Status, j.Token
+		err = s.writeHeader(h)
+	}
+	if err != nil {
+		return fmt.Errorf("all is done, but could not be recorded, which the next command tries again: %w", err)
+	}
+	return s.cleanUp(w, dir)
+}
+
+// cleanUp removes what a journal needs, and then the journal.
+func (s *Store) cleanUp(w *worker, dir string) error {
+	err := w.removeStage()
+	if err == nil {
+		err = w.at("remove journal")
+	}
+	if err == nil {
+		err = removeFile(dir, journalName)
+	}
+	if err != nil {
+		return fmt.Errorf("remove %s, which the next command tries again: %w", strings.TrimSuffix(w.name, "/"), err)
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// plan chooses the entries of a set that an apply is about, and makes steps of them.
+type plan struct {
+	ctx       context.Context
+	o         ApplyOptions
+	tree      *tree
+	content   *pack
+	entries   []Entry
+	chosen    []bool
+	by        map[string]int // entries by path
+	steps     []step
+	conflicts []Conflict
+	merged    []string
+	left      []Conflict
+}
+
+func newPlan(ctx context.Context, o ApplyOptions, t *tree, content *pack, entries []Entry) (*plan, error) {
+	p := &plan{ctx: ctx, o: o, tree: t, content: content, entries: entries, chosen: make([]bool, len(entries)), by: map[string]int{}}
+	for i, e := range entries {
+		p.by[e.Path] = i
+	}
+	for _, name := range o.Paths {
+		if name != "." && !slices.ContainsFunc(entries, func(e Entry) bool { return covers(name, e.Path) }) {
+			p.conflicts = append(p.conflicts, Conflict{name, "is not part of the change set"})
+		}
+	}
+	p.choose()
+	if err := p.build(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func covers(named, name string) bool {
+	return named == "." || named == name || strings.HasPrefix(name, named+"/")
+}
+
+// releases reports whether a path is named so that it is applied although it is held: itself, or in a directory that is
+// held, too. Who names a project does not name the hooks in it.
+func (p *plan) releases(e Entry) bool {
+	return p.o.Held || slices.ContainsFunc(p.o.Paths, func(n string) bool {
+		return n == e.Path || n != "." && covers(n, e.Path) && (heldBecause(n) != "" || path.Base(n) == ".git")
+	})
+}
+
+func (p *plan) choose() {
+	for i, e := range p.entries {
+		if e.Applied || len(p.o.Paths) > 0 && !slices.ContainsFunc(p.o.Paths, func(n string) bool { return covers(n, e.Path) }) {
+			continue
+		}
+		switch {
+		case e.Refused != "":
+			p.left = append(p.left, Conflict{e.Path, e.Refused})
+		case e.Held != "" && !p.releases(e):
+			p.left = append(p.left, Conflict{e.Path, e.Held})
+		default:
+			p.chosen[i] = true
+		}
+	}
+	// A directory is removed only with all that is in it, and made with what is chosen in it.
+	for i := len(p.entries) - 1; i >= 0; i-- {
+		e := p.entries[i]
+		if up, ok := p.by[path.Dir(e.Path)]; ok && p.entries[up].Refused == "" && !p.entries[up].Applied {
+			stays := !p.chosen[i] && !e.Applied && e.Before.Kind != ""
+			if d := p.entries[up]; d.After.Kind != Directory && stays && p.chosen[up] {
+				p.chosen[up] = false
+				p.left = append(p.left, Conflict{d.Path, "something in it stays"})
+			} else if d.After.Kind == Directory && d.Before.Kind != Directory && p.chosen[i] && e.After.Kind != "" {
+				p.chosen[up] = true
+				p.left = slices.DeleteFunc(p.left, func(c Conflict) bool { return c.Path == d.Path })
+			}
+		}
+	}
+}
+
+// build makes the steps: directories that are to be written in become writable, what goes is removed from the leaves
+// upwards, what comes is put in place from the root downwards, and directories get their last mode.
+func (p *plan) build() error {
+	var first, removals, puts, last []step
+	for i, e := range p.entries {
+		if !p.chosen[i] {
+			continue
+		}
+		s, err := p.resolve(e)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			continue
+		}
+		const own = 0o700
+		if s.From.Kind == Directory {
+			open := s.From
+			if open.Mode |= own; s.To.Kind == Directory {
+				open.Mode = s.To.Mode | own
+			}
+			if !same(open, s.From) {
+				first = append(first, step{Path: s.Path, From: s.From, To: open, old: s.old})
+				s.From = open
+			}
+		}
+		if end := s.To; end.Kind == Directory && end.Mode&own != own {
+			s.To.Mode |= own
+			last = append(last, step{Path: s.Path, From: s.To, To: end})
+		}
+		switch {
+		case same(s.From, s.To):
+		case s.To.Kind == "":
+			removals = append(removals, *s)
+		default:
+			puts = append(puts, *s)
+		}
+	}
+	slices.Reverse(removals)
+	slices.Reverse(last)
+	p.steps = slices.Concat(first, removals, puts, last)
+	return p.check()
+}
+
+// resolve compares an entry with what is there now, and returns what is to be done, nil for nothing.
+func (p *plan) resolve(e Entry) (*step, error) {
+	now, info, err := p.tree.state(p.ctx, e.Path)
+	if err != nil {
+		if p.ctx.Err() != nil {
+			return nil, context.Cause(p.ctx)
+		}
+		p.conflicts = append(p.conflicts, Conflict{e.Path, "can't be read: " + bare(err).Error()})
+		return nil, nil
+	}
+	if same(now, e.After) || now.Kind == Directory && e.After.Kind == Directory && e.Before.Kind != Directory {
+		return nil, nil
+	}
+	s := &step{Path: name(e.Path), From: now, To: e.After, Modified: e.Modified, old: info}
+	if info != nil {
+		s.Was = info.ModTime()
+	}
+	if same(now, e.Before) && !e.Stale {
+		return s, nil
+	}
+	why := "has changed since the program saw it"
+	if now.Kind == "" {
+		why = "is gone since the program saw it"
+	} else if e.Before.Kind == "" {
+		why = "is there by now"
+	}
+	switch {
+	case !p.o.Merge:
+	case p.mergeInto(s, e):
+		p.merged = append(p.merged, e.Path)
+		s.Modified = time.Time{}
+		return s, nil
+	case slices.Contains(p.o.Paths, e.Path) && now.Kind != Other && (now.Kind == Directory) == (e.Before.Kind == Directory):
+		return s, p.keep(s)
+	}
+	p.conflicts = append(p.conflicts, Conflict{e.Path, why})
+	return nil, nil
+}
+
+// mergeInto makes To what both sides changed. What the program saw is not known where the host changed it meanwhile.
+func (p *plan) mergeInto(s *step, e Entry) bool {
+	base, okBase := p.content.read(e.Before, maxText)
+	theirs, okTheirs := p.content.read(e.After, maxText)
+	if e.Stale || e.Before.Kind != File || s.From.Kind != File || e.After.Kind != File || !okBase || !okTheirs {
+		return false
+	}
+	mode := e.After.Mode
+	if e.After.Mode == e.Before.Mode {
+		mode = s.From.Mode
+	} else if s.From.Mode != e.Before.Mode && s.From.Mode != e.After.Mode {
+		return false
+	}
+	if p.keep(s) != nil {
+		return false
+	}
+	ours, ok := p.content.read(s.From, maxText)
+	if !ok {
+		return false
+	}
+	text, ok := merge(base, ours, theirs)
+	if !ok {
+		return false
+	}
+	to, err := p.content.add(text)
+	to.Mode = mode
+	s.To = to
+	return err == nil
+}
+
+// keep stores what is there now, so that an undo can give it back.
+func (p *plan) keep(s *step) error {
+	if s.From.Kind != File || p.content.has(s.From) {
+		return nil
+	}
+	w, err := p.content.writer()
+	if err != nil {
+		return err
+	}
+	now, info, err := p.tree.state(p.ctx, string(s.Path), w)
+	if err != nil {
+		return err
+	}
+	if !same(now, s.From) {
+		return errReplaced
+	}
+	s.old = info
+	return w.commit(now.SHA256)
+}
+
+// check adds the conflicts of steps with what is around them.
+func (p *plan) check() error {
+	top, err := mountOf(p.tree.top)
+	if err != nil {
+		return err
+	}
+	made, gone := map[string]bool{}, map[string]bool{}
+	checked := map[string]string{".": ""} // directories, and what is wrong with them
+	for _, s := range p.steps {
+		full := string(s.Path)
+		dir := path.Dir(full)
+		why, known := checked[dir]
+		if !known && !made[dir] {
+			if why, err = p.checkDir(dir, top); err != nil {
+				return err
+			}
+			checked[dir] = why
+		}
+		if why == "" && s.From.Kind == Directory && s.To.Kind != Directory {
+			why = p.checkEmpty(full, top, gone)
+		}
+		if why != "" {
+			p.conflicts = append(p.conflicts, Conflict{full, why})
+		}
+		made[full] = s.To.Kind == Directory && s.From.Kind != Directory
+		gone[full] = s.To.Kind == ""
+	}
+	return nil
+}
+
+// checkDir returns why nothing can be put into a directory.
+func (p *plan) checkDir(dir, top string) (string, error) {
+	d, err := p.tree.dir(dir)
+	if isNothing(err) {
+		return "has no directory any more", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	mount, err := mountOf(d)
+	if err == nil && mount != top {
+		return "lies in another file system that is mounted there", nil
+	}
+	return "", err
+}
+
+// checkEmpty returns why a directory can't be removed once what is gone is gone.
+func (p *plan) checkEmpty(dir, top string, gone map[string]bool) string {
+	d, err := p.tree.dir(dir)
+	if err == nil {
+		var mount string
+		if mount, err = mountOf(d); err == nil && mount != top {
+			return "is another file system that is mounted there"
+		}
+	}
+	names, err2 := p.tree.names(dir)
+	if err := errors.Join(err, err2); err != nil {
+		return "can't be read: " + bare(err).Error()
+	}
+	for _, n := range names {
+		if !gone[dir+"/"+n] {
+			return "has something in it that is not part of the change set: " + quoteName(n)
+		}
+	}
+	return ""
+}

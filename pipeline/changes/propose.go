@@ -1,0 +1,81 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/backends"
+)
+
+// Proposal is what a program leaves.
+type Proposal struct {
+	ID        string // of the run: letters and digits
+	Namespace string
+	Session   string
+	Dir       string    // the host's, absolute and without links
+	Began     time.Time // before the program saw the directory
+	Changes   func(context.Context, func(backends.Change) error) error
+	Secret    func(io.Reader) (found bool, err error) // looks for a leased secret in the content of a file; nil finds none
+	Redact    func(string) string                     // removes leased secrets from names; nil: none
+	MaxBytes  int64                                   // of the contents before and after; 0 is DefaultMaxSetBytes
+}
+
+// DefaultMaxSetBytes is the default of Proposal.MaxBytes.
+const DefaultMaxSetBytes = 2 << 30
+
+// Propose compares what a program left with the host's directory, and stores the difference. Where there is none, the
+// set has no entries and is not stored.
+func (s *Store) Propose(ctx context.Context, p Proposal) (set Set, err error) {
+	if !validID(p.ID) || !filepath.IsAbs(p.Dir) {
+		return set, fmt.Errorf("propose changes: %q of %q: the id or the directory is not valid", p.ID, p.Dir)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("propose changes of %s: %w", p.Dir, err)
+		}
+	}()
+	s.prune(time.Now())
+	host, err := openTree(p.Dir)
+	if err != nil {
+		return set, err
+	}
+	defer host.Close()
+	temp, unlock, err := statefile.MakeTempDir(ctx, s.c.Dir, fileKind)
+	if err != nil {
+		return set, err
+	}
+	defer os.RemoveAll(temp)
+	defer unlock()
+	if p.MaxBytes <= 0 {
+		p.MaxBytes = DefaultMaxSetBytes
+	}
+	content, err := openPack(filepath.Join(temp, contentName), p.MaxBytes)
+	if err != nil {
+		return set, err
+	}
+	defer content.Close()
+	c := comparison{ctx, p, host, content, map[string]*Entry{}}
+	if err := p.Changes(ctx, c.add); err != nil {
+		return set, err
+	}
+	set = Set{ID: p.ID, Namespace: p.Namespace, Session: p.Session, Dir: p.Dir, Time: time.Now().UTC(), Status: StatusProposed, Entries: c.finish()}
+	set.Counts = summarize(set.Entries)
+	if len(set.Entries) == 0 {
+		return set, nil
+	}
+	h := header{Set: set, Dir: name(set.Dir)}
+	h.Entries = nil
+	if err := errors.Join(content.finish(), writeJSON(temp, entriesName, set.Entries), writeJSON(temp, headerName, h)); err != nil {
+		return set, err
+	}
+	if err := os.Rename(temp, s.path(p.ID)); err != nil {
+		return set, err
+	}
+	return set, statefile.SyncDir(s.c.Dir)
+}

@@ -1,0 +1,146 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Recover finishes what a kill or an error interrupted: all steps are done, or where the host has changed meanwhile,
+// none. What another process is busy with is left to that.
+func (s *Store) Recover(ctx context.Context) error {
+	sets, err := s.List(Filter{Status: StatusApplying})
+	for _, set := range sets {
+		unlock, lockErr := s.lock(ctx, set.Dir, time.Millisecond)
+		if lockErr != nil {
+			continue
+		}
+		err = errors.Join(err, s.recoverSet(ctx, set.ID))
+		unlock()
+	}
+	return err
+}
+
+// recoverDir is Recover for one directory, which is locked.
+func (s *Store) recoverDir(ctx context.Context, dir string) error {
+	sets, err := s.List(Filter{Dir: dir, Status: StatusApplying})
+	for _, set := range sets {
+		err = errors.Join(err, s.recoverSet(ctx, set.ID))
+	}
+	return err
+}
+
+func (s *Store) recoverSet(ctx context.Context, id string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("finish the interrupted change set %s: %w", id, err)
+		}
+	}()
+	h, err := s.readHeader(id)
+	if err != nil || h.Status != StatusApplying {
+		return err
+	}
+	var j journal
+	if err := readJSON(s.path(id), journalName, &j); err != nil {
+		return err
+	}
+	w, err := s.newWorker(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	if len(j.Steps) == 0 || j.Token == h.Last {
+		return s.cleanUp(w, s.path(id))
+	}
+	w.steps = j.Steps
+	if err := w.openStage(false); err != nil && !isNothing(err) {
+		return err
+	}
+	if err := w.locate(); err != nil {
+		return err
+	}
+	if w.stage == nil { // somebody removed it: what is done stays
+		j.Steps = slices.DeleteFunc(w.steps, func(st step) bool { return !st.done })
+		w.steps = j.Steps
+	}
+	if len(j.Steps) == 0 {
+		return s.cleanUp(w, s.path(id))
+	}
+	err = w.run()
+	if err == nil {
+		return s.finish(w, h, j)
+	}
+	if _, half := errors.AsType[*halfway](err); half {
+		return err
+	}
+	return errors.Join(err, s.cleanUp(w, s.path(id)))
+}
+
+// locate finds out which steps are done. A path is in the state that its last step has left; where somebody has changed
+// it since, its first step fails, and all others are taken back.
+func (w *worker) locate() error {
+	if err := w.finishExchanges(); err != nil {
+		return err
+	}
+	of := map[name][]*step{}
+	for i := range w.steps {
+		s := &w.steps[i]
+		of[s.Path] = append(of[s.Path], s)
+	}
+	for full, steps := range of {
+		now, _, err := w.tree.state(w.ctx, string(full))
+		if err != nil {
+			return err
+		}
+		done := 0
+		for i, s := range steps {
+			if same(now, s.To) {
+				done = i + 1
+			}
+		}
+		for _, s := range steps[:done] {
+			s.done = true
+		}
+	}
+	return nil
+}
+
+// finishExchanges ends exchanges that were interrupted where a file system has no exchange.
+func (w *worker) finishExchanges() error {
+	if w.stage == nil {
+		return nil
+	}
+	f, err := w.stage.Open(".")
+	if err != nil {
+		return err
+	}
+	names, err := f.Readdirnames(-1)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	for _, base := range names {
+		number, is := strings.CutSuffix(base, ".old")
+		i, convErr := strconv.Atoi(number)
+		if !is || convErr != nil || i >= len(w.steps) {
+			continue
+		}
+		there, err := w.tree.place(string(w.steps[i].Path))
+		if err != nil {
+			return err
+		}
+		spare := placeIn(w.stage, w.name, base)
+		err = w.tree.move(spare, there)
+		if errors.Is(err, fs.ErrExist) {
+			err = w.tree.move(spare, placeIn(w.stage, w.name, number))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package changes
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+)
+
+var errReplaced = errors.New("was replaced meanwhile")
+
+// place is a name in an open directory.
+type place struct {
+	dir  *os.Root
+	base string
+	full string // the name in the tree
+}
+
+func (t *tree) place(name string) (place, error) {
+	dir, base, err := t.parent(name)
+	return place{dir, base, name}, err
+}
+
+func placeIn(dir *os.Root, dirName, base string) place {
+	return place{dir, base, path.Join(dirName, base)}
+}
+
+// exchange gives two files each other's names. Where the file system can't, the one that is at to is at spare between.
+func (t *tree) exchange(from, to, spare place) error {
+	err := exchangeNames(from, to)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	if err := t.move(to, spare); err != nil {
+		return err
+	}
+	if err := t.move(from, to); err != nil {
+		return errors.Join(err, t.move(spare, to))
+	}
+	return t.move(spare, from)
+}
+
+// move gives a file a name that nothing has: fs.ErrExist is its error where something has.
+func (t *tree) move(from, to place) error {
+	err := renameNew(from, to)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	if _, err := to.dir.Lstat(to.base); err == nil {
+		return &fs.PathError{Op: "rename", Path: to.full, Err: fs.ErrExist}
+	}
+	return t.rename(from, to)
+}

@@ -1,0 +1,139 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"time"
+)
+
+// worker does the steps of a journal in a tree. The stage is a directory of the tree, with what is to be put in place
+// and, once that is done, with what was there: both under the number of their step.
+type worker struct {
+	ctx     context.Context
+	tree    *tree
+	content *pack
+	steps   []step
+	stage   *os.Root
+	name    string                   // of the stage
+	reach   func(point string) error // of tests: called before each call that changes anything
+}
+
+func (w *worker) at(point string) error {
+	if w.reach == nil {
+		return nil
+	}
+	return w.reach(point)
+}
+
+// isMode reports whether a step changes nothing but permission bits, in place.
+func (s *step) isMode() bool {
+	return s.From.Kind == s.To.Kind && (s.From.Kind == Directory || s.From.Kind == File && s.From.SHA256 == s.To.SHA256)
+}
+
+// openStage makes the stage, or opens it.
+func (w *worker) openStage(fresh bool) (err error) {
+	if fresh {
+		if err = w.at("mkdir stage"); err == nil {
+			err = w.tree.top.Mkdir(w.name, 0o700)
+		}
+	}
+	if err == nil {
+		w.stage, err = w.tree.dir(w.name)
+	}
+	if err == nil {
+		w.stage, err = w.stage.OpenRoot(".") // which stays open while the tree goes elsewhere
+	}
+	return err
+}
+
+// fill makes all that the steps put in place.
+func (w *worker) fill() error {
+	for i := range w.steps {
+		s := &w.steps[i]
+		if s.To.Kind == "" || s.isMode() {
+			continue
+		}
+		if err := w.make(s, strconv.Itoa(i)); err != nil {
+			return fmt.Errorf("make %s ready: %w", quoteName(string(s.Path)), bare(err))
+		}
+	}
+	return nil
+}
+
+func (w *worker) make(s *step, base string) error {
+	if err := w.ctx.Err(); err != nil {
+		return context.Cause(w.ctx)
+	}
+	if err := w.at("stage " + s.To.Kind); err != nil {
+		return err
+	}
+	parent, err := w.parentInfo(string(s.Path))
+	if err != nil {
+		return err
+	}
+	old := s.old
+	if s.From.Kind == "" {
+		old = nil
+	}
+	switch s.To.Kind {
+	case Link:
+		if err := w.stage.Symlink(s.To.Target, base); err != nil {
+			return err
+		}
+		inherit(w.stage, base, old, parent)
+		return nil
+	case Directory:
+		if err := w.stage.Mkdir(base, 0o700); err != nil {
+			return err
+		}
+		inherit(w.stage, base, old, parent)
+		return w.stage.Chmod(base, fs.FileMode(s.To.Mode))
+	}
+	f, err := w.stage.OpenFile(base, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err = w.at("write"); err == nil {
+		err = w.content.copy(w.ctx, f, s.To)
+	}
+	if err == nil {
+		inherit(w.stage, base, old, parent)
+		err = w.stage.Chmod(base, fs.FileMode(s.To.Mode)) // which a change of the owner may take away
+	}
+	if err = errors.Join(err, syncStaged(f), f.Close()); err == nil && !s.Modified.IsZero() {
+		err = w.stage.Chtimes(base, time.Time{}, s.Modified)
+	}
+	return err
+}
+
+// parentInfo returns the nearest directory of a path that is there already.
+func (w *worker) parentInfo(name string) (fs.FileInfo, error) {
+	for {
+		name = path.Dir(name)
+		dir, err := w.tree.dir(name)
+		if err == nil {
+			return dir.Stat(".")
+		}
+		if !isNothing(err) {
+			return nil, err
+		}
+	}
+}
+
+// removeStage removes the stage with all that is in it.
+func (w *worker) removeStage() error {
+	if w.stage != nil {
+		w.stage.Close()
+		w.stage = nil
+	}
+	w.tree.reset()
+	if err := w.at("remove stage"); err != nil {
+		return err
+	}
+	return w.tree.top.RemoveAll(w.name)
+}

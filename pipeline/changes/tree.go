@@ -1,0 +1,181 @@
+package changes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
+)
+
+// maxOpen is how many directories of a tree are open at once: a path may have 2,000.
+const maxOpen = 32
+
+// tree reaches what is in a directory of the host by descriptors, one name at a time, and follows no link.
+type tree struct {
+	top  *os.Root
+	dirs []openDir // each in the one before it, or deeper
+}
+
+type openDir struct {
+	name string
+	root *os.Root
+}
+
+func openTree(dir string) (*tree, error) {
+	top, err := hostfs.OpenDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &tree{top: top}, nil
+}
+
+func (t *tree) Close() error {
+	t.closeFrom(0)
+	return t.top.Close()
+}
+
+func (t *tree) closeFrom(i int) {
+	for _, d := range t.dirs[i:] {
+		d.root.Close()
+	}
+	t.dirs = t.dirs[:i]
+}
+
+// reset forgets which directories are open: others may have taken their names.
+func (t *tree) reset() { t.closeFrom(0) }
+
+// dir returns the directory of that name, which stays open until another one is asked for. "." is the tree itself.
+func (t *tree) dir(name string) (*os.Root, error) {
+	at, rest := t.top, name
+	for i := len(t.dirs) - 1; i >= 0; i-- {
+		if d := t.dirs[i]; name == d.name || strings.HasPrefix(name, d.name+"/") {
+			at, rest = d.root, strings.TrimPrefix(name[len(d.name):], "/")
+			break
+		}
+		t.closeFrom(i)
+	}
+	if name == "." {
+		return at, nil
+	}
+	for rest != "" {
+		var elem string
+		elem, rest, _ = strings.Cut(rest, "/")
+		next, err := hostfs.OpenIn(at, elem)
+		if err != nil {
+			return nil, err
+		}
+		if len(t.dirs) == maxOpen {
+			t.dirs[0].root.Close()
+			t.dirs = slices.Delete(t.dirs, 0, 1)
+		}
+		t.dirs = append(t.dirs, openDir{strings.TrimSuffix(name[:len(name)-len(rest)], "/"), next})
+		at = next
+	}
+	return at, nil
+}
+
+// parent returns the directory that a path is in, and the path's last part.
+func (t *tree) parent(name string) (*os.Root, string, error) {
+	dir, err := t.dir(path.Dir(name))
+	return dir, path.Base(name), err
+}
+
+// isNothing reports whether an error says that nothing can be at a path.
+func isNothing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, hostfs.ErrNotDir) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// state returns what is at a path, and its info, which is nil for nothing. The content of a file is read, and written
+// to each writer.
+func (t *tree) state(ctx context.Context, name string, to ...io.Writer) (State, fs.FileInfo, error) {
+	parent, base, err := t.parent(name)
+	if isNothing(err) {
+		return State{}, nil, nil
+	}
+	if err != nil {
+		return State{}, nil, err
+	}
+	return stateIn(ctx, parent, base, to...)
+}
+
+func stateIn(ctx context.Context, parent *os.Root, base string, to ...io.Writer) (State, fs.FileInfo, error) {
+	info, err := parent.Lstat(base)
+	if isNothing(err) {
+		return State{}, nil, nil
+	}
+	if err != nil {
+		return State{}, nil, err
+	}
+	s := State{Kind: kindOf(info.Mode())}
+	switch s.Kind {
+	case Link:
+		s.Target, err = parent.Readlink(base)
+	case Directory:
+		s.Mode = uint32(info.Mode().Perm())
+	case File:
+		var f *os.File
+		if f, info, err = statefile.OpenIn(parent.Lstat, parent.OpenFile, base); err != nil {
+			break
+		}
+		defer f.Close()
+		sum := sha256.New()
+		s.Mode = uint32(info.Mode().Perm())
+		s.Size, err = io.Copy(io.MultiWriter(append(to, sum)...), reader{ctx, f})
+		s.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	}
+	return s, info, err
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch mode.Type() {
+	case 0:
+		return File
+	case fs.ModeDir:
+		return Directory
+	case fs.ModeSymlink:
+		return Link
+	}
+	return Other
+}
+
+// same reports whether two states are the same as far as apply is concerned: times and owners are not.
+func same(a, b State) bool { return a == b }
+
+// names lists a directory of the tree, in order.
+func (t *tree) names(dir string) ([]string, error) {
+	d, err := t.dir(dir)
+	if err != nil {
+		return nil, err
+	}
+	f, err := d.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+// reader fails once its context ends.
+type reader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}
