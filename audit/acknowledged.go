@@ -32,7 +32,7 @@ func (l *Log) acknowledgedPath() string { return acknowledgedPath(l.path) }
 func acknowledgedPath(base string) string { return base + "-acknowledged" }
 
 // slot is what the file has of a row: a checksum tells one that was written in part.
-func (p place) slot() []byte {
+func (p rowPosition) slot() []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, slotSize+sha256.Size), uint64(p.seq))
 	b = append(binary.BigEndian.AppendUint64(b, uint64(p.time.UnixNano())), p.hash[:]...)
 	sum := sha256.Sum256(b)
@@ -40,7 +40,7 @@ func (p place) slot() []byte {
 }
 
 // writeAcknowledged writes that a row is on the disk. Where that can't be written, an older row is there.
-func (d *disk) writeAcknowledged(path string, last *place) {
+func (d *disk) writeAcknowledged(path string, last *rowPosition) {
 	if last == nil {
 		return
 	}
@@ -51,13 +51,13 @@ func (d *disk) writeAcknowledged(path string, last *place) {
 }
 
 // lastAcknowledged returns the newest row of the file at path, zero where there is none.
-func lastAcknowledged(path string) (last place, err error) {
+func lastAcknowledged(path string) (last rowPosition, err error) {
 	content, err := statefile.ReadSmall(path, slots*slotSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return last, nil
 	}
 	for ; len(content) >= slotSize; content = content[slotSize:] {
-		p := place{seq: int64(binary.BigEndian.Uint64(content)), time: time.Unix(0, int64(binary.BigEndian.Uint64(content[8:]))).UTC()}
+		p := rowPosition{seq: int64(binary.BigEndian.Uint64(content)), time: time.Unix(0, int64(binary.BigEndian.Uint64(content[8:]))).UTC()}
 		copy(p.hash[:], content[16:])
 		if p.seq > last.seq && bytes.Equal(p.slot(), content[:slotSize]) {
 			last = p
@@ -84,7 +84,7 @@ func (l *Log) findLoss(ctx context.Context) (*loss, error) {
 	if err != nil || acked.seq == 0 {
 		return nil, err
 	}
-	f, err := l.current(ctx) // after what it is compared with
+	f, err := l.currentFile(ctx) // after what it is compared with
 	if err != nil || acked.seq < f.first {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (l *Log) recordLoss(ctx context.Context) error {
 	if lost, err := l.findLoss(ctx); lost == nil {
 		return err
 	}
-	f, err := statefile.LockFile(ctx, l.acknowledgedPath(), false, settleTime) // or two that open it would both write the row
+	f, err := statefile.LockFile(ctx, l.acknowledgedPath(), false, owedWait) // or two that open it would both write the row
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (l *Log) recordLoss(ctx context.Context) error {
 }
 
 // compareAcknowledged finds that a row is not the one that was acknowledged.
-func (v *verification) compareAcknowledged(r place) *Bad {
+func (v *verification) compareAcknowledged(r rowPosition) *Bad {
 	if r.seq != v.acknowledged.seq || r.hash == v.acknowledged.hash {
 		return nil
 	}
@@ -147,16 +147,16 @@ func (v *verification) findCut() *Bad {
 		return nil
 	}
 	since := ""
-	if !v.at.IsZero() {
-		since = "after " + v.at.Format(time.RFC3339) + ", "
+	if !v.lastTime.IsZero() {
+		since = "after " + v.lastTime.Format(time.RFC3339) + ", "
 	}
 	return &Bad{v.chain.next, fmt.Sprintf("is missing, with all after it up to row %d, %d in all, which were acknowledged %sthe last at %s: "+
 		"the -wal file was cut, damaged or deleted, or an older copy of the log was put in its place",
 		v.acknowledged.seq, v.acknowledged.seq-v.head, since, v.acknowledged.time.Format(time.RFC3339))}
 }
 
-// newPlace returns where a row stands.
-func newPlace(r Row) (p place) {
+// positionOf returns where a row stands.
+func positionOf(r Row) (p rowPosition) {
 	hash, _ := hex.DecodeString(r.Hash)
 	copy(p.hash[:], hash)
 	p.seq, p.time = r.Seq, r.Time

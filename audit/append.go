@@ -17,7 +17,7 @@ import (
 type request struct {
 	rows     []Row
 	receipts [][]byte      // beside rows, nil where there is none
-	packed   []packed      // what is stored of both
+	packed   []packedRow   // what is stored of both
 	soon     bool          // the disk need not be waited for
 	note     []byte        // the answer to Checkpoint
 	state    atomic.Int32  // waiting until the writer takes it or the caller gives up
@@ -45,8 +45,8 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 	}
 	if err != nil {
 		err = &Unwritten{fmt.Errorf("append to audit log %q: %w", l.path, err)}
-		if r != nil && late(entries) {
-			err = l.owe(r.rows, err)
+		if r != nil && allLate(entries) {
+			err = l.keepOwed(r.rows, err)
 		}
 		return nil, err
 	}
@@ -56,17 +56,17 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 // append appends to the active file, and to the next one where that is closed by now.
 func (l *Log) append(ctx context.Context, r *request) error {
 	for {
-		f, err := l.usable(ctx)
+		f, err := l.usableFile(ctx)
 		if err == nil {
 			err = f.append(ctx, r)
 		}
-		if !errors.Is(err, errRotated) && !(errors.Is(err, errMoved) && f.continued()) {
+		if !errors.Is(err, errRotated) && !(errors.Is(err, errMoved) && f.hasNextFile()) {
 			if err == nil && !r.soon {
 				l.recovery.written.Store(&r.rows[len(r.rows)-1])
 			}
 			return err
 		}
-		if _, err := l.advance(ctx, f); err != nil {
+		if _, err := l.openNextFile(ctx, f); err != nil {
 			return err
 		}
 		r.done, r.state = make(chan struct{}), atomic.Int32{}
@@ -80,33 +80,33 @@ func (l *logFile) append(ctx context.Context, r *request) error {
 	if done, err := l.commitHere(ctx, r); done || err != nil {
 		return err
 	}
-	return l.do(ctx, l.queue, r)
+	return l.submit(ctx, l.queue, r)
 }
 
 func newRequest(entries []Entry) (*request, error) {
 	r := &request{rows: make([]Row, len(entries)), receipts: make([][]byte, len(entries)), done: make(chan struct{})}
 	r.soon = !slices.ContainsFunc(entries, func(e Entry) bool { return !e.Soon })
 	for i, e := range entries {
-		data, err := object(e.Data)
+		data, err := marshalObject(e.Data)
 		if err == nil && e.Kind == "" {
 			err = errors.New("it has no kind")
 		}
 		if err == nil {
 			r.receipts[i] = bytes.Clone(e.Receipt)
-			data, err = commit(data, e.Receipt)
+			data, err = addReceiptHash(data, e.Receipt)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("entry %q: %w", e.Kind, err)
 		}
 		// What is not UTF-8 would not survive an export, and then the hash could not be checked.
-		r.rows[i] = Row{Kind: utf8(e.Kind), Run: utf8(e.Run), Namespace: utf8(e.Namespace), Data: data}
+		r.rows[i] = Row{Kind: replaceInvalidUTF8(e.Kind), Run: replaceInvalidUTF8(e.Run), Namespace: replaceInvalidUTF8(e.Namespace), Data: data}
 	}
 	return r, nil
 }
 
-func utf8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+func replaceInvalidUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-func object(data any) (json.RawMessage, error) {
+func marshalObject(data any) (json.RawMessage, error) {
 	if data == nil {
 		return json.RawMessage("{}"), nil
 	}
@@ -122,8 +122,8 @@ func object(data any) (json.RawMessage, error) {
 	return bytes.ToValidUTF8(b, []byte("\uFFFD")), nil
 }
 
-func (l *logFile) do(ctx context.Context, to chan<- *request, r *request) error {
-	if err := l.send(ctx, to, r); err != nil {
+func (l *logFile) submit(ctx context.Context, to chan<- *request, r *request) error {
+	if err := l.enqueue(ctx, to, r); err != nil {
 		return err
 	}
 	select {
@@ -137,7 +137,7 @@ func (l *logFile) do(ctx context.Context, to chan<- *request, r *request) error 
 	return r.err
 }
 
-func (l *logFile) send(ctx context.Context, to chan<- *request, r *request) error {
+func (l *logFile) enqueue(ctx context.Context, to chan<- *request, r *request) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.closed {
@@ -168,7 +168,7 @@ func (l *logFile) commitHere(ctx context.Context, r *request) (done bool, err er
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if len(l.queue) > 0 || l.next.Load() || !l.writeMu.TryLock() { // whoever came before writes it along
+	if len(l.queue) > 0 || l.writerWaiting.Load() || !l.writeMu.TryLock() { // whoever came before writes it along
 		return false, nil
 	}
 	if ready, err := l.lockNow(); ready {
@@ -184,30 +184,30 @@ func (l *logFile) lockNow() (ready bool, err error) {
 	if l.w.conn == nil { // to open it may take long, and could not be given up
 		return false, nil
 	}
-	if err = l.w.ready(l); err == nil {
-		_, err = l.w.lock.Exec()
+	if err = l.w.ensureReady(l); err == nil {
+		_, err = l.w.beginStmt.Exec()
 	}
-	return !busy(err), err
+	return !isBusy(err), err
 }
 
 // commitNext writes a request that has waited, as soon as it can. Until it has the database's lock nothing is
 // taken, so that callers can give up as long as others keep us waiting.
 func (l *logFile) commitNext(r *request) {
-	l.next.Store(true)
+	l.writerWaiting.Store(true)
 	l.writeMu.Lock()
-	l.next.Store(false)
-	l.commit(r, l.w.begin(l))
+	l.writerWaiting.Store(false)
+	l.commit(r, l.w.lockDatabase(l))
 }
 
 // commit writes r, and what else waits by now, unless err says why there is no lock to do it under. It unlocks
 // writeMu before it waits for the disk.
 func (l *logFile) commit(r *request, err error) {
-	batch := l.take(r)
-	last, err := l.put(batch, err)
+	batch := l.collectBatch(r)
+	last, err := l.writeBatch(batch, err)
 	if err == nil && slices.ContainsFunc(batch, func(r *request) bool { return !r.soon }) {
 		err = l.disk.flush(l, last)
 	}
-	l.condition.note(err)
+	l.writability.recordWrite(err)
 	if err != nil {
 		err = explain(err, l.wait)
 	}
@@ -222,26 +222,26 @@ func (l *logFile) commit(r *request, err error) {
 	}
 }
 
-// put writes batch as one commit, and unlocks writeMu.
-func (l *logFile) put(batch []*request, err error) (commit int64, _ error) {
+// writeBatch writes batch as one commit, and unlocks writeMu.
+func (l *logFile) writeBatch(batch []*request, err error) (commit int64, _ error) {
 	defer l.writeMu.Unlock()
 	if err == nil {
-		if err = l.w.end(l.w.insert(batch, l.now)); err == nil {
-			l.w.tip.version = l.w.version()
+		if err = l.w.commitOrRollBack(l.w.insertRows(batch, l.now)); err == nil {
+			l.w.tip.version = l.w.dataVersion()
 		}
 	}
 	if err != nil {
 		return 0, err
 	}
 	if n := len(batch); n > 0 {
-		last := newPlace(batch[n-1].rows[len(batch[n-1].rows)-1])
+		last := positionOf(batch[n-1].rows[len(batch[n-1].rows)-1])
 		l.disk.last.Store(&last)
 	}
 	return l.scheduleFlush(), nil
 }
 
-// take returns r and the requests that wait behind it, but those whose callers have given up.
-func (l *logFile) take(r *request) (batch []*request) {
+// collectBatch returns r and the requests that wait behind it, but those whose callers have given up.
+func (l *logFile) collectBatch(r *request) (batch []*request) {
 	for r != nil {
 		if r.state.CompareAndSwap(waiting, taken) {
 			batch = append(batch, r)

@@ -139,7 +139,7 @@ func TestAppendIsSynchronous(t *testing.T) {
 func TestAppendWhileDiskIsSlow(t *testing.T) {
 	l := openLog(t, logPath(t))
 	fill(t, l, 1)
-	before := l.active.Load().disk.waits
+	before := l.active.Load().disk.flushes
 	asked, disk := make(chan struct{}, 8), make(chan error)
 	l.sync = func(*os.File) error {
 		asked <- struct{}{}
@@ -164,7 +164,7 @@ func TestAppendWhileDiskIsSlow(t *testing.T) {
 	<-asked
 	disk <- nil
 	hosttest.Until(t, "all are on the disk", func() bool { return returned.Load() == 3 })
-	if got := l.active.Load().disk.waits - before; got != 2 {
+	if got := l.active.Load().disk.flushes - before; got != 2 {
 		t.Errorf("the disk was waited for %d times", got)
 	}
 	wantSound(t, l, 4)
@@ -238,7 +238,7 @@ func TestAppendCancelled(t *testing.T) {
 // While another process holds the lock, a caller that gives up is let go, and its rows do not turn up later.
 func TestAppendCancelledBehindLock(t *testing.T) {
 	l := openLog(t, logPath(t))
-	release := hold(t, l.path, "BEGIN IMMEDIATE")
+	release := holdLock(t, l.path, "BEGIN IMMEDIATE")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := l.Append(ctx, Entry{Kind: "given up"}); !errors.Is(err, context.DeadlineExceeded) {

@@ -405,7 +405,7 @@ func facts(t testing.TB, path string) (all []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := l.active.Load().row(t.Context(), seq)
+		r, err := l.active.Load().readRow(t.Context(), seq)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,25 +81,25 @@ type Row struct {
 // Log is an open audit log: a series of files, of which rows are appended to the last, the active one. It is safe for
 // concurrent use.
 type Log struct {
-	path    string        // of its first file, by which a log is named
-	wait    time.Duration // longest wait for a lock
-	signing *Signing      // nil where nothing is signed
-	alone   bool          // nobody else can open it
-	now     func() time.Time
-	sync    func(*os.File) error // puts a file on the disk
+	path      string        // of its first file, by which a log is named
+	wait      time.Duration // longest wait for a lock
+	signing   *Signing      // nil where nothing is signed
+	exclusive bool          // nobody else can open it
+	now       func() time.Time
+	sync      func(*os.File) error // puts a file on the disk
 
-	active atomic.Pointer[logFile]
-	next   chan struct{}    // has a value while a file that becomes the active one is created, or while Close runs
-	mu     sync.Mutex       // guards files
-	files  map[int]*logFile // that are open, by number
-	named  []*logFile       // the only files, where OpenFiles named them
-	closed bool
+	active   atomic.Pointer[logFile]
+	rotating chan struct{}    // has a value while a file that becomes the active one is created, or while Close runs
+	mu       sync.Mutex       // guards files
+	files    map[int]*logFile // that are open, by number
+	named    []*logFile       // the only files, where OpenFiles named them
+	closed   bool
 
 	recovery     recovery
-	debtMu       sync.Mutex // held while rows that are owed are kept or written
-	debts        []debt     // owed rows that no file has; guarded by debtMu
-	stopSettling func()     // nil where nothing settles
-	settled      chan struct{}
+	owedMu       sync.Mutex // held while rows that are owed are kept or written
+	owed         []owedRow  // owed rows that no file has; guarded by debtMu
+	stopOwedLoop func()     // nil where nothing settles
+	owedLoopDone chan struct{}
 }
 
 // Open opens the log at path. If there is no file, Open creates a log with mode 0600, and the directories above it
@@ -108,30 +108,30 @@ type Log struct {
 // While the log is open, nothing else in this process may open its file, not even to read it: closing a file drops the
 // process's POSIX locks on it, SQLite's too (https://sqlite.org/howtocorrupt.html).
 func Open(ctx context.Context, path string) (*Log, error) {
-	return open(ctx, path, schema.LockWait, nil)
+	return openWithWait(ctx, path, schema.LockWait, nil)
 }
 
 // OpenToRead is Open for what reads the log once. Where a full disk has no room for SQLite's -shm file, which is there
 // as long as anybody has the log open, the log is read without one, and nobody else can open it until Close.
 func OpenToRead(ctx context.Context, path string) (*Log, error) {
 	l, err := Open(ctx, path)
-	if IsFull(err) && statefile.AloneVFS != "" {
-		return openAs(ctx, path, &Log{wait: schema.LockWait, alone: true})
+	if IsFull(err) && statefile.ExclusiveVFS != "" {
+		return openPrepared(ctx, path, &Log{wait: schema.LockWait, exclusive: true})
 	}
 	return l, err
 }
 
-func open(ctx context.Context, path string, wait time.Duration, s *Signing) (*Log, error) {
-	return openAs(ctx, path, &Log{wait: wait, signing: s})
+func openWithWait(ctx context.Context, path string, wait time.Duration, s *Signing) (*Log, error) {
+	return openPrepared(ctx, path, &Log{wait: wait, signing: s})
 }
 
-func openAs(ctx context.Context, path string, l *Log) (*Log, error) {
-	l.now, l.sync, l.files, l.next = time.Now, statefile.SyncData, map[int]*logFile{}, make(chan struct{}, 1)
+func openPrepared(ctx context.Context, path string, l *Log) (*Log, error) {
+	l.now, l.sync, l.files, l.rotating = time.Now, statefile.SyncData, map[int]*logFile{}, make(chan struct{}, 1)
 	s := l.signing
 	var err error
 	if l.path, err = filepath.Abs(path); err == nil {
 		openIt := func() error { return l.openActive(ctx) }
-		if s != nil && s.Frees {
+		if s != nil && s.FreesSpace {
 			err = l.withReserve(openIt)
 		} else {
 			err = openIt()
@@ -145,8 +145,8 @@ func openAs(ctx context.Context, path string, l *Log) (*Log, error) {
 			s.Log.Error("it is not known whether the audit log has all rows that were acknowledged", "log", l.path, "error", err)
 		}
 		settling, stop := context.WithCancel(context.Background())
-		l.stopSettling, l.settled = stop, make(chan struct{})
-		go l.settleDebts(settling)
+		l.stopOwedLoop, l.owedLoopDone = stop, make(chan struct{})
+		go l.writeOwedLoop(settling)
 	}
 	return l, nil
 }
@@ -172,9 +172,9 @@ func (l *Log) openActive(ctx context.Context) error {
 // Close waits for the appends under way, signs what was appended, and closes the log. Later appends are errors. An
 // error says that rows stay unsigned, or that a file could not be closed. It is safe to call more than once.
 func (l *Log) Close() error {
-	err := l.closeDebts()
-	l.next <- struct{}{}
-	defer func() { <-l.next }()
+	err := l.closeOwed()
+	l.rotating <- struct{}{}
+	defer func() { <-l.rotating }()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true

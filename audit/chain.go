@@ -22,9 +22,9 @@ type chain struct {
 	head, prev string // hashes of the two rows before it
 }
 
-// add verifies r as the next row, and returns what is wrong with it.
-func (c *chain) add(r Row) *Bad {
-	hash := sum(r)
+// verifyRow verifies r as the next row, and returns what is wrong with it.
+func (c *chain) verifyRow(r Row) *Bad {
+	hash := hashRow(r)
 	switch {
 	case r.Seq < c.next:
 		return &Bad{r.Seq, "stands before the first row"}
@@ -45,9 +45,9 @@ func (c *chain) add(r Row) *Bad {
 	return nil
 }
 
-// trace distinguishes a moved row from one that follows a replaced one: the row that a moved row was chained to is
+// traceMoved distinguishes a moved row from one that follows a replaced one: the row that a moved row was chained to is
 // still in the log. The chain was as in before.
-func (v *verification) trace(ctx context.Context, r Row, before chain, bad *Bad) error {
+func (v *verification) traceMoved(ctx context.Context, r Row, before chain, bad *Bad) error {
 	if r.Seq != before.next || len(r.Prev) != 2*linkSize {
 		return nil
 	}
@@ -57,14 +57,14 @@ func (v *verification) trace(ctx context.Context, r Row, before chain, bad *Bad)
 	case err == nil:
 		*bad = Bad{r.Seq, fmt.Sprintf("was moved here: it follows on what is now row %d", seq)}
 		v.chain = before
-	case errors.Is(err, sql.ErrNoRows), unreadable(err):
+	case errors.Is(err, sql.ErrNoRows), isContentError(err):
 		return nil
 	}
 	return err
 }
 
-// unreadable reports whether err is about the content of the database, not about access to it.
-func unreadable(err error) bool {
+// isContentError reports whether err is about the content of the database, not about access to it.
+func isContentError(err error) bool {
 	if s, ok := errors.AsType[*sqlite.Error](err); ok {
 		code := s.Code() & 0xff
 		return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_ERROR ||
@@ -75,25 +75,25 @@ func unreadable(err error) bool {
 
 const hashSize = sha256.Size
 
-// domain begins what is hashed, so that a row's hash is never the hash of anything else.
-const domain = "sandboxmcp audit row 1\n"
+// hashPrefix begins what is hashed, so that a row's hash is never the hash of anything else.
+const hashPrefix = "sandboxmcp audit row 1\n"
 
-// sum is the hash that r must have.
-func sum(r Row) [hashSize]byte {
-	return sha256.Sum256(encode(r))
+// hashRow is the hash that r must have.
+func hashRow(r Row) [hashSize]byte {
+	return sha256.Sum256(encodeRow(r))
 }
 
-// encode returns the bytes of a row without its hash, which differ from those of every other row: the domain, the 32
+// encodeRow returns the bytes of a row without its hash, which differ from those of every other row: the domain, the 32
 // bytes of Prev, Seq and the nanoseconds of Time as eight bytes each, big-endian, then Kind, Run, Namespace and Data,
 // each behind its length, which is eight bytes too.
-func encode(r Row) []byte {
+func encodeRow(r Row) []byte {
 	prev, _ := hex.DecodeString(r.Prev) // made from bytes, so it is hex
 	b := make([]byte, 0, 128+len(r.Kind)+len(r.Run)+len(r.Namespace)+len(r.Data))
 	return appendRow(b, prev, r.Seq, r.Time.UnixNano(), []byte(r.Kind), []byte(r.Run), []byte(r.Namespace), r.Data)
 }
 
 func appendRow(b, prev []byte, seq, nanos int64, texts ...[]byte) []byte {
-	b = append(append(b, domain...), prev...)
+	b = append(append(b, hashPrefix...), prev...)
 	b = binary.BigEndian.AppendUint64(b, uint64(seq))
 	b = binary.BigEndian.AppendUint64(b, uint64(nanos))
 	for _, s := range texts {

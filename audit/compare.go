@@ -13,23 +13,23 @@ import (
 
 // compareExternal compares the tree with the checkpoints from outside of the database that cover no more rows, of which
 // the last is r.
-func (v *verification) compareExternal(r place) *Bad {
+func (v *verification) compareExternal(r rowPosition) *Bad {
 	for ; len(v.external) > 0 && v.external[0].Size <= v.tree.Size; v.external = v.external[1:] {
-		if bad := v.compare(v.external[0], r); bad != nil {
+		if bad := v.compareCheckpoint(v.external[0], r); bad != nil {
 			return bad
 		}
 	}
 	return nil
 }
 
-// compare compares the tree with a checkpoint whose last row is r.
-func (v *verification) compare(p point, r place) *Bad {
+// compareCheckpoint compares the tree with a checkpoint whose last row is r.
+func (v *verification) compareCheckpoint(p namedCheckpoint, r rowPosition) *Bad {
 	if v.tree.Size == p.Size && v.tree.Root() == p.Root {
-		if err := p.Covers(r.time); err != nil { // that of a newer key may cover it, too
-			v.doubt(p.Size, p.name, err)
+		if err := p.CheckKeyAt(r.time); err != nil { // that of a newer key may cover it, too
+			v.noteDoubt(p.Size, p.name, err)
 			return nil
 		}
-		v.proven = mark{p.Size, hex.EncodeToString(r.hash[:]), p.Root}
+		v.proven = verifiedPoint{p.Size, hex.EncodeToString(r.hash[:]), p.Root}
 		return nil
 	}
 	if p.Size == 0 {
@@ -44,8 +44,8 @@ func (v *verification) compare(p point, r place) *Bad {
 	return &Bad{first, why}
 }
 
-// doubt notes a checkpoint that fits the rows, and does not count.
-func (v *verification) doubt(size int64, name string, why error) {
+// noteDoubt notes a checkpoint that fits the rows, and does not count.
+func (v *verification) noteDoubt(size int64, name string, why error) {
 	v.doubts++
 	v.doubtful = &Bad{size, fmt.Sprintf("is not vouched for: %s does not count: %v", name, why)}
 }

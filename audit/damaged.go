@@ -17,13 +17,13 @@ func OpenDamaged(ctx context.Context, paths ...string) (*Log, error) {
 	return openFiles(ctx, true, paths)
 }
 
-// address names the database for the driver. By writable_schema SQLite opens a file that is shorter than it says
+// dataSourceName names the database for the driver. By writable_schema SQLite opens a file that is shorter than it says
 // (https://sqlite.org/pragma.html#pragma_writable_schema), and by mode=ro it leaves the file and its -wal file as they
 // are. Without a -wal file immutable keeps it from making one.
-func (l *logFile) address() string {
-	address := statefile.Database(l.path, l.wait)
+func (l *logFile) dataSourceName() string {
+	address := statefile.DataSource(l.path, l.wait)
 	if l.alone {
-		address += "&vfs=" + statefile.AloneVFS
+		address += "&vfs=" + statefile.ExclusiveVFS
 	}
 	if l.damaged {
 		address = strings.Replace(address, "mode=rw", "mode=ro", 1) + "&_pragma=writable_schema(1)"
@@ -42,7 +42,7 @@ func (l *logFile) eachReadable(ctx context.Context, f Filter, do func(Row) bool)
 	head, headErr := lastSeq(ctx, l.db)
 	var lost gaps
 	for from, tried := f.After+1, int64(0); ; {
-		page, err := l.page(ctx, f, from, pageRows, false)
+		page, err := l.readPage(ctx, f, from, pageRows, false)
 		for _, r := range page {
 			if f.contains(r.Data) && !do(r.Row) {
 				return false, nil
@@ -50,12 +50,12 @@ func (l *logFile) eachReadable(ctx context.Context, f Filter, do func(Row) bool)
 			from, tried = r.Seq+1, 0
 		}
 		switch {
-		case err != nil && !unreadable(err):
+		case err != nil && !isContentError(err):
 			return true, err
 		case err == nil && len(page) == 0, headErr != nil && tried > maxLost, headErr == nil && from > head:
-			return true, lost.error(headErr != nil)
+			return true, lost.asError(headErr != nil)
 		case err != nil:
-			lost.add(from)
+			lost.addSeq(from)
 			from, tried = from+1, tried+1
 		}
 	}
@@ -64,7 +64,7 @@ func (l *logFile) eachReadable(ctx context.Context, f Filter, do func(Row) bool)
 // gaps are ranges of numbers, from the first to the last.
 type gaps [][2]int64
 
-func (g *gaps) add(seq int64) {
+func (g *gaps) addSeq(seq int64) {
 	if n := len(*g); n > 0 && (*g)[n-1][1] == seq-1 {
 		(*g)[n-1][1] = seq
 		return
@@ -72,9 +72,9 @@ func (g *gaps) add(seq int64) {
 	*g = append(*g, [2]int64{seq, seq})
 }
 
-// error says which rows can't be read; nil is that all can. Where nobody knows which row is the last, the last gap has
+// asError says which rows can't be read; nil is that all can. Where nobody knows which row is the last, the last gap has
 // no end.
-func (g gaps) error(open bool) error {
+func (g gaps) asError(open bool) error {
 	var all []string
 	for i, gap := range g {
 		switch {

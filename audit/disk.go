@@ -13,15 +13,15 @@ import (
 // disk tracks which commits are on the disk. A goroutine that waits for it does not block writers: commits made
 // meanwhile are flushed next, for all who wait by then.
 type disk struct {
-	commits atomic.Int64          // that were made, under writeMu
-	on      atomic.Int64          // that are on the disk
-	failed  atomic.Pointer[error] // what became of the disk
-	last    atomic.Pointer[place] // row of the last commit
+	commits atomic.Int64                // that were made, under writeMu
+	flushed atomic.Int64                // that are on the disk
+	failed  atomic.Pointer[error]       // what became of the disk
+	last    atomic.Pointer[rowPosition] // row of the last commit
 
 	mu           sync.Mutex // held by who waits for the disk
 	wal          *os.File   // what a commit writes to
 	acknowledged *os.File   // has the last row that is on the disk
-	waits        int        // how often the disk was waited for
+	flushes      int        // how often the disk was waited for
 }
 
 func (d *disk) failure() error {
@@ -36,7 +36,7 @@ func (d *disk) failure() error {
 func (d *disk) flush(l *logFile, commit int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.on.Load() >= commit {
+	if d.flushed.Load() >= commit {
 		return nil
 	}
 	if err := d.failure(); err != nil {
@@ -50,17 +50,17 @@ func (d *disk) flush(l *logFile, commit int64) error {
 	if err == nil {
 		err = l.sync(d.wal)
 	}
-	if d.waits++; err != nil {
+	if d.flushes++; err != nil {
 		d.failed.Store(&err)
 		return err
 	}
-	d.on.Store(made)
+	d.flushed.Store(made)
 	d.writeAcknowledged(acknowledgedPath(l.base), last)
 	return nil
 }
 
-// waited reports whether a goroutine waits for the disk now.
-func (d *disk) waited() bool {
+// isFlushing reports whether a goroutine waits for the disk now.
+func (d *disk) isFlushing() bool {
 	free := d.mu.TryLock()
 	if free {
 		d.mu.Unlock()
@@ -68,19 +68,19 @@ func (d *disk) waited() bool {
 	return !free
 }
 
-// settle flushes the commits of this and other processes: signed rows must not be lost.
-func (d *disk) settle(l *logFile) error {
+// flushAll flushes the commits of this and other processes: signed rows must not be lost.
+func (d *disk) flushAll(l *logFile) error {
 	if _, err := os.Stat(l.path + "-wal"); errors.Is(err, fs.ErrNotExist) {
 		return d.failure() // all is in the log's own file
 	}
 	return d.flush(l, math.MaxInt64)
 }
 
-// often returns the -wal file of a log that is written to often, or nil.
-func (d *disk) often() *os.File {
+// busyWAL returns the -wal file of a log that is written to often, or nil.
+func (d *disk) busyWAL() *os.File {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.waits < oftenFlushed {
+	if d.flushes < busyFlushes {
 		return nil
 	}
 	return d.wal
@@ -99,24 +99,24 @@ func (d *disk) close() {
 // (https://sqlite.org/fileformat2.html#walformat).
 const walSize = 1000 * (4096 + 24)
 
-// oftenFlushed is the number of waits for the disk after which a log counts as busy: one run on the command line
+// busyFlushes is the number of waits for the disk after which a log counts as busy: one run on the command line
 // has two.
-const oftenFlushed = 8
+const busyFlushes = 8
 
 // preallocateWAL grows the -wal file of a busy log, once, and returns the file if it has grown. Where the disk has no
 // space, the file is left as it was.
 func (l *logFile) preallocateWAL() *os.File {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
-	w, wal := &l.w, l.disk.often()
-	if w.preallocated || wal == nil || len(l.queue) > 0 || w.ready(l) != nil {
+	w, wal := &l.w, l.disk.busyWAL()
+	if w.preallocated || wal == nil || len(l.queue) > 0 || w.ensureReady(l) != nil {
 		return nil
 	}
-	if _, err := w.lock.Exec(); err != nil { // without the lock, another process might make it longer meanwhile
+	if _, err := w.beginStmt.Exec(); err != nil { // without the lock, another process might make it longer meanwhile
 		return nil
 	}
 	w.preallocated = true
-	if err := w.end(preallocate(wal, walSize)); err != nil {
+	if err := w.commitOrRollBack(preallocate(wal, walSize)); err != nil {
 		return nil
 	}
 	return wal

@@ -138,7 +138,7 @@ func TestOpenFullDisk(t *testing.T) {
 		t.Fatalf("opened on a full disk: %v, want what to type", err)
 	}
 	s := signing(1000)
-	s.Frees = true
+	s.FreesSpace = true
 	for n := range 3 {
 		l, err := OpenSigned(t.Context(), path, s)
 		if err != nil {

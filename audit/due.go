@@ -10,20 +10,20 @@ import (
 
 // How long rows stay unsigned.
 const (
-	idle    = time.Second     // when no others follow
-	longest = 5 * time.Second // when others follow all the time, and between two looks for rows of others
-	pause   = 2 * time.Second // after a failure, until the next try
+	signAfterIdle  = time.Second     // when no others follow
+	signAtLatest   = 5 * time.Second // when others follow all the time, and between two looks for rows of others
+	retrySignAfter = 2 * time.Second // after a failure, until the next try
 )
 
-// try makes a checkpoint, and keeps the error for Close: rows are never lost for want of a
+// signNow makes a checkpoint, and keeps the error for Close: rows are never lost for want of a
 // signature, and the next try covers them, too.
-func (s *signer) try(l *logFile) ([]byte, error) {
+func (s *signer) signNow(l *logFile) ([]byte, error) {
 	l.unsigned.Store(0)
 	note, err := s.checkpoint(l)
 	if err == nil || errors.Is(err, errNoRows) {
-		s.due, s.none, s.err = false, false, nil
-		if err == nil && s.Signed != nil {
-			s.Signed()
+		s.hasUnsigned, s.noCheckpoint, s.err = false, false, nil
+		if err == nil && s.OnSigned != nil {
+			s.OnSigned()
 		}
 		return note, err
 	}
@@ -31,27 +31,27 @@ func (s *signer) try(l *logFile) ([]byte, error) {
 	if s.Log != nil && (s.err == nil || s.err.Error() != why.Error()) {
 		s.Log.Error("audit rows stay unsigned", "log", l.path, "error", why)
 	}
-	s.mark()
-	s.err, s.failed = why, time.Now()
+	s.markUnsigned()
+	s.err, s.failedAt = why, time.Now()
 	return nil, err
 }
 
 var errNoRows = errors.New("it is empty")
 
-// mark notes that there are rows to sign.
-func (s *signer) mark() {
-	if !s.due {
-		s.due, s.since = true, time.Now()
+// markUnsigned notes that there are rows to sign.
+func (s *signer) markUnsigned() {
+	if !s.hasUnsigned {
+		s.hasUnsigned, s.since = true, time.Now()
 	}
 }
 
-// adopt marks rows as unsigned that another Log left: one that was killed, or that wrote about a new key before there
+// markUnsignedOfOthers marks rows as unsigned that another Log left: one that was killed, or that wrote about a new key before there
 // was one to sign with. A log with other rows and no checkpoint at all is left as the evidence that it is.
-func (s *signer) adopt(l *logFile) {
-	if s.due || l.unsigned.Load() > 0 {
+func (s *signer) markUnsignedOfOthers(l *logFile) {
+	if s.hasUnsigned || l.unsigned.Load() > 0 {
 		return
 	}
-	s.adopted = time.Now()
+	s.lastAdoption = time.Now()
 	ctx := context.Background()
 	if err := s.connect(ctx, l); err != nil {
 		return
@@ -59,8 +59,8 @@ func (s *signer) adopt(l *logFile) {
 	left, err := statefile.One[bool](ctx, s.conn, `SELECT coalesce((SELECT max(size) FROM checkpoints), 0) < (SELECT coalesce(max(seq), 0) FROM audit)
 		AND (EXISTS (SELECT 1 FROM checkpoints) OR NOT EXISTS (SELECT 1 FROM audit WHERE kind <> 'key.created'))`)
 	if err == nil && left {
-		s.none = true
-		s.mark()
+		s.noCheckpoint = true
+		s.markUnsigned()
 	}
 }
 
@@ -68,13 +68,13 @@ func (s *signer) adopt(l *logFile) {
 func (s *signer) signIfDue(l *logFile) time.Duration {
 	rows := l.unsigned.Load()
 	if rows > 0 {
-		s.mark()
+		s.markUnsigned()
 	}
-	if s.due && (rows >= int64(s.Every) && s.err == nil || s.untilDue(l) == 0) {
-		s.try(l)
+	if s.hasUnsigned && (rows >= int64(s.Every) && s.err == nil || s.untilDue(l) == 0) {
+		s.signNow(l)
 	}
 	if len(l.queue) == 0 {
-		s.prime(l)
+		s.prepareFirst(l)
 	}
 	return s.untilDue(l)
 }
@@ -84,15 +84,15 @@ func (s *signer) untilDue(l *logFile) time.Duration {
 	switch {
 	case s == nil:
 		return 24 * time.Hour // there is nothing to do then, either
-	case !s.due && s.adopted.IsZero():
-		return idle
-	case !s.due:
-		return max(0, time.Until(s.adopted.Add(longest)))
+	case !s.hasUnsigned && s.lastAdoption.IsZero():
+		return signAfterIdle
+	case !s.hasUnsigned:
+		return max(0, time.Until(s.lastAdoption.Add(signAtLatest)))
 	case s.err != nil:
-		return max(0, time.Until(s.failed.Add(pause)))
-	case s.none: // so that a log without a checkpoint is one from which they were removed
+		return max(0, time.Until(s.failedAt.Add(retrySignAfter)))
+	case s.noCheckpoint: // so that a log without a checkpoint is one from which they were removed
 		return 0
 	}
-	quiet := time.Duration(l.wrote.Load()) + idle - time.Since(l.opened)
-	return max(0, min(quiet, time.Until(s.since.Add(longest))))
+	quiet := time.Duration(l.lastWrite.Load()) + signAfterIdle - time.Since(l.opened)
+	return max(0, min(quiet, time.Until(s.since.Add(signAtLatest))))
 }

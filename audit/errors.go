@@ -47,7 +47,7 @@ var (
 	errMoved    = errors.New("the file was deleted or replaced while the log was open: find out by whom, then start again")
 )
 
-const elsewhere = "make the file and its directory writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
+const remedyWritable = "make the file and its directory writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
 
 // otherVersion refuses a log of another format, and says what to do with it. No format before this one was released.
 func otherVersion(version int64) error {
@@ -69,7 +69,7 @@ func explain(err error, wait time.Duration) error {
 			return fmt.Errorf("%w: %s", err, hint)
 		}
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOTDIR):
-		return fmt.Errorf("%w: %s", err, elsewhere)
+		return fmt.Errorf("%w: %s", err, remedyWritable)
 	}
 	return err
 }
@@ -80,8 +80,8 @@ func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || ok && (s.Code()&0xff == sqlite3.SQLITE_FULL || s.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 
-// busy reports whether err says that another process holds a lock.
-func busy(err error) bool {
+// isBusy reports whether err says that another process holds a lock.
+func isBusy(err error) bool {
 	s, ok := errors.AsType[*sqlite.Error](err)
 	return ok && (s.Code()&0xff == sqlite3.SQLITE_BUSY || s.Code()&0xff == sqlite3.SQLITE_PROTOCOL)
 }
@@ -95,12 +95,12 @@ func advice(code int, wait time.Duration) string {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return "the file is damaged, or no audit log: " + schema.Advice
 	case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
-		return elsewhere
+		return remedyWritable
 	case sqlite3.SQLITE_IOERR:
 		return "the disk or its file system failed: see the system's log, and whether the disk is full"
 	}
 	return ""
 }
 
-// quoted escapes untrusted text for a message, and cuts it after 80 bytes.
-func quoted(s string) string { return safetext.Line(safetext.Clip(s, 80)) }
+// quoteClipped escapes untrusted text for a message, and cuts it after 80 bytes.
+func quoteClipped(s string) string { return safetext.Line(safetext.Clip(s, 80)) }

@@ -29,22 +29,22 @@ type logFile struct {
 	now     func() time.Time
 	sync    func(*os.File) error // puts a file on the disk
 
-	writeMu    sync.Mutex  // held while rows are written
-	next       atomic.Bool // a waiting request gets writeMu next
-	w          writer      // guarded by writeMu
-	disk       disk
-	flushTimer *time.Timer // until commits that nobody waits for are flushed; set under writeMu
+	writeMu       sync.Mutex  // held while rows are written
+	writerWaiting atomic.Bool // a waiting request gets writeMu next
+	w             writer      // guarded by writeMu
+	disk          disk
+	flushTimer    *time.Timer // until commits that nobody waits for are flushed; set under writeMu
 
-	signer   *signer      // nil where nothing is signed
-	unsigned atomic.Int64 // rows appended through this file since it was last tried to sign them
-	wrote    atomic.Int64 // when the last of them was, in nanoseconds since opened
-	opened   time.Time
-	wake     chan struct{} // signalled when there are rows to sign
+	signer    *signer      // nil where nothing is signed
+	unsigned  atomic.Int64 // rows appended through this file since it was last tried to sign them
+	lastWrite atomic.Int64 // when the last of them was, in nanoseconds since opened
+	opened    time.Time
+	wake      chan struct{} // signalled when there are rows to sign
 
 	requestQueue
-	full      atomic.Bool                // the signer leaves the -wal file alone: the disk has no room
-	packed    atomic.Pointer[pack.Codec] // nil until the first row is read or written
-	condition condition
+	full        atomic.Bool                // the signer leaves the -wal file alone: the disk has no room
+	packed      atomic.Pointer[pack.Codec] // nil until the first row is read or written
+	writability writability
 }
 
 // requestQueue are the requests of callers to the goroutine that writes.
@@ -67,13 +67,13 @@ func (l *Log) openFile(ctx context.Context, number int, active bool) (*logFile, 
 		return nil, err
 	}
 	l.files[number] = f
-	go f.write()
+	go f.runWriter()
 	return f, nil
 }
 
 func (l *Log) newFile(path string, number int) *logFile {
 	f := &logFile{
-		base: l.path, path: path, number: number, wait: l.wait, alone: l.alone,
+		base: l.path, path: path, number: number, wait: l.wait, alone: l.exclusive,
 		now: func() time.Time { return l.now() }, sync: func(f *os.File) error { return l.sync(f) },
 		requestQueue: requestQueue{queue: make(chan *request, 256), checkpointRequests: make(chan *request), written: make(chan struct{})},
 		flushTimer:   time.NewTimer(flushDelay), opened: time.Now(), wake: make(chan struct{}, 1),
@@ -83,16 +83,16 @@ func (l *Log) newFile(path string, number int) *logFile {
 }
 
 func (l *logFile) connect(ctx context.Context) (err error) {
-	if l.file, err = schema.Find(ctx, l.path, l.number == 1); err != nil {
+	if l.file, err = schema.OpenOrCreate(ctx, l.path, l.number == 1); err != nil {
 		return err
 	}
-	if l.db, err = sql.Open("sqlite", l.address()); err != nil {
+	if l.db, err = sql.Open("sqlite", l.dataSourceName()); err != nil {
 		return err
 	}
-	err = l.check(ctx)
+	err = l.checkFormat(ctx)
 	if l.first = 1; err == nil && l.number > 1 {
 		l.first, err = statefile.One[int64](ctx, l.db, "SELECT coalesce(min(seq), 1) FROM audit")
-		if l.damaged && unreadable(err) {
+		if l.damaged && isContentError(err) {
 			l.first, err = 1, nil
 		}
 	}
@@ -102,8 +102,8 @@ func (l *logFile) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// check refuses a database that this program cannot continue.
-func (l *logFile) check(ctx context.Context) error {
+// checkFormat refuses a database that this program cannot continue.
+func (l *logFile) checkFormat(ctx context.Context) error {
 	id, err := statefile.One[int64](ctx, l.db, "PRAGMA application_id")
 	if err != nil {
 		return err

@@ -13,11 +13,11 @@ import (
 
 var errNothing = errors.New("the log has nothing about it")
 
-// find returns the row that Proof is about: the row of that number, or that of a run.
-func (l *Log) find(ctx context.Context, id string) (stored, error) {
+// rowForProof returns the row that Proof is about: the row of that number, or that of a run.
+func (l *Log) rowForProof(ctx context.Context, id string) (stored, error) {
 	seq, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
-		return l.rowOf(ctx, id)
+		return l.rowOfRun(ctx, id)
 	}
 	files, err := l.filesFrom(ctx, seq)
 	if err != nil {
@@ -26,11 +26,11 @@ func (l *Log) find(ctx context.Context, id string) (stored, error) {
 	if seq > 0 && seq < files[0].first {
 		return stored{}, fmt.Errorf("row %d is in a file that is not here: what is here begins with row %d", seq, files[0].first)
 	}
-	return files[0].row(ctx, seq)
+	return files[0].readRow(ctx, seq)
 }
 
-// rowOf returns the row of a run with the receipt, the newest if there are several, or else the last row.
-func (l *Log) rowOf(ctx context.Context, run string) (stored, error) {
+// rowOfRun returns the row of a run with the receipt, the newest if there are several, or else the last row.
+func (l *Log) rowOfRun(ctx context.Context, run string) (stored, error) {
 	files, err := l.filesFrom(ctx, 1)
 	if err != nil {
 		return stored{}, err
@@ -38,7 +38,7 @@ func (l *Log) rowOf(ctx context.Context, run string) (stored, error) {
 	for _, f := range slices.Backward(files) {
 		seq, err := statefile.One[int64](ctx, f.db, "SELECT seq FROM audit WHERE run = ? AND run <> '' ORDER BY receipt IS NULL, seq DESC LIMIT 1", run)
 		if err == nil {
-			return f.row(ctx, seq)
+			return f.readRow(ctx, seq)
 		} else if !errors.Is(err, sql.ErrNoRows) {
 			return stored{}, err
 		}
@@ -46,9 +46,9 @@ func (l *Log) rowOf(ctx context.Context, run string) (stored, error) {
 	return stored{}, errNothing
 }
 
-// row returns the row of a number, with its receipt.
-func (l *logFile) row(ctx context.Context, seq int64) (stored, error) {
-	page, err := l.page(ctx, Filter{}, seq, 1, true)
+// readRow returns the row of a number, with its receipt.
+func (l *logFile) readRow(ctx context.Context, seq int64) (stored, error) {
+	page, err := l.readPage(ctx, Filter{}, seq, 1, true)
 	if err != nil {
 		return stored{}, err
 	}

@@ -62,9 +62,9 @@ func ReadCheckpoint(path string) ([]byte, error) {
 	return note, err
 }
 
-// checkLatest refuses to sign a log that does not continue its last checkpoint: the file beside the log must not cover
+// checkLatestFile refuses to sign a log that does not continue its last checkpoint: the file beside the log must not cover
 // more rows than the log has.
-func (s *signer) checkLatest(ctx context.Context, l *logFile, origin string, head int64, newest []byte) error {
+func (s *signer) checkLatestFile(ctx context.Context, l *logFile, origin string, head int64, newest []byte) error {
 	note, err := ReadCheckpoint(l.latestPath())
 	if note == nil || err != nil || bytes.Equal(note, newest) { // that one is checked in any case
 		return err
@@ -75,14 +75,14 @@ func (s *signer) checkLatest(ctx context.Context, l *logFile, origin string, hea
 			return err
 		}
 	}
-	if err == nil && c.Size > head && l.continued() {
+	if err == nil && c.Size > head && l.hasNextFile() {
 		return nil // another process went on to the next file, and has signed there
 	}
 	if err == nil && c.Size > head {
 		err = fmt.Errorf("it covers %d rows, and the log has %d: an older copy was put in the log's place", c.Size, head)
 	}
 	if err == nil && c.Size >= l.first-1 { // one that is older is of a file before this one, and compared by Verify
-		err = s.sameRoot(ctx, c)
+		err = s.checkSameRoot(ctx, c)
 	}
 	if errors.Is(err, merkle.ErrAbsent) { // of the log, and the file has nothing to do with it
 		return fmt.Errorf("%w: see sandboxmcp audit verify", err)
@@ -93,7 +93,7 @@ func (s *signer) checkLatest(ctx context.Context, l *logFile, origin string, hea
 	return nil
 }
 
-func (s *signer) sameRoot(ctx context.Context, c checkpoint.Head) error {
+func (s *signer) checkSameRoot(ctx context.Context, c checkpoint.Head) error {
 	t, err := merkle.Reader{Ctx: ctx, Newest: s.conn}.Tree(c.Size)
 	if err == nil && t.Root() != c.Root {
 		err = fmt.Errorf("the rows up to %d are not what it says", c.Size)

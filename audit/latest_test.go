@@ -43,7 +43,7 @@ func TestLatestIsNewer(t *testing.T) {
 	if _, err := other.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.checkLatest(t.Context(), l.active.Load(), origin, head, newest); err != nil {
+	if err := s.checkLatestFile(t.Context(), l.active.Load(), origin, head, newest); err != nil {
 		t.Errorf("a false alarm: %v", err)
 	}
 }
@@ -79,21 +79,21 @@ func TestSignedInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		for sizes(t, l) == "1" && time.Since(start) < 2*longest {
+		for sizes(t, l) == "1" && time.Since(start) < 2*signAtLatest {
 			fill(t, l, 1)
-			time.Sleep(idle / 10)
+			time.Sleep(signAfterIdle / 10)
 			synctest.Wait()
 		}
-		if took := time.Since(start); took < longest || took > longest+idle {
+		if took := time.Since(start); took < signAtLatest || took > signAtLatest+signAfterIdle {
 			t.Errorf("signed after %v while rows came all the time", took)
 		}
 		key.set(true)
 		fill(t, l, 1)
-		time.Sleep(idle + pause/2)
+		time.Sleep(signAfterIdle + retrySignAfter/2)
 		synctest.Wait()
 		key.set(false)
 		before := sizes(t, l)
-		time.Sleep(pause)
+		time.Sleep(retrySignAfter)
 		synctest.Wait()
 		if sizes(t, l) == before {
 			t.Error("after a failure, nothing was signed again")

@@ -55,9 +55,9 @@ func command(t testing.TB, name, path string, args ...any) *exec.Cmd {
 	return cmd
 }
 
-// hold lets another process execute statements on the database at path and then keep what they
+// holdLock lets another process execute statements on the database at path and then keep what they
 // locked. The function it returns ends that process.
-func hold(t testing.TB, path string, statements ...any) (release func()) {
+func holdLock(t testing.TB, path string, statements ...any) (release func()) {
 	t.Helper()
 	cmd := command(t, "hold", path, statements...)
 	in, err := cmd.StdinPipe()
@@ -81,7 +81,7 @@ func hold(t testing.TB, path string, statements ...any) (release func()) {
 }
 
 func childHold(path string, statements []string) error {
-	db, err := sql.Open("sqlite", statefile.Database(path, schema.LockWait))
+	db, err := sql.Open("sqlite", statefile.DataSource(path, schema.LockWait))
 	if err != nil {
 		return err
 	}

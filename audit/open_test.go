@@ -162,7 +162,7 @@ func TestOpenBadPlaces(t *testing.T) {
 		wantError(t, err, want, name)
 	}
 	// Were the file deleted just before SQLite opens it, an empty one would be in its place.
-	db, err := sql.Open("sqlite", statefile.Database(filepath.Join(dir, "nowhere"), schema.LockWait))
+	db, err := sql.Open("sqlite", statefile.DataSource(filepath.Join(dir, "nowhere"), schema.LockWait))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,27 +182,27 @@ func TestLocked(t *testing.T) {
 	t.Run("open", func(t *testing.T) {
 		path := logPath(t)
 		openLog(t, path).Close()
-		defer hold(t, path, "PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE")()
+		defer holdLock(t, path, "PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE")()
 		start := time.Now()
-		_, err := open(t.Context(), path, wait, nil)
+		_, err := openWithWait(t.Context(), path, wait, nil)
 		wantError(t, err, "another process", "fuser", "300ms")
 		if took := time.Since(start); took < wait {
 			t.Errorf("gave up after %v, before %v", took, wait)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), wait/10)
 		defer cancel()
-		if _, err := open(ctx, path, time.Minute, nil); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := openWithWait(ctx, path, time.Minute, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("with a ctx that ends: got %v", err)
 		}
 	})
 
 	t.Run("append", func(t *testing.T) {
-		l, err := open(t.Context(), path, wait, nil)
+		l, err := openWithWait(t.Context(), path, wait, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
-		release := hold(t, path, "BEGIN IMMEDIATE")
+		release := holdLock(t, path, "BEGIN IMMEDIATE")
 		_, err = l.Append(t.Context(), Entry{Kind: "k"})
 		wantError(t, err, "another process", "fuser", "300ms")
 		if got := collect(t, l, Filter{}); len(got) != 1 { // readers do not wait
@@ -243,7 +243,7 @@ func TestMoved(t *testing.T) {
 // tamper does to the database at path what its triggers would refuse.
 func tamper(t testing.TB, path string, statements ...string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", statefile.Database(path, schema.LockWait))
+	db, err := sql.Open("sqlite", statefile.DataSource(path, schema.LockWait))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// outsideRows checks the tables beside the rows.
-func (v *verification) outsideRows(ctx context.Context) (*Bad, error) {
+// verifyTables checks the tables beside the rows.
+func (v *verification) verifyTables(ctx context.Context) (*Bad, error) {
 	for _, p := range v.external {
 		if v.last && p.Size > v.head && v.log.named == nil {
-			return v.cutOff(p), nil
+			return v.cutOffAt(p), nil
 		}
 	}
 	if v.newest > v.head {
-		return v.cutOff(point{checkpoint.Head{Size: v.newest}, "a checkpoint in the log"}), nil
+		return v.cutOffAt(namedCheckpoint{checkpoint.Head{Size: v.newest}, "a checkpoint in the log"}), nil
 	}
 	if bad := v.findCut(); bad != nil {
 		return bad, nil
@@ -30,22 +30,22 @@ func (v *verification) outsideRows(ctx context.Context) (*Bad, error) {
 	} else if v.doubtful != nil {
 		v.remarks = append(v.remarks, fmt.Sprintf("checkpoints that do not count, as their key was replaced or revoked by then: %d; newer ones cover these rows", v.doubts))
 	}
-	if bad, err := v.neverSigned(ctx); bad != nil || err != nil {
+	if bad, err := v.findNeverSigned(ctx); bad != nil || err != nil {
 		return bad, err
 	}
-	if bad, err := v.orphanNodes(ctx); bad != nil || err != nil {
+	if bad, err := v.findOrphanNodes(ctx); bad != nil || err != nil {
 		return bad, err
 	}
-	if err := v.late(ctx); err != nil {
+	if err := v.remarkLate(ctx); err != nil {
 		return nil, err
 	}
-	return v.orphanRows(ctx)
+	return v.findOrphanCheckpoints(ctx)
 }
 
-// neverSigned finds a log without a checkpoint whose rows were signed: the first rows are, as soon as they are written,
+// findNeverSigned finds a log without a checkpoint whose rows were signed: the first rows are, as soon as they are written,
 // so checkpoints that are not there were taken away. That they were made follows from the caller's keys, from rows
 // about keys, and from receipts.
-func (v *verification) neverSigned(ctx context.Context) (*Bad, error) {
+func (v *verification) findNeverSigned(ctx context.Context) (*Bad, error) {
 	if v.head == 0 || v.newest > 0 || v.proven.size > 0 {
 		return nil, nil
 	}
@@ -65,9 +65,9 @@ func (v *verification) neverSigned(ctx context.Context) (*Bad, error) {
 // maxLate is the longest time between two rows that one checkpoint signs where nobody was killed: 5 s, and a slow disk.
 const maxLate = time.Minute
 
-// late reports rows that waited long for a checkpoint. Somebody who removes checkpoints and waits for the next one
+// remarkLate reports rows that waited long for a checkpoint. Somebody who removes checkpoints and waits for the next one
 // leaves that trace, and so does a killed process.
-func (v *verification) late(ctx context.Context) error {
+func (v *verification) remarkLate(ctx context.Context) error {
 	var n, first, last int64
 	err := v.l.db.QueryRowContext(ctx, `SELECT count(*), coalesce(min(a.seq), 0), coalesce(min(b.seq), 0) FROM checkpoints c
 		JOIN audit b ON b.seq = c.size
@@ -79,8 +79,8 @@ func (v *verification) late(ctx context.Context) error {
 	return err
 }
 
-// orphanRows finds checkpoints of rows that do not exist.
-func (v *verification) orphanRows(ctx context.Context) (*Bad, error) {
+// findOrphanCheckpoints finds checkpoints of rows that do not exist.
+func (v *verification) findOrphanCheckpoints(ctx context.Context) (*Bad, error) {
 	orphan, err := statefile.One[int64](ctx, v.l.db, "SELECT size FROM checkpoints WHERE size < 1 LIMIT 1")
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -90,12 +90,12 @@ func (v *verification) orphanRows(ctx context.Context) (*Bad, error) {
 	return &Bad{0, fmt.Sprintf("there is a checkpoint for %d rows", orphan)}, nil
 }
 
-func (v *verification) cutOff(p point) *Bad {
+func (v *verification) cutOffAt(p namedCheckpoint) *Bad {
 	return &Bad{v.chain.next, fmt.Sprintf("is missing, with all after it up to row %d: %s covers them, so they were cut off, or an older copy of the log was put in its place", p.Size, p.name)}
 }
 
-// orphanNodes finds stored hashes of an unsigned tree: the next signature would fail on them.
-func (v *verification) orphanNodes(ctx context.Context) (*Bad, error) {
+// findOrphanNodes finds stored hashes of an unsigned tree: the next signature would fail on them.
+func (v *verification) findOrphanNodes(ctx context.Context) (*Bad, error) {
 	var stored, beyond int64
 	before := v.l.first - 1 // rows in other files, of whose tree only the edge is here
 	err := v.l.db.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE (position + 1) << level <= ?),

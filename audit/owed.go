@@ -39,8 +39,8 @@ func (o *Owed) Unwrap() error { return o.err }
 // OwedText says that a row is late, and names nothing of this machine.
 const OwedText = "it is done, but the audit log can't be written at the moment: the row of this is written as soon as that can be"
 
-// debt is a row that is owed.
-type debt struct {
+// owedRow is a row that is owed.
+type owedRow struct {
 	Kind      string          `json:"kind"`
 	Run       string          `json:"run,omitempty"`
 	Namespace string          `json:"namespace"`
@@ -54,53 +54,53 @@ const (
 	owedSize    = 64 << 10
 	maxDebts    = 1000
 	settleEvery = time.Second
-	settleTime  = 2 * time.Second
+	owedWait    = 2 * time.Second
 )
 
 func (l *Log) owedPath() string { return l.path + "-owed" }
 
-// late reports whether entries are of something that has happened in any case.
-func late(entries []Entry) bool {
+// allLate reports whether entries are of something that has happened in any case.
+func allLate(entries []Entry) bool {
 	return !slices.ContainsFunc(entries, func(e Entry) bool { return !e.Late })
 }
 
-// owe keeps rows that could not be written, and returns the error that says so.
-func (l *Log) owe(rows []Row, why error) error {
-	l.debtMu.Lock()
-	defer l.debtMu.Unlock()
+// keepOwed keeps rows that could not be written, and returns the error that says so.
+func (l *Log) keepOwed(rows []Row, why error) error {
+	l.owedMu.Lock()
+	defer l.owedMu.Unlock()
 	var lines bytes.Buffer
-	var debts []debt
+	var debts []owedRow
 	for _, r := range rows {
-		d := debt{r.Kind, r.Run, r.Namespace, r.Data, l.now().UTC()}
+		d := owedRow{r.Kind, r.Run, r.Namespace, r.Data, l.now().UTC()}
 		debts = append(debts, d)
 		if err := json.NewEncoder(&lines).Encode(d); err != nil {
 			return fmt.Errorf("%w; and it is lost: %v", why, err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	ctx, cancel := context.WithTimeout(context.Background(), owedWait)
 	defer cancel()
-	if err := l.withOwed(ctx, func(f *os.File) error { return addLines(f, lines.Bytes()) }); err == nil {
+	if err := l.withOwedFile(ctx, func(f *os.File) error { return appendLines(f, lines.Bytes()) }); err == nil {
 		return &Owed{err: why}
 	}
-	if len(l.debts)+len(debts) > maxDebts {
-		return fmt.Errorf("%w; and it is lost, as %d rows are owed already", why, len(l.debts))
+	if len(l.owed)+len(debts) > maxDebts {
+		return fmt.Errorf("%w; and it is lost, as %d rows are owed already", why, len(l.owed))
 	}
-	l.debts = append(l.debts, debts...)
+	l.owed = append(l.owed, debts...)
 	return &Owed{why, true}
 }
 
-// withOwed calls f with the file of rows that are owed, locked.
-func (l *Log) withOwed(ctx context.Context, f func(*os.File) error) error {
-	file, err := statefile.LockFile(ctx, l.owedPath(), false, settleTime)
+// withOwedFile calls f with the file of rows that are owed, locked.
+func (l *Log) withOwedFile(ctx context.Context, f func(*os.File) error) error {
+	file, err := statefile.LockFile(ctx, l.owedPath(), false, owedWait)
 	if err != nil {
 		return err
 	}
 	return errors.Join(f(file), file.Close())
 }
 
-// addLines puts lines behind those that a file has, in the place of zeros, where a file system that writes in place
+// appendLines puts lines behind those that a file has, in the place of zeros, where a file system that writes in place
 // needs no space for them.
-func addLines(f *os.File, lines []byte) error {
+func appendLines(f *os.File, lines []byte) error {
 	before, err := io.ReadAll(f)
 	if err != nil {
 		return err
@@ -128,9 +128,9 @@ func lineBytes(content []byte) []byte {
 	return content
 }
 
-// settleDebts writes rows that are owed, by this or by other processes, until ctx ends.
-func (l *Log) settleDebts(ctx context.Context) {
-	defer close(l.settled)
+// writeOwedLoop writes rows that are owed, by this or by other processes, until ctx ends.
+func (l *Log) writeOwedLoop(ctx context.Context) {
+	defer close(l.owedLoopDone)
 	if _, err := os.Lstat(l.owedPath()); err != nil { // on a full disk it would be of no use any more
 		_ = statefile.CreateFile(l.owedPath(), schema.TempKind, make([]byte, owedSize))
 	}
@@ -138,7 +138,7 @@ func (l *Log) settleDebts(ctx context.Context) {
 	again := time.NewTicker(settleEvery)
 	defer again.Stop()
 	for {
-		_ = l.settle(ctx) // what can't be written is tried again
+		_ = l.writeOwed(ctx) // what can't be written is tried again
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -147,9 +147,9 @@ func (l *Log) settleDebts(ctx context.Context) {
 	}
 }
 
-// owes reports whether rows are owed. The caller holds debtMu.
-func (l *Log) owes() bool {
-	if len(l.debts) > 0 {
+// hasOwed reports whether rows are owed. The caller holds debtMu.
+func (l *Log) hasOwed() bool {
+	if len(l.owed) > 0 {
 		return true
 	}
 	f, err := os.Open(l.owedPath())
@@ -162,24 +162,24 @@ func (l *Log) owes() bool {
 	return n == 1 && first[0] != 0
 }
 
-// settle writes the rows that are owed, and clears the file. Rows of the file that the log has are left out: a process
+// writeOwed writes the rows that are owed, and clears the file. Rows of the file that the log has are left out: a process
 // has died between the two steps.
-func (l *Log) settle(ctx context.Context) error {
-	l.debtMu.Lock()
-	defer l.debtMu.Unlock()
-	if !l.owes() {
+func (l *Log) writeOwed(ctx context.Context) error {
+	l.owedMu.Lock()
+	defer l.owedMu.Unlock()
+	if !l.hasOwed() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, owedWait)
 	defer cancel()
-	err := l.withOwed(ctx, func(f *os.File) error {
+	err := l.withOwedFile(ctx, func(f *os.File) error {
 		content, err := io.ReadAll(f)
 		if err != nil {
 			return err
 		}
-		debts := slices.Clone(l.debts)
+		debts := slices.Clone(l.owed)
 		for line := range strings.Lines(string(lineBytes(content))) {
-			d, whole := parseDebt(line)
+			d, whole := parseOwed(line)
 			if !whole {
 				continue
 			}
@@ -189,23 +189,23 @@ func (l *Log) settle(ctx context.Context) error {
 				debts = append(debts, d)
 			}
 		}
-		if err := l.appendDebts(ctx, debts); err != nil {
+		if err := l.appendOwed(ctx, debts); err != nil {
 			return err
 		}
-		l.debts = nil
+		l.owed = nil
 		_, err = f.WriteAt(make([]byte, max(len(content), owedSize)), 0)
 		return errors.Join(err, f.Sync())
 	})
-	if err != nil && len(l.debts) > 0 { // there may be no such file
-		if err = l.appendDebts(ctx, l.debts); err == nil {
-			l.debts = nil
+	if err != nil && len(l.owed) > 0 { // there may be no such file
+		if err = l.appendOwed(ctx, l.owed); err == nil {
+			l.owed = nil
 		}
 	}
 	return err
 }
 
 // data returns what the row of a debt says: when it happened, and what it says otherwise, as it was written.
-func (d debt) data() json.RawMessage {
+func (d owedRow) data() json.RawMessage {
 	head := `{"happened":"` + d.At.Format(time.RFC3339Nano) + `"`
 	if d.Data[1] != '}' {
 		head += ","
@@ -213,22 +213,22 @@ func (d debt) data() json.RawMessage {
 	return append(json.RawMessage(head), d.Data[1:]...)
 }
 
-// parseDebt reads a line of the file, and reports whether it is whole: one that was cut off is not a row.
-func parseDebt(line string) (d debt, whole bool) {
+// parseOwed reads a line of the file, and reports whether it is whole: one that was cut off is not a row.
+func parseOwed(line string) (d owedRow, whole bool) {
 	err := json.Unmarshal([]byte(line), &d)
 	return d, err == nil && d.Kind != "" && bytes.HasPrefix(d.Data, []byte("{")) && json.Valid(d.data())
 }
 
 // isWritten reports whether the log has the row of a debt.
-func (l *Log) isWritten(ctx context.Context, d debt) (bool, error) {
+func (l *Log) isWritten(ctx context.Context, d owedRow) (bool, error) {
 	for _, err := range l.Rows(ctx, Filter{Kinds: []string{d.Kind}, Run: d.Run, Namespace: d.Namespace, Contains: []string{string(d.data())}}) {
 		return err == nil, err
 	}
 	return false, nil
 }
 
-// appendDebts writes rows.
-func (l *Log) appendDebts(ctx context.Context, debts []debt) error {
+// appendOwed writes rows.
+func (l *Log) appendOwed(ctx context.Context, debts []owedRow) error {
 	entries := make([]Entry, 0, len(debts))
 	for _, d := range debts {
 		entries = append(entries, Entry{Kind: d.Kind, Run: d.Run, Namespace: d.Namespace, Data: d.data()})
@@ -237,31 +237,31 @@ func (l *Log) appendDebts(ctx context.Context, debts []debt) error {
 	return err
 }
 
-// closeDebts ends the writing of rows that are owed, after a last try. The error is that some are lost.
-func (l *Log) closeDebts() error {
-	if l.stopSettling != nil {
-		l.stopSettling()
-		<-l.settled
+// closeOwed ends the writing of rows that are owed, after a last try. The error is that some are lost.
+func (l *Log) closeOwed() error {
+	if l.stopOwedLoop != nil {
+		l.stopOwedLoop()
+		<-l.owedLoopDone
 	}
-	l.debtMu.Lock()
-	left := len(l.debts)
-	l.debtMu.Unlock()
-	if l.stopSettling == nil && left == 0 { // it was opened to be read
+	l.owedMu.Lock()
+	left := len(l.owed)
+	l.owedMu.Unlock()
+	if l.stopOwedLoop == nil && left == 0 { // it was opened to be read
 		return nil
 	}
-	err := l.settle(context.Background())
-	l.debtMu.Lock()
-	defer l.debtMu.Unlock()
-	if len(l.debts) == 0 {
+	err := l.writeOwed(context.Background())
+	l.owedMu.Lock()
+	defer l.owedMu.Unlock()
+	if len(l.owed) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d rows of audit log %q are lost, the first of them %s: %w", len(l.debts), l.path, l.debts[0].Kind, err)
+	return fmt.Errorf("%d rows of audit log %q are lost, the first of them %s: %w", len(l.owed), l.path, l.owed[0].Kind, err)
 }
 
 // Owe keeps late entries for the log at path, which can't even be opened; why says why. The error is an *Owed, or says
 // that they are lost. Of entries that are not late it is why.
 func Owe(path string, why error, entries ...Entry) error {
-	if !late(entries) {
+	if !allLate(entries) {
 		return why
 	}
 	r, err := newRequest(entries)
@@ -272,7 +272,7 @@ func Owe(path string, why error, entries ...Entry) error {
 		return err
 	}
 	l := &Log{path: path, now: time.Now}
-	err = l.owe(r.rows, why)
+	err = l.keepOwed(r.rows, why)
 	if owed, is := errors.AsType[*Owed](err); is && owed.lost {
 		return fmt.Errorf("the row of this is lost: %w", why)
 	}

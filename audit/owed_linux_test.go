@@ -110,7 +110,7 @@ func TestOwedInMemory(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	refuse("DROP TRIGGER zz")
-	if err := l.settle(t.Context()); err != nil {
+	if err := l.writeOwed(t.Context()); err != nil {
 		t.Error(err)
 	}
 	wantLate(t, l, "one")

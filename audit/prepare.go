@@ -32,9 +32,9 @@ func (e *NoteError) Error() string {
 
 func (e *NoteError) Unwrap() error { return e.Err }
 
-// prepare reads the checkpoints and tables to compare with. The order matters: rows come before the checkpoint that
+// readReferences reads the checkpoints and tables to compare with. The order matters: rows come before the checkpoint that
 // covers them, so a checkpoint that is read first never covers more than is there.
-func (v *verification) prepare(ctx context.Context) (*Bad, error) {
+func (v *verification) readReferences(ctx context.Context) (*Bad, error) {
 	conn, err := v.l.db.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (v *verification) prepare(ctx context.Context) (*Bad, error) {
 		return nil, err
 	}
 	v.altered = difference != ""
-	if err := v.snapshot(ctx, conn); v.altered {
+	if err := v.readLength(ctx, conn); v.altered {
 		return &Bad{0, difference}, nil
 	} else if err != nil {
 		return nil, err
@@ -55,25 +55,25 @@ func (v *verification) prepare(ctx context.Context) (*Bad, error) {
 	return nil, nil
 }
 
-// latest returns the checkpoint beside the log. Files that were named have none beside them that must cover what they
+// readLatest returns the checkpoint beside the log. Files that were named have none beside them that must cover what they
 // have.
-func (v *verification) latest() ([]byte, error) {
+func (v *verification) readLatest() ([]byte, error) {
 	if v.log.named != nil {
 		return nil, nil
 	}
 	return ReadCheckpoint(v.log.active.Load().latestPath())
 }
 
-// resume begins with a file that continues another one. Where that is not here, the signed checkpoint at its end
+// continueFile begins with a file that continues another one. Where that is not here, the signed checkpoint at its end
 // vouches for its rows.
-func (v *verification) resume(ctx context.Context) (*Bad, error) {
+func (v *verification) continueFile(ctx context.Context) (*Bad, error) {
 	size := v.l.first - 1
-	first, err := v.l.row(ctx, v.l.first)
+	first, err := v.l.readRow(ctx, v.l.first)
 	if err != nil {
 		return nil, err
 	}
 	var continued continuation
-	if first.Kind != continuedKind || exact(first.Data, &continued) != nil || continued.Rows != size || !isHash(first.Prev) {
+	if first.Kind != continuedKind || decodeExactly(first.Data, &continued) != nil || continued.Rows != size || !isHash(first.Prev) {
 		return &Bad{v.l.first, "is the first of its file, and is not one that continues another: rows before it were removed"}, nil
 	}
 	c, err := v.ring.Open([]byte(continued.Checkpoint))
@@ -84,7 +84,7 @@ func (v *verification) resume(ctx context.Context) (*Bad, error) {
 	switch {
 	case errors.Is(err, merkle.ErrAbsent), err == nil && (c.Size != size || c.Root != t.Root() || continued.Root != c.Root.String()):
 		return &Bad{0, fmt.Sprintf("%s does not continue what the checkpoint in its first row, %d, covers", v.l.path, v.l.first)}, nil
-	case err != nil && !unreadable(err):
+	case err != nil && !isContentError(err):
 		return &Bad{v.l.first, "has a checkpoint that was changed: " + err.Error()}, nil
 	case err != nil:
 		return nil, err
@@ -101,7 +101,7 @@ func (v *verification) resume(ctx context.Context) (*Bad, error) {
 	v.remarks = append(v.remarks, fmt.Sprintf("rows %d to %d are not here, the last of them in %s: their last hash is %s, and row %d has the signed checkpoint over them",
 		v.chain.next, size, continued.File, first.Prev, v.l.first))
 	v.chain = chain{next: v.l.first, head: first.Prev, prev: first.Prev}
-	v.tree, v.at = t, time.Time{}
+	v.tree, v.lastTime = t, time.Time{}
 	for ; len(v.external) > 0 && v.external[0].Size < size; v.external = v.external[1:] {
 		v.remarks = append(v.remarks, v.external[0].name+" can't be compared: the rows at its end are not here")
 	}
@@ -110,16 +110,16 @@ func (v *verification) resume(ctx context.Context) (*Bad, error) {
 			return &Bad{v.l.first, fmt.Sprintf("does not continue the rows of %s", v.external[0].name)}, nil
 		}
 	}
-	if err := c.Covers(first.Time); err != nil {
-		v.doubt(size, "the checkpoint in row "+fmt.Sprint(v.l.first), err)
+	if err := c.CheckKeyAt(first.Time); err != nil {
+		v.noteDoubt(size, "the checkpoint in row "+fmt.Sprint(v.l.first), err)
 	} else {
-		v.proven = mark{size, first.Prev, c.Root}
+		v.proven = verifiedPoint{size, first.Prev, c.Root}
 	}
 	return nil, nil
 }
 
-// snapshot reads the length of the log at a moment.
-func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
+// readLength reads the length of the log at a moment.
+func (v *verification) readLength(ctx context.Context, conn *sql.Conn) error {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
@@ -132,15 +132,15 @@ func (v *verification) snapshot(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// keep parses the checkpoints that are not in the database. A kept checkpoint may be the wrong file, and says nothing
+// parseExternal parses the checkpoints that are not in the database. A kept checkpoint may be the wrong file, and says nothing
 // about the log then; the file beside the log is the log's own.
-func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
+func (v *verification) parseExternal(latest []byte, o VerifyOptions) (*Bad, error) {
 	v.remarks = append(v.remarks, v.l.worldWritable()...)
 	for i, note := range o.Checkpoints {
-		c, err := v.ringFor(note).Open(note)
+		c, err := v.keyringFor(note).Open(note)
 		switch {
 		case errors.Is(err, checkpoint.ErrOtherLog): // or the log was replaced: what else is wrong with it is worth more
-			v.other = cmp.Or(v.other, &NoteError{i, err})
+			v.otherLog = cmp.Or(v.otherLog, &NoteError{i, err})
 		case err != nil:
 			return nil, &NoteError{i, err}
 		default:
@@ -148,21 +148,21 @@ func (v *verification) keep(latest []byte, o VerifyOptions) (*Bad, error) {
 			if i < len(o.Names) && o.Names[i] != "" {
 				name = o.Names[i]
 			}
-			v.external = append(v.external, point{c, name})
+			v.external = append(v.external, namedCheckpoint{c, name})
 		}
 	}
 	switch {
 	case latest != nil:
 		name := "the checkpoint in " + v.l.latestPath()
-		c, err := v.ringFor(latest).Open(latest)
+		c, err := v.keyringFor(latest).Open(latest)
 		if err != nil {
 			return &Bad{0, fmt.Sprintf("%s: %v", name, err)}, nil
 		}
-		v.external = append(v.external, point{c, name})
+		v.external = append(v.external, namedCheckpoint{c, name})
 	case v.newest > 0 && v.log.named == nil:
 		v.remarks = append(v.remarks, fmt.Sprintf("%s is not there: without it, or a checkpoint kept elsewhere, an older copy in the log's place does not show", v.l.latestPath()))
 	}
-	slices.SortStableFunc(v.external, func(a, b point) int { return cmp.Compare(a.Size, b.Size) })
+	slices.SortStableFunc(v.external, func(a, b namedCheckpoint) int { return cmp.Compare(a.Size, b.Size) })
 	return nil, nil
 }
 
@@ -179,8 +179,8 @@ func (l *logFile) worldWritable() (remarks []string) {
 	return remarks
 }
 
-// ringFor checks a note. An empty log, or one whose first row is gone, has no name that it could miss.
-func (v *verification) ringFor(note []byte) checkpoint.Keyring {
+// keyringFor checks a note. An empty log, or one whose first row is gone, has no name that it could miss.
+func (v *verification) keyringFor(note []byte) checkpoint.Keyring {
 	if v.ring.Origin != "" {
 		return v.ring
 	}
@@ -198,7 +198,7 @@ func (v *verification) remarksOfRows(ctx context.Context) (remarks []string) {
 		case r.Kind == lostKind:
 			remarks = append(remarks, fmt.Sprintf("row %d says that rows %d to %d, which were acknowledged, were lost before it", r.Seq, f.First, f.Last))
 		default:
-			remarks = append(remarks, fmt.Sprintf("row %d says that %s, with rows %d to %d, was deleted as it was old enough", r.Seq, quoted(f.Path), f.First, f.Last))
+			remarks = append(remarks, fmt.Sprintf("row %d says that %s, with rows %d to %d, was deleted as it was old enough", r.Seq, quoteClipped(f.Path), f.First, f.Last))
 		}
 	}
 	return remarks

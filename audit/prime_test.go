@@ -15,10 +15,10 @@ func TestPrepared(t *testing.T) {
 	for name, after := range map[string]int{"fewer": 1, "more": 9} {
 		t.Run(name, func(t *testing.T) {
 			path := logPath(t)
-			slow, s := openLog(t, path), &signer{Signing: signing(1000), due: true}
+			slow, s := openLog(t, path), &signer{Signing: signing(1000), hasUnsigned: true}
 			defer s.close()
 			fill(t, slow, 5)
-			if s.prime(slow.active.Load()); s.tree.Size != 5 {
+			if s.prepareFirst(slow.active.Load()); s.tree.Size != 5 {
 				t.Fatalf("%d rows were prepared", s.tree.Size)
 			}
 			fill(t, slow, 1)

@@ -21,24 +21,24 @@ import (
 // row with the run's receipt or, if there is none, its last row. The row must be covered by a checkpoint; a Log that
 // signs makes one.
 func (l *Log) Proof(ctx context.Context, id string) ([]byte, error) {
-	text, err := l.prove(ctx, id)
-	return text, l.failed("proof of "+quoted(id)+" from", err)
+	text, err := l.buildProof(ctx, id)
+	return text, l.wrapFault("proof of "+quoteClipped(id)+" from", err)
 }
 
-func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
-	about, err := l.find(ctx, id)
+func (l *Log) buildProof(ctx context.Context, id string) ([]byte, error) {
+	about, err := l.rowForProof(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	r := about.Row
-	if sum := sum(r); hex.EncodeToString(sum[:]) != r.Hash {
+	if sum := hashRow(r); hex.EncodeToString(sum[:]) != r.Hash {
 		return nil, fmt.Errorf("row %d was edited: see sandboxmcp audit verify", r.Seq)
 	}
-	c, note, err := l.covering(ctx, about)
+	c, note, err := l.coveringCheckpoint(ctx, about)
 	if err != nil {
 		return nil, err
 	}
-	n, err := l.nodes(ctx, r.Seq)
+	n, err := l.treeReader(ctx, r.Seq)
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +53,10 @@ func (l *Log) prove(ctx context.Context, id string) ([]byte, error) {
 	return p.text()
 }
 
-// covering returns the checkpoint to prove a row with: the newest.
-func (l *Log) covering(ctx context.Context, about stored) (c checkpoint.Head, note []byte, err error) {
+// coveringCheckpoint returns the checkpoint to prove a row with: the newest.
+func (l *Log) coveringCheckpoint(ctx context.Context, about stored) (c checkpoint.Head, note []byte, err error) {
 	seq := about.Seq
-	f, err := l.current(ctx)
+	f, err := l.currentFile(ctx)
 	if err != nil {
 		return c, nil, err
 	}
@@ -122,7 +122,7 @@ func CheckProof(text []byte, keys []checkpoint.Key) (Proven, error) {
 	}
 	proven, err := p.check(c)
 	if err == nil {
-		err = c.Covers(p.row.Time)
+		err = c.CheckKeyAt(p.row.Time)
 	}
 	if err != nil {
 		return Proven{}, fmt.Errorf("the proof proves nothing: %w", err)
@@ -132,7 +132,7 @@ func CheckProof(text []byte, keys []checkpoint.Key) (Proven, error) {
 
 // check verifies that the checkpoint covers the row.
 func (p proof) check(c checkpoint.Head) (Proven, error) {
-	hash := sum(p.row)
+	hash := hashRow(p.row)
 	if hex.EncodeToString(hash[:]) != p.row.Hash {
 		return Proven{}, fmt.Errorf("row %d in it was edited: its hash does not match what it says", p.row.Seq)
 	}
@@ -172,7 +172,7 @@ func parseProof(text []byte) (p proof, err error) {
 	}
 	row, err := base64.StdEncoding.Strict().DecodeString(extra)
 	if err == nil {
-		err = exact(row, &p.row)
+		err = decodeExactly(row, &p.row)
 	}
 	if err != nil || !isHash(p.row.Prev) || p.row.Seq < 1 {
 		return p, errors.New("its extra data is not a row of an audit log")
@@ -193,11 +193,11 @@ func parseProof(text []byte) (p proof, err error) {
 	return p, nil
 }
 
-// Continues checks that the log continues a checkpoint that was stored elsewhere, and returns the number of rows that
+// CheckContinues checks that the log continues a checkpoint that was stored elsewhere, and returns the number of rows that
 // the checkpoint covers: one of keys has signed it (with none, anybody may have), it is of this log, and it matches the
 // log's first rows.
-func (l *Log) Continues(ctx context.Context, note []byte, keys []checkpoint.Key) (size int64, err error) {
-	f, err := l.current(ctx)
+func (l *Log) CheckContinues(ctx context.Context, note []byte, keys []checkpoint.Key) (size int64, err error) {
+	f, err := l.currentFile(ctx)
 	var origin string
 	if err == nil {
 		origin, err = readOrigin(ctx, f.db)
@@ -215,7 +215,7 @@ func (l *Log) Continues(ctx context.Context, note []byte, keys []checkpoint.Key)
 	}
 	var n merkle.Reader
 	if err == nil {
-		n, err = l.nodes(ctx, c.Size)
+		n, err = l.treeReader(ctx, c.Size)
 	}
 	var t merkle.Tree
 	if err == nil {
@@ -235,7 +235,7 @@ func (l *Log) Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, er
 	if old == 0 || old == size {
 		return nil, nil
 	}
-	n, err := l.nodes(ctx, old)
+	n, err := l.treeReader(ctx, old)
 	var p tlog.TreeProof
 	if err == nil {
 		p, err = tlog.ProveTree(size, old, n)
@@ -249,9 +249,9 @@ func CheckpointSize(note []byte) (int64, error) {
 	return c.Size, err
 }
 
-// exact decodes JSON that was written by encoding v, and refuses any other spelling: two readers must not be able to
+// decodeExactly decodes JSON that was written by encoding v, and refuses any other spelling: two readers must not be able to
 // see different things in it.
-func exact(line []byte, v any) error {
+func decodeExactly(line []byte, v any) error {
 	if err := json.Unmarshal(line, v); err != nil {
 		return ErrNoProof
 	}

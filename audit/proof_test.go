@@ -106,7 +106,7 @@ func referenceCheck(text []byte, key ed25519.PublicKey) error {
 	if err := json.Unmarshal(extra, &r); err != nil {
 		return err
 	}
-	hash := sum(r)
+	hash := hashRow(r)
 	return tlog.CheckRecord(p, tree.N, tree.Hash, index, tlog.RecordHash(hash[:]))
 }
 
@@ -179,7 +179,7 @@ func TestCheckProofRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	forged.Namespace = "evil"
-	hash := sum(forged)
+	hash := hashRow(forged)
 	forged.Hash = fmt.Sprintf("%x", hash)
 	b, _ := json.Marshal(forged)
 	for name, test := range map[string]struct {

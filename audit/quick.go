@@ -20,15 +20,15 @@ const chunkRows = 500
 type chunk struct {
 	first, last int64
 	before      []byte // hash that the first row follows on
-	places      []place
+	places      []rowPosition
 	notes       map[int64][]byte
 	good        bool // else what is wrong must be found one by one
 	done        chan struct{}
 }
 
-// quickly verifies the rows from the first on as far as they are good, in chunks. They are put in order here: the chain
+// verifyChunks verifies the rows from the first on as far as they are good, in chunks. They are put in order here: the chain
 // between chunks, the tree, and checkpoints.
-func (v *verification) quickly(ctx context.Context) (*Bad, error) {
+func (v *verification) verifyChunks(ctx context.Context) (*Bad, error) {
 	if odd, err := statefile.One[bool](ctx, v.l.db, "SELECT EXISTS (SELECT 1 FROM audit WHERE seq < ?)", v.chain.next); err != nil || odd {
 		return nil, nil
 	}
@@ -46,12 +46,12 @@ func (v *verification) quickly(ctx context.Context) (*Bad, error) {
 			<-ended
 		}
 	}()
-	go v.cut(ctx, v.chain, todo, order)
+	go v.cutChunks(ctx, v.chain, todo, order)
 	for range workers {
 		go func() {
 			w := chunkReader{log: v.l, Codec: p}
 			for c := range todo {
-				w.read(ctx, c)
+				w.verifyChunk(ctx, c)
 				close(c.done)
 			}
 			ended <- struct{}{}
@@ -65,7 +65,7 @@ func (v *verification) quickly(ctx context.Context) (*Bad, error) {
 		for _, r := range c.places {
 			v.chain.next, v.chain.prev = r.seq+1, v.chain.head
 			v.chain.head = hex.EncodeToString(r.hash[:])
-			if bad, err := v.row(ctx, r, c.notes[r.seq]); bad != nil || err != nil {
+			if bad, err := v.verifyNext(ctx, r, c.notes[r.seq]); bad != nil || err != nil {
 				return bad, err
 			}
 		}
@@ -73,8 +73,8 @@ func (v *verification) quickly(ctx context.Context) (*Bad, error) {
 	return nil, ctx.Err()
 }
 
-// cut hands out chunks, in order.
-func (v *verification) cut(ctx context.Context, from chain, todo, order chan<- *chunk) {
+// cutChunks hands out chunks, in order.
+func (v *verification) cutChunks(ctx context.Context, from chain, todo, order chan<- *chunk) {
 	defer close(todo)
 	defer close(order)
 	before, _ := hex.DecodeString(from.head)
@@ -104,23 +104,23 @@ type chunkReader struct {
 
 const selectChunk = "SELECT seq, time, kind, run, namespace, prev, hash, receipt, data FROM audit WHERE seq BETWEEN ? AND ? ORDER BY seq"
 
-// read verifies the rows of c.
-func (w *chunkReader) read(ctx context.Context, c *chunk) {
+// verifyChunk verifies the rows of c.
+func (w *chunkReader) verifyChunk(ctx context.Context, c *chunk) {
 	var err error
 	if c.before == nil {
 		if c.before, err = statefile.One[[]byte](ctx, w.log.db, "SELECT hash FROM audit WHERE seq = ?", c.first-1); err != nil {
 			return
 		}
 	}
-	if c.notes, err = w.log.blobs(ctx, selectNotes, c.first, c.last); err != nil {
+	if c.notes, err = w.log.readBlobs(ctx, selectNotes, c.first, c.last); err != nil {
 		return
 	}
-	c.places = make([]place, 0, c.last-c.first+1)
+	c.places = make([]rowPosition, 0, c.last-c.first+1)
 	head := c.before
 	var seq, nanos int64
 	var kind, run, namespace, prev, hash, signature, packed sql.RawBytes
 	for err := range statefile.Each(ctx, w.log.db, []any{&seq, &nanos, &kind, &run, &namespace, &prev, &hash, &signature, &packed}, selectChunk, c.first, c.last) {
-		if err != nil || seq != c.first+int64(len(c.places)) || !bytes.Equal(prevOf(prev, head), head) {
+		if err != nil || seq != c.first+int64(len(c.places)) || !bytes.Equal(fullPrev(prev, head), head) {
 			return
 		}
 		if w.content, err = w.Unpack(packed, w.content[:0]); err != nil {
@@ -128,18 +128,18 @@ func (w *chunkReader) read(ctx context.Context, c *chunk) {
 		}
 		data := pack.Content(w.content).Data()
 		w.row = appendRow(w.row[:0], head, seq, nanos, kind, run, namespace, data)
-		if sum := sha256.Sum256(w.row); !bytes.Equal(sum[:], hash) || !w.goodReceipt(data, signature) {
+		if sum := sha256.Sum256(w.row); !bytes.Equal(sum[:], hash) || !w.isGoodReceipt(data, signature) {
 			return
 		}
-		c.places = append(c.places, place{seq, [hashSize]byte(hash), time.Unix(0, nanos).UTC()})
+		c.places = append(c.places, rowPosition{seq, [hashSize]byte(hash), time.Unix(0, nanos).UTC()})
 		head = c.places[len(c.places)-1].hash[:]
 	}
 	c.good = len(c.places) == cap(c.places)
 }
 
-// goodReceipt reports whether the receipt of the row that was unpacked last, whose data is given, is the one that it
+// isGoodReceipt reports whether the receipt of the row that was unpacked last, whose data is given, is the one that it
 // speaks of.
-func (w *chunkReader) goodReceipt(data, signature []byte) bool {
+func (w *chunkReader) isGoodReceipt(data, signature []byte) bool {
 	want, c := receiptHash(data), pack.Content(w.content)
 	if has := signature != nil; has != (want != nil) || has != c.HasReceipt() {
 		return false

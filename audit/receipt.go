@@ -17,8 +17,8 @@ const receiptKey = "receipt_sha256"
 
 const receiptPrefix = `{"` + receiptKey + `":"`
 
-// commit adds to the data of a row the hash of its receipt. No caller may say that key by itself.
-func commit(data json.RawMessage, receipt []byte) (json.RawMessage, error) {
+// addReceiptHash adds to the data of a row the hash of its receipt. No caller may say that key by itself.
+func addReceiptHash(data json.RawMessage, receipt []byte) (json.RawMessage, error) {
 	if bytes.Contains(data, []byte("receipt")) || bytes.Contains(data, []byte(`\u`)) {
 		var keys map[string]json.RawMessage
 		if err := json.Unmarshal(data, &keys); err != nil {
@@ -58,15 +58,15 @@ func receiptHash(data []byte) []byte {
 // ErrNoReceipt is the error of Receipt and Ended for a run of which the log has no receipt.
 var ErrNoReceipt = errors.New("the log has no receipt of it")
 
-// Ended returns the row that a run's receipt came with, the newest if there are several, and that receipt, as Receipt
+// RowWithReceipt returns the row that a run's receipt came with, the newest if there are several, and that receipt, as Receipt
 // does.
-func (l *Log) Ended(ctx context.Context, run string) (Row, []byte, error) {
-	about, err := l.receipted(ctx, run)
-	if hash := sum(about.Row); err == nil && hex.EncodeToString(hash[:]) != about.Hash {
+func (l *Log) RowWithReceipt(ctx context.Context, run string) (Row, []byte, error) {
+	about, err := l.rowWithReceipt(ctx, run)
+	if hash := hashRow(about.Row); err == nil && hex.EncodeToString(hash[:]) != about.Hash {
 		err = fmt.Errorf("row %d was edited: see sandboxmcp audit verify", about.Seq)
 	}
 	if err != nil {
-		return Row{}, nil, l.failed("receipt of run "+quoted(run)+" in", err)
+		return Row{}, nil, l.wrapFault("receipt of run "+quoteClipped(run)+" in", err)
 	}
 	return about.Row, about.receipt, nil
 }
@@ -74,16 +74,16 @@ func (l *Log) Ended(ctx context.Context, run string) (Row, []byte, error) {
 // Receipt returns the receipt of a run, byte for byte as it was appended, or the newest if there are several. It is
 // checked against the row that it came with.
 func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
-	about, err := l.receipted(ctx, run)
+	about, err := l.rowWithReceipt(ctx, run)
 	if err != nil {
-		return nil, l.failed("receipt of run "+quoted(run)+" in", err)
+		return nil, l.wrapFault("receipt of run "+quoteClipped(run)+" in", err)
 	}
 	return about.receipt, nil
 }
 
-// receipted returns the row of a run that came with a receipt.
-func (l *Log) receipted(ctx context.Context, run string) (stored, error) {
-	about, err := l.rowOf(ctx, run)
+// rowWithReceipt returns the row of a run that came with a receipt.
+func (l *Log) rowWithReceipt(ctx context.Context, run string) (stored, error) {
+	about, err := l.rowOfRun(ctx, run)
 	switch sum := sha256.Sum256(about.receipt); {
 	case err == nil && about.receipt == nil, err == errNothing:
 		err = ErrNoReceipt

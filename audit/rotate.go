@@ -83,8 +83,8 @@ func fileNumbers(path string) (numbers []int, err error) {
 	return numbers, nil
 }
 
-// continued reports whether the log has a file after l.
-func (l *logFile) continued() bool {
+// hasNextFile reports whether the log has a file after l.
+func (l *logFile) hasNextFile() bool {
 	numbers, err := fileNumbers(l.base)
 	return err == nil && len(numbers) > 0 && numbers[len(numbers)-1] > l.number
 }
@@ -113,9 +113,9 @@ func Files(path string) (paths []string, err error) {
 	return paths, err
 }
 
-// Active returns which file rows are appended to.
-func (l *Log) Active(ctx context.Context) (os.FileInfo, error) {
-	f, err := l.current(ctx)
+// ActiveFile returns which file rows are appended to.
+func (l *Log) ActiveFile(ctx context.Context) (os.FileInfo, error) {
+	f, err := l.currentFile(ctx)
 	if err != nil {
 		return nil, l.readError(err)
 	}
@@ -126,11 +126,11 @@ func (l *Log) Active(ctx context.Context) (os.FileInfo, error) {
 // Neither needs more space on the disk than the reserve beside the log has. A process that is killed in it leaves the
 // rest to the next one that appends. A file without rows stays: closed is zero then.
 func (l *Log) Rotate(ctx context.Context) (closed File, err error) {
-	defer func() { err = l.failed("rotate", err) }()
+	defer func() { err = l.wrapFault("rotate", err) }()
 	if l.signing == nil {
 		return closed, errNoSigner
 	}
-	f, err := l.usable(ctx)
+	f, err := l.usableFile(ctx)
 	if err != nil {
 		return closed, err
 	}
@@ -141,19 +141,19 @@ func (l *Log) Rotate(ctx context.Context) (closed File, err error) {
 		if err := f.closeRows(ctx); err != nil && !errors.Is(err, errRotated) {
 			return err
 		}
-		_, err := l.advance(ctx, f)
+		_, err := l.openNextFile(ctx, f)
 		return err
 	})
 	if err != nil {
 		return closed, err
 	}
-	f.fold(ctx)
+	f.foldWAL(ctx)
 	last, err := lastSeq(ctx, f.db)
 	return File{f.path, f.first, last}, err
 }
 
-// First returns the number of the first row that is here: rows before it are in files that were deleted or moved away.
-func (l *Log) First(ctx context.Context) (int64, error) {
+// FirstSeq returns the number of the first row that is here: rows before it are in files that were deleted or moved away.
+func (l *Log) FirstSeq(ctx context.Context) (int64, error) {
 	files, err := l.filesFrom(ctx, 1)
 	if err != nil {
 		return 0, l.readError(err)
@@ -161,9 +161,9 @@ func (l *Log) First(ctx context.Context) (int64, error) {
 	return files[0].first, nil
 }
 
-// Oldest returns the time of the first row of the active file; zero where it has none.
-func (l *Log) Oldest(ctx context.Context) (time.Time, error) {
-	f, err := l.current(ctx)
+// OldestTime returns the time of the first row of the active file; zero where it has none.
+func (l *Log) OldestTime(ctx context.Context) (time.Time, error) {
+	f, err := l.currentFile(ctx)
 	if err != nil {
 		return time.Time{}, l.readError(err)
 	}
@@ -192,7 +192,7 @@ func (l *logFile) closeRows(ctx context.Context) error {
 		return err
 	}
 	l.writeMu.Lock()
-	last, err := l.put([]*request{r}, l.w.begin(l)) // alone: nothing may follow it
+	last, err := l.writeBatch([]*request{r}, l.w.lockDatabase(l)) // alone: nothing may follow it
 	if err == nil {
 		l.wakeSigner(1)
 		err = l.disk.flush(l, last)
@@ -200,12 +200,12 @@ func (l *logFile) closeRows(ctx context.Context) error {
 	return err
 }
 
-// advance makes the file after f, which is closed, the active one, and returns it. Unless another process has made
+// openNextFile makes the file after f, which is closed, the active one, and returns it. Unless another process has made
 // that, it is made here.
-func (l *Log) advance(ctx context.Context, f *logFile) (*logFile, error) {
+func (l *Log) openNextFile(ctx context.Context, f *logFile) (*logFile, error) {
 	select {
-	case l.next <- struct{}{}:
-		defer func() { <-l.next }()
+	case l.rotating <- struct{}{}:
+		defer func() { <-l.rotating }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -238,9 +238,9 @@ func (l *Log) advance(ctx context.Context, f *logFile) (*logFile, error) {
 	return next, nil
 }
 
-// fold puts the rows of a closed file's -wal file into it, so that it is one file, which can be moved; where the disk
+// foldWAL puts the rows of a closed file's -wal file into it, so that it is one file, which can be moved; where the disk
 // has room for that.
-func (l *logFile) fold(ctx context.Context) {
+func (l *logFile) foldWAL(ctx context.Context) {
 	wal, err := os.Stat(l.path + "-wal")
 	if err == nil && statefile.Free(filepath.Dir(l.path)) > wal.Size()+2*reserveSize {
 		_, _ = l.db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -255,7 +255,7 @@ func (l *logFile) keepWAL(ctx context.Context) error {
 	}
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
-	err := l.w.ready(l)
+	err := l.w.ensureReady(l)
 	if err == nil {
 		_, err = l.w.conn.ExecContext(ctx, "PRAGMA wal_autocheckpoint = 0")
 	}
@@ -295,15 +295,15 @@ func (l *Log) createNext(ctx context.Context, f *logFile, path string) error {
 		return err
 	}
 	r := Row{Seq: c.Size + 1, Time: time.Unix(0, l.now().UnixNano()).UTC(), Kind: continuedKind, Data: data, Prev: before.Hash}
-	text, err := beginning(r, t, note)
+	text, err := firstRowSQL(r, t, note)
 	if err != nil {
 		return err
 	}
 	return schema.Create(ctx, path, text)
 }
 
-// beginning returns the statements that insert what a file begins with.
-func beginning(first Row, t merkle.Tree, note []byte) (string, error) {
+// firstRowSQL returns the statements that insert what a file begins with.
+func firstRowSQL(first Row, t merkle.Tree, note []byte) (string, error) {
 	packed, _, err := pack.New(pack.Dictionary).Pack(first.Data, nil)
 	if err != nil {
 		return "", err
@@ -312,7 +312,7 @@ func beginning(first Row, t merkle.Tree, note []byte) (string, error) {
 	for i, n := range merkle.EdgeNodes(t.Size) {
 		fmt.Fprintf(&b, "INSERT INTO tree (level, position, hash) VALUES (%d, %d, x'%x');\n", n.Level, n.Position, t.Edge[i][:])
 	}
-	hash := sum(first)
+	hash := hashRow(first)
 	fmt.Fprintf(&b, "INSERT INTO checkpoints (size, note) VALUES (%d, CAST(x'%x' AS TEXT));\n", t.Size, note)
 	fmt.Fprintf(&b, "INSERT INTO audit (seq, time, kind, run, namespace, prev, hash, data) VALUES (%d, %d, '%s', '', '', x'%s', x'%s', x'%x');\n",
 		first.Seq, first.Time.UnixNano(), first.Kind, first.Prev, hex.EncodeToString(hash[:]), packed)
@@ -322,7 +322,7 @@ func beginning(first Row, t merkle.Tree, note []byte) (string, error) {
 // Prune deletes the files before the active one whose rows are all older than before, the oldest first. A row says so
 // for each, before it is deleted. Newer rows stay provable without them.
 func (l *Log) Prune(ctx context.Context, before time.Time) (deleted []File, err error) {
-	defer func() { err = l.failed("delete files of", err) }()
+	defer func() { err = l.wrapFault("delete files of", err) }()
 	err = l.withReserve(func() error {
 		files, err := l.filesFrom(ctx, 1) // to read a file takes a little space, too
 		if err != nil {

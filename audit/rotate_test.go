@@ -222,7 +222,7 @@ func TestRotateWhileOthersWrite(t *testing.T) {
 	follower := openLog(t, path)
 	seen := 0
 	g.Go(func() {
-		for r, err := range follower.Follow(ctx, Filter{}, time.Millisecond) {
+		for r, err := range follower.RowsAndNew(ctx, Filter{}, time.Millisecond) {
 			if seen++; err != nil || r.Seq != int64(seen) {
 				t.Errorf("the follower sees row %d as number %d: %v", r.Seq, seen, err)
 				return
@@ -374,10 +374,10 @@ func TestSignsWhatOthersLeft(t *testing.T) {
 	}
 	fill(t, left, 5)
 	f := openLog(t, path).active.Load()
-	s := &signer{Signing: signing(1000), due: true, since: time.Now()}
+	s := &signer{Signing: signing(1000), hasUnsigned: true, since: time.Now()}
 	defer s.close()
-	f.wrote.Store(int64(time.Since(f.opened)))
-	if s.prime(f); s.untilDue(f) != 0 {
+	f.lastWrite.Store(int64(time.Since(f.opened)))
+	if s.prepareFirst(f); s.untilDue(f) != 0 {
 		t.Error("rows that others left wait for quiet, which may never come")
 	}
 }
@@ -461,7 +461,7 @@ func TestSignsClosedFileLate(t *testing.T) {
 		c := checkpoint.Head{Origin: s.origin, Size: s.tree.Size, Root: s.tree.Root()}
 		note, err := c.Sign(seeded('a'))
 		if err == nil {
-			err = s.store(t.Context(), late, c, note) // made before the other process went on
+			err = s.storeCheckpoint(t.Context(), late, c, note) // made before the other process went on
 		}
 		got, readErr := ReadCheckpoint(path + "-checkpoint")
 		if err != nil || readErr != nil || string(got) != string(want) {

@@ -35,34 +35,34 @@ type Filter struct {
 // and what is appended meanwhile still comes. To go on later, set After to the last Seq seen.
 func (l *Log) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		if _, err := l.each(ctx, f, func(r Row) bool { return yield(r, nil) }); err != nil {
+		if _, err := l.eachRow(ctx, f, func(r Row) bool { return yield(r, nil) }); err != nil {
 			yield(Row{}, l.readError(err))
 		}
 	}
 }
 
-func (l *Log) readError(err error) error { return l.failed("read", err) }
+func (l *Log) readError(err error) error { return l.wrapFault("read", err) }
 
-// failed returns an error as a *Fault, with what was being done to the log, and the remedy. nil stays nil.
-func (l *Log) failed(what string, err error) error {
+// wrapFault returns an error as a *Fault, with what was being done to the log, and the remedy. nil stays nil.
+func (l *Log) wrapFault(what string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return &Fault{fmt.Errorf("%s audit log %q: %w", what, l.path, explain(err, l.wait))}
 }
 
-// each calls do for the rows that f chooses, until it returns false.
-func (l *Log) each(ctx context.Context, f Filter, do func(Row) bool) (more bool, err error) {
+// eachRow calls do for the rows that f chooses, until it returns false.
+func (l *Log) eachRow(ctx context.Context, f Filter, do func(Row) bool) (more bool, err error) {
 	if f.After == math.MaxInt64 {
 		return true, nil
 	}
 	files, err := l.filesFrom(ctx, f.After+1)
 	if err == nil && f.Limit > 0 {
-		f.After, err = newest(ctx, files, f)
+		f.After, err = limitAfter(ctx, files, f)
 	}
 	for _, file := range files {
 		if more = err == nil; more {
-			more, err = file.each(ctx, f, do)
+			more, err = file.eachRow(ctx, f, do)
 		}
 		if !more {
 			break
@@ -71,11 +71,11 @@ func (l *Log) each(ctx context.Context, f Filter, do func(Row) bool) (more bool,
 	return more, err
 }
 
-// newest returns the number after which there are f.Limit rows that f chooses, or all.
-func newest(ctx context.Context, files []*logFile, f Filter) (after int64, err error) {
+// limitAfter returns the number after which there are f.Limit rows that f chooses, or all.
+func limitAfter(ctx context.Context, files []*logFile, f Filter) (after int64, err error) {
 	after = f.After
 	for _, file := range slices.Backward(files) {
-		oldest, n, err := file.oldest(ctx, f)
+		oldest, n, err := file.limitStart(ctx, f)
 		if err != nil {
 			return after, err
 		}
@@ -89,19 +89,19 @@ func newest(ctx context.Context, files []*logFile, f Filter) (after int64, err e
 // rows yields the rows of the file that f chooses; its Limit does not count.
 func (l *logFile) rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
-		if _, err := l.each(ctx, f, func(r Row) bool { return yield(r, nil) }); err != nil {
+		if _, err := l.eachRow(ctx, f, func(r Row) bool { return yield(r, nil) }); err != nil {
 			yield(Row{}, err)
 		}
 	}
 }
 
-// each calls do for the rows of the file that f chooses, until it returns false; its Limit does not count.
-func (l *logFile) each(ctx context.Context, f Filter, do func(Row) bool) (more bool, err error) {
+// eachRow calls do for the rows of the file that f chooses, until it returns false; its Limit does not count.
+func (l *logFile) eachRow(ctx context.Context, f Filter, do func(Row) bool) (more bool, err error) {
 	if l.damaged {
 		return l.eachReadable(ctx, f, do)
 	}
 	for from := f.After + 1; from > f.After; { // it is not once it has run over the largest number
-		page, err := l.page(ctx, f, from, pageRows, false)
+		page, err := l.readPage(ctx, f, from, pageRows, false)
 		for _, r := range page {
 			if f.contains(r.Data) && !do(r.Row) {
 				return false, nil
@@ -115,10 +115,10 @@ func (l *logFile) each(ctx context.Context, f Filter, do func(Row) bool) (more b
 	return true, nil
 }
 
-// oldest returns the number from which on there are f.Limit rows of the file that f chooses, or all, and how many.
-func (l *logFile) oldest(ctx context.Context, f Filter) (from int64, n int, err error) {
+// limitStart returns the number from which on there are f.Limit rows of the file that f chooses, or all, and how many.
+func (l *logFile) limitStart(ctx context.Context, f Filter) (from int64, n int, err error) {
 	if len(f.Contains) > 0 {
-		return l.oldestOf(ctx, f)
+		return l.limitStartByContent(ctx, f)
 	}
 	query, args := f.query("seq", f.After+1)
 	err = l.db.QueryRowContext(ctx, "SELECT coalesce(min(seq), ?), count(*) FROM ("+query+" ORDER BY seq DESC LIMIT ?)",
@@ -126,8 +126,8 @@ func (l *logFile) oldest(ctx context.Context, f Filter) (from int64, n int, err 
 	return from, n, err
 }
 
-// oldestOf is oldest for rows whose data must be looked at.
-func (l *logFile) oldestOf(ctx context.Context, f Filter) (from int64, n int, err error) {
+// limitStartByContent is oldest for rows whose data must be looked at.
+func (l *logFile) limitStartByContent(ctx context.Context, f Filter) (from int64, n int, err error) {
 	p, err := l.codec(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -165,14 +165,14 @@ const (
 	pageBytes = 4 << 20 // of data
 )
 
-// page reads up to limit of the rows that f chooses, from row number from on, with their receipts if these are wanted.
+// readPage reads up to limit of the rows that f chooses, from row number from on, with their receipts if these are wanted.
 // It looks at no row's data. What it could read before an error is returned beside it.
-func (l *logFile) page(ctx context.Context, f Filter, from int64, limit int, receipts bool) (page []stored, err error) {
+func (l *logFile) readPage(ctx context.Context, f Filter, from int64, limit int, receipts bool) (page []stored, err error) {
 	p, err := l.codec(ctx)
 	if err != nil {
 		return nil, err
 	}
-	query, args := f.query(columns, from)
+	query, args := f.query(storedColumns, from)
 	rows, err := l.db.QueryContext(ctx, query+" ORDER BY seq LIMIT ?", append(args, limit)...)
 	if err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (l *logFile) page(ctx context.Context, f Filter, from int64, limit int, rec
 	defer rows.Close()
 	s := scanner{Codec: p, receipts: receipts}
 	for size := 0; size < pageBytes && rows.Next(); {
-		r, err := s.scan(rows)
+		r, err := s.scanRow(rows)
 		if err != nil {
 			return page, err
 		}
@@ -233,10 +233,10 @@ func (f Filter) where(from int64) (clause string, args []any) {
 		and("run = ?", f.Run)
 	}
 	if !f.Since.IsZero() {
-		and("time >= ?", nanos(f.Since))
+		and("time >= ?", clampedNanos(f.Since))
 	}
 	if !f.Until.IsZero() {
-		and("time < ?", nanos(f.Until))
+		and("time < ?", clampedNanos(f.Until))
 	}
 	if f.Before > 0 {
 		and("seq < ?", f.Before)
@@ -244,9 +244,9 @@ func (f Filter) where(from int64) (clause string, args []any) {
 	return clause, args
 }
 
-// nanos returns t in the unit of the log. Outside of the years 1678 to 2262 that is the nearest time that the log can
+// clampedNanos returns t in the unit of the log. Outside of the years 1678 to 2262 that is the nearest time that the log can
 // hold.
-func nanos(t time.Time) int64 {
+func clampedNanos(t time.Time) int64 {
 	switch {
 	case t.Before(time.Unix(0, math.MinInt64)):
 		return math.MinInt64
@@ -256,9 +256,9 @@ func nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// Follow yields the rows of Rows and then, until ctx ends, new rows. It looks for them
+// RowsAndNew yields the rows of Rows and then, until ctx ends, new rows. It looks for them
 // that often, which costs some microseconds where nothing has happened.
-func (l *Log) Follow(ctx context.Context, f Filter, every time.Duration) iter.Seq2[Row, error] {
+func (l *Log) RowsAndNew(ctx context.Context, f Filter, every time.Duration) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		tick := time.NewTicker(max(every, time.Millisecond))
 		defer tick.Stop()
@@ -280,7 +280,7 @@ func (l *Log) Follow(ctx context.Context, f Filter, every time.Duration) iter.Se
 
 // catchUp yields the rows that f chooses up to now, and moves f behind them.
 func (l *Log) catchUp(ctx context.Context, f *Filter, yield func(Row, error) bool) (more bool, err error) {
-	now, err := l.current(ctx)
+	now, err := l.currentFile(ctx)
 	var head int64
 	if err == nil {
 		head, err = lastSeq(ctx, now.db)
@@ -289,7 +289,7 @@ func (l *Log) catchUp(ctx context.Context, f *Filter, yield func(Row, error) boo
 		return true, err
 	}
 	more = true
-	_, err = l.each(ctx, *f, func(r Row) bool {
+	_, err = l.eachRow(ctx, *f, func(r Row) bool {
 		f.After = r.Seq
 		more = yield(r, nil)
 		return more

@@ -186,7 +186,7 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	var got []string
-	for r, err := range l.Follow(ctx, Filter{Limit: 2, Kinds: []string{"execution.completed", "a", "b"}}, time.Millisecond) {
+	for r, err := range l.RowsAndNew(ctx, Filter{Limit: 2, Kinds: []string{"execution.completed", "a", "b"}}, time.Millisecond) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestFollow(t *testing.T) {
 	if diff := cmp.Diff([]string{"r4", "r5", "a", "b"}, got); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
 	}
-	for range other.Follow(t.Context(), Filter{}, time.Hour) { // the loop may stop it, too
+	for range other.RowsAndNew(t.Context(), Filter{}, time.Hour) { // the loop may stop it, too
 		break
 	}
 }

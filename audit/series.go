@@ -20,7 +20,7 @@ func OpenFiles(ctx context.Context, paths ...string) (*Log, error) {
 }
 
 func openFiles(ctx context.Context, damaged bool, paths []string) (*Log, error) {
-	l := &Log{wait: schema.LockWait, now: time.Now, sync: statefile.SyncData, next: make(chan struct{}, 1)}
+	l := &Log{wait: schema.LockWait, now: time.Now, sync: statefile.SyncData, rotating: make(chan struct{}, 1)}
 	for i, path := range paths {
 		path, err := filepath.Abs(path)
 		if l.path == "" {
@@ -40,14 +40,14 @@ func openFiles(ctx context.Context, damaged bool, paths []string) (*Log, error) 
 			return nil, fmt.Errorf("open audit log %q: %w", path, explain(err, schema.LockWait))
 		}
 		l.named = append(l.named, f)
-		go f.write()
+		go f.runWriter()
 	}
 	l.active.Store(l.named[len(l.named)-1])
 	return l, nil
 }
 
-// current returns the active file to read from. Other processes may have gone on to another one.
-func (l *Log) current(ctx context.Context) (*logFile, error) {
+// currentFile returns the active file to read from. Other processes may have gone on to another one.
+func (l *Log) currentFile(ctx context.Context) (*logFile, error) {
 	for f := l.active.Load(); ; {
 		if err := l.recovery.err.Load(); err != nil {
 			return nil, *err
@@ -60,7 +60,7 @@ func (l *Log) current(ctx context.Context) (*logFile, error) {
 		} else if _, err := os.Lstat(fileName(l.path, number)); err != nil {
 			return f, nil
 		}
-		next, err := l.advance(ctx, f)
+		next, err := l.openNextFile(ctx, f)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +70,7 @@ func (l *Log) current(ctx context.Context) (*logFile, error) {
 
 // filesFrom returns the files that have rows from a number on, as far as they are here, and the active one.
 func (l *Log) filesFrom(ctx context.Context, from int64) ([]*logFile, error) {
-	now, err := l.current(ctx)
+	now, err := l.currentFile(ctx)
 	if err != nil || now.first <= from && l.named == nil {
 		return []*logFile{now}, err
 	}
@@ -116,8 +116,8 @@ func (l *Log) allFiles(ctx context.Context) (files []*logFile, err error) {
 	return append(files, active), nil
 }
 
-// nodes returns the tree, with rows from a number on that are here.
-func (l *Log) nodes(ctx context.Context, from int64) (merkle.Reader, error) {
+// treeReader returns the tree, with rows from a number on that are here.
+func (l *Log) treeReader(ctx context.Context, from int64) (merkle.Reader, error) {
 	files, err := l.filesFrom(ctx, max(1, from-1<<merkle.StoredLevel))
 	if err != nil {
 		return merkle.Reader{}, err
@@ -139,9 +139,9 @@ type recovery struct {
 // recoverEvery is how often a log whose disk has failed is opened anew.
 const recoverEvery = time.Second
 
-// usable returns the active file. Where its disk has failed, what is in memory may not be on the disk: the file is
+// usableFile returns the active file. Where its disk has failed, what is in memory may not be on the disk: the file is
 // closed and read from the disk again, and used if it has all rows that were acknowledged, in a chain that is whole.
-func (l *Log) usable(ctx context.Context) (*logFile, error) {
+func (l *Log) usableFile(ctx context.Context) (*logFile, error) {
 	f := l.active.Load()
 	if f.disk.failure() == nil && l.recovery.err.Load() == nil {
 		return f, nil
@@ -178,7 +178,7 @@ func (l *Log) usable(ctx context.Context) (*logFile, error) {
 func (l *Log) reopen(ctx context.Context, f *logFile) (*logFile, error) {
 	_ = f.close() // its rows are what is verified
 	for _, path := range []string{f.path, f.path + "-wal"} {
-		if err := forget(path, l.sync); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := syncAndDropCache(path, l.sync); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
 	}
@@ -193,8 +193,8 @@ func (l *Log) reopen(ctx context.Context, f *logFile) (*logFile, error) {
 	return fresh, nil
 }
 
-// forget puts a file on the disk, and has the kernel read it from there the next time.
-func forget(path string, sync func(*os.File) error) error {
+// syncAndDropCache puts a file on the disk, and has the kernel read it from there the next time.
+func syncAndDropCache(path string, sync func(*os.File) error) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func (l *logFile) verifyTail(ctx context.Context, acknowledged *Row) error {
 		if in == nil {
 			in = &chain{next: r.Seq, head: r.Prev, prev: r.Prev}
 		}
-		if bad := in.add(r); bad != nil {
+		if bad := in.verifyRow(r); bad != nil {
 			return fmt.Errorf("%v: see sandboxmcp audit verify", bad)
 		}
 		found = found || r.Seq == acknowledged.Seq && r.Hash == acknowledged.Hash

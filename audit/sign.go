@@ -18,17 +18,17 @@ type signer struct {
 	Signing
 	writer // a connection of its own, on which a commit does not wait for the disk
 
-	origin  string
-	mine    checkpoint.Keyring // the keys whose checkpoints are taken as true
-	tree    merkle.Tree        // as far as it is known
-	nodes   []merkle.Node      // of tree, which are not stored yet
-	primed  bool               // the first checkpoint was prepared, or could not be
-	adopted time.Time          // when rows that another Log left unsigned were looked for last
-	none    bool               // no checkpoint covers what others left, or there is none at all: the next one does not wait
-	due     bool               // rows were appended that are not signed yet
-	since   time.Time          // when that began
-	err     error              // of the last try
-	failed  time.Time          // when that was
+	origin       string
+	trusted      checkpoint.Keyring // the keys whose checkpoints are taken as true
+	tree         merkle.Tree        // as far as it is known
+	nodes        []merkle.Node      // of tree, which are not stored yet
+	prepared     bool               // the first checkpoint was prepared, or could not be
+	lastAdoption time.Time          // when rows that another Log left unsigned were looked for last
+	noCheckpoint bool               // no checkpoint covers what others left, or there is none at all: the next one does not wait
+	hasUnsigned  bool               // rows were appended that are not signed yet
+	since        time.Time          // when that began
+	err          error              // of the last try
+	failedAt     time.Time          // when that was
 }
 
 // checkpoint returns a note that covers all rows, and makes it if there is none.
@@ -60,21 +60,21 @@ func (s *signer) checkpoint(l *logFile) ([]byte, error) {
 	}
 	note, err := c.Sign(key)
 	if err == nil {
-		err = l.disk.settle(l)
+		err = l.disk.flushAll(l)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return note, s.store(ctx, l, c, note)
+	return note, s.storeCheckpoint(ctx, l, c, note)
 }
 
-// prime prepares the first checkpoint while nobody waits, which does not wait either where a process that was killed
+// prepareFirst prepares the first checkpoint while nobody waits, which does not wait either where a process that was killed
 // left rows before ours unsigned. Errors are left to that checkpoint, which tries again.
-func (s *signer) prime(l *logFile) {
-	if s.primed || !s.due || s.err != nil {
+func (s *signer) prepareFirst(l *logFile) {
+	if s.prepared || !s.hasUnsigned || s.err != nil {
 		return
 	}
-	s.primed = true
+	s.prepared = true
 	ctx := context.Background()
 	if err := s.connect(ctx, l); err != nil {
 		return
@@ -83,7 +83,7 @@ func (s *signer) prime(l *logFile) {
 	c, _, err := newestCheckpoint(ctx, s.conn)
 	if head, headErr := lastSeq(ctx, s.conn); err == nil && headErr == nil && head > 0 {
 		_, _ = s.catchUp(ctx, l, head)
-		s.none = s.none || c.Size+ours < head
+		s.noCheckpoint = s.noCheckpoint || c.Size+ours < head
 	}
 }
 
@@ -107,7 +107,7 @@ func (s *signer) catchUp(ctx context.Context, l *logFile, head int64) (newest []
 	if err != nil {
 		return nil, err
 	}
-	s.none = newest == nil
+	s.noCheckpoint = newest == nil
 	if signed.Size > head { // signed since head was read, or cut off
 		if head, err = lastSeq(ctx, s.conn); err != nil {
 			return nil, err
@@ -119,7 +119,7 @@ func (s *signer) catchUp(ctx context.Context, l *logFile, head int64) (newest []
 	if s.origin == "" {
 		origin, err := readOrigin(ctx, s.conn)
 		if err == nil {
-			err = s.checkLatest(ctx, l, origin, head, newest)
+			err = s.checkLatestFile(ctx, l, origin, head, newest)
 		}
 		if err != nil {
 			return nil, err
@@ -127,25 +127,25 @@ func (s *signer) catchUp(ctx context.Context, l *logFile, head int64) (newest []
 		s.origin = origin
 	}
 	if signed.Size > s.tree.Size {
-		if err := s.follow(ctx, signed, newest); err != nil {
+		if err := s.continueFrom(ctx, signed, newest); err != nil {
 			return nil, err
 		}
 	}
 	if signed.Size >= head {
 		return newest, nil
 	}
-	if err := s.feed(ctx, head); err != nil {
+	if err := s.addRowsToTree(ctx, head); err != nil {
 		return nil, fmt.Errorf("%w: see sandboxmcp audit verify", err)
 	}
 	return nil, nil
 }
 
-// follow continues from a newer checkpoint. The stored tree under one of our own keys is trusted without reading the
+// continueFrom continues from a newer checkpoint. The stored tree under one of our own keys is trusted without reading the
 // rows before; that of an unknown key must match the rows.
-func (s *signer) follow(ctx context.Context, signed checkpoint.Head, note []byte) error {
-	err := s.recognize(ctx, note)
+func (s *signer) continueFrom(ctx context.Context, signed checkpoint.Head, note []byte) error {
+	err := s.checkKnownKey(ctx, note)
 	if errors.Is(err, checkpoint.ErrNoKey) {
-		err = s.feed(ctx, signed.Size)
+		err = s.addRowsToTree(ctx, signed.Size)
 	} else if err == nil {
 		s.nodes = nil
 		s.tree, err = merkle.Reader{Ctx: ctx, Newest: s.conn}.Tree(signed.Size)
@@ -160,10 +160,10 @@ func (s *signer) follow(ctx context.Context, signed checkpoint.Head, note []byte
 	return nil
 }
 
-// recognize checks a note against the trusted keys, and if that fails reads the keys again.
-func (s *signer) recognize(ctx context.Context, note []byte) error {
-	if s.mine.Origin != "" { // one without keys would accept any signature
-		if c, err := s.mine.Open(note); err == nil && s.inTime(ctx, c) {
+// checkKnownKey checks a note against the trusted keys, and if that fails reads the keys again.
+func (s *signer) checkKnownKey(ctx context.Context, note []byte) error {
+	if s.trusted.Origin != "" { // one without keys would accept any signature
+		if c, err := s.trusted.Open(note); err == nil && s.isKeyValidFor(ctx, c) {
 			return nil
 		}
 	}
@@ -172,30 +172,30 @@ func (s *signer) recognize(ctx context.Context, note []byte) error {
 		return err
 	}
 	keys := []checkpoint.Key{{PublicKey: key.Public().(ed25519.PublicKey)}}
-	if s.Known != nil {
-		keys = append(keys, s.Known()...)
+	if s.KnownKeys != nil {
+		keys = append(keys, s.KnownKeys()...)
 	}
-	s.mine = checkpoint.NewKeyring(s.origin, keys)
-	c, err := s.mine.Open(note)
-	if err == nil && !s.inTime(ctx, c) {
+	s.trusted = checkpoint.NewKeyring(s.origin, keys)
+	c, err := s.trusted.Open(note)
+	if err == nil && !s.isKeyValidFor(ctx, c) {
 		err = checkpoint.ErrNoKey
 	}
 	return err
 }
 
-// inTime reports whether the key of a checkpoint counted when the last row that the checkpoint covers was written.
-func (s *signer) inTime(ctx context.Context, c checkpoint.Head) bool {
-	if c.Until.IsZero() {
+// isKeyValidFor reports whether the key of a checkpoint counted when the last row that the checkpoint covers was written.
+func (s *signer) isKeyValidFor(ctx context.Context, c checkpoint.Head) bool {
+	if c.KeyEnd.IsZero() {
 		return true
 	}
 	nanos, err := statefile.One[int64](ctx, s.conn, "SELECT time FROM audit WHERE seq = ?", c.Size)
-	return err == nil && c.Covers(time.Unix(0, nanos)) == nil
+	return err == nil && c.CheckKeyAt(time.Unix(0, nanos)) == nil
 }
 
-// feed adds the rows up to number last to the tree.
-func (s *signer) feed(ctx context.Context, last int64) error {
+// addRowsToTree adds the rows up to number last to the tree.
+func (s *signer) addRowsToTree(ctx context.Context, last int64) error {
 	err := merkle.EachHash(ctx, s.conn, s.tree.Size+1, last, func(hash []byte) error {
-		return s.tree.Add(merkle.Leaf(hash), func(n merkle.Node) error {
+		return s.tree.Append(merkle.Leaf(hash), func(n merkle.Node) error {
 			s.nodes = append(s.nodes, n)
 			return nil
 		})
@@ -206,9 +206,9 @@ func (s *signer) feed(ctx context.Context, last int64) error {
 	return err
 }
 
-// store puts a checkpoint and the nodes that it covers into the log and beside it, unless another process was first.
-func (s *signer) store(ctx context.Context, l *logFile, c checkpoint.Head, note []byte) error {
-	if err := s.begin(l); err != nil {
+// storeCheckpoint puts a checkpoint and the nodes that it covers into the log and beside it, unless another process was first.
+func (s *signer) storeCheckpoint(ctx context.Context, l *logFile, c checkpoint.Head, note []byte) error {
+	if err := s.lockDatabase(l); err != nil {
 		return err
 	}
 	signed, err := statefile.One[int64](ctx, s.conn, "SELECT coalesce(max(size), 0) FROM checkpoints")
@@ -223,7 +223,7 @@ func (s *signer) store(ctx context.Context, l *logFile, c checkpoint.Head, note 
 	if err == nil && c.Size > signed {
 		err = writeLatest(l.latestPath(), note)
 	}
-	if err = s.end(err); err == nil {
+	if err = s.commitOrRollBack(err); err == nil {
 		s.nodes = nil
 	}
 	return err
@@ -254,7 +254,7 @@ func readOrigin(ctx context.Context, q statefile.Querier) (string, error) {
 	first, err := statefile.One[[]byte](ctx, q, "SELECT hash FROM audit WHERE seq = 1")
 	switch {
 	case err == nil && len(first) == hashSize:
-		return checkpoint.OriginOf(first), nil
+		return checkpoint.LogName(first), nil
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return "", err
 	}
@@ -280,7 +280,7 @@ func newestCheckpoint(ctx context.Context, q statefile.Querier) (c checkpoint.He
 		c, err = checkpoint.Open(note, nil)
 	}
 	if err == nil && c.Size != size {
-		err = checkpoint.ErrNoNote
+		err = checkpoint.ErrNotCheckpoint
 	}
 	if err != nil {
 		err = fmt.Errorf("checkpoint at row %d: %w: see sandboxmcp audit verify", size, err)

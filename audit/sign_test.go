@@ -205,7 +205,7 @@ func TestSignedRotation(t *testing.T) {
 	path := logPath(t)
 	rows := int64(0)
 	for i, s := range []Signing{
-		{}, {Key: always(seeded('a'))}, {}, {Key: always(seeded('b'))}, {Key: always(seeded('c')), Known: func() []checkpoint.Key { return keys('a', 'b') }}, {Key: always(seeded('a'))},
+		{}, {Key: always(seeded('a'))}, {}, {Key: always(seeded('b'))}, {Key: always(seeded('c')), KnownKeys: func() []checkpoint.Key { return keys('a', 'b') }}, {Key: always(seeded('a'))},
 	} {
 		l := openLog(t, path)
 		if s.Key != nil {
@@ -370,7 +370,7 @@ func rewriteFrom(t testing.TB, path string, seq int64) string {
 		} else {
 			r.Prev, changed = prev, ""
 		}
-		hash := sum(r)
+		hash := hashRow(r)
 		prev = fmt.Sprintf("%x", hash)
 		sql = append(sql, fmt.Sprintf("UPDATE audit SET %s prev = x'%s', hash = x'%s' WHERE seq = %d", changed, r.Prev[:2*linkSize], prev, r.Seq))
 	}
@@ -418,8 +418,8 @@ func TestRowOfTheKeyIsSigned(t *testing.T) {
 		signed bool
 	}{
 		"ends at once": {"key.created", 0, true},
-		"stays":        {"key.created", idle + time.Second, true},
-		"another row":  {"run.start", idle + time.Second, false},
+		"stays":        {"key.created", signAfterIdle + time.Second, true},
+		"another row":  {"run.start", signAfterIdle + time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := logPath(t)
@@ -438,7 +438,7 @@ func TestRowOfTheKeyIsSigned(t *testing.T) {
 				time.Sleep(tt.stays)
 				synctest.Wait()
 				if tt.stays > 0 {
-					if _, err := l.Newest(t.Context()); (err == nil) != tt.signed {
+					if _, err := l.NewestCheckpoint(t.Context()); (err == nil) != tt.signed {
 						t.Errorf("before the end: %v", err)
 					}
 				}

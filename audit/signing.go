@@ -17,16 +17,16 @@ type Signing struct {
 	// Key returns the key to sign with now, which is Ed25519 and may be another one the next time. It is called while
 	// the log is open, or being opened, so it must not open the log.
 	Key func(context.Context) (crypto.Signer, error)
-	// Known returns the public keys that there are, as other processes may replace Key, too. Without them (nil),
+	// KnownKeys returns the public keys that there are, as other processes may replace Key, too. Without them (nil),
 	// the rows under their checkpoints are read again.
-	Known func() []checkpoint.Key
-	// Signed is called after each checkpoint that was made, if it is not nil. It must return at once.
-	Signed func()
-	// Frees says that the log is opened to free space: on a full disk that takes space of the reserve, as SQLite's -shm
+	KnownKeys func() []checkpoint.Key
+	// OnSigned is called after each checkpoint that was made, if it is not nil. It must return at once.
+	OnSigned func()
+	// FreesSpace says that the log is opened to free space: on a full disk that takes space of the reserve, as SQLite's -shm
 	// file needs some.
-	Frees bool
-	Every int          // rows between two checkpoints; 0 is 1000
-	Log   *slog.Logger // gets one message when rows stay unsigned, with the reason; nil is none
+	FreesSpace bool
+	Every      int          // rows between two checkpoints; 0 is 1000
+	Log        *slog.Logger // gets one message when rows stay unsigned, with the reason; nil is none
 }
 
 // key returns the key to sign with now.
@@ -36,7 +36,7 @@ func (s Signing) key(ctx context.Context) (crypto.Signer, error) {
 		return nil, err
 	}
 	if _, ok := key.Public().(ed25519.PublicKey); !ok {
-		return nil, checkpoint.ErrNotEd
+		return nil, checkpoint.ErrNotEd25519
 	}
 	return key, nil
 }
@@ -55,14 +55,14 @@ func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
 		if _, err := s.key(ctx); err != nil {
 			return nil, fmt.Errorf("open audit log %q: %w", path, err)
 		}
-		return open(ctx, path, schema.LockWait, &s)
+		return openWithWait(ctx, path, schema.LockWait, &s)
 	}
 	ready := make(chan error, 1)
 	go func() {
 		_, err := s.key(ctx)
 		ready <- err
 	}()
-	l, err := open(ctx, path, schema.LockWait, &s)
+	l, err := openWithWait(ctx, path, schema.LockWait, &s)
 	if keyErr := <-ready; keyErr != nil {
 		if l != nil {
 			l.Close()
@@ -74,7 +74,7 @@ func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
 
 // Origin returns the name under which checkpoints of the log are signed. A log without rows has no name.
 func (l *Log) Origin(ctx context.Context) (string, error) {
-	f, err := l.current(ctx)
+	f, err := l.currentFile(ctx)
 	var origin string
 	if err == nil {
 		origin, err = readOrigin(ctx, f.db)
@@ -85,9 +85,9 @@ func (l *Log) Origin(ctx context.Context) (string, error) {
 // ErrUnsigned is the error of Newest for a log without a checkpoint.
 var ErrUnsigned = errors.New("no row of it is signed")
 
-// Newest returns the newest checkpoint, whatever rows came after it. Nobody has looked at who signed it.
-func (l *Log) Newest(ctx context.Context) ([]byte, error) {
-	f, err := l.current(ctx)
+// NewestCheckpoint returns the newest checkpoint, whatever rows came after it. Nobody has looked at who signed it.
+func (l *Log) NewestCheckpoint(ctx context.Context) ([]byte, error) {
+	f, err := l.currentFile(ctx)
 	var note []byte
 	if err == nil {
 		_, note, err = newestCheckpoint(ctx, f.db)
@@ -102,18 +102,18 @@ func (l *Log) Newest(ctx context.Context) ([]byte, error) {
 // tlog-checkpoint. Whoever keeps it elsewhere can tell later, with Verify, that nothing that it covers
 // was changed or cut off. A log that was opened without a key has it only if somebody else made it.
 func (l *Log) Checkpoint(ctx context.Context) ([]byte, error) {
-	f, err := l.current(ctx)
+	f, err := l.currentFile(ctx)
 	var note []byte
 	if err == nil {
 		note, err = f.checkpointNow(ctx)
 	}
-	return note, l.failed("sign", err)
+	return note, l.wrapFault("sign", err)
 }
 
 func (l *logFile) checkpointNow(ctx context.Context) ([]byte, error) {
 	if l.signer != nil {
 		r := &request{done: make(chan struct{})}
-		err := l.do(ctx, l.checkpointRequests, r)
+		err := l.submit(ctx, l.checkpointRequests, r)
 		return r.note, err
 	}
 	c, note, err := newestCheckpoint(ctx, l.db)

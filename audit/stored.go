@@ -24,25 +24,25 @@ type stored struct {
 // that is there.
 const linkSize = 4
 
-// link returns what is stored of the hash of the row before: all of it where that row is not in the file.
-func link(prev []byte, first bool) []byte {
+// storedPrev returns what is stored of the hash of the row before: all of it where that row is not in the file.
+func storedPrev(prev []byte, first bool) []byte {
 	if first {
 		return prev
 	}
 	return prev[:linkSize]
 }
 
-// prevOf returns the whole hash of the row before, of which the table has a part and the row before it all, or else the
+// fullPrev returns the whole hash of the row before, of which the table has a part and the row before it all, or else the
 // part.
-func prevOf(part, before []byte) []byte {
+func fullPrev(part, before []byte) []byte {
 	if len(part) == linkSize && bytes.HasPrefix(before, part) {
 		return before
 	}
 	return part
 }
 
-// columns are those that scan reads.
-const columns = "seq, time, kind, run, namespace, prev, (SELECT b.hash FROM audit b WHERE b.seq = audit.seq - 1), hash, receipt, data"
+// storedColumns are those that scan reads.
+const storedColumns = "seq, time, kind, run, namespace, prev, (SELECT b.hash FROM audit b WHERE b.seq = audit.seq - 1), hash, receipt, data"
 
 // scanner reads rows of the table.
 type scanner struct {
@@ -51,7 +51,7 @@ type scanner struct {
 	buf      []byte // what the last row was unpacked to
 }
 
-func (s *scanner) scan(rows *sql.Rows) (r stored, err error) {
+func (s *scanner) scanRow(rows *sql.Rows) (r stored, err error) {
 	var nanos int64
 	var prev, before, hash, signature, packed sql.RawBytes
 	if err := rows.Scan(&r.Seq, &nanos, &r.Kind, &r.Run, &r.Namespace, &prev, &before, &hash, &signature, &packed); err != nil {
@@ -73,12 +73,12 @@ func (s *scanner) scan(rows *sql.Rows) (r stored, err error) {
 	s.buf = content
 	r.Time = time.Unix(0, nanos).UTC()
 	r.Data = json.RawMessage(bytes.Clone(content.Data()))
-	r.Prev, r.Hash = hex.EncodeToString(prevOf(prev, before)), hex.EncodeToString(hash)
+	r.Prev, r.Hash = hex.EncodeToString(fullPrev(prev, before)), hex.EncodeToString(hash)
 	return r, nil
 }
 
-// packed is what the table has of a row's data and receipt.
-type packed struct{ data, signature []byte }
+// packedRow is what the table has of a row's data and receipt.
+type packedRow struct{ data, signature []byte }
 
 // pack packs the rows of r. No lock is held meanwhile.
 func (l *logFile) pack(ctx context.Context, r *request) error {
@@ -86,7 +86,7 @@ func (l *logFile) pack(ctx context.Context, r *request) error {
 	if err != nil {
 		return err
 	}
-	r.packed = make([]packed, len(r.rows))
+	r.packed = make([]packedRow, len(r.rows))
 	for i := range r.rows {
 		if r.packed[i].data, r.packed[i].signature, err = p.Pack(r.rows[i].Data, r.receipts[i]); err != nil {
 			return err
@@ -106,7 +106,7 @@ func (l *logFile) codec(ctx context.Context) (*pack.Codec, error) {
 	if errors.Is(err, sql.ErrNoRows) || err == nil && (len(text) == 0 || len(text) > pack.MaxDictionary) {
 		err = errDictionary
 	}
-	if err != nil && l.damaged && unreadable(err) {
+	if err != nil && l.damaged && isContentError(err) {
 		text, err = []byte(pack.Dictionary), nil
 	}
 	if err != nil {

@@ -127,7 +127,7 @@ func TestReplacedKeySignsNothing(t *testing.T) {
 	}
 	write(a, 3)
 	until := at.Add(time.Minute)
-	both := append(keys('b'), checkpoint.Key{PublicKey: keys('a')[0].PublicKey, Until: until})
+	both := append(keys('b'), checkpoint.Key{PublicKey: keys('a')[0].PublicKey, End: until})
 	expect := func(want string) {
 		t.Helper()
 		r := verify(t, path, VerifyOptions{Keys: both})

@@ -72,7 +72,7 @@ func (b Bad) String() string {
 // about one of o.Checkpoints. Rows may be appended meanwhile.
 func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	v := verification{log: l, keys: o.Keys}
-	r, err := v.run(ctx, o)
+	r, err := v.verifyAll(ctx, o)
 	if note, ok := errors.AsType[*NoteError](err); ok {
 		return Report{}, note
 	}
@@ -89,38 +89,38 @@ type verification struct {
 	keys []checkpoint.Key
 	ring checkpoint.Keyring
 
-	last         bool       // l is the last file
-	files        []File     // that were verified
-	head         int64      // last row of the file when it began
-	newest       int64      // newest stored checkpoint then
-	acknowledged place      // the last row that was acknowledged, as the file beside the log says
-	external     []point    // from outside the database, by size
-	other        *NoteError // an external one that is of another log
-	altered      bool       // tables or triggers are not as they were made
+	last         bool              // l is the last file
+	files        []File            // that were verified
+	head         int64             // last row of the file when it began
+	newest       int64             // newest stored checkpoint then
+	acknowledged rowPosition       // the last row that was acknowledged, as the file beside the log says
+	external     []namedCheckpoint // from outside the database, by size
+	otherLog     *NoteError        // an external one that is of another log
+	altered      bool              // tables or triggers are not as they were made
 
-	chain    chain
-	tree     merkle.Tree
-	proven   mark      // as far as a checkpoint vouches
-	absent   int64     // rows that a checkpoint vouches for, in files that are not here
-	doubtful *Bad      // the last checkpoint that does not count, as its key was replaced or revoked
-	doubts   int       // how many do not
-	at       time.Time // of the last row
-	back     string    // where time goes back first
-	backs    int       // how often it does
-	remarks  []string
+	chain         chain
+	tree          merkle.Tree
+	proven        verifiedPoint // as far as a checkpoint vouches
+	absent        int64         // rows that a checkpoint vouches for, in files that are not here
+	doubtful      *Bad          // the last checkpoint that does not count, as its key was replaced or revoked
+	doubts        int           // how many do not
+	lastTime      time.Time     // of the last row
+	firstBackward string        // where time goes back first
+	backwardRows  int           // how often it does
+	remarks       []string
 }
 
-// mark is a place in the log up to which all is good.
-type mark struct {
+// verifiedPoint is a place in the log up to which all is good.
+type verifiedPoint struct {
 	size int64
 	head string
 	root tlog.Hash
 }
 
-func (v *verification) run(ctx context.Context, o VerifyOptions) (Report, error) {
+func (v *verification) verifyAll(ctx context.Context, o VerifyOptions) (Report, error) {
 	zero := hex.EncodeToString(make([]byte, hashSize))
-	v.chain, v.proven = chain{next: 1, head: zero}, mark{head: zero}
-	latest, err := v.latest() // before the rows that it covers
+	v.chain, v.proven = chain{next: 1, head: zero}, verifiedPoint{head: zero}
+	latest, err := v.readLatest() // before the rows that it covers
 	if err == nil && v.log.named == nil {
 		v.acknowledged, err = lastAcknowledged(v.log.acknowledgedPath())
 	}
@@ -133,44 +133,44 @@ func (v *verification) run(ctx context.Context, o VerifyOptions) (Report, error)
 	}
 	for i, f := range files {
 		v.l, v.last = f, i == len(files)-1
-		if bad, err := v.file(ctx, i == 0, latest, o); bad != nil || err != nil {
+		if bad, err := v.verifyLogFile(ctx, i == 0, latest, o); bad != nil || err != nil {
 			return v.report(ctx, bad), err
 		}
 		v.files = append(v.files, File{f.path, f.first, v.head})
 	}
-	if v.other != nil {
-		return v.report(ctx, nil), v.other
+	if v.otherLog != nil {
+		return v.report(ctx, nil), v.otherLog
 	}
 	return v.report(ctx, nil), nil
 }
 
-// file verifies a file.
-func (v *verification) file(ctx context.Context, first bool, latest []byte, o VerifyOptions) (*Bad, error) {
-	bad, err := v.prepare(ctx)
+// verifyLogFile verifies a file.
+func (v *verification) verifyLogFile(ctx context.Context, first bool, latest []byte, o VerifyOptions) (*Bad, error) {
+	bad, err := v.readReferences(ctx)
 	if err == nil && bad == nil && first {
-		bad, err = v.keep(latest, o)
+		bad, err = v.parseExternal(latest, o)
 	}
-	if v.altered || unreadable(err) {
-		if row, walkErr := v.slowly(ctx); row != nil || walkErr != nil { // names a row, where one is bad
+	if v.altered || isContentError(err) {
+		if row, walkErr := v.verifyOneByOne(ctx); row != nil || walkErr != nil { // names a row, where one is bad
 			return row, walkErr
 		}
 	}
 	if err == nil && bad == nil && v.l.first > 1 {
-		bad, err = v.resume(ctx)
+		bad, err = v.continueFile(ctx)
 	}
 	if err == nil && bad == nil {
-		bad, err = v.all(ctx)
+		bad, err = v.verifyEverything(ctx)
 	}
 	return bad, err
 }
 
-// slowly walks all rows that are in the database.
-func (v *verification) slowly(ctx context.Context) (*Bad, error) {
-	return v.live(ctx, math.MaxInt64-1, false)
+// verifyOneByOne walks all rows that are in the database.
+func (v *verification) verifyOneByOne(ctx context.Context) (*Bad, error) {
+	return v.verifyStoredRows(ctx, math.MaxInt64-1, false)
 }
 
-// all checks everything, and the file itself beside the rows.
-func (v *verification) all(ctx context.Context) (*Bad, error) {
+// verifyEverything checks everything, and the file itself beside the rows.
+func (v *verification) verifyEverything(ctx context.Context) (*Bad, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -182,9 +182,9 @@ func (v *verification) all(ctx context.Context) (*Bad, error) {
 		damage, err := schema.CheckIntegrity(ctx, v.l.db)
 		file <- answer{damage, err}
 	}()
-	bad, err := v.rows(ctx)
+	bad, err := v.verifyRows(ctx)
 	if bad == nil && err == nil {
-		bad, err = v.outsideRows(ctx)
+		bad, err = v.verifyTables(ctx)
 	}
 	if bad != nil || err != nil {
 		cancel()
@@ -216,8 +216,8 @@ func (v *verification) report(ctx context.Context, bad *Bad) Report {
 		}
 	}
 	r.Remarks = append(r.Remarks, v.remarksOfRows(ctx)...)
-	if v.backs > 0 {
-		r.Remarks = append(r.Remarks, fmt.Sprintf("rows go back in time, %d times: %s: the clock was set back, or somebody dated rows", v.backs, v.back))
+	if v.backwardRows > 0 {
+		r.Remarks = append(r.Remarks, fmt.Sprintf("rows go back in time, %d times: %s: the clock was set back, or somebody dated rows", v.backwardRows, v.firstBackward))
 	}
 	if r.Checkpoint == nil && v.chain.next > 1 {
 		r.Remarks = append(r.Remarks, "no row is signed: whoever can write the file could have written all of it anew")

@@ -21,7 +21,7 @@ var dropTriggers = []string{"DROP TRIGGER audit_no_update", "DROP TRIGGER audit_
 // it then must have.
 func rehashed(r Row) string {
 	r.Data = []byte(`{"n":0}`)
-	hash := sum(r)
+	hash := hashRow(r)
 	return fmt.Sprintf("UPDATE audit SET data = %s, hash = x'%x' WHERE seq = %d", repacked(string(r.Data), nil), hash, r.Seq)
 }
 
@@ -100,7 +100,7 @@ func TestVerifyTampered(t *testing.T) {
 // chainedElsewhere puts in r's place a row that is sound in itself but belongs to another chain.
 func chainedElsewhere(r Row) string {
 	r.Prev = strings.Repeat("5a", hashSize)
-	hash := sum(r)
+	hash := hashRow(r)
 	return fmt.Sprintf("UPDATE audit SET prev = x'%s', hash = x'%x' WHERE seq = %d", r.Prev, hash, r.Seq)
 }
 

@@ -14,26 +14,26 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// rows verifies all rows: several chunks at once, as long as nothing is wrong with them, and then one by one.
-func (v *verification) rows(ctx context.Context) (*Bad, error) {
-	if bad, err := v.quickly(ctx); bad != nil || err != nil {
+// verifyRows verifies all rows: several chunks at once, as long as nothing is wrong with them, and then one by one.
+func (v *verification) verifyRows(ctx context.Context) (*Bad, error) {
+	if bad, err := v.verifyChunks(ctx); bad != nil || err != nil {
 		return bad, err
 	}
-	return v.live(ctx, v.head, true)
+	return v.verifyStoredRows(ctx, v.head, true)
 }
 
-// live verifies the rows of the database, up to a number: their chain, and if whole is set, what is compared with it.
-func (v *verification) live(ctx context.Context, last int64, whole bool) (*Bad, error) {
+// verifyStoredRows verifies the rows of the database, up to a number: their chain, and if whole is set, what is compared with it.
+func (v *verification) verifyStoredRows(ctx context.Context, last int64, whole bool) (*Bad, error) {
 	from := int64(math.MinInt64)
 	if v.chain.next > 1 {
 		from = v.chain.next
 	}
 	for ; v.chain.next <= last || from == math.MinInt64; from = v.chain.next {
-		page, err := v.l.page(ctx, Filter{}, from, pageRows, true)
+		page, err := v.l.readPage(ctx, Filter{}, from, pageRows, true)
 		var notes map[int64][]byte
 		if whole && len(page) > 0 { // also where the row after these can't be read
 			var failed error
-			if notes, failed = v.l.blobs(ctx, selectNotes, from, page[len(page)-1].Seq); failed != nil { // which says nothing about a row
+			if notes, failed = v.l.readBlobs(ctx, selectNotes, from, page[len(page)-1].Seq); failed != nil { // which says nothing about a row
 				page, err = nil, failed
 			}
 		}
@@ -42,21 +42,21 @@ func (v *verification) live(ctx context.Context, last int64, whole bool) (*Bad, 
 				return nil, nil
 			}
 			before := v.chain
-			if bad := v.chain.add(r.Row); bad != nil {
-				return bad, v.trace(ctx, r.Row, before, bad)
+			if bad := v.chain.verifyRow(r.Row); bad != nil {
+				return bad, v.traceMoved(ctx, r.Row, before, bad)
 			}
 			if !whole {
 				continue
 			}
-			if bad := badReceipt(r); bad != nil {
-				return v.retreat(bad), nil
+			if bad := checkReceipt(r); bad != nil {
+				return v.dropLastGood(bad), nil
 			}
-			if bad, err := v.row(ctx, newPlace(r.Row), notes[r.Seq]); bad != nil || err != nil {
+			if bad, err := v.verifyNext(ctx, positionOf(r.Row), notes[r.Seq]); bad != nil || err != nil {
 				return bad, err
 			}
 		}
 		switch {
-		case unreadable(err):
+		case isContentError(err):
 			return &Bad{v.chain.next, fmt.Sprintf("cannot be read: %v", err)}, nil
 		case err != nil:
 			return nil, err
@@ -69,8 +69,8 @@ func (v *verification) live(ctx context.Context, last int64, whole bool) (*Bad, 
 	return nil, nil
 }
 
-// badReceipt finds a receipt that is not the one that a row speaks of.
-func badReceipt(r stored) *Bad {
+// checkReceipt finds a receipt that is not the one that a row speaks of.
+func checkReceipt(r stored) *Bad {
 	switch want, sum := receiptHash(r.Data), sha256.Sum256(r.receipt); {
 	case want == nil && r.receipt != nil:
 		return &Bad{r.Seq, "has a receipt of which it says nothing"}
@@ -82,24 +82,24 @@ func badReceipt(r stored) *Bad {
 	return nil
 }
 
-// retreat makes the row before the last one, which is bad, the last good row.
-func (v *verification) retreat(bad *Bad) *Bad {
+// dropLastGood makes the row before the last one, which is bad, the last good row.
+func (v *verification) dropLastGood(bad *Bad) *Bad {
 	v.chain.next, v.chain.head = v.chain.next-1, v.chain.prev
 	return bad
 }
 
-// place is where a good row stands.
-type place struct {
+// rowPosition is where a good row stands.
+type rowPosition struct {
 	seq  int64
 	hash [hashSize]byte
 	time time.Time
 }
 
-// row adds the next row to the tree, and compares that with stored nodes and checkpoints, of which note is the one that
+// verifyNext adds the next row to the tree, and compares that with stored nodes and checkpoints, of which note is the one that
 // the log has for that row.
-func (v *verification) row(ctx context.Context, r place, note []byte) (bad *Bad, err error) {
-	v.clock(r)
-	err = v.tree.Add(merkle.Leaf(r.hash[:]), func(n merkle.Node) (err error) {
+func (v *verification) verifyNext(ctx context.Context, r rowPosition, note []byte) (bad *Bad, err error) {
+	v.noteClock(r)
+	err = v.tree.Append(merkle.Leaf(r.hash[:]), func(n merkle.Node) (err error) {
 		if bad == nil {
 			bad, err = v.compareNode(ctx, n)
 		}
@@ -114,9 +114,9 @@ func (v *verification) row(ctx context.Context, r place, note []byte) (bad *Bad,
 			err = errors.New("it is for another row")
 		}
 		if err != nil {
-			return v.retreat(&Bad{r.seq, "the checkpoint there was changed: " + err.Error()}), nil
+			return v.dropLastGood(&Bad{r.seq, "the checkpoint there was changed: " + err.Error()}), nil
 		}
-		if bad := v.compare(point{p, "the checkpoint there"}, r); bad != nil {
+		if bad := v.compareCheckpoint(namedCheckpoint{p, "the checkpoint there"}, r); bad != nil {
 			return bad, nil
 		}
 	}
@@ -130,20 +130,20 @@ func (v *verification) row(ctx context.Context, r place, note []byte) (bad *Bad,
 // time.
 const maxBack = time.Second
 
-// clock notes a row that goes back in time.
-func (v *verification) clock(r place) {
-	if v.at.Sub(r.time) > maxBack {
-		if v.backs++; v.backs == 1 {
-			v.back = fmt.Sprintf("row %d is of %s, and the one before it of %s", r.seq, r.time.Format(time.RFC3339), v.at.Format(time.RFC3339))
+// noteClock notes a row that goes back in time.
+func (v *verification) noteClock(r rowPosition) {
+	if v.lastTime.Sub(r.time) > maxBack {
+		if v.backwardRows++; v.backwardRows == 1 {
+			v.firstBackward = fmt.Sprintf("row %d is of %s, and the one before it of %s", r.seq, r.time.Format(time.RFC3339), v.lastTime.Format(time.RFC3339))
 		}
 	}
-	v.at = r.time
+	v.lastTime = r.time
 }
 
 const selectNotes = "SELECT size, note FROM checkpoints WHERE size BETWEEN ? AND ?"
 
-// blobs returns what a query for numbers from first to last finds, by number.
-func (l *logFile) blobs(ctx context.Context, query string, first, last int64) (map[int64][]byte, error) {
+// readBlobs returns what a query for numbers from first to last finds, by number.
+func (l *logFile) readBlobs(ctx context.Context, query string, first, last int64) (map[int64][]byte, error) {
 	m := map[int64][]byte{}
 	var number int64
 	var blob []byte
@@ -156,8 +156,8 @@ func (l *logFile) blobs(ctx context.Context, query string, first, last int64) (m
 	return m, nil
 }
 
-// point is a checkpoint to compare the tree with.
-type point struct {
+// namedCheckpoint is a checkpoint to compare the tree with.
+type namedCheckpoint struct {
 	checkpoint.Head
 	name string
 }

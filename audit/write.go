@@ -7,11 +7,11 @@ import "time"
 // what the server does for it.
 const flushDelay = 20 * time.Millisecond
 
-// write is the log's background goroutine: it writes queued requests, flushes late commits, and signs. It lives until
+// runWriter is the log's background goroutine: it writes queued requests, flushes late commits, and signs. It lives until
 // Close.
-func (l *logFile) write() {
+func (l *logFile) runWriter() {
 	defer close(l.written)
-	defer l.end()
+	defer l.finishWriter()
 	s := l.signer
 	quiet := time.NewTimer(s.untilDue(l))
 	defer quiet.Stop()
@@ -31,13 +31,13 @@ func (l *logFile) write() {
 			}
 		case r := <-l.checkpointRequests:
 			if r.state.CompareAndSwap(waiting, taken) {
-				r.note, r.err = s.try(l)
+				r.note, r.err = s.signNow(l)
 				close(r.done)
 			}
 		case <-l.wake:
 		case <-quiet.C:
 			if s != nil {
-				s.adopt(l)
+				s.markUnsignedOfOthers(l)
 			}
 		}
 		if s != nil {
@@ -46,12 +46,12 @@ func (l *logFile) write() {
 	}
 }
 
-// end signs the remaining rows, and closes the connections.
-func (l *logFile) end() {
+// finishWriter signs the remaining rows, and closes the connections.
+func (l *logFile) finishWriter() {
 	if s := l.signer; s != nil {
-		s.adopt(l)
-		if l.unsigned.Load() > 0 || s.due {
-			s.try(l)
+		s.markUnsignedOfOthers(l)
+		if l.unsigned.Load() > 0 || s.hasUnsigned {
+			s.signNow(l)
 		}
 		s.close()
 	}
@@ -66,11 +66,11 @@ func (l *logFile) end() {
 // scheduleFlush counts an unflushed commit, and starts the flush timer. The timer keeps running while others flush in
 // time: setting it for each commit would cost a run more than a needless check.
 func (l *logFile) scheduleFlush() (commit int64) {
-	if l.disk.on.Load() >= l.disk.commits.Load() {
-		l.w.since = time.Now()
+	if l.disk.flushed.Load() >= l.disk.commits.Load() {
+		l.w.unflushedSince = time.Now()
 	}
-	if !l.w.timed {
-		l.w.timed = true
+	if !l.w.timerSet {
+		l.w.timerSet = true
 		l.flushTimer.Reset(flushDelay)
 	}
 	return l.disk.commits.Add(1)
@@ -81,17 +81,17 @@ func (l *logFile) scheduleFlush() (commit int64) {
 func (l *logFile) lateCommit() int64 {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
-	l.w.timed = false
+	l.w.timerSet = false
 	commit := l.disk.commits.Load()
-	if l.disk.on.Load() >= commit {
+	if l.disk.flushed.Load() >= commit {
 		return 0
 	}
-	left := flushDelay - time.Since(l.w.since)
-	if l.disk.waited() { // by somebody, while others want to have rows written here
+	left := flushDelay - time.Since(l.w.unflushedSince)
+	if l.disk.isFlushing() { // by somebody, while others want to have rows written here
 		left = max(left, time.Millisecond)
 	}
 	if left > 0 {
-		l.w.timed = true
+		l.w.timerSet = true
 		l.flushTimer.Reset(left)
 		return 0
 	}
@@ -105,7 +105,7 @@ func (l *logFile) wakeSigner(rows int) {
 	if s == nil || rows == 0 {
 		return
 	}
-	l.wrote.Store(int64(time.Since(l.opened)))
+	l.lastWrite.Store(int64(time.Since(l.opened)))
 	n := l.unsigned.Add(int64(rows))
 	if before, every := n-int64(rows), int64(s.Every); before > 0 && (before >= every || n < every) {
 		return

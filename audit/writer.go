@@ -17,49 +17,49 @@ import (
 	"modernc.org/sqlite"
 )
 
-// maxPause is the longest time between two polls of a lock that another process holds.
-const maxPause = 2 * time.Millisecond
+// maxLockPoll is the longest time between two polls of a lock that another process holds.
+const maxLockPoll = 2 * time.Millisecond
 
 // writer is the connection that rows are written with, made when the first row comes: many a command only reads.
 type writer struct {
-	conn       *sql.Conn
-	lock, done *sql.Stmt // of a transaction
-	head, put  *sql.Stmt
-	tip        tip // of the last commit
+	conn                  *sql.Conn
+	beginStmt, commitStmt *sql.Stmt // of a transaction
+	selectTip, insertRow  *sql.Stmt
+	tip                   tip // of the last commit
 
-	since        time.Time // when the first of the commits was made that are not on the disk
-	timed        bool      // that is looked after
-	preallocated bool      // the wal was made longer, or could not be
+	unflushedSince time.Time // when the first of the commits was made that are not on the disk
+	timerSet       bool      // that is looked after
+	preallocated   bool      // the wal was made longer, or could not be
 }
 
 const (
-	selectHead = "SELECT seq, hash, kind FROM audit ORDER BY seq DESC LIMIT 1"
-	insertRow  = "INSERT INTO audit (seq, time, kind, run, namespace, prev, hash, receipt, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	selectTipSQL = "SELECT seq, hash, kind FROM audit ORDER BY seq DESC LIMIT 1"
+	insertRowSQL = "INSERT INTO audit (seq, time, kind, run, namespace, prev, hash, receipt, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 // tip is the row that the next one follows.
 type tip struct {
 	seq     int64
 	hash    []byte
-	text    string // hash as hex
+	hex     string // hash as hex
 	kind    string
 	version uint32 // of the database whose last row it is
 }
 
-// begin takes the database's write lock. It waits as long as a call may.
-func (w *writer) begin(l *logFile) error {
-	if err := w.ready(l); err != nil {
+// lockDatabase takes the database's write lock. It waits as long as a call may.
+func (w *writer) lockDatabase(l *logFile) error {
+	if err := w.ensureReady(l); err != nil {
 		return err
 	}
-	for end := time.Now().Add(l.wait); ; time.Sleep(rand.N(maxPause)) {
-		if _, err := w.lock.Exec(); !busy(err) || time.Now().After(end) {
+	for end := time.Now().Add(l.wait); ; time.Sleep(rand.N(maxLockPoll)) {
+		if _, err := w.beginStmt.Exec(); !isBusy(err) || time.Now().After(end) {
 			return err
 		}
 	}
 }
 
-// ready makes sure that there is a connection, and that the file it writes to is still the log.
-func (w *writer) ready(l *logFile) error {
+// ensureReady makes sure that there is a connection, and that the file it writes to is still the log.
+func (w *writer) ensureReady(l *logFile) error {
 	if err := l.disk.failure(); err != nil {
 		return err
 	}
@@ -75,10 +75,10 @@ func (w *writer) ready(l *logFile) error {
 	return nil
 }
 
-// foldLate is how many pages of 4 KiB the -wal file may have before a commit folds them into the log, which
+// checkpointPages is how many pages of 4 KiB the -wal file may have before a commit folds them into the log, which
 // takes some milliseconds. With SQLite's own 1000, one run in a hundred waited for it; a log that is signed
 // is folded by its signer, whose commits nobody waits for, and which keeps to the 1000.
-const foldLate = 4000
+const checkpointPages = 4000
 
 // open gets the connection, and turns off SQLite's own waiting: for locks, since it sleeps for up to
 // 100 ms between two looks (with 32 processes that append all the time, some waited for seconds), and for
@@ -89,11 +89,11 @@ func (w *writer) open(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = %d; PRAGMA busy_timeout = 0", foldLate)); err != nil {
+	if _, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = %d; PRAGMA busy_timeout = 0", checkpointPages)); err != nil {
 		conn.Close()
 		return err
 	}
-	for sql, s := range map[string]**sql.Stmt{"BEGIN IMMEDIATE": &w.lock, "COMMIT": &w.done} {
+	for sql, s := range map[string]**sql.Stmt{"BEGIN IMMEDIATE": &w.beginStmt, "COMMIT": &w.commitStmt} {
 		if *s, err = conn.PrepareContext(ctx, sql); err != nil {
 			w.close()
 			conn.Close()
@@ -104,12 +104,12 @@ func (w *writer) open(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// insert gives the rows of batch their places in the chain.
-func (w *writer) insert(batch []*request, now func() time.Time) error {
-	if err := cmp.Or(w.prepare(&w.head, selectHead), w.prepare(&w.put, insertRow)); err != nil {
+// insertRows gives the rows of batch their places in the chain.
+func (w *writer) insertRows(batch []*request, now func() time.Time) error {
+	if err := cmp.Or(w.prepareOnce(&w.selectTip, selectTipSQL), w.prepareOnce(&w.insertRow, insertRowSQL)); err != nil {
 		return err
 	}
-	tip, err := w.last()
+	tip, err := w.readTip()
 	if err != nil {
 		return err
 	}
@@ -118,10 +118,10 @@ func (w *writer) insert(batch []*request, now func() time.Time) error {
 		for i := range req.rows {
 			r := &req.rows[i]
 			tip.seq++
-			r.Seq, r.Time, r.Prev = tip.seq, time.Unix(0, now().UnixNano()).UTC(), tip.text
-			hash := sum(*r)
+			r.Seq, r.Time, r.Prev = tip.seq, time.Unix(0, now().UnixNano()).UTC(), tip.hex
+			hash := hashRow(*r)
 			packed := req.packed[i]
-			done, err := w.put.Exec(r.Seq, r.Time.UnixNano(), r.Kind, r.Run, r.Namespace, link(tip.hash, first), hash[:], packed.signature, packed.data)
+			done, err := w.insertRow.Exec(r.Seq, r.Time.UnixNano(), r.Kind, r.Run, r.Namespace, storedPrev(tip.hash, first), hash[:], packed.signature, packed.data)
 			if err != nil {
 				return err
 			}
@@ -129,31 +129,31 @@ func (w *writer) insert(batch []*request, now func() time.Time) error {
 				return errors.Join(err, fmt.Errorf("row %d was not taken: see sandboxmcp audit verify", r.Seq))
 			}
 			r.Hash, first = hex.EncodeToString(hash[:]), false
-			tip.hash, tip.text, tip.kind = hash[:], r.Hash, r.Kind
+			tip.hash, tip.hex, tip.kind = hash[:], r.Hash, r.Kind
 		}
 	}
 	w.tip = tip
 	return nil
 }
 
-// prepare makes a statement when it is first needed.
-func (w *writer) prepare(s **sql.Stmt, text string) (err error) {
+// prepareOnce makes a statement when it is first needed.
+func (w *writer) prepareOnce(s **sql.Stmt, text string) (err error) {
 	if *s == nil {
 		*s, err = w.conn.PrepareContext(context.Background(), text)
 	}
 	return err
 }
 
-// last returns the row that the next one follows. It reads it unless the last commit of all was made by w.
-func (w *writer) last() (t tip, err error) {
+// readTip returns the row that the next one follows. It reads it unless the last commit of all was made by w.
+func (w *writer) readTip() (t tip, err error) {
 	t, w.tip = w.tip, tip{}
-	if v := w.version(); v == 0 || t.version != v || t.seq == 0 {
-		err = w.head.QueryRow().Scan(&t.seq, &t.hash, &t.kind)
-		t.text = hex.EncodeToString(t.hash)
+	if v := w.dataVersion(); v == 0 || t.version != v || t.seq == 0 {
+		err = w.selectTip.QueryRow().Scan(&t.seq, &t.hash, &t.kind)
+		t.hex = hex.EncodeToString(t.hash)
 	}
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return tip{hash: make([]byte, hashSize), text: strings.Repeat("00", hashSize)}, nil
+		return tip{hash: make([]byte, hashSize), hex: strings.Repeat("00", hashSize)}, nil
 	case err == nil && (len(t.hash) != hashSize || t.seq < 1 || t.seq == math.MaxInt64):
 		return tip{}, fmt.Errorf("row %d, the last, was tampered with: see sandboxmcp audit verify", t.seq)
 	case err == nil && t.kind == rotatedKind:
@@ -162,10 +162,10 @@ func (w *writer) last() (t tip, err error) {
 	return t, err
 }
 
-// version returns a number that changes with each commit to the database, also of other processes, which SQLite notices
+// dataVersion returns a number that changes with each commit to the database, also of other processes, which SQLite notices
 // at the start of a transaction; 0 if it is unknown. See
 // https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntldataversion.
-func (w *writer) version() (v uint32) {
+func (w *writer) dataVersion() (v uint32) {
 	_ = w.conn.Raw(func(c any) (err error) {
 		v, err = c.(sqlite.FileControl).FileControlDataVersion("main")
 		return err
@@ -173,10 +173,10 @@ func (w *writer) version() (v uint32) {
 	return v
 }
 
-// end commits, or rolls back if err says that something failed.
-func (w *writer) end(err error) error {
+// commitOrRollBack commits, or rolls back if err says that something failed.
+func (w *writer) commitOrRollBack(err error) error {
 	if err == nil {
-		_, err = w.done.Exec()
+		_, err = w.commitStmt.Exec()
 	}
 	if err != nil {
 		w.conn.ExecContext(context.Background(), "ROLLBACK") // fails where SQLite has done it already
@@ -187,7 +187,7 @@ func (w *writer) end(err error) error {
 // close gives the connection back. Unless the statements are closed first, SQLite keeps it open
 // behind our back, with its descriptors, and never folds the -wal file into the log.
 func (w *writer) close() {
-	for _, s := range []**sql.Stmt{&w.lock, &w.done, &w.head, &w.put} {
+	for _, s := range []**sql.Stmt{&w.beginStmt, &w.commitStmt, &w.selectTip, &w.insertRow} {
 		if *s != nil {
 			(*s).Close()
 		}

@@ -225,7 +225,7 @@ func isAt(f *os.File) bool {
 
 // removeAbandoned removes a journal that its process was killed over making.
 func removeAbandoned(dir string, e os.DirEntry) {
-	if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > statefile.Abandoned {
+	if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > statefile.AbandonedAge {
 		os.Remove(filepath.Join(dir, e.Name()))
 	}
 }

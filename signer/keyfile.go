@@ -119,13 +119,13 @@ func createFile(path string, content []byte) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
 	}
-	statefile.Tidy(filepath.Dir(path), tempKind, statefile.Abandoned)
+	statefile.RemoveAbandoned(filepath.Dir(path), tempKind, statefile.AbandonedAge)
 	return statefile.CreateFile(path, tempKind, content)
 }
 
 // replaceFile makes the file path, whole, in place of an older one.
 func replaceFile(path string, content []byte) error {
-	statefile.Tidy(filepath.Dir(path), tempKind, statefile.Abandoned)
+	statefile.RemoveAbandoned(filepath.Dir(path), tempKind, statefile.AbandonedAge)
 	return statefile.Replace(path, tempKind, content, 0o600)
 }
 

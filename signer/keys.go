@@ -67,11 +67,11 @@ func (k *Keys) checkDirectory() error {
 		return err
 	case !info.IsDir():
 		return fmt.Errorf("%q is no directory", k.dir)
-	case statefile.Modes && info.Mode().Perm()&0o022 != 0 || statefile.Foreign(info):
+	case statefile.HasModes && info.Mode().Perm()&0o022 != 0 || statefile.IsForeign(info):
 		return fmt.Errorf("others on this machine may write to %q, and so replace the key: look at what is there, own it, and chmod 700 it", k.dir)
 	}
 	// In a directory of everybody's without the sticky bit, anybody can put another one in its place.
-	if above, err := os.Stat(filepath.Dir(k.dir)); err == nil && above.Mode().Perm()&0o002 != 0 && above.Mode()&os.ModeSticky == 0 && statefile.Modes {
+	if above, err := os.Stat(filepath.Dir(k.dir)); err == nil && above.Mode().Perm()&0o002 != 0 && above.Mode()&os.ModeSticky == 0 && statefile.HasModes {
 		return fmt.Errorf("anybody on this machine may write to %q, and so put other keys in place of %q: look at what is there, and chmod o-w it", filepath.Dir(k.dir), k.dir)
 	}
 	return nil
@@ -142,7 +142,7 @@ func (k *Keys) installKey(ctx context.Context, c Change, fresh *Key, before ...f
 	if err := write(k.privateKeyPath(), text); err != nil {
 		return nil, err
 	}
-	if err := statefile.Spare(k.dir); err != nil { // for the statement that revokes a key
+	if err := statefile.ReserveSpace(k.dir); err != nil { // for the statement that revokes a key
 		return nil, err
 	}
 	return k.loadKey() // what is there now, whoever made it

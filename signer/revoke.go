@@ -112,11 +112,11 @@ func (k *Keys) revokeLocked(ctx context.Context, id string, from time.Time, reas
 		return "", err
 	}
 	file = k.revocationPath(id)
-	statefile.Tidy(k.dir, tempKind, statefile.Abandoned)
-	if err := statefile.ReplaceSpare(file, tempKind, text); err != nil {
+	statefile.RemoveAbandoned(k.dir, tempKind, statefile.AbandonedAge)
+	if err := statefile.ReplaceWithReserved(file, tempKind, text); err != nil {
 		return "", err
 	}
-	_ = statefile.Spare(k.dir) // which a full disk has no room for
+	_ = statefile.ReserveSpace(k.dir) // which a full disk has no room for
 	if k.record == nil {
 		return file, nil
 	}

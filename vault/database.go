@@ -39,7 +39,7 @@ func (s *Sealed) createDatabase(ctx context.Context) error {
 	if _, err := os.Stat(s.databasePath()); !errors.Is(err, fs.ErrNotExist) {
 		return nil // what else is wrong with it will show
 	}
-	statefile.Tidy(s.dir, tempKind, statefile.Abandoned)
+	statefile.RemoveAbandoned(s.dir, tempKind, statefile.AbandonedAge)
 	err := statefile.CreateDatabase(ctx, s.databasePath(), tempKind, schema, dataSourceName)
 	return s.explainError(err)
 }
@@ -121,7 +121,7 @@ func (s *Sealed) checkSchema(ctx context.Context, db *sql.DB) error {
 // dataSourceName names the database for the driver. There is no write-ahead log: it would have readers make files. EXTRA, as
 // FULL without one does not keep a commit through a power failure. What was deleted is overwritten.
 func dataSourceName(path string) string {
-	return statefile.Database(path, lockWait, "_txlock=immediate", "_pragma=synchronous(extra)", "_pragma=secure_delete(on)")
+	return statefile.DataSource(path, lockWait, "_txlock=immediate", "_pragma=synchronous(extra)", "_pragma=secure_delete(on)")
 }
 
 // explainError adds to an error of SQLite or of the file system the name of the file and the remedy.

@@ -75,7 +75,7 @@ func readKeyFile(path string) (keyFile, error) {
 // writeKeyFile creates a key file atomically, unless it exists, with the database locked. If the file only names the
 // key, the key must be in the keyring already.
 func (s *Sealed) writeKeyFile(path string, k keyFile) error {
-	statefile.Tidy(s.dir, tempKeyKind, 0)
+	statefile.RemoveAbandoned(s.dir, tempKeyKind, 0)
 	return statefile.CreateFile(path, tempKeyKind, keyFileText(k))
 }
 

@@ -138,7 +138,7 @@ func (s *Sealed) deleteNextKey(ctx context.Context, k keyFile) error {
 // removeUnusedKey removes, with the database locked, one of the two keys of a finished or killed Rekey: the key without a
 // secret.
 func (s *Sealed) removeUnusedKey(ctx context.Context, tx *sql.Tx) error {
-	statefile.Tidy(s.dir, tempKeyKind, 0)
+	statefile.RemoveAbandoned(s.dir, tempKeyKind, 0)
 	if _, err := os.Lstat(s.nextKeyFilePath()); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

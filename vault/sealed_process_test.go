@@ -119,7 +119,7 @@ func TestAbandoned(t *testing.T) {
 	if err := os.Chtimes(old, time.Now(), time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	statefile.Tidy(s.dir, tempKind, statefile.Abandoned)
+	statefile.RemoveAbandoned(s.dir, tempKind, statefile.AbandonedAge)
 	if left, _ := filepath.Glob(filepath.Join(s.dir, ".new-vault-*")); !slices.Equal(left, []string{fresh}) {
 		t.Errorf("left: %v", left)
 	}
@@ -167,7 +167,7 @@ func wantTidy(t *testing.T, s *Sealed) {
 			t.Fatal(err)
 		}
 	}
-	statefile.Tidy(s.dir, tempKind, statefile.Abandoned)
+	statefile.RemoveAbandoned(s.dir, tempKind, statefile.AbandonedAge)
 	if left, _ := os.ReadDir(s.dir); len(left) != 2 {
 		t.Errorf("left behind: %v", left)
 	}

@@ -27,37 +27,37 @@ type Head struct {
 	Origin string // which log it is of
 	Size   int64
 	Root   tlog.Hash
-	Until  time.Time // rows from then on its signature does not cover: its key was replaced; zero is never
+	KeyEnd time.Time // rows from then on its signature does not cover: its key was replaced; zero is never
 }
 
 // Key is a public key for checking checkpoints.
 type Key struct {
 	ed25519.PublicKey
-	// Until is from when on it may sign nothing, as it was replaced or revoked: what it has signed must not cover rows
+	// End is from when on it may sign nothing, as it was replaced or revoked: what it has signed must not cover rows
 	// that were written later. Zero is never.
-	Until time.Time
+	End time.Time
 }
 
-// Covers returns an error if a checkpoint covers a row of a time from which on its key does not count.
-func (c Head) Covers(at time.Time) error {
-	if c.Until.IsZero() || !at.After(c.Until) {
+// CheckKeyAt returns an error if a checkpoint covers a row of a time from which on its key does not count.
+func (c Head) CheckKeyAt(at time.Time) error {
+	if c.KeyEnd.IsZero() || !at.After(c.KeyEnd) {
 		return nil
 	}
-	return fmt.Errorf("it covers a row of %s, and its key does not count from %s on", at.UTC().Format(time.RFC3339), c.Until.UTC().Format(time.RFC3339))
+	return fmt.Errorf("it covers a row of %s, and its key does not count from %s on", at.UTC().Format(time.RFC3339), c.KeyEnd.UTC().Format(time.RFC3339))
 }
 
-// OriginOf returns the name of a log, made of 16 digits of its first row's hash.
-func OriginOf(firstHash []byte) string { return fmt.Sprintf("sandboxmcp-audit/%x", firstHash[:8]) }
+// LogName returns the name of a log, made of 16 digits of its first row's hash.
+func LogName(firstHash []byte) string { return fmt.Sprintf("sandboxmcp-audit/%x", firstHash[:8]) }
 
-// ErrNoNote is the error for text that is no signed checkpoint at all.
-var ErrNoNote = errors.New("it is not a signed checkpoint")
+// ErrNotCheckpoint is the error for text that is no signed checkpoint at all.
+var ErrNotCheckpoint = errors.New("it is not a signed checkpoint")
 
 // Errors of notes.
 var (
-	ErrOtherLog = errors.New("it is of another log")
-	ErrBadSig   = errors.New("its signature does not match what it says")
-	ErrNoKey    = errors.New("it is signed by no known key")
-	ErrNotEd    = errors.New("checkpoints need an Ed25519 key")
+	ErrOtherLog   = errors.New("it is of another log")
+	ErrBadSig     = errors.New("its signature does not match what it says")
+	ErrNoKey      = errors.New("it is signed by no known key")
+	ErrNotEd25519 = errors.New("checkpoints need an Ed25519 key")
 )
 
 // Sign makes the note.
@@ -104,7 +104,7 @@ func NewKeyring(origin string, keys []Key) Keyring {
 		}
 		if v, err := note.NewVerifier(name); err == nil {
 			names, known = append(names, name), append(known, v)
-			until[v.KeyHash()] = key.Until
+			until[v.KeyHash()] = key.End
 		}
 	}
 	return Keyring{origin, len(keys) > 0, note.VerifierList(known...), until}
@@ -121,7 +121,7 @@ func (k Keyring) Open(msg []byte) (Head, error) {
 	case errors.As(err, &invalid):
 		return Head{}, ErrBadSig
 	case err != nil:
-		return Head{}, ErrNoNote
+		return Head{}, ErrNotCheckpoint
 	}
 	c, err := parseCheckpoint(n.Text)
 	switch {
@@ -138,8 +138,8 @@ func (k Keyring) Open(msg []byte) (Head, error) {
 		}
 	}
 	for i, s := range n.Sigs { // of several keys, the one that counts longest
-		if end := k.until[s.Hash]; i == 0 || end.IsZero() || !c.Until.IsZero() && end.After(c.Until) {
-			c.Until = end
+		if end := k.until[s.Hash]; i == 0 || end.IsZero() || !c.KeyEnd.IsZero() && end.After(c.KeyEnd) {
+			c.KeyEnd = end
 		}
 	}
 	return c, nil
@@ -155,15 +155,15 @@ func Open(msg []byte, keys []Key) (Head, error) {
 func parseCheckpoint(text string) (c Head, err error) {
 	lines := strings.Split(text, "\n") // the last one is empty
 	if len(lines) < 4 || slices.Contains(lines[:len(lines)-1], "") {
-		return c, ErrNoNote
+		return c, ErrNotCheckpoint
 	}
 	size, err := strconv.ParseInt(lines[1], 10, 64)
 	if err != nil || size < 0 || strconv.FormatInt(size, 10) != lines[1] {
-		return c, ErrNoNote
+		return c, ErrNotCheckpoint
 	}
 	root, err := tlog.ParseHash(lines[2])
 	if err != nil || root.String() != lines[2] {
-		return c, ErrNoNote
+		return c, ErrNotCheckpoint
 	}
 	return Head{Origin: lines[0], Size: size, Root: root}, nil
 }

@@ -11,37 +11,37 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// commas writes CSV (RFC 4180): a record with the columns' names, then a record a row.
-type commas struct{ *csv.Writer }
+// csvWriter writes CSV (RFC 4180): a record with the columns' names, then a record a row.
+type csvWriter struct{ *csv.Writer }
 
-func newCommas(w io.Writer) commas {
-	c := commas{csv.NewWriter(w)}
+func newCSVWriter(w io.Writer) csvWriter {
+	c := csvWriter{csv.NewWriter(w)}
 	c.UseCRLF = true
 	_ = c.Write([]string{"seq", "time", "kind", "run", "namespace", "data", "prev", "hash"}) // Error has it
 	return c
 }
 
 // Row writes r without buffering: a reader may be waiting for the row.
-func (c commas) Row(r audit.Row) error {
+func (c csvWriter) Row(r audit.Row) error {
 	record := []string{strconv.FormatInt(r.Seq, 10), r.Time.Format(time.RFC3339Nano), r.Kind, r.Run, r.Namespace,
 		string(safetext.JSON(r.Data)), r.Prev, r.Hash}
 	for i := range record {
-		record[i] = cell(record[i])
+		record[i] = escapeCell(record[i])
 	}
 	_ = c.Write(record)
 	return c.Close()
 }
 
 // Close writes the heading if there were no rows.
-func (c commas) Close() error {
+func (c csvWriter) Close() error {
 	c.Flush()
 	return c.Error()
 }
 
-// cell escapes text for a spreadsheet, which would run some text as a formula
+// escapeCell escapes text for a spreadsheet, which would run some text as a formula
 // (https://owasp.org/www-community/attacks/CSV_Injection). The apostrophe makes it text. Some spreadsheets skip leading
 // spaces, and take the wide forms of the characters for the narrow ones.
-func cell(text string) string {
+func escapeCell(text string) string {
 	text = safetext.Line(text)
 	if begins := strings.TrimLeft(text, "\" \u00a0\u3000"); begins != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(begins)[0]) {
 		return "'" + text

@@ -31,21 +31,21 @@ func Formats() []string { return []string{"jsonl", "csv", "html"} }
 func New(format string, w io.Writer, a About) (Writer, error) {
 	switch format {
 	case "jsonl":
-		return &lines{w}, nil
+		return &jsonWriter{w}, nil
 	case "csv":
-		return newCommas(w), nil
+		return newCSVWriter(w), nil
 	case "html":
-		return newTable(w, a)
+		return newHTMLWriter(w, a)
 	}
 	return nil, fmt.Errorf("export to %q: there is no such format", format)
 }
 
-// lines writes a JSON object a row: as the row marshals, with the hashes in it and its data byte for byte, so that the
+// jsonWriter writes a JSON object a row: as the row marshals, with the hashes in it and its data byte for byte, so that the
 // chain can be checked once more.
-type lines struct{ w io.Writer }
+type jsonWriter struct{ w io.Writer }
 
-func (l *lines) Row(r audit.Row) error {
-	b, err := json.Marshal(Sound(r))
+func (l *jsonWriter) Row(r audit.Row) error {
+	b, err := json.Marshal(WithValidData(r))
 	if err != nil {
 		return err
 	}
@@ -53,10 +53,10 @@ func (l *lines) Row(r audit.Row) error {
 	return err
 }
 
-func (l *lines) Close() error { return nil }
+func (l *jsonWriter) Close() error { return nil }
 
-// Sound returns r with valid JSON as data, also if the stored data are not JSON any more.
-func Sound(r audit.Row) audit.Row {
+// WithValidData returns r with valid JSON as data, also if the stored data are not JSON any more.
+func WithValidData(r audit.Row) audit.Row {
 	if !json.Valid(r.Data) {
 		r.Data, _ = json.Marshal(string(r.Data)) // text always marshals
 	}

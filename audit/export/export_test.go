@@ -177,7 +177,7 @@ func TestFormulas(t *testing.T) {
 		"=1+1": "'=1+1", "+1": "'+1", "-1": "'-1", "@SUM(A1)": "'@SUM(A1)", "  =1": "'  =1", "\u00a0=1": "'\u00a0=1", `"=1`: `'"=1`,
 		"＝1": "'＝1", "\t=1": `\t=1`, "\r=1": `\x0d=1`, "a=1": "a=1", "": "", "'=1": "'=1", "\u202e=1": `\u202e=1`, "x\ny": `x\ny`,
 	} {
-		if got := cell(text); got != want {
+		if got := escapeCell(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
@@ -187,7 +187,7 @@ func FuzzCell(f *testing.F) {
 	f.Add("=1")
 	f.Add(" \u202e@x\x00")
 	f.Fuzz(func(t *testing.T, text string) {
-		got := cell(text)
+		got := escapeCell(text)
 		if strings.IndexAny(got, "=+-@") == 0 || strings.ContainsFunc(got, safetext.Hidden) || !utf8.ValidString(got) {
 			t.Errorf("%q became %q", text, got)
 		}

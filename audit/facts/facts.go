@@ -149,8 +149,8 @@ func (n *Names) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Of returns the facts of r.
-func Of(r audit.Row) Facts {
+// Parse returns the facts of r.
+func Parse(r audit.Row) Facts {
 	var f Facts
 	_ = json.Unmarshal(r.Data, &f) // what has the wrong type stays zero, and the rest is read
 	return f

@@ -13,7 +13,7 @@ import (
 )
 
 // Summary returns the main facts of r in a few words. They are unescaped: the caller escapes them for display.
-func Summary(r audit.Row) string { return Of(r).Summary(r) }
+func Summary(r audit.Row) string { return Parse(r).Summary(r) }
 
 // Summary is Summary of r, whose facts f are.
 func (f Facts) Summary(r audit.Row) string {
@@ -21,31 +21,31 @@ func (f Facts) Summary(r audit.Row) string {
 	var words []string
 	switch {
 	case r.Kind == "session.created":
-		words = []string{f.Language, behind("in", f.Backend)}
+		words = []string{f.Language, prefixed("in", f.Backend)}
 	case r.Kind == "session.killed":
-		words = []string{f.Language, f.Why, counted(f.Cells, "cell"), counted(f.Restarts, "restart")}
+		words = []string{f.Language, f.Why, plural(f.Cells, "cell"), plural(f.Restarts, "restart")}
 	case r.Kind == "session.bridged":
-		words = []string{quote(f.Key), behind("from", f.From), behind("into", f.Session), size(f.Bytes)}
+		words = []string{quote(f.Key), prefixed("from", f.From), prefixed("into", f.Session), size(f.Bytes)}
 	case stem == "execution":
-		words = f.run()
+		words = f.runWords()
 	case stem == "egress" && f.What == "":
-		words = f.decision()
+		words = f.decisionWords()
 	case stem == "egress" || stem == "approval":
-		words = f.answer(verb)
+		words = f.answerWords(verb)
 	case stem == "vault":
-		words = []string{cmp.Or(f.Name, strings.Join(append(f.Secrets, f.Names...), ", ")), behind("for", strings.Join(f.Hosts, ", "))}
+		words = []string{cmp.Or(f.Name, strings.Join(append(f.Secrets, f.Names...), ", ")), prefixed("for", strings.Join(f.Hosts, ", "))}
 	case stem == "token":
-		words = []string{f.Name, f.Kind, behind("by", who(f)), behind("until", f.Until)}
+		words = []string{f.Name, f.Kind, prefixed("by", answeredBy(f)), prefixed("until", f.Until)}
 	case stem == "key":
-		words = []string{f.Key, behind("in the place of", f.Replaces)}
+		words = []string{f.Key, prefixed("in the place of", f.Replaces)}
 	case r.Kind == "audit.deleted" || r.Kind == "audit.lost":
 		words = []string{fmt.Sprintf("rows %d to %d", f.First, f.Last)}
 	case r.Kind == "package.installed":
 		words = []string{f.Language, f.Installed()}
 	case r.Kind == "resource.exceeded":
-		words = []string{behind("limit of", strings.Join(f.Limits(), ", "))}
+		words = []string{prefixed("limit of", strings.Join(f.Limits(), ", "))}
 	case r.Kind == "artifact.signed":
-		words = []string{counted(f.Artifacts, "artifact")}
+		words = []string{plural(f.Artifacts, "artifact")}
 	}
 	if text := strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " "); text != "" {
 		return text
@@ -53,7 +53,7 @@ func (f Facts) Summary(r audit.Row) string {
 	return otherFields(r.Data)
 }
 
-func (f Facts) run() []string {
+func (f Facts) runWords() []string {
 	words := []string{cmp.Or(strings.Join(f.Command, " "), f.Name, strings.TrimSpace(f.Tool+" "+f.What), f.Language)}
 	switch {
 	case f.Reason != "":
@@ -66,17 +66,17 @@ func (f Facts) run() []string {
 	case f.Ended == "exit":
 		words = append(words, fmt.Sprintf("exit %d", f.ExitCode))
 	case f.Ended == "limit":
-		words = append(words, behind("limit of", f.Limit))
+		words = append(words, prefixed("limit of", f.Limit))
 	default:
 		words = append(words, f.Ended)
 	}
 	if f.WallMS > 0 {
 		words = append(words, fmt.Sprintf("in %.2f s", f.WallMS/1000))
 	}
-	return append(words, behind("without", strings.Join(f.Missing, ", ")))
+	return append(words, prefixed("without", strings.Join(f.Missing, ", ")))
 }
 
-func (f Facts) decision() []string {
+func (f Facts) decisionWords() []string {
 	name := f.Name
 	if f.Port != 0 {
 		name += ":" + strconv.Itoa(f.Port)
@@ -87,19 +87,19 @@ func (f Facts) decision() []string {
 	return []string{name, f.Reason, size(f.Bytes)}
 }
 
-func (f Facts) answer(verb string) []string {
+func (f Facts) answerWords(verb string) []string {
 	words := []string{f.What}
 	if f.Kind != "egress" {
 		words = []string{f.Kind, f.What}
 	}
 	if verb == "requested" {
-		return append(words, behind("asked by", f.Client), behind("for", quote(f.Reason)))
+		return append(words, prefixed("asked by", f.Client), prefixed("for", quote(f.Reason)))
 	}
-	return append(words, behind("by", who(f)), behind("for the", f.Scope), behind("until", f.Until), quote(f.Reason))
+	return append(words, prefixed("by", answeredBy(f)), prefixed("for the", f.Scope), prefixed("until", f.Until), quote(f.Reason))
 }
 
-// who names the person that answered, and how the answer came.
-func who(f Facts) string {
+// answeredBy names the person that answered, and how the answer came.
+func answeredBy(f Facts) string {
 	name := cmp.Or(f.Identity, f.User)
 	if name == "" {
 		return f.By
@@ -146,7 +146,7 @@ func otherFields(data json.RawMessage) string {
 	return strings.Join(words, ", ")
 }
 
-func behind(before, text string) string {
+func prefixed(before, text string) string {
 	if text == "" {
 		return ""
 	}
@@ -160,7 +160,7 @@ func quote(text string) string {
 	return `"` + text + `"`
 }
 
-func counted(n int, thing string) string {
+func plural(n int, thing string) string {
 	switch n {
 	case 0:
 		return ""

@@ -35,8 +35,8 @@ const StoredLevel = 8
 // Leaf returns the tree's leaf hash of a row.
 func Leaf(rowHash []byte) tlog.Hash { return tlog.RecordHash(rowHash) }
 
-// Add puts the next leaf at the end, and calls keep for each stored node that it completes.
-func (t *Tree) Add(h tlog.Hash, keep func(Node) error) error {
+// Append puts the next leaf at the end, and calls keep for each stored node that it completes.
+func (t *Tree) Append(h tlog.Hash, keep func(Node) error) error {
 	level := 0
 	for n := t.Size; n&1 == 1; n >>= 1 {
 		last := len(t.Edge) - 1
@@ -98,8 +98,8 @@ var ErrAbsent = errors.New("is not in the database")
 // SelectNode reads the hash of the node of a level and a position.
 const SelectNode = "SELECT hash FROM tree WHERE level = ? AND position = ?"
 
-// get returns the hash at a place. Where it is not stored, the rows tell.
-func (n Reader) get(level int, position int64) (tlog.Hash, error) {
+// nodeHash returns the hash at a place. Where it is not stored, the rows tell.
+func (n Reader) nodeHash(level int, position int64) (tlog.Hash, error) {
 	all := append(slices.Clip(n.Older), n.Newest)
 	for _, q := range slices.Backward(all) {
 		if stored, err := statefile.One[[]byte](n.Ctx, q, SelectNode, level, position); err == nil {
@@ -112,7 +112,7 @@ func (n Reader) get(level int, position int64) (tlog.Hash, error) {
 		var t Tree
 		first, last := position<<level+1, (position+1)<<level
 		for _, q := range all {
-			if err := EachHash(n.Ctx, q, first+t.Size, last, func(h []byte) error { return t.Add(Leaf(h), nil) }); err != nil {
+			if err := EachHash(n.Ctx, q, first+t.Size, last, func(h []byte) error { return t.Append(Leaf(h), nil) }); err != nil {
 				return tlog.Hash{}, err
 			}
 		}
@@ -123,11 +123,11 @@ func (n Reader) get(level int, position int64) (tlog.Hash, error) {
 	if level == 0 {
 		return tlog.Hash{}, fmt.Errorf("row %d %w", position+1, ErrAbsent)
 	}
-	left, err := n.get(level-1, 2*position)
+	left, err := n.nodeHash(level-1, 2*position)
 	if err != nil {
 		return tlog.Hash{}, err
 	}
-	right, err := n.get(level-1, 2*position+1)
+	right, err := n.nodeHash(level-1, 2*position+1)
 	if err != nil {
 		return tlog.Hash{}, err
 	}
@@ -138,7 +138,7 @@ func (n Reader) get(level int, position int64) (tlog.Hash, error) {
 func (n Reader) Tree(size int64) (Tree, error) {
 	t := Tree{Size: size}
 	for _, place := range EdgeNodes(size) {
-		h, err := n.get(place.Level, place.Position)
+		h, err := n.nodeHash(place.Level, place.Position)
 		if err != nil {
 			return Tree{}, err
 		}
@@ -152,7 +152,7 @@ func (n Reader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	hashes := make([]tlog.Hash, len(indexes))
 	for i, index := range indexes {
 		var err error
-		if hashes[i], err = n.get(tlog.SplitStoredHashIndex(index)); err != nil {
+		if hashes[i], err = n.nodeHash(tlog.SplitStoredHashIndex(index)); err != nil {
 			return nil, err
 		}
 	}

@@ -23,29 +23,29 @@ type chart struct {
 	Width  int
 	Height int
 	Bars   []bar
-	Lines  []rule
-	Labels []mark
+	Lines  []gridLine
+	Labels []axisLabel
 }
 
 // bar is the bar of a time. Pointers show its title, and screen readers read it.
 type bar struct {
 	Title string
-	Parts []part
+	Parts []barPart
 }
 
-type part struct {
+type barPart struct {
 	Class               string
 	X, Y, Width, Height string
 }
 
-// rule is a line across, with its number.
-type rule struct {
+// gridLine is a line across, with its number.
+type gridLine struct {
 	Y    string
 	Text string
 }
 
-// mark is a word below.
-type mark struct {
+// axisLabel is a word below.
+type axisLabel struct {
 	X, Anchor string
 	Text      string
 }
@@ -53,31 +53,31 @@ type mark struct {
 // classes are the names of outcomes in the style sheet, in their order.
 var classes = [outcomes]string{"fine", "exited", "stopped", "refused"}
 
-// slot is a bar to be drawn.
-type slot struct {
+// barData is a bar to be drawn.
+type barData struct {
 	name string
 	bars bars
 }
 
-// draw makes a chart of slots. Each slot whose number is a multiple of every has its name below.
-func draw(title string, slots []slot, every int) chart {
+// drawChart makes a chart of slots. Each slot whose number is a multiple of every has its name below.
+func drawChart(title string, slots []barData, every int) chart {
 	c := chart{Title: title, Width: chartWidth, Height: chartHeight}
 	var maxCount int64 = 1
 	for _, s := range slots {
 		maxCount = max(maxCount, s.bars.sum())
 	}
-	maxCount = ceiling(maxCount)
+	maxCount = roundUp(maxCount)
 	high := float64(chartHeight - chartBottom - 8)
 	y := func(n int64) float64 { return 8 + high*(1-float64(n)/float64(maxCount)) }
 	for _, n := range slices.Compact([]int64{0, maxCount / 2, maxCount}) {
-		c.Lines = append(c.Lines, rule{pixel(y(n)), short(n)})
+		c.Lines = append(c.Lines, gridLine{pixel(y(n)), shortNumber(n)})
 	}
 	wide := float64(chartWidth-chartLeft) / float64(max(len(slots), 1))
 	gap := min(wide*0.2, 4)
 	for i, s := range slots {
 		x := chartLeft + float64(i)*wide
 		if i%every == 0 {
-			c.Labels = append(c.Labels, mark{pixel(x + wide/2), textAnchor(i, len(slots)), s.name})
+			c.Labels = append(c.Labels, axisLabel{pixel(x + wide/2), textAnchor(i, len(slots)), s.name})
 		}
 		if s.bars.sum() == 0 {
 			continue
@@ -86,7 +86,7 @@ func draw(title string, slots []slot, every int) chart {
 		var base int64
 		for how, n := range s.bars {
 			if n > 0 {
-				b.Parts = append(b.Parts, part{classes[how], pixel(x + gap/2), pixel(y(base + n)), pixel(wide - gap), pixel(y(base) - y(base+n))})
+				b.Parts = append(b.Parts, barPart{classes[how], pixel(x + gap/2), pixel(y(base + n)), pixel(wide - gap), pixel(y(base) - y(base+n))})
 				base += n
 			}
 		}
@@ -120,8 +120,8 @@ var classNames = [outcomes]string{"ended well", "ended with an error of their ow
 
 func pixel(f float64) string { return fmt.Sprintf("%.1f", f) }
 
-// ceiling returns the next number from n on with a single digit other than 0, which is 1 or even.
-func ceiling(n int64) int64 {
+// roundUp returns the next number from n on with a single digit other than 0, which is 1 or even.
+func roundUp(n int64) int64 {
 	unit := int64(1)
 	for n > 10*unit {
 		unit *= 10
@@ -133,8 +133,8 @@ func ceiling(n int64) int64 {
 	return top
 }
 
-// short returns a number in few characters.
-func short(n int64) string {
+// shortNumber returns a number in few characters.
+func shortNumber(n int64) string {
 	switch {
 	case n >= 10_000_000:
 		return fmt.Sprintf("%dM", n/1_000_000)
@@ -144,19 +144,19 @@ func short(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// timeline draws hours in units that give at most about a hundred bars.
-func timeline(hours map[int64]bars) chart {
+// drawTimeline draws hours in units that give at most about a hundred bars.
+func drawTimeline(hours map[int64]bars) chart {
 	if len(hours) == 0 {
-		return draw("Runs", nil, 1)
+		return drawChart("Runs", nil, 1)
 	}
 	all := slices.Sorted(maps.Keys(hours))
 	first, last := time.Unix(all[0]*3600, 0).UTC(), time.Unix(all[len(all)-1]*3600, 0).UTC()
 	u := units[slices.IndexFunc(units, func(u unit) bool { return last.Sub(first) < u.span || u.span == math.MaxInt64 })]
-	var slots []slot
+	var slots []barData
 	at := map[time.Time]int{}
 	for t := u.floor(first); !t.After(last) && len(slots) < maxSlots; t = u.floor(t.Add(u.step)) {
 		at[t] = len(slots)
-		slots = append(slots, slot{name: t.Format(u.layout)})
+		slots = append(slots, barData{name: t.Format(u.layout)})
 	}
 	for hour, b := range hours {
 		i, ok := at[u.floor(time.Unix(hour*3600, 0).UTC())]
@@ -167,7 +167,7 @@ func timeline(hours map[int64]bars) chart {
 			slots[i].bars[how] += n
 		}
 	}
-	return draw("Runs by "+u.name+" (UTC)", slots, (len(slots)+7)/8)
+	return drawChart("Runs by "+u.name+" (UTC)", slots, (len(slots)+7)/8)
 }
 
 const maxSlots = 1200
@@ -192,11 +192,11 @@ var units = []unit{
 
 func midnight(t time.Time) time.Time { return t.Truncate(24 * time.Hour) } // of UTC
 
-// clockface draws the hours of the day.
-func clockface(hours [24]bars) chart {
-	slots := make([]slot, 24)
+// drawHoursOfDay draws the hours of the day.
+func drawHoursOfDay(hours [24]bars) chart {
+	slots := make([]barData, 24)
 	for i, b := range hours {
-		slots[i] = slot{fmt.Sprintf("%02d:00", i), b}
+		slots[i] = barData{fmt.Sprintf("%02d:00", i), b}
 	}
-	return draw("Runs by hour of the day (UTC)", slots, 3)
+	return drawChart("Runs by hour of the day (UTC)", slots, 3)
 }

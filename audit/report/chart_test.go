@@ -18,9 +18,9 @@ func TestTimeline(t *testing.T) {
 	} {
 		var s runs
 		for i := range 100 {
-			s.count(day.Add(tt.span/99*time.Duration(i)), i%outcomes)
+			s.countOutcome(day.Add(tt.span/99*time.Duration(i)), i%outcomes)
 		}
-		c := timeline(s.hours)
+		c := drawTimeline(s.hours)
 		if c.Title != tt.want {
 			t.Errorf("%v: got %q, want %q", tt.span, c.Title, tt.want)
 		}
@@ -57,9 +57,9 @@ func number(t *testing.T, text string) float64 {
 func TestStrangeClock(t *testing.T) {
 	var s runs
 	for _, ns := range []int64{math.MinInt64, 0, math.MaxInt64} {
-		s.count(time.Unix(0, ns), fine)
+		s.countOutcome(time.Unix(0, ns), outcomeOK)
 	}
-	c := timeline(s.hours)
+	c := drawTimeline(s.hours)
 	if len(c.Bars) == 0 {
 		t.Error("nothing is drawn")
 	}
@@ -68,7 +68,7 @@ func TestStrangeClock(t *testing.T) {
 
 func TestCeiling(t *testing.T) {
 	for n, want := range map[int64]int64{1: 1, 2: 2, 3: 4, 9: 10, 10: 10, 11: 20, 55: 60, 99: 100, 1234: 2000} {
-		if got := ceiling(n); got != want {
+		if got := roundUp(n); got != want {
 			t.Errorf("%d: got %d, want %d", n, got, want)
 		}
 	}
@@ -76,7 +76,7 @@ func TestCeiling(t *testing.T) {
 
 func TestGrouped(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1234: "-1,234"} {
-		if got := grouped(n); got != want {
+		if got := groupDigits(n); got != want {
 			t.Errorf("%d: got %q, want %q", n, got, want)
 		}
 	}

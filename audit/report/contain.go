@@ -9,36 +9,36 @@ import (
 
 // layers is how well runs were contained.
 type layers struct {
-	held    counter[string] // by layer: runs in which it was in force (N), and in which it was not (Denied)
-	missing counter[gap]
-	ran     int64 // runs that say which layers held
-	without int64 // runs without some layer
-	list    newest[ran]
-	refused counter[string]
+	inForce  counter[string] // by layer: runs in which it was in force (N), and in which it was not (Denied)
+	missing  counter[gap]
+	reported int64 // runs that say which layers held
+	without  int64 // runs without some layer
+	list     newest[endedRun]
+	refused  counter[string]
 }
 
 // gap is where a layer was missing.
 type gap struct{ Layer, Backend, Profile, Namespace string }
 
-func (s *layers) add(r audit.Row, f facts.Facts) {
+func (s *layers) addRow(r audit.Row, f facts.Facts) {
 	if r.Kind == "execution.refused" && f.Layer != "" {
-		s.refused.at(clip(f.Layer), r.Time).N++
+		s.refused.countOf(clip(f.Layer), r.Time).N++
 	}
 	if len(f.Layers)+len(f.Missing) == 0 || r.Kind == "session.created" {
 		return
 	}
-	s.ran++
+	s.reported++
 	for _, l := range f.Layers {
-		s.held.at(clip(l), r.Time).N++
+		s.inForce.countOf(clip(l), r.Time).N++
 	}
 	for _, l := range f.Missing {
-		s.held.at(clip(l), r.Time).Denied++
-		s.missing.at(gap{clip(l), clip(f.Backend), clip(f.Profile), clip(r.Namespace)}, r.Time).N++
+		s.inForce.countOf(clip(l), r.Time).Denied++
+		s.missing.countOf(gap{clip(l), clip(f.Backend), clip(f.Profile), clip(r.Namespace)}, r.Time).N++
 	}
 	if len(f.Missing) > 0 {
 		s.without++
-		if ends(r.Kind) {
-			s.list.add(ranBy(r, f), maxNewest)
+		if isEnd(r.Kind) {
+			s.list.appendItem(endedRunOf(r, f), maxNewest)
 		}
 	}
 }
@@ -59,9 +59,9 @@ type target struct {
 	Port int
 }
 
-func (s *network) add(r audit.Row, f facts.Facts) {
+func (s *network) addRow(r audit.Row, f facts.Facts) {
 	for _, d := range f.Egress {
-		c := s.names.at(named(d.Name, d.Port), r.Time)
+		c := s.names.countOf(newTarget(d.Name, d.Port), r.Time)
 		c.Connections, c.Sent, c.Received = c.Connections+d.Count, c.Sent+d.Sent, c.Received+d.Received
 		s.sent, s.received = s.sent+d.Sent, s.received+d.Received
 	}
@@ -71,7 +71,7 @@ func (s *network) add(r audit.Row, f facts.Facts) {
 	if f.What != "" || r.Kind != "egress.approved" && r.Kind != "egress.denied" {
 		return
 	}
-	c := s.names.at(named(f.Name, f.Port), r.Time)
+	c := s.names.countOf(newTarget(f.Name, f.Port), r.Time)
 	c.Connections, c.Received = c.Connections+f.Count, c.Received+f.Bytes // of an installation
 	s.received += f.Bytes
 	if r.Kind == "egress.approved" {
@@ -82,7 +82,7 @@ func (s *network) add(r audit.Row, f facts.Facts) {
 	c.Denied++
 	c.Why = clip(f.Reason)
 	s.denied++
-	s.reasons.at(clip(f.Reason), r.Time).N++
+	s.reasons.countOf(clip(f.Reason), r.Time).N++
 }
 
-func named(name string, port int) target { return target{cmp.Or(clip(name), "(no name)"), port} }
+func newTarget(name string, port int) target { return target{cmp.Or(clip(name), "(no name)"), port} }

@@ -26,7 +26,7 @@ type count struct {
 	Why            string // the last time
 }
 
-func (t *counter[K]) at(key K, when time.Time) *count {
+func (t *counter[K]) countOf(key K, when time.Time) *count {
 	c := t.of[key]
 	switch {
 	case c != nil:
@@ -86,8 +86,8 @@ func (l *list) rank(max int, by func(count) int64) {
 	}
 }
 
-// often orders a counter by the number of events.
-func often(c count) int64 { return c.N }
+// byCount orders a counter by the number of events.
+func byCount(c count) int64 { return c.N }
 
 // newest keeps the last items that were added.
 type newest[T any] struct {
@@ -95,7 +95,7 @@ type newest[T any] struct {
 	Left int64 // how many came before those
 }
 
-func (n *newest[T]) add(one T, max int) {
+func (n *newest[T]) appendItem(one T, max int) {
 	if len(n.all) == max {
 		n.all, n.Left = n.all[1:], n.Left+1 // append moves it when its room is used up
 	}

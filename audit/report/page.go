@@ -43,7 +43,7 @@ type Log struct {
 // Write makes the page. It needs nothing else to be shown: no script, and nothing to load.
 func (s *Summary) Write(w io.Writer, a About) error {
 	page, err := template.New("report").Funcs(template.FuncMap{
-		"plain": safetext.Line, "timestamp": timestamp, "bytes": size, "count": grouped, "pixel": pixel, "seconds": seconds,
+		"plain": safetext.Line, "timestamp": timestamp, "bytes": formatBytes, "count": groupDigits, "pixel": pixel, "seconds": formatMilliseconds,
 		"pair": func(all ...any) []any { return all },
 	}).Parse(partsText + `{{define "page"}}` + pageText + "{{end}}")
 	if err != nil {
@@ -60,28 +60,28 @@ func (s *Summary) view(a About) map[string]any {
 	denials := func(c count) int64 { return c.Denied }
 	return map[string]any{
 		"About": a, "Style": template.CSS(pageStyle), "Rows": s.rows, "First": s.first, "Last": s.last,
-		"Cards": s.cards(a), "Timeline": timeline(s.runs.hours), "Clock": clockface(s.runs.ofDay), "Legend": s.legend(),
+		"Cards": s.cards(a), "Timeline": drawTimeline(s.runs.hours), "Clock": drawHoursOfDay(s.runs.ofDay), "Legend": s.legend(),
 		"Ended": s.runs.ended.sum(), "Started": s.runs.started, "Open": len(s.runs.open), "Lost": s.runs.lost,
 		"Wall": s.runs.wall, "CPU": s.runs.cpu,
-		"How": s.runs.how.top(maxRows, often), "Languages": s.runs.language.top(maxRows, often), "Namespaces": s.runs.space.top(maxRows, often),
-		"Backends": s.runs.backend.top(maxRows, often), "Refusals": s.runs.refusals.top(maxRows, often),
-		"Longest": s.runs.linkable(s.runs.longest), "Hungry": s.runs.linkable(s.runs.hungry),
-		"Runs": s.runs.list.All(), "OlderRuns": s.runs.list.Left, "Policies": s.runs.policies.top(maxRows, often),
-		"Denials": s.runs.linkable(s.runs.denied.All()), "OlderDenials": s.runs.denied.Left,
-		"Weak": s.runs.linkable(s.layers.list.All()), "OlderWeak": s.layers.list.Left,
-		"Reporting": s.layers.ran, "Without": s.layers.without, "LayerRefused": s.layers.refused.top(maxRows, often),
-		"Held":    s.layers.held.top(maxRows, func(c count) int64 { return c.N + c.Denied }),
-		"Missing": s.layers.missing.top(maxRows, often),
-		"Denied":  s.egress.names.top(maxRows, denials), "Allowed": s.egress.names.top(maxRows, often),
-		"Reasons": s.egress.reasons.top(maxRows, often), "Unlisted": s.egress.unlisted, "Sent": s.egress.sent, "Received": s.egress.received,
+		"How": s.runs.how.top(maxRows, byCount), "Languages": s.runs.language.top(maxRows, byCount), "Namespaces": s.runs.space.top(maxRows, byCount),
+		"Backends": s.runs.backend.top(maxRows, byCount), "Refusals": s.runs.refusals.top(maxRows, byCount),
+		"Longest": s.runs.withLinks(s.runs.longest), "Hungry": s.runs.withLinks(s.runs.hungry),
+		"Runs": s.runs.list.All(), "OlderRuns": s.runs.list.Left, "Policies": s.runs.policies.top(maxRows, byCount),
+		"Denials": s.runs.withLinks(s.runs.denied.All()), "OlderDenials": s.runs.denied.Left,
+		"Weak": s.runs.withLinks(s.layers.list.All()), "OlderWeak": s.layers.list.Left,
+		"Reporting": s.layers.reported, "Without": s.layers.without, "LayerRefused": s.layers.refused.top(maxRows, byCount),
+		"Held":    s.layers.inForce.top(maxRows, func(c count) int64 { return c.N + c.Denied }),
+		"Missing": s.layers.missing.top(maxRows, byCount),
+		"Denied":  s.egress.names.top(maxRows, denials), "Allowed": s.egress.names.top(maxRows, byCount),
+		"Reasons": s.egress.reasons.top(maxRows, byCount), "Unlisted": s.egress.unlisted, "Sent": s.egress.sent, "Received": s.egress.received,
 		"DeniedRows": s.egress.denied, "AllowedRows": s.egress.allowed,
-		"Asked": s.people.asked, "Verdicts": s.people.verdicts.top(maxRows, often), "Answers": s.people.list.All(), "OlderAnswers": s.people.list.Left,
-		"Secrets": s.secrets.names.top(maxRows, often), "Leased": s.secrets.leased, "Changes": s.secrets.changes.All(), "OlderChanges": s.secrets.changes.Left,
-		"Packages": s.packages.top(maxNewest, often), "Limits": s.limits.top(maxRows, often),
+		"Asked": s.people.asked, "Verdicts": s.people.verdicts.top(maxRows, byCount), "Answers": s.people.list.All(), "OlderAnswers": s.people.list.Left,
+		"Secrets": s.secrets.names.top(maxRows, byCount), "Leased": s.secrets.leased, "Changes": s.secrets.changes.All(), "OlderChanges": s.secrets.changes.Left,
+		"Packages": s.packages.top(maxNewest, byCount), "Limits": s.limits.top(maxRows, byCount),
 		"Created": s.sessions.created, "Killed": s.sessions.killed, "Cells": s.sessions.cells, "Restarts": s.sessions.restarts,
-		"SessionLanguages": s.sessions.language.top(maxRows, often), "Why": s.sessions.why.top(maxRows, often),
+		"SessionLanguages": s.sessions.language.top(maxRows, byCount), "Why": s.sessions.why.top(maxRows, byCount),
 		"Files": s.files.all, "FileRuns": s.files.runs, "Withheld": s.files.withheld, "WithheldFiles": s.files.list.All(), "OlderWithheld": s.files.list.Left,
-		"Kinds": s.kinds.top(maxNewest, often), "Keys": maxKeys,
+		"Kinds": s.kinds.top(maxNewest, byCount), "Keys": maxKeys,
 	}
 }
 
@@ -93,14 +93,14 @@ type card struct {
 
 func (s *Summary) cards(a About) []card {
 	c := []card{
-		{grouped(s.runs.ended.sum()), "runs", "runs", false},
-		{grouped(s.runs.ended[refused]), "refused", "refusals", false},
-		{grouped(s.layers.without), "runs without some layer", "without", s.layers.without > 0},
-		{grouped(s.egress.denied), "connections and names denied", "denied", false},
-		{grouped(s.egress.allowed), "allowed", "allowed", false},
-		{grouped(s.people.verdicts.sum()), "decisions by people", "people", false},
-		{grouped(s.secrets.leased), "secrets leased to runs", "secrets", false},
-		{grouped(s.files.withheld), "artifacts withheld", "withheld", s.files.withheld > 0},
+		{groupDigits(s.runs.ended.sum()), "runs", "runs", false},
+		{groupDigits(s.runs.ended[outcomeRefused]), "refused", "refusals", false},
+		{groupDigits(s.layers.without), "runs without some layer", "without", s.layers.without > 0},
+		{groupDigits(s.egress.denied), "connections and names denied", "denied", false},
+		{groupDigits(s.egress.allowed), "allowed", "allowed", false},
+		{groupDigits(s.people.verdicts.sum()), "decisions by people", "people", false},
+		{groupDigits(s.secrets.leased), "secrets leased to runs", "secrets", false},
+		{groupDigits(s.files.withheld), "artifacts withheld", "withheld", s.files.withheld > 0},
 	}
 	switch {
 	case a.Log.Bad != nil:
@@ -129,13 +129,13 @@ type entry struct {
 func (s *Summary) legend() []entry {
 	var l []entry
 	for how, n := range s.runs.ended {
-		l = append(l, entry{classes[how], classNames[how], grouped(n)})
+		l = append(l, entry{classes[how], classNames[how], groupDigits(n)})
 	}
 	return l
 }
 
-// grouped returns a number with separators: 1,234,567.
-func grouped(n int64) string {
+// groupDigits returns a number with separators: 1,234,567.
+func groupDigits(n int64) string {
 	digits := fmt.Sprint(n)
 	sign := ""
 	if strings.HasPrefix(digits, "-") {
@@ -147,8 +147,8 @@ func grouped(n int64) string {
 	return sign + digits
 }
 
-// size returns a number of bytes in the unit that fits.
-func size(n any) string {
+// formatBytes returns a number of bytes in the unit that fits.
+func formatBytes(n any) string {
 	var f float64
 	switch n := n.(type) {
 	case int64:
@@ -169,8 +169,8 @@ func size(n any) string {
 	return fmt.Sprintf("%.1f %s", f, unit)
 }
 
-// seconds returns a number of milliseconds in seconds, or from a minute on in minutes and seconds.
-func seconds(ms float64) string {
+// formatMilliseconds returns a number of milliseconds in seconds, or from a minute on in minutes and seconds.
+func formatMilliseconds(ms float64) string {
 	d := time.Duration(ms * float64(time.Millisecond))
 	if d < time.Minute {
 		return fmt.Sprintf("%.2f s", d.Seconds())

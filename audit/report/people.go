@@ -29,7 +29,7 @@ type answer struct {
 	Verdict, Kind, What, Namespace, By, User, Scope, Until, Why string
 }
 
-func (s *people) add(r audit.Row, f facts.Facts) {
+func (s *people) addRow(r audit.Row, f facts.Facts) {
 	stem, what, _ := strings.Cut(r.Kind, ".")
 	if f.What == "" || stem != "egress" && stem != "approval" {
 		return
@@ -38,8 +38,8 @@ func (s *people) add(r audit.Row, f facts.Facts) {
 		s.asked++
 		return
 	}
-	s.verdicts.at(verdict{clip(what), clip(f.By), clip(cmp.Or(f.Identity, f.User))}, r.Time).N++
-	s.list.add(answer{r.Seq, r.Time, clip(what), clip(f.Kind), clip(f.What), clip(r.Namespace), clip(f.By), clip(cmp.Or(f.Identity, f.User)), clip(f.Scope),
+	s.verdicts.countOf(verdict{clip(what), clip(f.By), clip(cmp.Or(f.Identity, f.User))}, r.Time).N++
+	s.list.appendItem(answer{r.Seq, r.Time, clip(what), clip(f.Kind), clip(f.What), clip(r.Namespace), clip(f.By), clip(cmp.Or(f.Identity, f.User)), clip(f.Scope),
 		clip(f.Until), clip(f.Reason)}, maxNewest)
 }
 
@@ -59,7 +59,7 @@ type change struct {
 	Name, Hosts     string
 }
 
-func (s *secrets) add(r audit.Row, f facts.Facts) {
+func (s *secrets) addRow(r audit.Row, f facts.Facts) {
 	if !strings.HasPrefix(r.Kind, "vault.") {
 		return
 	}
@@ -67,14 +67,14 @@ func (s *secrets) add(r audit.Row, f facts.Facts) {
 	if r.Kind == "vault.accessed" {
 		s.leased++
 		for _, name := range names {
-			s.names.at(secret{clip(r.Namespace), clip(name)}, r.Time).N++
+			s.names.countOf(secret{clip(r.Namespace), clip(name)}, r.Time).N++
 		}
 		return
 	}
 	if f.Name != "" {
 		names = append(names, f.Name)
 	}
-	s.changes.add(change{r.Seq, r.Time, clip(r.Kind), clip(r.Namespace), clip(strings.Join(names, ", ")), clip(strings.Join(f.Hosts, ", "))}, maxNewest)
+	s.changes.appendItem(change{r.Seq, r.Time, clip(r.Kind), clip(r.Namespace), clip(strings.Join(names, ", ")), clip(strings.Join(f.Hosts, ", "))}, maxNewest)
 }
 
 // sessions counts sessions.
@@ -85,15 +85,15 @@ type sessions struct {
 	why             counter[string]
 }
 
-func (s *sessions) add(r audit.Row, f facts.Facts) {
+func (s *sessions) addRow(r audit.Row, f facts.Facts) {
 	switch r.Kind {
 	case "session.created":
 		s.created++
-		s.language.at(clip(f.Language), r.Time).N++
+		s.language.countOf(clip(f.Language), r.Time).N++
 	case "session.killed":
 		s.killed++
 		s.cells, s.restarts = s.cells+int64(f.Cells), s.restarts+int64(f.Restarts)
-		s.why.at(clip(f.Why), r.Time).N++
+		s.why.countOf(clip(f.Why), r.Time).N++
 	}
 }
 
@@ -110,7 +110,7 @@ type withheld struct {
 	Run, Namespace, Name, Why string
 }
 
-func (s *files) add(r audit.Row, f facts.Facts) {
+func (s *files) addRow(r audit.Row, f facts.Facts) {
 	if len(f.Files) == 0 {
 		return
 	}
@@ -119,7 +119,7 @@ func (s *files) add(r audit.Row, f facts.Facts) {
 	for _, file := range f.Files {
 		if file.Withheld != "" {
 			s.withheld++
-			s.list.add(withheld{r.Seq, r.Time, clip(r.Run), clip(r.Namespace), clip(file.Name), clip(file.Withheld)}, maxNewest)
+			s.list.appendItem(withheld{r.Seq, r.Time, clip(r.Run), clip(r.Namespace), clip(file.Name), clip(file.Withheld)}, maxNewest)
 		}
 	}
 }

@@ -35,32 +35,32 @@ func Collect(rows iter.Seq2[audit.Row, error]) (*Summary, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.add(r)
+		s.addRow(r)
 	}
 	return s, nil
 }
 
-func (s *Summary) add(r audit.Row) {
-	f := facts.Of(r)
+func (s *Summary) addRow(r audit.Row) {
+	f := facts.Parse(r)
 	r.Data = nil // whoever keeps r keeps no more than its names
 	if s.rows++; s.rows == 1 {
 		s.first = r
 	}
 	s.last = r
-	s.kinds.at(r.Kind, r.Time).N++
-	s.runs.add(r, f)
-	s.layers.add(r, f)
-	s.egress.add(r, f)
-	s.people.add(r, f)
-	s.secrets.add(r, f)
-	s.sessions.add(r, f)
-	s.files.add(r, f)
+	s.kinds.countOf(r.Kind, r.Time).N++
+	s.runs.addRow(r, f)
+	s.layers.addRow(r, f)
+	s.egress.addRow(r, f)
+	s.people.addRow(r, f)
+	s.secrets.addRow(r, f)
+	s.sessions.addRow(r, f)
+	s.files.addRow(r, f)
 	for _, p := range f.Packages {
-		s.packages.at(installed{clip(f.Language), clip(p.Name), clip(p.Version), clip(r.Namespace)}, r.Time).N++
+		s.packages.countOf(installed{clip(f.Language), clip(p.Name), clip(p.Version), clip(r.Namespace)}, r.Time).N++
 	}
 	if r.Kind == "resource.exceeded" {
 		for _, l := range f.Limits() {
-			s.limits.at(limit{clip(l), clip(r.Namespace)}, r.Time).N++
+			s.limits.countOf(limit{clip(l), clip(r.Namespace)}, r.Time).N++
 		}
 	}
 }

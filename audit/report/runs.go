@@ -13,11 +13,11 @@ import (
 
 // How runs end, as the charts tell them apart.
 const (
-	fine     = iota // exit code 0
-	exited          // another exit code, or a signal
-	stopped         // by a limit, by the clock, by whoever asked for it, or by a fault
-	refused         // and never started
-	outcomes        // how many there are
+	outcomeOK      = iota // exit code 0
+	outcomeExit           // another exit code, or a signal
+	outcomeStopped        // by a limit, by the clock, by whoever asked for it, or by a fault
+	outcomeRefused        // and never started
+	outcomes              // how many there are
 )
 
 // bars has a number for each outcome.
@@ -43,10 +43,10 @@ type runs struct {
 	policies counter[string]    // by their hashes
 	longest  record
 	hungry   record
-	list     newest[ran]
-	denied   newest[ran] // those that were refused
-	wall     float64     // ms
-	cpu      float64     // ms
+	list     newest[endedRun]
+	denied   newest[endedRun] // those that were refused
+	wall     float64          // ms
+	cpu      float64          // ms
 
 	open    map[string]time.Time // started, and not ended yet
 	lost    int64                // starts beyond maxKeys open ones
@@ -56,47 +56,47 @@ type runs struct {
 // maxHours bounds the number of hours, as anybody can set a clock.
 const maxHours = 200_000
 
-func (s *runs) add(r audit.Row, f facts.Facts) {
+func (s *runs) addRow(r audit.Row, f facts.Facts) {
 	if r.Kind == "execution.started" {
-		s.start(r)
+		s.recordStart(r)
 	}
-	if !ends(r.Kind) {
+	if !isEnd(r.Kind) {
 		return
 	}
 	delete(s.open, r.Run)
 	how := outcome(r.Kind, f)
-	s.count(r.Time, how)
-	c := s.language.at(cmp.Or(clip(f.Language), clip(f.Tool), "(none)"), r.Time)
+	s.countOutcome(r.Time, how)
+	c := s.language.countOf(cmp.Or(clip(f.Language), clip(f.Tool), "(none)"), r.Time)
 	c.N++
-	space := s.space.at(clip(r.Namespace), r.Time)
+	space := s.space.countOf(clip(r.Namespace), r.Time)
 	space.N++
-	if how == refused {
+	if how == outcomeRefused {
 		c.Denied++
 		space.Denied++
-		s.refusals.at([2]string{clip(f.Stage), cmp.Or(clip(f.Reason), "(no reason in the row)")}, r.Time).N++
+		s.refusals.countOf([2]string{clip(f.Stage), cmp.Or(clip(f.Reason), "(no reason in the row)")}, r.Time).N++
 	} else {
-		s.backend.at([2]string{clip(f.Backend), clip(f.Profile)}, r.Time).N++
+		s.backend.countOf([2]string{clip(f.Backend), clip(f.Profile)}, r.Time).N++
 	}
-	s.how.at(cmp.Or(clip(f.Ended), "could not be run"), r.Time).N++
+	s.how.countOf(cmp.Or(clip(f.Ended), "could not be run"), r.Time).N++
 	s.wall, s.cpu = s.wall+f.WallMS, s.cpu+f.CPUMS
 	if f.Policy != "" {
-		s.policies.at(clip(f.Policy), r.Time).N++
+		s.policies.countOf(clip(f.Policy), r.Time).N++
 	}
-	one := ranBy(r, f)
-	s.list.add(one, maxRuns)
-	if how == refused {
-		s.denied.add(one, maxNewest)
+	one := endedRunOf(r, f)
+	s.list.appendItem(one, maxRuns)
+	if how == outcomeRefused {
+		s.denied.appendItem(one, maxNewest)
 	}
-	s.longest.add(one, f.WallMS)
-	s.hungry.add(one, float64(f.Peak))
+	s.longest.insertRun(one, f.WallMS)
+	s.hungry.insertRun(one, float64(f.Peak))
 }
 
-// ends reports whether a row of that kind is the end of a run.
-func ends(kind string) bool {
+// isEnd reports whether a row of that kind is the end of a run.
+func isEnd(kind string) bool {
 	return slices.Contains([]string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "execution.lost"}, kind)
 }
 
-func (s *runs) start(r audit.Row) {
+func (s *runs) recordStart(r audit.Row) {
 	s.started++
 	if s.open == nil {
 		s.open = map[string]time.Time{}
@@ -108,7 +108,7 @@ func (s *runs) start(r audit.Row) {
 	}
 }
 
-func (s *runs) count(t time.Time, how int) {
+func (s *runs) countOutcome(t time.Time, how int) {
 	s.ended[how]++
 	s.ofDay[t.UTC().Hour()][how]++
 	hour := t.Unix() / 3600
@@ -126,13 +126,13 @@ func (s *runs) count(t time.Time, how int) {
 func outcome(kind string, f facts.Facts) int {
 	switch {
 	case kind == "execution.refused":
-		return refused
+		return outcomeRefused
 	case kind != "execution.completed":
-		return stopped
+		return outcomeStopped
 	case f.Ended == "ok":
-		return fine
+		return outcomeOK
 	}
-	return exited
+	return outcomeExit
 }
 
 // maxRecord is the number of runs in a record.
@@ -142,10 +142,10 @@ const maxRecord = 10
 const maxRuns = 1000
 
 // record has the runs with the largest values, the largest first.
-type record []ran
+type record []endedRun
 
-// ran is a run that has ended.
-type ran struct {
+// endedRun is a run that has ended.
+type endedRun struct {
 	Value                          float64
 	Seq                            int64 // of the row of its end
 	Time                           time.Time
@@ -160,8 +160,8 @@ type ran struct {
 	Linked                         bool   // among the runs that are listed one by one
 }
 
-func ranBy(r audit.Row, f facts.Facts) ran {
-	one := ran{Seq: r.Seq, Time: r.Time, Run: clip(r.Run), Namespace: clip(r.Namespace), Name: clip(cmp.Or(strings.Join(f.Command, " "), f.Name, f.What)),
+func endedRunOf(r audit.Row, f facts.Facts) endedRun {
+	one := endedRun{Seq: r.Seq, Time: r.Time, Run: clip(r.Run), Namespace: clip(r.Namespace), Name: clip(cmp.Or(strings.Join(f.Command, " "), f.Name, f.What)),
 		Language: clip(cmp.Or(f.Language, f.Tool)), Session: clip(f.Session), How: clip(f.Ended), Reason: clip(f.Reason), Agent: clip(f.Client), User: clip(cmp.Or(f.Identity, f.User)),
 		Missing: clip(strings.Join(f.Missing, ", ")), Files: max(f.Artifacts, len(f.Files)), Receipt: clip(f.Receipt)}
 	if f.Ended == "exit" {
@@ -177,18 +177,18 @@ func ranBy(r audit.Row, f facts.Facts) ran {
 	return one
 }
 
-func (rec *record) add(one ran, value float64) {
+func (rec *record) insertRun(one endedRun, value float64) {
 	if value <= 0 || len(*rec) == maxRecord && value <= (*rec)[maxRecord-1].Value {
 		return
 	}
 	one.Value = value
-	at, _ := slices.BinarySearchFunc(*rec, value, func(a ran, v float64) int { return cmp.Compare(v, a.Value) })
+	at, _ := slices.BinarySearchFunc(*rec, value, func(a endedRun, v float64) int { return cmp.Compare(v, a.Value) })
 	*rec = slices.Insert(*rec, at, one)
 	*rec = (*rec)[:min(len(*rec), maxRecord)]
 }
 
-// linkable marks the runs that are in the list of the newest, to which the page links.
-func (s *runs) linkable(all []ran) []ran {
+// withLinks marks the runs that are in the list of the newest, to which the page links.
+func (s *runs) withLinks(all []endedRun) []endedRun {
 	all = slices.Clone(all)
 	for i := range all {
 		all[i].Linked = len(s.list.all) > 0 && all[i].Seq >= s.list.all[0].Seq

@@ -2,8 +2,8 @@ package safetext
 
 import "unicode/utf8"
 
-// Half returns how many bytes at the end of b are the beginning of a character that is not whole.
-func Half(b []byte) int {
+// UnfinishedRune returns how many bytes at the end of b are the beginning of a character that is not whole.
+func UnfinishedRune(b []byte) int {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		tail := b[len(b)-i:]
 		switch {

@@ -10,7 +10,7 @@ import (
 // Model returns s as text of several lines for a model: hidden characters and bytes that are not UTF-8 are written out,
 // but line ends, tabs, and the joiners and selectors that emoji and the letters of some scripts need stay.
 func Model(s string) string {
-	if !strings.ContainsFunc(s, acts) {
+	if !strings.ContainsFunc(s, actsOnReader) {
 		return s
 	}
 	var b strings.Builder
@@ -20,7 +20,7 @@ func Model(s string) string {
 		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 			r = 0
-		case !acts(r), joins(r, before, s[i+utf8.RuneLen(r):]):
+		case !actsOnReader(r), isJoiner(r, before, s[i+utf8.RuneLen(r):]):
 			b.WriteRune(r)
 		default:
 			escape(&b, r)
@@ -31,13 +31,13 @@ func Model(s string) string {
 	return b.String()
 }
 
-func acts(r rune) bool {
+func actsOnReader(r rune) bool {
 	return r == utf8.RuneError || Hidden(r) && r != '\n' && r != '\t' && r != '\r'
 }
 
-// joins reports whether a hidden character is part of how the one before it is written: of an emoji, or of a letter of
+// isJoiner reports whether a hidden character is part of how the one before it is written: of an emoji, or of a letter of
 // a script that joins its letters.
-func joins(r, before rune, after string) bool {
+func isJoiner(r, before rune, after string) bool {
 	next, _ := utf8.DecodeRuneInString(after)
 	switch r {
 	case '\ufe0f': // as an emoji, and not as text
@@ -50,10 +50,10 @@ func joins(r, before rune, after string) bool {
 	default:
 		return false
 	}
-	return joined(before) && joined(next)
+	return isJoined(before) && isJoined(next)
 }
 
-func joined(r rune) bool {
+func isJoined(r rune) bool {
 	return unicode.In(r, unicode.Arabic, unicode.Syriac, unicode.Mongolian, unicode.Devanagari, unicode.Bengali, unicode.Gurmukhi, unicode.Gujarati,
 		unicode.Oriya, unicode.Tamil, unicode.Telugu, unicode.Kannada, unicode.Malayalam, unicode.Sinhala)
 }

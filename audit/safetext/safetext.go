@@ -13,15 +13,15 @@ import (
 // Line returns s as part of one line of a terminal or a log: line ends, tabs, hidden characters and bytes that are not
 // UTF-8 are written out, so that different texts stay different.
 func Line(s string) string {
-	return write(s, func(r rune) bool { return !Hidden(r) })
+	return escapeExcept(s, func(r rune) bool { return !Hidden(r) })
 }
 
 // Text returns s as text of several lines for a terminal: Line, but line feeds and tabs stay.
 func Text(s string) string {
-	return write(s, func(r rune) bool { return !Hidden(r) || r == '\n' || r == '\t' })
+	return escapeExcept(s, func(r rune) bool { return !Hidden(r) || r == '\n' || r == '\t' })
 }
 
-func write(s string, stays func(rune) bool) string {
+func escapeExcept(s string, stays func(rune) bool) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !stays(r) }) {
 		return s
 	}

@@ -129,7 +129,7 @@ func Fuzz(f *testing.F) {
 
 func TestHalf(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "a": 0, "é": 0, "a\xc3": 1, "\xe2\x82": 2, "€\xf0\x9f\x98": 3, "😀": 0, "\xff": 0, "a\x82": 0, "\x82\x82\x82\x82": 0} {
-		if got := Half([]byte(text)); got != want {
+		if got := UnfinishedRune([]byte(text)); got != want {
 			t.Errorf("%q: got %d, want %d", text, got, want)
 		}
 	}

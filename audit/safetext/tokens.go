@@ -37,7 +37,7 @@ func (s *Tokens) Split(p []byte, end bool) iter.Seq2[[]byte, bool] {
 			if n == 0 {
 				n = len(text)
 			}
-			if !yield(text[:n], s.belongs(text[:n])) {
+			if !yield(text[:n], s.inString(text[:n])) {
 				return
 			}
 			text = text[n:]
@@ -72,8 +72,8 @@ func tokenLength(text []byte) (n int) {
 	return 0
 }
 
-// belongs reports whether a token belongs to a string, which ends with BEL, ST, CAN, SUB, or ESC.
-func (s *Tokens) belongs(token []byte) bool {
+// inString reports whether a token belongs to a string, which ends with BEL, ST, CAN, SUB, or ESC.
+func (s *Tokens) inString(token []byte) bool {
 	opens := func(b rune) bool { return strings.ContainsRune("PX]^_k", b) }
 	was := s.within
 	switch r, _ := utf8.DecodeRune(token); {
@@ -87,8 +87,8 @@ func (s *Tokens) belongs(token []byte) bool {
 	return was || s.within
 }
 
-// Control returns the parts of a token that is a control sequence: ECMA-48, 5.4.
-func Control(token []byte) (private, numbers, final string, ok bool) {
+// ParseControl returns the parts of a token that is a control sequence: ECMA-48, 5.4.
+func ParseControl(token []byte) (private, numbers, final string, ok bool) {
 	final, ok = strings.CutPrefix(string(token), "\x1b[")
 	if ok && final != "" && strings.Contains("<=>?", final[:1]) {
 		private, final = final[:1], final[1:]

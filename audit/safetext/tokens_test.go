@@ -51,7 +51,7 @@ func TestTokens(t *testing.T) {
 		"\x1b[31;1m": " 31;1 m true", "\x1b[?25h": "? 25 h true", "\x1b[>4:2m": "> 4:2 m true", "\x1b[5 q": " 5  q true", "\x1b[m": "  m true",
 		"\x1b[1?25l": " 1 ?25l false", "\x1b[??1h": "? ? ?1h false", "\x1b[31": " 31  false", "\x1b[1 2h": " 1  2h false", "\x1b[": "   false", "\x1bM": "   false", "text": "   false",
 	} {
-		private, numbers, final, ok := Control([]byte(token))
+		private, numbers, final, ok := ParseControl([]byte(token))
 		if got := fmt.Sprint(private, " ", numbers, " ", final, " ", ok); ok && got != want || ok != strings.HasSuffix(want, "true") {
 			t.Errorf("%q: got %q, want %q", token, got, want)
 		}

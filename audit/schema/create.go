@@ -28,9 +28,9 @@ const (
 	Version = 3
 )
 
-// Find returns the log file at path. If there is none and it may be made, Find makes it first.
-func Find(ctx context.Context, path string, make bool) (os.FileInfo, error) {
-	statefile.Tidy(filepath.Dir(path), TempKind, statefile.Abandoned)
+// OpenOrCreate returns the log file at path. If there is none and it may be made, Find makes it first.
+func OpenOrCreate(ctx context.Context, path string, make bool) (os.FileInfo, error) {
+	statefile.RemoveAbandoned(filepath.Dir(path), TempKind, statefile.AbandonedAge)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) && make {
 		if err := Create(ctx, path, ""); err != nil {
@@ -52,7 +52,7 @@ func Find(ctx context.Context, path string, make bool) (os.FileInfo, error) {
 // Create makes a new log at path, whole, unless there is one. It begins with what statements insert.
 func Create(ctx context.Context, path, statements string) error {
 	text := Text + fmt.Sprintf("\nINSERT INTO dictionary (id, text) VALUES (1, x'%x');\n", pack.Dictionary) + statements
-	return statefile.CreateDatabase(ctx, path, TempKind, text, func(path string) string { return statefile.Database(path, LockWait) })
+	return statefile.CreateDatabase(ctx, path, TempKind, text, func(path string) string { return statefile.DataSource(path, LockWait) })
 }
 
 // Advice is the advice for a file that is no sound log.

@@ -15,7 +15,7 @@ func Compare(ctx context.Context, q statefile.Querier) (bad string, _ error) {
 	if err != nil {
 		return "", err
 	}
-	got, err := objects(ctx, q)
+	got, err := readObjects(ctx, q)
 	if err != nil {
 		return "", err
 	}
@@ -53,7 +53,7 @@ func Objects(ctx context.Context) (map[string]string, error) {
 	if _, err := db.ExecContext(ctx, Text); err != nil {
 		return nil, err
 	}
-	return objects(ctx, db)
+	return readObjects(ctx, db)
 }
 
 // analysed are the tables that ANALYZE leaves, which hold no rows of ours. Other objects of these names are not
@@ -63,8 +63,8 @@ var analysed = map[string]string{
 	"table sqlite_stat4": "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
 }
 
-// objects returns the definitions of all that the database consists of, but for what ANALYZE leaves.
-func objects(ctx context.Context, q statefile.Querier) (map[string]string, error) {
+// readObjects returns the definitions of all that the database consists of, but for what ANALYZE leaves.
+func readObjects(ctx context.Context, q statefile.Querier) (map[string]string, error) {
 	m := map[string]string{}
 	var name, sql string
 	for err := range statefile.Each(ctx, q, []any{&name, &sql}, "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema") {

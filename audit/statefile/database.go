@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// Database returns the address of a SQLite database for the driver, whose calls wait this long for other processes.
+// DataSource returns the address of a SQLite database for the driver, whose calls wait this long for other processes.
 // mode=rw keeps SQLite from making a file. SQLite's own default for synchronous is FULL.
-func Database(path string, wait time.Duration, parameters ...string) string {
+func DataSource(path string, wait time.Duration, parameters ...string) string {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") { // C:/...
 		path = "/" + path

@@ -47,8 +47,8 @@ const (
 	spareSize = 16 << 10
 )
 
-// Spare takes space in a directory for one call of ReplaceSpare.
-func Spare(dir string) error {
+// ReserveSpace takes space in a directory for one call of ReplaceSpare.
+func ReserveSpace(dir string) error {
 	path := filepath.Join(dir, spareFile)
 	if _, err := os.Lstat(path); err == nil {
 		return nil
@@ -56,9 +56,9 @@ func Spare(dir string) error {
 	return Replace(path, "spare", make([]byte, spareSize), 0o600)
 }
 
-// ReplaceSpare is Replace for a small file of mode 0600 that is needed also on a full disk: then it is written in the
+// ReplaceWithReserved is Replace for a small file of mode 0600 that is needed also on a full disk: then it is written in the
 // place of what Spare took.
-func ReplaceSpare(path, kind string, data []byte) error {
+func ReplaceWithReserved(path, kind string, data []byte) error {
 	err := Replace(path, kind, data, 0o600)
 	if err == nil || len(data) > spareSize {
 		return err

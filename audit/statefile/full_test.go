@@ -26,19 +26,19 @@ func TestOverwrite(t *testing.T) {
 // Where a file can't be replaced, as on a full disk, the space that was taken before is used for it, once.
 func TestReplaceSpare(t *testing.T) {
 	dir := t.TempDir()
-	if err := Spare(dir); err != nil {
+	if err := ReserveSpace(dir); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, "file")
 	for i, want := range []bool{true, false} {
 		data := bytes.Repeat([]byte{byte('a' + i)}, 100)
-		err := ReplaceSpare(path, filepath.Join("none", "kind"), data) // a temporary file of this name can not be made
+		err := ReplaceWithReserved(path, filepath.Join("none", "kind"), data) // a temporary file of this name can not be made
 		got, _ := os.ReadFile(path)
 		if (err == nil) != want || bytes.Equal(got, data) != want {
 			t.Errorf("%d: got %q, %v", i, got, err)
 		}
 	}
-	if err := ReplaceSpare(path, "test", []byte("x")); err != nil {
+	if err := ReplaceWithReserved(path, "test", []byte("x")); err != nil {
 		t.Error(err)
 	}
 	wantFile(t, path, "x", 0o600)

@@ -45,7 +45,7 @@ func CreateLarge(path, kind string, fill func(*os.File) error, named func() erro
 // createNamed makes a file with a name, locked while it is made.
 func createNamed(dir, kind string) (f *os.File, name string, err error) {
 	RemoveUnlocked(dir, kind)
-	if f, err = os.CreateTemp(dir, prefix(kind)); err != nil { // 0600
+	if f, err = os.CreateTemp(dir, tempPrefix(kind)); err != nil { // 0600
 		return nil, "", err
 	}
 	return f, f.Name(), TryLock(f, false)
@@ -55,7 +55,7 @@ func createNamed(dir, kind string) (f *os.File, name string, err error) {
 // unlock is called; the next RemoveUnlocked removes what killed processes have left.
 func MakeTempDir(ctx context.Context, dir, kind string) (path string, unlock func(), err error) {
 	RemoveUnlocked(dir, kind)
-	if path, err = os.MkdirTemp(dir, prefix(kind)); err != nil {
+	if path, err = os.MkdirTemp(dir, tempPrefix(kind)); err != nil {
 		return "", nil, err
 	}
 	f, err := LockDir(ctx, path, lockPoll)
@@ -70,7 +70,7 @@ func MakeTempDir(ctx context.Context, dir, kind string) (path string, unlock fun
 func RemoveUnlocked(dir, kind string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), prefix(kind)) {
+		if !strings.HasPrefix(e.Name(), tempPrefix(kind)) {
 			continue
 		}
 		name := filepath.Join(dir, e.Name())

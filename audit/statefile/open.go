@@ -43,7 +43,7 @@ func ReadSmall(path string, max int64) ([]byte, error) {
 func OpenIn(stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error), name string) (*os.File, fs.FileInfo, error) {
 	info, err := stat(name)
 	if err == nil {
-		err = regular(info)
+		err = checkRegular(info)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -53,7 +53,7 @@ func OpenIn(stat func(string) (fs.FileInfo, error), open func(string, int, fs.Fi
 		return nil, nil, err
 	}
 	if info, err = f.Stat(); err == nil {
-		err = regular(info)
+		err = checkRegular(info)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
@@ -61,7 +61,7 @@ func OpenIn(stat func(string) (fs.FileInfo, error), open func(string, int, fs.Fi
 	return f, info, nil
 }
 
-func regular(info fs.FileInfo) error {
+func checkRegular(info fs.FileInfo) error {
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
 		return nil

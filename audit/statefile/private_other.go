@@ -31,5 +31,5 @@ func OpenPrivate(path, _ string) (*os.File, fs.FileInfo, error) {
 // Owner returns the user id that a file belongs to, which is not known here.
 func Owner(fs.FileInfo) (uid int, ok bool) { return 0, false }
 
-// Modes says that permission bits mean something here.
-const Modes = false
+// HasModes says that permission bits mean something here.
+const HasModes = false

@@ -34,7 +34,7 @@ func OpenPrivate(path, advice string) (*os.File, fs.FileInfo, error) {
 		err = fmt.Errorf("%q is no file", path)
 	case info.Mode().Perm()&0o077 != 0:
 		err = fmt.Errorf("others on this machine may read %q: chmod 600 it, and %s", path, advice)
-	case Foreign(info):
+	case IsForeign(info):
 		err = fmt.Errorf("%q is another user's", path)
 	}
 	if err != nil {
@@ -52,5 +52,5 @@ func Owner(info fs.FileInfo) (uid int, ok bool) {
 	return int(s.Uid), true
 }
 
-// Modes says that permission bits mean something here.
-const Modes = true
+// HasModes says that permission bits mean something here.
+const HasModes = true

@@ -20,20 +20,20 @@ type Snapshot struct {
 
 // OpenSnapshot returns the database at path as it is now.
 func OpenSnapshot(ctx context.Context, path string, wait time.Duration) (*Snapshot, error) {
-	db, err := sql.Open("sqlite", Database(path, wait))
+	db, err := sql.Open("sqlite", DataSource(path, wait))
 	if err != nil {
 		return nil, err
 	}
 	s := &Snapshot{db: db}
-	if err := s.begin(ctx); err != nil {
+	if err := s.startTransaction(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("read %q: %w", path, err)
 	}
 	return s, nil
 }
 
-// begin starts the transaction, which lasts as long as the connection. The first read decides what it sees.
-func (s *Snapshot) begin(ctx context.Context) (err error) {
+// startTransaction starts the transaction, which lasts as long as the connection. The first read decides what it sees.
+func (s *Snapshot) startTransaction(ctx context.Context) (err error) {
 	if s.conn, err = s.db.Conn(ctx); err != nil {
 		return err
 	}

@@ -2,8 +2,8 @@
 
 package statefile
 
-// AloneVFS has no name here.
-const AloneVFS = ""
+// ExclusiveVFS has no name here.
+const ExclusiveVFS = ""
 
 // Space is unknown here.
 func Space(string) (free, total int64) { return 0, 0 }

@@ -4,9 +4,9 @@ package statefile
 
 import "syscall"
 
-// AloneVFS is SQLite's name for access to a file that nobody else can open: it needs no -shm file
+// ExclusiveVFS is SQLite's name for access to a file that nobody else can open: it needs no -shm file
 // (https://sqlite.org/vfs.html).
-const AloneVFS = "unix-excl"
+const ExclusiveVFS = "unix-excl"
 
 // Space returns the space of the file system that has a directory, in bytes; a total of 0 is unknown.
 func Space(dir string) (free, total int64) {

@@ -31,7 +31,7 @@ func LockFile(ctx context.Context, path string, shared bool, wait time.Duration)
 	if err != nil {
 		return nil, err
 	}
-	return locked(ctx, f, shared, wait)
+	return waitForLock(ctx, f, shared, wait)
 }
 
 // LockDir opens and locks a directory, as LockFile does a file. On Windows that is not possible.
@@ -40,11 +40,11 @@ func LockDir(ctx context.Context, dir string, wait time.Duration) (*os.File, err
 	if err != nil {
 		return nil, err
 	}
-	return locked(ctx, f, false, wait)
+	return waitForLock(ctx, f, false, wait)
 }
 
-// locked returns f with its lock, or closes it.
-func locked(ctx context.Context, f *os.File, shared bool, wait time.Duration) (*os.File, error) {
+// waitForLock returns f with its lock, or closes it.
+func waitForLock(ctx context.Context, f *os.File, shared bool, wait time.Duration) (*os.File, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("waited %v", wait))
 	defer cancel()
 	again := time.NewTicker(lockPoll)
@@ -75,7 +75,7 @@ func Create(path, kind string, fill func(fresh string) error) error {
 	if err := makeDir(dir); err != nil {
 		return err
 	}
-	temp, err := os.MkdirTemp(dir, prefix(kind)) // 0700
+	temp, err := os.MkdirTemp(dir, tempPrefix(kind)) // 0700
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func CreateFile(path, kind string, data []byte) error {
 // Replace puts a file of this mode in the place of path, whole and durable: after a power failure, and wherever it
 // fails, the old file or the new one is there. kind is part of the name that the file has before: see [Tidy].
 func Replace(path, kind string, data []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), prefix(kind)) // 0600
+	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix(kind)) // 0600
 	if err != nil {
 		return err
 	}
@@ -133,15 +133,15 @@ func Replace(path, kind string, data []byte, mode fs.FileMode) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-func prefix(kind string) string { return ".new-" + kind + "-" }
+func tempPrefix(kind string) string { return ".new-" + kind + "-" }
 
-// Abandoned is the age from which on a file that is being made is nobody's: Create and Replace take some milliseconds.
-const Abandoned = time.Minute
+// AbandonedAge is the age from which on a file that is being made is nobody's: Create and Replace take some milliseconds.
+const AbandonedAge = time.Minute
 
-// Tidy removes the temporary files of a kind that are at least age old: killed processes left them in Create or
+// RemoveAbandoned removes the temporary files of a kind that are at least age old: killed processes left them in Create or
 // Replace. age may be 0 where a lock keeps others from making any.
-func Tidy(dir, kind string, age time.Duration) {
-	left, _ := filepath.Glob(filepath.Join(dir, prefix(kind)+"*"))
+func RemoveAbandoned(dir, kind string, age time.Duration) {
+	left, _ := filepath.Glob(filepath.Join(dir, tempPrefix(kind)+"*"))
 	for _, name := range left {
 		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) >= age {
 			os.RemoveAll(name)
@@ -171,14 +171,14 @@ func cannotSync(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// Foreign reports whether a file belongs to another user than ours and root, where files have a user.
-func Foreign(info fs.FileInfo) bool {
+// IsForeign reports whether a file belongs to another user than ours and root, where files have a user.
+func IsForeign(info fs.FileInfo) bool {
 	uid, ok := Owner(info)
-	return Modes && (!ok || uid != 0 && uid != os.Geteuid())
+	return HasModes && (!ok || uid != 0 && uid != os.Geteuid())
 }
 
-// Ours reports whether a file is known to belong to the user that we act for.
-func Ours(info fs.FileInfo) bool {
+// IsOurs reports whether a file is known to belong to the user that we act for.
+func IsOurs(info fs.FileInfo) bool {
 	uid, ok := Owner(info)
 	return ok && uid == os.Geteuid()
 }

@@ -46,7 +46,7 @@ func wantFile(t *testing.T, path, text string, mode fs.FileMode) {
 	t.Helper()
 	got, err := os.ReadFile(path)
 	info, statErr := os.Stat(path)
-	if err != nil || statErr != nil || string(got) != text || Modes && info.Mode().Perm() != mode {
+	if err != nil || statErr != nil || string(got) != text || HasModes && info.Mode().Perm() != mode {
 		t.Errorf("%s: got %q, %v, %v, %v; want %q, %v", path, got, info.Mode(), err, statErr, text, mode)
 	}
 	if left := names(t, filepath.Dir(path)); left != filepath.Base(path) {
@@ -116,8 +116,8 @@ func TestTidy(t *testing.T) {
 	for _, tt := range []struct {
 		age  time.Duration
 		want string
-	}{{Abandoned, ".new-other-1 .new-test-2 file"}, {0, ".new-other-1 file"}} {
-		Tidy(dir, "test", tt.age)
+	}{{AbandonedAge, ".new-other-1 .new-test-2 file"}, {0, ".new-other-1 file"}} {
+		RemoveAbandoned(dir, "test", tt.age)
 		if left := names(t, dir); left != tt.want {
 			t.Errorf("of age %v: left %s, want %s", tt.age, left, tt.want)
 		}
@@ -224,7 +224,7 @@ func TestDatabase(t *testing.T) {
 		"/a/b.db": "file:///a/b.db?mode=rw&_pragma=busy_timeout(2000)&x=1", "/a b?mode=ro#%": "file:///a%20b%3Fmode=ro%23%25?mode=rw&_pragma=busy_timeout(2000)&x=1",
 		"C:/a": "file:///C:/a?mode=rw&_pragma=busy_timeout(2000)&x=1",
 	} {
-		if got := Database(path, 2*time.Second, "x=1"); got != want {
+		if got := DataSource(path, 2*time.Second, "x=1"); got != want {
 			t.Errorf("%q: got %s, want %s", path, got, want)
 		}
 	}

@@ -11,29 +11,29 @@ import (
 	"time"
 )
 
-// git keeps a checkpoint as the file "checkpoint" of a branch, a commit each time. It is pushed without force, so what
+// gitStore keeps a checkpoint as the file "checkpoint" of a branch, a commit each time. It is pushed without force, so what
 // is there is followed on and never replaced.
-type git struct{ remote, branch string }
+type gitStore struct{ remote, branch string }
 
 // defaultBranch is the branch of checkpoints if none is named.
 const defaultBranch = "checkpoints"
 
-func newGit(remote, branch string) (git, error) {
+func newGit(remote, branch string) (gitStore, error) {
 	if branch == "" {
 		branch = defaultBranch
 	}
 	if remote == "" || strings.HasPrefix(remote, "-") || strings.HasPrefix(branch, "-") || strings.ContainsAny(branch, " ~^:?*[\\") {
-		return git{}, errors.New("git:REMOTE#BRANCH needs a remote as git takes it, and a branch")
+		return gitStore{}, errors.New("git:REMOTE#BRANCH needs a remote as git takes it, and a branch")
 	}
-	return git{remote, "refs/heads/" + branch}, nil
+	return gitStore{remote, "refs/heads/" + branch}, nil
 }
 
 // maxGit bounds git's output, in bytes.
 const maxGit = 64 << 10
 
-// run runs git in a temporary repository, without the environment's GIT_DIR and the like; the user's settings say how
+// runGit runs git in a temporary repository, without the environment's GIT_DIR and the like; the user's settings say how
 // git reaches the remote.
-func (g git) run(ctx context.Context, dir, in string, args ...string) (string, error) {
+func (g gitStore) runGit(ctx context.Context, dir, in string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "user.name=sandboxmcp", "-c", "user.email=sandboxmcp@localhost",
 		"-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null"}, args...)...)
 	for _, kv := range os.Environ() {
@@ -44,7 +44,7 @@ func (g git) run(ctx context.Context, dir, in string, args ...string) (string, e
 	}
 	c.Env = append(c.Env, "GIT_TERMINAL_PROMPT=0", "GIT_ALLOW_PROTOCOL=file:git:http:https:ssh", "LC_ALL=C")
 	c.Stdin, c.WaitDelay = strings.NewReader(in), time.Second
-	var out, why capped
+	var out, why cappedBuffer
 	c.Stdout, c.Stderr = &out, &why
 	if err := c.Run(); err != nil {
 		text := strings.TrimSpace(why.String())
@@ -53,27 +53,27 @@ func (g git) run(ctx context.Context, dir, in string, args ...string) (string, e
 	return strings.TrimRight(out.String(), "\n"), nil
 }
 
-// capped keeps the first maxGit bytes.
-type capped struct{ bytes.Buffer }
+// cappedBuffer keeps the first maxGit bytes.
+type cappedBuffer struct{ bytes.Buffer }
 
-func (c *capped) Write(p []byte) (int, error) {
+func (c *cappedBuffer) Write(p []byte) (int, error) {
 	c.Buffer.Write(p[:min(len(p), maxGit-c.Len())])
 	return len(p), nil
 }
 
-// in calls f with an empty repository into which the branch was fetched, if the remote has it.
-func (g git) in(ctx context.Context, f func(dir string, there bool) error) error {
+// inRepository calls f with an empty repository into which the branch was fetched, if the remote has it.
+func (g gitStore) inRepository(ctx context.Context, f func(dir string, there bool) error) error {
 	dir, err := os.MkdirTemp("", "sandboxmcp-push-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if _, err := g.run(ctx, dir, "", "init", "-q", "--bare"); err != nil {
+	if _, err := g.runGit(ctx, dir, "", "init", "-q", "--bare"); err != nil {
 		return err
 	}
-	has, err := g.run(ctx, dir, "", "ls-remote", "--", g.remote, g.branch)
+	has, err := g.runGit(ctx, dir, "", "ls-remote", "--", g.remote, g.branch)
 	if err == nil && has != "" {
-		_, err = g.run(ctx, dir, "", "fetch", "-q", "--no-tags", "--depth=1", "--", g.remote, g.branch+":refs/heads/kept")
+		_, err = g.runGit(ctx, dir, "", "fetch", "-q", "--no-tags", "--depth=1", "--", g.remote, g.branch+":refs/heads/kept")
 	}
 	if err != nil {
 		return err
@@ -81,28 +81,28 @@ func (g git) in(ctx context.Context, f func(dir string, there bool) error) error
 	return f(dir, has != "")
 }
 
-func (g git) read(ctx context.Context) (note []byte, err error) {
-	err = g.in(ctx, func(dir string, there bool) error {
+func (g gitStore) read(ctx context.Context) (note []byte, err error) {
+	err = g.inRepository(ctx, func(dir string, there bool) error {
 		if !there {
 			return nil
 		}
-		text, err := g.run(ctx, dir, "", "cat-file", "blob", "refs/heads/kept:checkpoint")
+		text, err := g.runGit(ctx, dir, "", "cat-file", "blob", "refs/heads/kept:checkpoint")
 		note = []byte(text + "\n")
 		return err
 	})
 	return note, err
 }
 
-func (g git) write(ctx context.Context, note, old []byte, size int64) error {
-	return g.in(ctx, func(dir string, there bool) error {
+func (g gitStore) write(ctx context.Context, note, old []byte, size int64) error {
+	return g.inRepository(ctx, func(dir string, there bool) error {
 		if there != (old != nil) {
 			return errors.New("the branch was changed meanwhile")
 		}
-		blob, err := g.run(ctx, dir, string(note), "hash-object", "-w", "--stdin")
+		blob, err := g.runGit(ctx, dir, string(note), "hash-object", "-w", "--stdin")
 		if err != nil {
 			return err
 		}
-		tree, err := g.run(ctx, dir, "100644 blob "+blob+"\tcheckpoint\n", "mktree")
+		tree, err := g.runGit(ctx, dir, "100644 blob "+blob+"\tcheckpoint\n", "mktree")
 		if err != nil {
 			return err
 		}
@@ -110,9 +110,9 @@ func (g git) write(ctx context.Context, note, old []byte, size int64) error {
 		if there {
 			args = append(args, "-p", "refs/heads/kept")
 		}
-		commit, err := g.run(ctx, dir, "", args...)
+		commit, err := g.runGit(ctx, dir, "", args...)
 		if err == nil {
-			_, err = g.run(ctx, dir, "", "push", "-q", "--", g.remote, commit+":"+g.branch)
+			_, err = g.runGit(ctx, dir, "", "push", "-q", "--", g.remote, commit+":"+g.branch)
 		}
 		return err
 	})

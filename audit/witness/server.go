@@ -21,20 +21,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// server is a witness (https://c2sp.org/tlog-witness): it signs a checkpoint only if that goes on from the one it
+// witnessClient is a witness (https://c2sp.org/tlog-witness): it signs a checkpoint only if that goes on from the one it
 // signed before.
-type server struct {
+type witnessClient struct {
 	url    string
 	key    cosigner
 	client *http.Client
 }
 
-func newServer(url, key string) (*server, error) {
+func newServer(url, key string) (*witnessClient, error) {
 	c, err := newCosigner(key)
 	if err != nil {
 		return nil, fmt.Errorf("the witness %s needs its key behind #, as NAME+HASH+KEY: %w", url, err)
 	}
-	return &server{strings.TrimSuffix(url, "/") + "/add-checkpoint", c, &http.Client{
+	return &witnessClient{strings.TrimSuffix(url, "/") + "/add-checkpoint", c, &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
@@ -42,12 +42,12 @@ func newServer(url, key string) (*server, error) {
 // maxAnswer is the maximum size of a response, in bytes: a signature is a single line.
 const maxAnswer = 64 << 10
 
-// push asks for a signature on the newest checkpoint. The first request claims that the witness has signed nothing, and
+// pushCheckpoint asks for a signature on the newest checkpoint. The first request claims that the witness has signed nothing, and
 // the witness answers with the size that it has signed.
-func (s *server) push(ctx context.Context, log Log) ([]byte, error) {
+func (s *witnessClient) pushCheckpoint(ctx context.Context, log Log) ([]byte, error) {
 	var old int64
 	for range 4 { // others may push meanwhile
-		text, err := log.Newest(ctx)
+		text, err := log.NewestCheckpoint(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +58,7 @@ func (s *server) push(ctx context.Context, log Log) ([]byte, error) {
 		if old > size {
 			return nil, fmt.Errorf("the witness says that it has signed %d rows, and the log has a checkpoint of %d: %w (or the witness lies: ask who runs it)", old, size, audit.ErrOlder)
 		}
-		signatures, has, err := s.ask(ctx, log, text, old, size)
+		signatures, has, err := s.requestSignature(ctx, log, text, old, size)
 		if err != nil || signatures != nil {
 			return signatures, err
 		}
@@ -70,8 +70,8 @@ func (s *server) push(ctx context.Context, log Log) ([]byte, error) {
 	return nil, errors.New("the witness names another size each time")
 }
 
-// ask makes a request. has is the size that the witness has signed, if that is not old.
-func (s *server) ask(ctx context.Context, log Log, text []byte, old, size int64) (signatures []byte, has int64, err error) {
+// requestSignature makes a request. has is the size that the witness has signed, if that is not old.
+func (s *witnessClient) requestSignature(ctx context.Context, log Log, text []byte, old, size int64) (signatures []byte, has int64, err error) {
 	proof, err := log.Consistency(ctx, old, size)
 	if err != nil {
 		return nil, 0, err
@@ -98,7 +98,7 @@ func (s *server) ask(ctx context.Context, log Log, text []byte, old, size int64)
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	switch code := answer.StatusCode; {
 	case code == http.StatusOK:
-		return content, 0, s.key.check(text, content)
+		return content, 0, s.key.verifyAnswer(text, content)
 	case code == http.StatusConflict && kind == "text/x.tlog.size":
 		has, err := strconv.ParseInt(strings.TrimSuffix(string(content), "\n"), 10, 64)
 		if err != nil || has < 0 {
@@ -153,8 +153,8 @@ func (c cosigner) Verify(msg, sig []byte) bool {
 	return ed25519.Verify(c.key, []byte(signed), sig[8:])
 }
 
-// check verifies the witness's signature on a checkpoint in its answer.
-func (c cosigner) check(checkpoint, lines []byte) error {
+// verifyAnswer verifies the witness's signature on a checkpoint in its answer.
+func (c cosigner) verifyAnswer(checkpoint, lines []byte) error {
 	text, _, _ := strings.Cut(string(checkpoint), "\n\n")
 	n, err := note.Open([]byte(text+"\n\n"+string(lines)), note.VerifierList(c))
 	if err != nil || len(n.Sigs) == 0 {

@@ -25,18 +25,18 @@ const Timeout = 20 * time.Second
 
 // Log is the interface of the log that a place needs. [audit.Log] implements it.
 type Log interface {
-	// Newest is the newest checkpoint.
-	Newest(context.Context) ([]byte, error)
-	// Continues checks that the log goes on from a checkpoint.
-	Continues(ctx context.Context, note []byte, keys []checkpoint.Key) (size int64, err error)
+	// NewestCheckpoint is the newest checkpoint.
+	NewestCheckpoint(context.Context) ([]byte, error)
+	// CheckContinues checks that the log goes on from a checkpoint.
+	CheckContinues(ctx context.Context, note []byte, keys []checkpoint.Key) (size int64, err error)
 	Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, error)
 }
 
 // Place is a destination of checkpoints. Its calls end with ctx, and after Timeout.
 type Place struct {
-	Name    string  // as it was written, without what follows "#"
-	store   store   // nil for a witness, which shows its checkpoint only in reply to a push
-	witness *server // nil for a store
+	Name    string         // as it was written, without what follows "#"
+	store   store          // nil for a witness, which shows its checkpoint only in reply to a push
+	witness *witnessClient // nil for a store
 }
 
 // Parse parses a place: the absolute path of a file; git:REMOTE, or git:REMOTE#BRANCH; https://HOST/PREFIX#KEY of a
@@ -55,7 +55,7 @@ func Parse(text string) (Place, error) {
 		p.witness, err = newServer(where, rest)
 		return p, err
 	case filepath.IsAbs(where):
-		p.Name, p.store = text, file(text)
+		p.Name, p.store = text, fileStore(text)
 		return p, nil
 	}
 	return p, fmt.Errorf("%q is no place for checkpoints: write /an/absolute/path, git:REMOTE#BRANCH, or https://HOST/PREFIX#KEY of a witness", where)
@@ -69,12 +69,12 @@ func (p Place) Push(ctx context.Context, log Log, keys []checkpoint.Key) ([]byte
 	var signatures []byte
 	var err error
 	if p.store != nil {
-		err = p.replace(ctx, log, keys)
+		err = p.replaceStored(ctx, log, keys)
 	} else {
-		signatures, err = p.witness.push(ctx, log)
+		signatures, err = p.witness.pushCheckpoint(ctx, log)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", p.Name, timely(ctx, err))
+		return nil, fmt.Errorf("%s: %w", p.Name, timeoutError(ctx, err))
 	}
 	return signatures, nil
 }
@@ -92,13 +92,13 @@ func (p Place) Stored(ctx context.Context) (note []byte, ok bool, err error) {
 		err = errors.New("no checkpoint is there: none was pushed yet, or it was removed (sandboxmcp audit checkpoint --push)")
 	}
 	if err != nil {
-		return nil, true, fmt.Errorf("%s: %w", p.Name, timely(ctx, err))
+		return nil, true, fmt.Errorf("%s: %w", p.Name, timeoutError(ctx, err))
 	}
 	return note, true, nil
 }
 
-// timely replaces an error by that of the time limit, if the limit was the cause.
-func timely(ctx context.Context, err error) error {
+// timeoutError replaces an error by that of the time limit, if the limit was the cause.
+func timeoutError(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("it did not answer within %v", Timeout)
 	}
@@ -112,10 +112,10 @@ type store interface {
 	write(ctx context.Context, note, old []byte, size int64) error
 }
 
-// replace puts the log's newest checkpoint in the place of the one that the place keeps, unless that covers as many
+// replaceStored puts the log's newest checkpoint in the place of the one that the place keeps, unless that covers as many
 // rows.
-func (p Place) replace(ctx context.Context, log Log, keys []checkpoint.Key) error {
-	note, err := log.Newest(ctx)
+func (p Place) replaceStored(ctx context.Context, log Log, keys []checkpoint.Key) error {
+	note, err := log.NewestCheckpoint(ctx)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (p Place) replace(ctx context.Context, log Log, keys []checkpoint.Key) erro
 		return err
 	}
 	if old != nil {
-		stored, err := log.Continues(ctx, old, keys)
+		stored, err := log.CheckContinues(ctx, old, keys)
 		if err != nil {
 			return fmt.Errorf("the checkpoint there: %w", err)
 		}
@@ -139,12 +139,12 @@ func (p Place) replace(ctx context.Context, log Log, keys []checkpoint.Key) erro
 	return p.store.write(ctx, note, old, size)
 }
 
-// file keeps a checkpoint at its path.
-type file string
+// fileStore keeps a checkpoint at its path.
+type fileStore string
 
-func (f file) read(context.Context) ([]byte, error) { return audit.ReadCheckpoint(string(f)) }
+func (f fileStore) read(context.Context) ([]byte, error) { return audit.ReadCheckpoint(string(f)) }
 
 // write replaces the file whole: where the disk is full, the old one stays.
-func (f file) write(_ context.Context, note, _ []byte, _ int64) error {
+func (f fileStore) write(_ context.Context, note, _ []byte, _ int64) error {
 	return statefile.Replace(string(f), "checkpoint", note, 0o644)
 }

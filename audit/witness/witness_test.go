@@ -213,7 +213,7 @@ func TestPush(t *testing.T) {
 			fill(t, l, rows)
 			wantPush(t, p, l, "")
 			wantPush(t, p, l, "")
-			newest, err := l.Newest(t.Context())
+			newest, err := l.NewestCheckpoint(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -272,10 +272,10 @@ func TestOtherLog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := one.Continues(t.Context(), stored, logKeys); err != nil {
+			if _, err := one.CheckContinues(t.Context(), stored, logKeys); err != nil {
 				t.Error(err)
 			}
-			if _, err := one.Continues(t.Context(), stored, []checkpoint.Key{{PublicKey: seeded("b").Public().(ed25519.PublicKey)}}); err == nil {
+			if _, err := one.CheckContinues(t.Context(), stored, []checkpoint.Key{{PublicKey: seeded("b").Public().(ed25519.PublicKey)}}); err == nil {
 				t.Error("a checkpoint by nobody who is known is taken")
 			}
 		})
@@ -367,7 +367,7 @@ func TestCosigned(t *testing.T) {
 	l := open(t, filepath.Join(t.TempDir(), "log.db"))
 	fill(t, l, 5)
 	lines := wantPush(t, w.place(t), l, "")
-	newest, err := l.Newest(t.Context())
+	newest, err := l.NewestCheckpoint(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +379,7 @@ func TestCosigned(t *testing.T) {
 	if err != nil || len(n.Sigs) != 1 {
 		t.Errorf("got %v, %v", n, err)
 	}
-	if _, err := l.Continues(t.Context(), append(newest, lines...), logKeys); err != nil {
+	if _, err := l.CheckContinues(t.Context(), append(newest, lines...), logKeys); err != nil {
 		t.Error(err)
 	}
 }

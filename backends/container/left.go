@@ -17,7 +17,7 @@ func RunDirs(stateDir string) ([]string, error) {
 	}
 	dirs := []string{filepath.Join(stateDir, "c", id)}
 	runtimeDir := os.Getenv("XDG_RUNTIME_DIR")
-	if info, err := os.Stat(runtimeDir); err == nil && filepath.IsAbs(runtimeDir) && info.IsDir() && statefile.Ours(info) {
+	if info, err := os.Stat(runtimeDir); err == nil && filepath.IsAbs(runtimeDir) && info.IsDir() && statefile.IsOurs(info) {
 		dirs = append([]string{filepath.Join(runtimeDir, "sandboxmcp", "c", id)}, dirs...)
 	}
 	return dirs, nil

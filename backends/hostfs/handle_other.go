@@ -38,7 +38,7 @@ func (h handle) step(elem string) (next handle, to string, err error) {
 // and unshown that no program was shown it as its owner root.
 func (h handle) trusted(top, unshown bool) bool {
 	info, err := h.Stat(".")
-	if err != nil || top && !statefile.Modes {
+	if err != nil || top && !statefile.HasModes {
 		return err == nil
 	}
 	uid, known := statefile.Owner(info)

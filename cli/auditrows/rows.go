@@ -41,7 +41,7 @@ type JSON struct {
 }
 
 func (j *JSON) Row(r audit.Row) error {
-	b, err := json.Marshal(export.Sound(r))
+	b, err := json.Marshal(export.WithValidData(r))
 	if err != nil {
 		return err
 	}

@@ -164,7 +164,7 @@ func (p commands) auditRows(flag, typed, hint string) cli.ActionFunc {
 			if !follow { // with --follow, the rows to come as well
 				return writeRows(out, log.Rows(ctx, filter))
 			}
-			return writeRows(out, log.Follow(ctx, filter, 200*time.Millisecond))
+			return writeRows(out, log.RowsAndNew(ctx, filter, 200*time.Millisecond))
 		})
 	})
 }
@@ -248,7 +248,7 @@ func (p commands) auditShow(c *cli.Context) error {
 			}
 			found = append(found, row)
 		}
-		if first, err := log.First(ctx); err != nil {
+		if first, err := log.FirstSeq(ctx); err != nil {
 			return err
 		} else if len(found) == 0 && first > 1 {
 			return exit.Fail("sandboxmcp audit export LOG, with the older file of the log", "what is here of the log, from row %d on, has nothing about %s", first, id)

@@ -118,7 +118,7 @@ func checkLog(c *cli.Context, keys []checkpoint.Key) (found *audit.Report, err e
 
 // wrongNote returns the error for a file that was passed as a checkpoint and is not one of this log.
 func wrongNote(file string, err error) error {
-	if errors.Is(err, checkpoint.ErrNoNote) {
+	if errors.Is(err, checkpoint.ErrNotCheckpoint) {
 		return exit.Usage("--checkpoint FILE, with what sandboxmcp audit checkpoint printed", "%s is not a signed checkpoint", file)
 	}
 	return exit.Fail("it is the wrong file, or another log was put in the place of the one that it is of", "%s cannot be compared with the log: %v", file, err)

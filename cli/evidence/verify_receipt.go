@@ -258,7 +258,7 @@ func compareLog(c *cli.Context, own own, text []byte, proof signer.Proof, v *ver
 	switch {
 	case ours && len(files) > 0:
 		err = wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
-			row, logged, err := log.Ended(ctx, proof.Run)
+			row, logged, err := log.RowWithReceipt(ctx, proof.Run)
 			compareRow(row, logged, err, text, proof, v)
 			return nil
 		})

@@ -112,11 +112,11 @@ func (v *vaultState) checkFiles(dir string) {
 		switch {
 		case !info.Mode().IsRegular() && f.name != "":
 			v.wrong("put the file itself there", "%s is not a file: %s", path, info.Mode().Type())
-		case owner != "" && !statefile.Ours(info):
+		case owner != "" && !statefile.IsOurs(info):
 			v.wrong("chown it, after you know why that is", "%s belongs to another user (%s)", path, owner)
-		case statefile.Modes && info.Mode().Perm()&f.others != 0 && f.name == "":
+		case statefile.HasModes && info.Mode().Perm()&f.others != 0 && f.name == "":
 			v.wrong("chmod "+mode+" "+path, "others on this machine may put files into %s (%s)", path, info.Mode())
-		case statefile.Modes && info.Mode().Perm()&f.others != 0:
+		case statefile.HasModes && info.Mode().Perm()&f.others != 0:
 			v.wrong("chmod "+mode+" "+path+", and replace the secrets with sandboxmcp vault rotate if somebody may have read it", "others on this machine may read or change %s (%s)", path, info.Mode())
 		case f.name == "vault.key.next":
 			v.wrong("sandboxmcp vault rekey does it anew and destroys the old one", "vault rekey was ended before it had removed one of two keys")

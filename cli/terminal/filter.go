@@ -63,7 +63,7 @@ func (f *Filter) clean(text []byte, end bool) []byte {
 			out = append(out, t...)
 			continue
 		}
-		private, numbers, final, ok := safetext.Control(t)
+		private, numbers, final, ok := safetext.ParseControl(t)
 		switch colour := private+final == "m"; {
 		case ok && colour, ok && private+final == "K" && slices.Contains([]string{"", "0", "1", "2"}, numbers):
 			out = append(out, t...)

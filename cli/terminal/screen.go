@@ -89,7 +89,7 @@ func (s *ScreenFilter) passes(t []byte) bool {
 	case len(t) < 2 || t[1] != '[':
 		return escapes(t[1:])
 	}
-	private, numbers, final, ok := safetext.Control(t)
+	private, numbers, final, ok := safetext.ParseControl(t)
 	return ok && s.note(private, numbers, final)
 }
 

@@ -70,7 +70,7 @@ func (p *Parts) serverFingerprint(ctx context.Context, cfg config.Config) func()
 		if err != nil {
 			return ""
 		}
-		file, err := log.Active(ctx)
+		file, err := log.ActiveFile(ctx)
 		return withLog(own, file, err)
 	}
 }

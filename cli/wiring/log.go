@@ -55,7 +55,7 @@ func WithSignedLog(c *cli.Context, f func(context.Context, *audit.Log) error) er
 
 // WithFreedLog is WithSignedLog for callers that free space of the log: it opens it on a full disk, too.
 func WithFreedLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
-	return withSignedLog(c, audit.Signing{Frees: true}, f)
+	return withSignedLog(c, audit.Signing{FreesSpace: true}, f)
 }
 
 func withSignedLog(c *cli.Context, s audit.Signing, f func(context.Context, *audit.Log) error) error {
@@ -87,7 +87,7 @@ func openInBackground(ctx context.Context, cfg config.Config, keys *signer.Keys,
 	l := &pendingLog{path: cfg.SQLitePath, ready: make(chan struct{}), logger: log}
 	go func() {
 		defer close(l.ready)
-		l.log, l.err = openLogged(ctx, cfg, keys, audit.Signing{Log: log, Signed: signed})
+		l.log, l.err = openLogged(ctx, cfg, keys, audit.Signing{Log: log, OnSigned: signed})
 	}()
 	return l
 }
@@ -189,13 +189,13 @@ func (l *pendingLog) Receipt(ctx context.Context, run string) ([]byte, error) {
 	return receipt, l.tellRead(ctx, err)
 }
 
-// Ended implements control.Records.
-func (l *pendingLog) Ended(ctx context.Context, run string) (audit.Row, []byte, error) {
+// RowWithReceipt implements control.Records.
+func (l *pendingLog) RowWithReceipt(ctx context.Context, run string) (audit.Row, []byte, error) {
 	log, err := l.opened(ctx)
 	if err != nil {
 		return audit.Row{}, nil, err
 	}
-	row, receipt, err := log.Ended(ctx, run)
+	row, receipt, err := log.RowWithReceipt(ctx, run)
 	return row, receipt, l.tellRead(ctx, err)
 }
 
@@ -238,7 +238,7 @@ func Keys(cfg config.Config) (*signer.Keys, error) {
 			return audit.Owe(cfg.SQLitePath, err, entry)
 		}
 		if change.Kind == signer.Created && !change.Asked {
-			if _, err := log.Newest(ctx); !errors.Is(err, audit.ErrUnsigned) {
+			if _, err := log.NewestCheckpoint(ctx); !errors.Is(err, audit.ErrUnsigned) {
 				return errors.Join(lost(cfg, err), log.Close())
 			}
 		}
@@ -292,7 +292,7 @@ func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s aud
 		}
 	}
 	s.Key = func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) }
-	s.Known = func() []checkpoint.Key {
+	s.KnownKeys = func() []checkpoint.Key {
 		trust, err := keys.Trust()
 		if err != nil { // an unreadable revocation is unknown
 			return nil
@@ -305,7 +305,7 @@ func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s aud
 // CheckingKeys converts trusted keys for the verification of the log.
 func CheckingKeys(trust *signer.Trust) (all []checkpoint.Key) {
 	for _, k := range trust.Keys() {
-		all = append(all, checkpoint.Key{PublicKey: k.Ed25519(), Until: k.ValidUntil()})
+		all = append(all, checkpoint.Key{PublicKey: k.Ed25519(), End: k.ValidUntil()})
 	}
 	return all
 }

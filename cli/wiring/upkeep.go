@@ -152,7 +152,7 @@ func (p *Parts) rotate(ctx context.Context, cfg config.Audit, now time.Time, log
 	if err != nil {
 		return nil // the next run reports the error
 	}
-	oldest, err := rows.Oldest(ctx)
+	oldest, err := rows.OldestTime(ctx)
 	if err == nil && cfg.RotateDays > 0 && !oldest.IsZero() && oldest.Before(now.AddDate(0, 0, -cfg.RotateDays)) {
 		var closed audit.File
 		if closed, err = rows.Rotate(ctx); err == nil && closed.Last > 0 {

@@ -204,7 +204,7 @@ func (s *stream) sendLate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.late = nil
-	s.send(len(s.held) - safetext.Half(s.held))
+	s.send(len(s.held) - safetext.UnfinishedRune(s.held))
 }
 
 // flush sends all buffered bytes, including an incomplete character.

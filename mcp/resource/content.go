@@ -37,7 +37,7 @@ func Binary(mime string) bool {
 
 // WholeRunes removes a truncated character at the end, unless nothing would remain.
 func WholeRunes(b []byte) []byte {
-	if n := len(b) - safetext.Half(b); n > 0 {
+	if n := len(b) - safetext.UnfinishedRune(b); n > 0 {
 		return b[:n]
 	}
 	return b

@@ -310,7 +310,7 @@ type textWriter struct {
 
 func (t *textWriter) Write(p []byte) (int, error) {
 	t.held = append(t.held, p...)
-	if whole := len(t.held) - safetext.Half(t.held); whole > 0 {
+	if whole := len(t.held) - safetext.UnfinishedRune(t.held); whole > 0 {
 		t.to.send(t.name, map[string]string{"type": t.name, "text": string(bytes.ToValidUTF8(t.held[:whole], []byte("\uFFFD")))})
 		t.held = append(t.held[:0], t.held[whole:]...)
 	}

@@ -68,7 +68,7 @@ type Server struct {
 // XDG_RUNTIME_DIR, if it is a directory of this user's (sudo leaves it at another's), and else in the
 // state directory.
 func Dir(runtimeDir, stateDir string) string {
-	if info, err := os.Stat(runtimeDir); filepath.IsAbs(runtimeDir) && err == nil && info.IsDir() && statefile.Ours(info) {
+	if info, err := os.Stat(runtimeDir); filepath.IsAbs(runtimeDir) && err == nil && info.IsDir() && statefile.IsOurs(info) {
 		return filepath.Join(runtimeDir, "sandboxmcp")
 	}
 	return filepath.Join(stateDir, "run", "sandboxmcp")

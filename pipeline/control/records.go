@@ -18,7 +18,7 @@ import (
 // Records is the audit log, as people look into it.
 type Records interface {
 	Rows(context.Context, audit.Filter) iter.Seq2[audit.Row, error]
-	Ended(ctx context.Context, run string) (audit.Row, []byte, error)
+	RowWithReceipt(ctx context.Context, run string) (audit.Row, []byte, error)
 	Proof(ctx context.Context, id string) ([]byte, error)
 }
 
@@ -133,7 +133,7 @@ func inJSON(text string) string {
 
 // chooses reports whether the query chooses a row of its filter.
 func (q *LogQuery) chooses(r audit.Row) bool {
-	f := facts.Of(r)
+	f := facts.Parse(r)
 	has := func(list []string, what string) bool { return slices.Contains(list, what) }
 	agent := strings.ToLower(q.Agent)
 	return (q.Session == "" || f.Session == strings.ToUpper(q.Session)) &&
@@ -220,7 +220,7 @@ func (a *API) evidence(ctx context.Context, q *OfRun) (e Evidence, err error) {
 		return e, err
 	}
 	e.Run, e.Keys = s.Run, []KeyInfo{}
-	e.Row, e.Receipt, err = a.c.Records.Ended(ctx, s.Run)
+	e.Row, e.Receipt, err = a.c.Records.RowWithReceipt(ctx, s.Run)
 	if errors.Is(err, audit.ErrNoReceipt) {
 		return e, failure(http.StatusNotFound, "there is no receipt of this run: it was refused, or has not ended")
 	}

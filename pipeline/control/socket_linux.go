@@ -113,7 +113,7 @@ func private(dir string) error {
 	switch {
 	case err != nil:
 		return err
-	case !info.IsDir() || !statefile.Ours(info):
+	case !info.IsDir() || !statefile.IsOurs(info):
 		return errors.New("it is not a directory of this user")
 	case info.Mode().Perm()&0o077 != 0:
 		return os.Chmod(dir, 0o700)

@@ -89,7 +89,7 @@ func lock(ctx context.Context, dir string) (*os.File, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !info.IsDir() || statefile.Foreign(info):
+	case !info.IsDir() || statefile.IsForeign(info):
 		return nil, fmt.Errorf("%q is not a directory of this user or root", dir)
 	case info.Mode().Perm()&0o022 != 0:
 		return nil, fmt.Errorf("others could replace the socket: chmod go-w %q, or use another directory", dir)

@@ -121,7 +121,7 @@ func (p *Policy) doubt(path string, info fs.FileInfo) string {
 // sticky bit does not help where the program itself lies: new names can be made there.
 func changeable(info fs.FileInfo) string {
 	switch {
-	case statefile.Foreign(info):
+	case statefile.IsForeign(info):
 		return "belongs to another user"
 	case info.Mode()&0o022 != 0:
 		return "can be written by others"
@@ -132,7 +132,7 @@ func changeable(info fs.FileInfo) string {
 // sticky says that others may make new names in a directory of root's or ours, as in /tmp, and take none away that is
 // there.
 func sticky(info fs.FileInfo) bool {
-	return info.Mode()&fs.ModeSticky != 0 && !statefile.Foreign(info)
+	return info.Mode()&fs.ModeSticky != 0 && !statefile.IsForeign(info)
 }
 
 // still reports whether the program is the file that was looked at.

@@ -149,7 +149,7 @@ func (t *Tokens) change(ctx context.Context, f func(*content) error) error {
 	if err != nil {
 		return err
 	}
-	statefile.Tidy(t.dir, newKind, 0)
+	statefile.RemoveAbandoned(t.dir, newKind, 0)
 	return statefile.Replace(t.path(), newKind, data, 0o600)
 }
 

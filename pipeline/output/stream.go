@@ -89,14 +89,14 @@ func (s *Stream) Write(b []byte) (int, error) {
 		s.text = append(s.text, b...)
 	} else {
 		s.text = append(s.text, b[:room]...)
-		half := safetext.Half(s.text)
+		half := safetext.UnfinishedRune(s.text)
 		s.text = s.text[:len(s.text)-half]
 		s.cut = int64(n) - room + int64(half)
 	}
 	// Close to the end a character that is not yet complete may be cut off, so it is not shown.
 	s.safe = len(s.text)
 	if s.cut == 0 && int64(s.safe) > s.max-utf8.UTFMax {
-		s.safe -= safetext.Half(s.text)
+		s.safe -= safetext.UnfinishedRune(s.text)
 	}
 	return n, nil
 }

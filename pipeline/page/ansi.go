@@ -44,7 +44,7 @@ func (s *screen) write(b []byte) (all []span) {
 		text = text[:0]
 	}
 	for t, inString := range s.tokens.Split(b, false) {
-		private, numbers, final, control := safetext.Control(t)
+		private, numbers, final, control := safetext.ParseControl(t)
 		switch {
 		case inString, strings.IndexByte("\a\x00\x0e\x0f", t[0]) >= 0: // a bell, and what selects sets of characters
 		case control && private+final == "m":

@@ -60,8 +60,8 @@ func serve(t testing.TB) *server {
 	_, err = keys.Current(t.Context())
 	must(t, err)
 	log, err := audit.OpenSigned(t.Context(), filepath.Join(dir, "audit.db"), audit.Signing{
-		Key:   func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) },
-		Known: func() []checkpoint.Key { return nil },
+		Key:       func(ctx context.Context) (crypto.Signer, error) { return keys.Current(ctx) },
+		KnownKeys: func() []checkpoint.Key { return nil },
 	})
 	must(t, err)
 	t.Cleanup(func() { log.Close() })

@@ -31,7 +31,7 @@ type entry struct {
 	Summary string
 }
 
-func entryOf(r audit.Row) entry { f := facts.Of(r); return entry{r, f, f.Summary(r)} }
+func entryOf(r audit.Row) entry { f := facts.Parse(r); return entry{r, f, f.Summary(r)} }
 
 // Time is when the row was written, Namespace whose it is, and so on: parts of the row for templates.
 func (l entry) Time() time.Time       { return l.Row.Time }

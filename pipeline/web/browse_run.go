@@ -119,7 +119,7 @@ func (b *browsing) read(ctx context.Context, sandbox backends.Sandbox) (got brow
 		return got, out, broken
 	}
 	last := output.String()
-	if words := page.Line(last[max(0, len(last)-maxWords):], maxWords); errors.Is(err, browser.ErrLost) && words != "" {
+	if words := page.SingleLine(last[max(0, len(last)-maxWords):], maxWords); errors.Is(err, browser.ErrLost) && words != "" {
 		err = fmt.Errorf("%w; it said: %s", err, words)
 	}
 	return got, out, err
@@ -209,7 +209,7 @@ func (b *browsing) take(ctx context.Context, got browser.Page) (answer Browsed, 
 		answer.Picture = got.Picture
 	}
 	for _, n := range notes {
-		answer.Notes = append(answer.Notes, page.Line(b.Clean(n), pipeline.MaxText))
+		answer.Notes = append(answer.Notes, page.SingleLine(b.Clean(n), pipeline.MaxText))
 	}
 	b.Facts["url"], b.Facts["status"], b.Facts["text_bytes"], b.Facts["picture_bytes"] = pipeline.Long(got.URL), got.Status, len(b.Outcome.Stdout), len(answer.Picture)
 	return answer, nil
@@ -234,7 +234,7 @@ func (b *browsing) words(ctx context.Context, got *browser.Page) (title, text st
 	if got.Cut {
 		end = b.CleanEnd
 	}
-	title = page.Line(got.Title, 300)
+	title = page.SingleLine(got.Title, 300)
 	secret := b.Leases.Redact(got.Text) != got.Text
 	if secret && b.Format != page.Text { // in which markup may stand, such as <b> or **
 		got.Notes = append(got.Notes, "a secret is on the page: it is returned as plain text, where all of it can be covered")

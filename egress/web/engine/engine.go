@@ -71,7 +71,7 @@ func Read(name string, body []byte) (all []Result, err error) {
 			continue
 		}
 		seen[key] = true
-		r.Title, r.Summary = cmp.Or(page.Line(r.Title, 300), r.URL), page.Line(r.Summary, 1000)
+		r.Title, r.Summary = cmp.Or(page.SingleLine(r.Title, 300), r.URL), page.SingleLine(r.Summary, 1000)
 		all = append(all, r)
 	}
 	if len(found) > 0 && len(all) == 0 {
@@ -101,7 +101,7 @@ func target(link string) string {
 		}
 	}
 	u.RawQuery = strings.Join(keep, "&")
-	return page.Line(u.String(), 8000)
+	return page.SingleLine(u.String(), 8000)
 }
 
 // readSearXNG reads JSON, with which SearXNG answers programs if its settings name json among search.formats; otherwise

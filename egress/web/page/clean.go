@@ -42,8 +42,8 @@ func deceives(r rune) bool {
 	return safetext.Hidden(r)
 }
 
-// Line returns text in a single line of at most maxBytes.
-func Line(s string, maxBytes int) string {
+// SingleLine returns text in a single line of at most maxBytes.
+func SingleLine(s string, maxBytes int) string {
 	return safetext.Clip(strings.Join(strings.Fields(Clean(s)), " "), maxBytes)
 }
 

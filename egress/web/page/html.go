@@ -31,7 +31,7 @@ func readHTML(p *Page, s Source) {
 	// Scripts don't run here, so what stands in for them is part of the page, and hidden like in a browser.
 	doc, err := html.ParseWithOptions(strings.NewReader(text), html.ParseOptionEnableScripting(true))
 	if err != nil { // such as nesting that no page has
-		p.Text, p.Note = tokens(text), "the page is no proper HTML, and only its words could be read: "+Line(err.Error(), 200)
+		p.Text, p.Note = tokens(text), "the page is no proper HTML, and only its words could be read: "+SingleLine(err.Error(), 200)
 		return
 	}
 	at := address(s)
@@ -62,7 +62,7 @@ func describe(p *Page, doc *html.Node, at *url.URL) {
 		case n.DataAtom == atom.Link && p.Canonical == "" && strings.EqualFold(attribute(n, "rel"), "canonical"):
 			u, err := at.Parse(strings.TrimSpace(attribute(n, "href")))
 			if err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.String() != at.String() && len(u.String()) < 2000 {
-				p.Canonical = Line(u.String(), 2000)
+				p.Canonical = SingleLine(u.String(), 2000)
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func Read(s Source) (p Page) {
 	if s.Cut && p.Note == "" {
 		p.Note = fmt.Sprintf("the page is longer than the %d bytes that were read of it", len(s.Body))
 	}
-	p.Title = Line(p.Title, 300)
+	p.Title = SingleLine(p.Title, 300)
 	p.Text = Clean(p.Text)
 	if len(p.Text) > MaxText {
 		p.Text, _ = Cut(p.Text, 0, MaxText)

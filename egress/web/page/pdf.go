@@ -20,13 +20,13 @@ func readPDF(p *Page, s Source) {
 	var b strings.Builder
 	defer func() {
 		if r := recover(); r != nil {
-			p.Note = "the PDF is broken: " + Line(fmt.Sprint(r), 200)
+			p.Note = "the PDF is broken: " + SingleLine(fmt.Sprint(r), 200)
 		}
 		p.Text = b.String()
 	}()
 	r, err := pdf.NewReader(bytes.NewReader(s.Body), int64(len(s.Body)))
 	if err != nil {
-		p.Note = "the PDF can't be read: " + Line(err.Error(), 200)
+		p.Note = "the PDF can't be read: " + SingleLine(err.Error(), 200)
 		return
 	}
 	p.Title = r.Trailer().Key("Info").Key("Title").Text()
@@ -53,7 +53,7 @@ func pageOf(r *pdf.Reader, i int) (text, why string) {
 	w := &pdfWriter{fonts: map[string]pdf.TextEncoding{}}
 	defer func() {
 		if r := recover(); r != nil {
-			why = Line(fmt.Sprint(r), 200)
+			why = SingleLine(fmt.Sprint(r), 200)
 		}
 		text = strings.TrimSpace(w.b.String())
 	}()

@@ -74,11 +74,11 @@ func Parse(b []byte) (a Answer, err error) {
 		return Answer{}, errors.New("an answer that is no answer")
 	}
 	p := &a.Page
-	p.Type, p.Title, p.Note = page.Line(p.Type, 80), page.Line(p.Title, 300), page.Line(p.Note, 500)
-	p.Canonical, p.Text, a.Error = page.Line(p.Canonical, 2000), page.Clean(p.Text), page.Line(a.Error, 500)
+	p.Type, p.Title, p.Note = page.SingleLine(p.Type, 80), page.SingleLine(p.Title, 300), page.SingleLine(p.Note, 500)
+	p.Canonical, p.Text, a.Error = page.SingleLine(p.Canonical, 2000), page.Clean(p.Text), page.SingleLine(a.Error, 500)
 	for i := range a.Results {
 		r := &a.Results[i]
-		r.Title, r.URL, r.Summary = page.Line(r.Title, 300), page.Line(r.URL, 8000), page.Line(r.Summary, 1000)
+		r.Title, r.URL, r.Summary = page.SingleLine(r.Title, 300), page.SingleLine(r.URL, 8000), page.SingleLine(r.Summary, 1000)
 	}
 	return a, nil
 }
