@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/control"
 )
 
-// typed runs a command line that answers questions and returns its exit code and output.
-func typed(args ...string) (code int, stdout, stderr string) {
+// runCommandLine runs a command line that answers questions and returns its exit code and output.
+func runCommandLine(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	p := &program{Streams: &command.Streams{In: strings.NewReader(""), Out: &out, Err: &errs}}
 	app := p.app()
@@ -31,8 +31,8 @@ func typed(args ...string) (code int, stdout, stderr string) {
 	return p.Exit(err), out.String(), errs.String()
 }
 
-// home points HOME and the XDG variables at a temporary directory.
-func home(t *testing.T) {
+// setTempHome points HOME and the XDG variables at a temporary directory.
+func setTempHome(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, sub := range map[string]string{"HOME": "", "XDG_STATE_HOME": "state", "XDG_CONFIG_HOME": "config", "XDG_RUNTIME_DIR": "run"} {
@@ -43,8 +43,8 @@ func home(t *testing.T) {
 	}
 }
 
-// server serves the control API under a process id and returns its broker.
-func server(t *testing.T, pid int) *approval.Broker {
+// serveApprovals serves the control API under a process id and returns its broker.
+func serveApprovals(t *testing.T, pid int) *approval.Broker {
 	t.Helper()
 	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
 	if err != nil {
@@ -66,7 +66,7 @@ func server(t *testing.T, pid int) *approval.Broker {
 	return b
 }
 
-func asks(t *testing.T, b *approval.Broker, q approval.Question) *approval.Pending {
+func submitQuestion(t *testing.T, b *approval.Broker, q approval.Question) *approval.Pending {
 	t.Helper()
 	p, err := b.Open(t.Context(), q)
 	if err != nil {
@@ -76,19 +76,19 @@ func asks(t *testing.T, b *approval.Broker, q approval.Question) *approval.Pendi
 }
 
 func TestApprovals(t *testing.T) {
-	home(t)
-	b := server(t, 7)
-	if code, out, errs := typed("approvals"); code != 0 || out != "nobody waits for an answer\n" || errs != "" {
+	setTempHome(t)
+	b := serveApprovals(t, 7)
+	if code, out, errs := runCommandLine("approvals"); code != 0 || out != "nobody waits for an answer\n" || errs != "" {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
-	if _, out, _ := typed("approvals", "list", "--json"); out != "[]\n" {
+	if _, out, _ := runCommandLine("approvals", "list", "--json"); out != "[]\n" {
 		t.Errorf("got %q", out)
 	}
-	q := asks(t, b, approval.Question{Kind: approval.Host, What: "rm \x1b[2K\n-rf /", Namespace: "team", Session: "s1", Client: "c1",
+	q := submitQuestion(t, b, approval.Question{Kind: approval.Host, What: "rm \x1b[2K\n-rf /", Namespace: "team", Session: "s1", Client: "c1",
 		Reason: "please\u202e", CodeSHA256: "abc", CodeHead: "import os\n\x1b]0;x\a\n"}).Question
-	asks(t, b, approval.Question{Kind: approval.Egress, What: "example.com", For: 90 * time.Second})
+	submitQuestion(t, b, approval.Question{Kind: approval.Egress, What: "example.com", For: 90 * time.Second})
 	for _, words := range [][]string{{"approvals"}, {"approvals", "list"}, {"approvals", "--server", "7"}, {"approvals", "list", "--server=7"}} {
-		code, out, errs := typed(words...)
+		code, out, errs := runCommandLine(words...)
 		for _, want := range []string{
 			q.ID + `: host rm \x1b[2K\n-rf /` + "\n", "namespace         team\n", "session           s1\n", "client            c1\n",
 			`the agent says    please\u202e` + "\n", "holds for         1h0m0s\n", "time left ", "for code          abc\n",
@@ -100,7 +100,7 @@ func TestApprovals(t *testing.T) {
 			}
 		}
 	}
-	_, out, _ := typed("approvals", "--json")
+	_, out, _ := runCommandLine("approvals", "--json")
 	var list []approval.Question
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 2 || list[0].What != q.What || strings.ContainsAny(out, "\x1b\u202e") {
 		t.Errorf("%v: %s", err, out)
@@ -108,10 +108,10 @@ func TestApprovals(t *testing.T) {
 }
 
 func TestApproveAndDeny(t *testing.T) {
-	home(t)
-	b := server(t, 7)
-	web := asks(t, b, approval.Question{Kind: approval.Egress, What: "example.com", Namespace: "team"})
-	cmd := asks(t, b, approval.Question{Kind: approval.Host, What: "git push", Namespace: "team"})
+	setTempHome(t)
+	b := serveApprovals(t, 7)
+	web := submitQuestion(t, b, approval.Question{Kind: approval.Egress, What: "example.com", Namespace: "team"})
+	cmd := submitQuestion(t, b, approval.Question{Kind: approval.Host, What: "git push", Namespace: "team"})
 	for _, tt := range []struct {
 		words          []string
 		code           int
@@ -130,7 +130,7 @@ func TestApproveAndDeny(t *testing.T) {
 		{[]string{"deny", web.Question.ID}, 0, "taken back: egress example.com for the namespace team\n", ""},
 		{[]string{"deny", web.Question.ID}, 1, "", "it was answered already"},
 	} {
-		code, out, errs := typed(tt.words...)
+		code, out, errs := runCommandLine(tt.words...)
 		if code != tt.code || !strings.Contains(out, tt.stdout) || !strings.Contains(errs, tt.stderr) || (tt.stderr == "") != (errs == "") {
 			t.Errorf("%v: exit %d, %q, %q, want %+v", tt.words, code, out, errs, tt)
 		}
@@ -147,8 +147,8 @@ func TestApproveAndDeny(t *testing.T) {
 }
 
 func TestApproveForLess(t *testing.T) {
-	home(t)
-	b := server(t, 7)
+	setTempHome(t)
+	b := serveApprovals(t, 7)
 	for i, tt := range []struct {
 		with   []string
 		code   int
@@ -172,8 +172,8 @@ func TestApproveForLess(t *testing.T) {
 			if tt.hasRun {
 				q.Run = "r1"
 			}
-			p := asks(t, b, q)
-			code, out, errs := typed(append(append(slices.Clone(command), p.Question.ID), tt.with...)...)
+			p := submitQuestion(t, b, q)
+			code, out, errs := runCommandLine(append(append(slices.Clone(command), p.Question.ID), tt.with...)...)
 			if code != tt.code || !strings.Contains(out+errs, tt.says) {
 				t.Errorf("%v %v: exit %d, %q, %q", command, tt.with, code, out, errs)
 			}
@@ -182,7 +182,7 @@ func TestApproveForLess(t *testing.T) {
 				t.Errorf("%v %v: got %+v", command, tt.with, held)
 			}
 			if tt.scope == "" { // leave room for the next ones
-				if code, _, errs := typed("deny", p.Question.ID); code != 0 {
+				if code, _, errs := runCommandLine("deny", p.Question.ID); code != 0 {
 					t.Errorf("it does not wait any more: %s", errs)
 				}
 			}
@@ -194,29 +194,29 @@ func TestApproveForLess(t *testing.T) {
 const unaskedID = "01K9ZB5W7Q3M8Y2D4F6H8J0K2M"
 
 func TestNoServerOrSeveral(t *testing.T) {
-	home(t)
+	setTempHome(t)
 	for _, words := range [][]string{{"approvals"}, {"approve", unaskedID}, {"deny", unaskedID}} {
-		if code, out, errs := typed(words...); code != 1 || out != "" || errs != "sandboxmcp: no server runs: start one with sandboxmcp serve\n" {
+		if code, out, errs := runCommandLine(words...); code != 1 || out != "" || errs != "sandboxmcp: no server runs: start one with sandboxmcp serve\n" {
 			t.Errorf("%v: exit %d, %q, %q", words, code, out, errs)
 		}
 	}
-	if code, _, errs := typed("approvals", "--server", "7"); code != 1 || !strings.Contains(errs, "no server 7 runs") {
+	if code, _, errs := runCommandLine("approvals", "--server", "7"); code != 1 || !strings.Contains(errs, "no server 7 runs") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
-	one, other := server(t, 7), server(t, 123)
-	code, _, errs := typed("approvals")
+	one, other := serveApprovals(t, 7), serveApprovals(t, 123)
+	code, _, errs := runCommandLine("approvals")
 	if code != 1 || !strings.Contains(errs, "several servers run:\n      7, since ") || !strings.Contains(errs, "\n      123, since ") ||
 		!strings.Contains(errs, "database /x.db") || !strings.Contains(errs, "--server 7\n") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
-	p := asks(t, other, approval.Question{Kind: approval.Egress, What: "example.com"})
-	if code, _, errs := typed("approve", p.Question.ID, "--server", "7"); code != 1 || !strings.Contains(errs, "no such question") {
+	p := submitQuestion(t, other, approval.Question{Kind: approval.Egress, What: "example.com"})
+	if code, _, errs := runCommandLine("approve", p.Question.ID, "--server", "7"); code != 1 || !strings.Contains(errs, "no such question") {
 		t.Errorf("the wrong server: exit %d, %q", code, errs)
 	}
-	if code, _, errs := typed("--server", "123", "approve", p.Question.ID); code != 2 {
+	if code, _, errs := runCommandLine("--server", "123", "approve", p.Question.ID); code != 2 {
 		t.Errorf("a flag before its command: exit %d, %q", code, errs)
 	}
-	if code, _, errs := typed("approve", "--server", "123", p.Question.ID); code != 0 {
+	if code, _, errs := runCommandLine("approve", "--server", "123", p.Question.ID); code != 0 {
 		t.Errorf("the right server: exit %d, %q", code, errs)
 	}
 	if len(one.Grants()) != 0 || len(other.Grants()) != 1 {

@@ -19,7 +19,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// Default number of runs of each way, one at a time.
+// Default number of runs of each method, one at a time.
 const (
 	quickRuns = 15
 	fullRuns  = 100
@@ -70,7 +70,7 @@ func (p *program) bench(c *cli.Context) error {
 		if err := r.Table(&b); err != nil {
 			return err
 		}
-		_, err := io.WriteString(w, terminal.Lines(b.String())) // error texts of other programs are in it
+		_, err := io.WriteString(w, terminal.VisibleLines(b.String())) // error texts of other programs are in it
 		return err
 	})
 }
@@ -108,7 +108,7 @@ func (p *program) benchConfig(c *cli.Context) (bench.Config, error) {
 	}
 	environ := vault.WithoutSecrets(os.Environ())
 	return bench.Config{
-		Program: self, Version: version.Current().Version, Environ: environ, Image: cfg.Images.Of,
+		Program: self, Version: version.Current().Version, Environ: environ, Image: cfg.Images.ForLanguage,
 		Languages: languages, Runs: runs, Quick: c.Bool("quick"), Progress: p.benchProgress(),
 	}, nil
 }

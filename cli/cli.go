@@ -68,7 +68,7 @@ func (p *program) main(args []string, stdout io.Writer) int {
 	_, _ = io.WriteString(p.Out, terminal.Fold(help.String(), terminal.Width(stdout)))
 	code := p.Exit(err)
 	if asked && err != nil && !out.written {
-		p.refused(path, exit.Of(err))
+		p.printRefusal(path, exit.FromError(err))
 	}
 	return code
 }
@@ -84,8 +84,8 @@ func (t *tracked) Write(b []byte) (int, error) {
 	return t.Writer.Write(b)
 }
 
-// refused prints an error for a program that reads JSON, in the form of run's output, which has more members.
-func (p *program) refused(path []string, f *exit.Error) {
+// printRefusal prints an error for a program that reads JSON, in the form of run's output, which has more members.
+func (p *program) printRefusal(path []string, f *exit.Error) {
 	if f.Text == "" {
 		return // another program's failure, or reported already
 	}
@@ -113,10 +113,10 @@ type program struct {
 func (p *program) app() *cli.App {
 	commands := []*cli.Command{
 		run.Command(p.Streams), p.serveCommand(), p.benchCommand(), p.configCommand(), setup.Command(p.Streams), p.versionCommand(),
-		p.validateCommand(), p.installCommand(), p.completionCommand(), p.manCommand(), p.askCommand(),
+		p.validateCommand(), p.installCommand(), p.completionCommand(), p.manCommand(), p.completionWordsCommand(),
 	}
 	commands = slices.Concat(commands, machine.Commands(p.Streams), evidence.Commands(p.Streams), secrets.Commands(p.Streams), backup.Commands(p.Streams), client.Commands(p.Streams), outside.Commands(p.Streams))
-	prepare(commands)
+	prepareCommands(commands)
 	return &cli.App{
 		Name:  "sandboxmcp",
 		Usage: "run code in a sandbox that the kernel enforces, and keep a receipt of every run",
@@ -128,7 +128,7 @@ Example: sandboxmcp run script.py`,
 			&cli.StringFlag{Name: "config", Usage: "read settings from `FILE` instead of the user's own file"},
 			&cli.StringFlag{Name: "db", Usage: "use the database `FILE` instead of the one in the state directory"},
 		},
-		Commands: inOrder(commands),
+		Commands: sortCommands(commands),
 		Reader:   p.In, Writer: p.Out, ErrWriter: p.Err,
 		HideVersion:               true,
 		HideHelpCommand:           true, // Parse handles it
@@ -148,10 +148,10 @@ func subcommandMissing(c *cli.Context) error {
 	return exit.Usage(c.Command.HelpName+" --help", "say what to do: sandboxmcp %s %s or %s", path, strings.Join(names[:last], ", "), names[last])
 }
 
-// prepare sets the fields that all commands and subcommands share.
-func prepare(commands []*cli.Command) {
+// prepareCommands sets the fields that all commands and subcommands share.
+func prepareCommands(commands []*cli.Command) {
 	for _, c := range commands {
-		c.OnUsageError, c.HideHelpCommand = typedWrong, true
+		c.OnUsageError, c.HideHelpCommand = usageError, true
 		for _, f := range c.Flags {
 			if b, ok := f.(*cli.BoolFlag); ok {
 				b.DisableDefaultText = !b.Value
@@ -160,22 +160,22 @@ func prepare(commands []*cli.Command) {
 		if c.Action == nil {
 			c.Action = subcommandMissing
 		}
-		prepare(c.Subcommands)
+		prepareCommands(c.Subcommands)
 	}
 }
 
-// typedWrong replaces urfave/cli's answer to a bad value, which prints the whole help.
-func typedWrong(c *cli.Context, err error, _ bool) error {
+// usageError replaces urfave/cli's answer to a bad value, which prints the whole help.
+func usageError(c *cli.Context, err error, _ bool) error {
 	err = exit.Usage(c.Command.HelpName+" --help", "%s", cmdline.BadValue(err, c.Command.Flags))
 	switch c.Command.HelpName {
 	case "sandboxmcp run", "sandboxmcp host exec", "sandboxmcp session exec": // their other exit codes are the program's
-		return exit.Ours(err)
+		return exit.AsRefusal(err)
 	}
 	return err
 }
 
-// order is the order of commands in the help: beginners' commands first. Others come last.
-func order() []string {
+// commandOrder is the order of commands in the help: beginners' commands first. Others come last.
+func commandOrder() []string {
 	return []string{
 		"run", "validate", "install", "runtimes", "artifacts", // code
 		"setup", "serve", "start", "stop", "status", "page", "session", "queue", "inspect", "bridge", "limits", "events", // agents and their server
@@ -186,9 +186,9 @@ func order() []string {
 	}
 }
 
-func inOrder(commands []*cli.Command) []*cli.Command {
+func sortCommands(commands []*cli.Command) []*cli.Command {
 	place := map[string]int{}
-	for i, name := range order() {
+	for i, name := range commandOrder() {
 		place[name] = i + 1
 	}
 	slices.SortStableFunc(commands, func(a, b *cli.Command) int {

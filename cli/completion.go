@@ -42,7 +42,7 @@ func (p *program) completionCommand() *cli.Command {
          sandboxmcp completion fish > ~/.config/fish/completions/sandboxmcp.fish
 
 Example: source <(sandboxmcp completion bash)`,
-		Action: command.OneWord(func(c *cli.Context) error {
+		Action: command.ExactlyOneWord(func(c *cli.Context) error {
 			shell := c.Args().First()
 			if !slices.Contains(complete.Shells(), shell) {
 				return exit.Usage(completionHint, "there is no completion for %q", shell)
@@ -52,9 +52,9 @@ Example: source <(sandboxmcp completion bash)`,
 	}
 }
 
-// offer returns the completions of the last of the words typed after the program's name. ask returns the words of a
+// completeLine returns the completions of the last of the words typed after the program's name. ask returns the words of a
 // kind that a server or the state directory knows.
-func offer(app *cli.App, typed []string, ask func(kind string) []string) (s complete.Source, words []complete.Word) {
+func completeLine(app *cli.App, typed []string, ask func(kind string) []string) (s complete.Source, words []complete.Word) {
 	at, path := &cli.Command{Subcommands: app.Commands}, ""
 	ended, others := false, false
 	var value *complete.Source // of the flag before the next word
@@ -69,7 +69,7 @@ func offer(app *cli.App, typed []string, ask func(kind string) []string) (s comp
 		case word == "--":
 			ended = true
 		case strings.HasPrefix(word, "-"):
-			value = valueAt(app, at, path, word)
+			value = flagValueSource(app, at, path, word)
 		case !others && sub >= 0:
 			at, path = at.Subcommands[sub], strings.TrimSpace(path+" "+word)
 		default:
@@ -82,18 +82,18 @@ func offer(app *cli.App, typed []string, ask func(kind string) []string) (s comp
 	case value != nil:
 		s = *value
 	case isFlag && inline:
-		if value = valueAt(app, at, path, name); value != nil {
+		if value = flagValueSource(app, at, path, name); value != nil {
 			s, prefix = *value, name+"="
 		}
 	case isFlag:
-		words = append(flagWords(slices.Concat(at.Flags, app.Flags)), complete.Word{Text: "--help", Usage: "show help"})
+		words = append(flagCompletions(slices.Concat(at.Flags, app.Flags)), complete.Word{Text: "--help", Usage: "show help"})
 	default:
 		for _, sub := range at.Subcommands {
 			if !others && !ended && !sub.Hidden {
 				words = append(words, complete.Word{Text: sub.Name, Usage: sub.Usage})
 			}
 		}
-		s = wordsOf(path, at)
+		s = argumentSource(path, at)
 	}
 	if s.Ask != "" {
 		s.Words = ask(s.Ask)
@@ -104,22 +104,22 @@ func offer(app *cli.App, typed []string, ask func(kind string) []string) (s comp
 	return s, words
 }
 
-// valueAt returns the completions of the value of a flag of a command, or nil if there is no such flag or it takes no
+// flagValueSource returns the completions of the value of a flag of a command, or nil if there is no such flag or it takes no
 // value.
-func valueAt(app *cli.App, at *cli.Command, path, typed string) *complete.Source {
+func flagValueSource(app *cli.App, at *cli.Command, path, typed string) *complete.Source {
 	name := strings.TrimLeft(typed, "-")
-	f := cmdline.Find(at.Flags, name)
+	f := cmdline.FindFlag(at.Flags, name)
 	if f == nil {
-		f, path = cmdline.Find(app.Flags, name), ""
+		f, path = cmdline.FindFlag(app.Flags, name), ""
 	}
 	if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() {
-		return valueOf(path, f.Names()[0], d.GetUsage())
+		return valueSource(path, f.Names()[0], d.GetUsage())
 	}
 	return nil
 }
 
-// flagWords lists flags as they are typed, without help.
-func flagWords(flags []cli.Flag) (words []complete.Word) {
+// flagCompletions lists flags as they are typed, without help.
+func flagCompletions(flags []cli.Flag) (words []complete.Word) {
 	for _, f := range flags {
 		d, ok := f.(cli.DocGenerationFlag)
 		if !ok || f.Names()[0] == "help" {
@@ -149,9 +149,9 @@ const completionTimeout = time.Second
 // plainWord matches words without special characters: bash expands the words that it is offered.
 var plainWord = lazy.Regexp(`^[A-Za-z0-9._-]+$`)
 
-// askCommand answers the completion scripts: it prints the words that can stand at the cursor, or those of a kind, a
+// completionWordsCommand answers the completion scripts: it prints the words that can stand at the cursor, or those of a kind, a
 // line each. It prints no errors, which would appear in the line that is being typed.
-func (p *program) askCommand() *cli.Command {
+func (p *program) completionWordsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "__complete", Hidden: true,
 		Usage:       "print words for the completion of a shell",
@@ -159,7 +159,7 @@ func (p *program) askCommand() *cli.Command {
 		Description: "Example: sandboxmcp __complete sessions",
 		Action: func(c *cli.Context) error {
 			if c.Args().First() != "words" {
-				for _, word := range plainWords(c, c.Args().First()) {
+				for _, word := range completionWords(c, c.Args().First()) {
 					fmt.Fprintln(p.Out, word)
 				}
 				return nil
@@ -169,7 +169,7 @@ func (p *program) askCommand() *cli.Command {
 				return nil
 			}
 			words := strings.Split(strings.TrimSuffix(string(typed), "\x00"), "\x00")
-			s, offered := offer(c.App, words, func(kind string) []string { return plainWords(c, kind) })
+			s, offered := completeLine(c.App, words, func(kind string) []string { return completionWords(c, kind) })
 			return complete.Print(p.Out, c.Args().Get(1), s, offered)
 		},
 	}
@@ -178,18 +178,18 @@ func (p *program) askCommand() *cli.Command {
 // maxLine bounds the command line that is completed, in bytes.
 const maxLine = 1 << 20
 
-// plainWords returns the words of a kind that match plainWord.
-func plainWords(c *cli.Context, kind string) []string {
+// completionWords returns the words of a kind that match plainWord.
+func completionWords(c *cli.Context, kind string) []string {
 	cfg, err := wiring.Load(c)
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.Context, completionTimeout)
 	defer cancel()
-	return slices.DeleteFunc(wordsFor(ctx, c, cfg, kind), func(word string) bool { return !plainWord().MatchString(word) })
+	return slices.DeleteFunc(wordsOfKind(ctx, c, cfg, kind), func(word string) bool { return !plainWord().MatchString(word) })
 }
 
-func wordsFor(ctx context.Context, c *cli.Context, cfg config.Config, kind string) (words []string) {
+func wordsOfKind(ctx context.Context, c *cli.Context, cfg config.Config, kind string) (words []string) {
 	switch kind {
 	case askRuns:
 		if _, err := os.Stat(wiring.ResultsDir(cfg)); err != nil {
@@ -211,17 +211,17 @@ func wordsFor(ctx context.Context, c *cli.Context, cfg config.Config, kind strin
 			words = append(words, t.Name)
 		}
 	case askSessions, askApprovals, askServers:
-		clients, _ := client.Servers(ctx, c)
+		clients, _ := client.ConnectServers(ctx, c)
 		for _, client := range clients {
-			words = append(words, heardOf(ctx, client, kind)...)
+			words = append(words, serverWords(ctx, client, kind)...)
 			client.Close()
 		}
 	}
 	return words
 }
 
-// heardOf returns the words of a kind that a server knows.
-func heardOf(ctx context.Context, client *control.Client, kind string) (words []string) {
+// serverWords returns the words of a kind that a server knows.
+func serverWords(ctx context.Context, client *control.Client, kind string) (words []string) {
 	switch kind {
 	case askServers:
 		return []string{client.Server().Name}

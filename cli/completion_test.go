@@ -13,7 +13,7 @@ import (
 
 // TestAskedWords asks servers for words, as the completion scripts do.
 func TestAskedWords(t *testing.T) {
-	home(t)
+	setTempHome(t)
 	ask := func(kind string) string {
 		t.Helper()
 		var out, errs strings.Builder
@@ -27,8 +27,8 @@ func TestAskedWords(t *testing.T) {
 			t.Errorf("%s: got %q where nothing is", kind, got)
 		}
 	}
-	one, _ := server(t, 7), server(t, 123)
-	q := asks(t, one, approval.Question{Kind: approval.Egress, What: "a.example", Namespace: "team"})
+	one, _ := serveApprovals(t, 7), serveApprovals(t, 123)
+	q := submitQuestion(t, one, approval.Question{Kind: approval.Egress, What: "a.example", Namespace: "team"})
 	if got := ask(askApprovals); got != q.Question.ID+"\n" {
 		t.Errorf("approvals: got %q", got)
 	}
@@ -54,15 +54,15 @@ func TestPlainWords(t *testing.T) {
 // TestCompletionKnows checks that flags and arguments complete to names, files or directories.
 func TestCompletionKnows(t *testing.T) {
 	found := map[string]string{}
-	app := tree(func(path string, c *cli.Command) {
-		found[path] = inWords(wordsOf(path, c))
+	app := eachCommand(func(path string, c *cli.Command) {
+		found[path] = formatSource(argumentSource(path, c))
 		for _, f := range c.Flags {
-			if s := valueAt(&cli.App{}, c, path, "--"+f.Names()[0]); s != nil {
-				found[path+" --"+f.Names()[0]] = inWords(*s)
+			if s := flagValueSource(&cli.App{}, c, path, "--"+f.Names()[0]); s != nil {
+				found[path+" --"+f.Names()[0]] = formatSource(*s)
 			}
 		}
 	})
-	found[" --config"] = inWords(*valueAt(app, &cli.Command{}, "", "--config"))
+	found[" --config"] = formatSource(*flagValueSource(app, &cli.Command{}, "", "--config"))
 	for name, want := range map[string]string{
 		"run": "files", "run --artifacts": "dirs", "run --language": "=python node shell r", "run --backend": "=process podman docker",
 		"run --secret": "?vault", "run --timeout": "none", "run --workspace": "dirs", "run --mount": "files", "validate": "files",
@@ -75,13 +75,13 @@ func TestCompletionKnows(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	if _, words := offer(app, []string{""}, nil); len(words) == 0 || slices.ContainsFunc(words, func(w complete.Word) bool { return w.Text == "__complete" }) {
+	if _, words := completeLine(app, []string{""}, nil); len(words) == 0 || slices.ContainsFunc(words, func(w complete.Word) bool { return w.Text == "__complete" }) {
 		t.Errorf("it offers %v", words)
 	}
 }
 
-// inWords writes a source in the test's notation: files, dirs, "?" and a kind, "=" and words, or none.
-func inWords(s complete.Source) string {
+// formatSource writes a source in the test's notation: files, dirs, "?" and a kind, "=" and words, or none.
+func formatSource(s complete.Source) string {
 	switch {
 	case s.Files:
 		return "files"

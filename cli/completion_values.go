@@ -15,9 +15,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// valueOf returns the completions of a flag's value.
-func valueOf(path, name, usage string) *complete.Source {
-	s := &complete.Source{Words: choices(usage)}
+// valueSource returns the completions of a flag's value.
+func valueSource(path, name, usage string) *complete.Source {
+	s := &complete.Source{Words: usageChoices(usage)}
 	switch name {
 	case "language":
 		s.Words = config.Languages()
@@ -61,14 +61,14 @@ func valueOf(path, name, usage string) *complete.Source {
 		s.Ask = askSessions
 	default:
 		if s.Words == nil {
-			*s, _ = named(cmdline.Placeholder(usage))
+			*s, _ = placeholderSource(cmdline.Placeholder(usage))
 		}
 	}
 	return s
 }
 
-// choices returns the words that a flag's usage lists after the name of its value, as in `FORMAT`: table, json or csv.
-func choices(usage string) (words []string) {
+// usageChoices returns the words that a flag's usage lists after the name of its value, as in `FORMAT`: table, json or csv.
+func usageChoices(usage string) (words []string) {
 	_, list, _ := strings.Cut(usage, "`: ")
 	list, _, _ = strings.Cut(list, " (")
 	for _, part := range strings.Split(strings.ReplaceAll(list, " or ", ", "), ",") {
@@ -81,8 +81,8 @@ func choices(usage string) (words []string) {
 	return words
 }
 
-// named returns the completions of a word in capitals in a usage, if it has any.
-func named(word string) (s complete.Source, known bool) {
+// placeholderSource returns the completions of a word in capitals in a usage, if it has any.
+func placeholderSource(word string) (s complete.Source, known bool) {
 	for _, kind := range strings.Split(strings.Trim(word, "[]."), "|") {
 		name, _, _ := strings.Cut(kind, "[")
 		switch name {
@@ -101,15 +101,15 @@ func named(word string) (s complete.Source, known bool) {
 	return s, false
 }
 
-// wordsOf returns the completions of a command's argument, from its usage: the first word that is neither a flag nor a
+// argumentSource returns the completions of a command's argument, from its usage: the first word that is neither a flag nor a
 // subcommand.
-func wordsOf(path string, c *cli.Command) complete.Source {
+func argumentSource(path string, c *cli.Command) complete.Source {
 	for line := range strings.Lines(c.UsageText) {
 		line, ok := strings.CutPrefix(strings.TrimSpace(line), "sandboxmcp "+path+" ")
 		if !ok {
 			continue
 		}
-		for _, word := range strings.Fields(withoutFlags(line)) {
+		for _, word := range strings.Fields(stripFlags(line)) {
 			word = strings.Trim(word, "[].")
 			first, _, _ := strings.Cut(word, "|")
 			if slices.Contains(cmdline.CommandNames(c.Subcommands), first) { // the rest belongs to the subcommand
@@ -131,7 +131,7 @@ func wordsOf(path string, c *cli.Command) complete.Source {
 			case word == strings.ToLower(word) && strings.Contains(word, "|"):
 				return complete.Source{Words: strings.Split(word, "|")}
 			}
-			if s, known := named(word); known {
+			if s, known := placeholderSource(word); known {
 				return s
 			}
 			break
@@ -140,8 +140,8 @@ func wordsOf(path string, c *cli.Command) complete.Source {
 	return complete.Source{}
 }
 
-// withoutFlags returns a usage without its flags and their values.
-func withoutFlags(line string) string {
+// stripFlags returns a usage without its flags and their values.
+func stripFlags(line string) string {
 	var words []string
 	after := false // the next word is a flag's value
 	for _, word := range strings.Fields(line) {

@@ -23,13 +23,13 @@ Example: sandboxmcp --config sandboxmcp.yaml config`,
 			command.JSONFlag(),
 			&cli.BoolFlag{Name: "policy", Usage: "print only the settings that bound runs; the SHA-256 of this text is the policy_sha256 of receipts"},
 		},
-		Action: command.NoWords(wiring.Loaded(p.config)),
+		Action: command.NoWords(wiring.WithConfig(p.printConfig)),
 	}
 }
 
-func (p *program) config(_ context.Context, c *cli.Context, cfg config.Config) error {
+func (p *program) printConfig(_ context.Context, c *cli.Context, cfg config.Config) error {
 	if c.Bool("policy") {
-		_, err := p.Out.Write(wiring.Policy(cfg))
+		_, err := p.Out.Write(wiring.PolicyJSON(cfg))
 		return err
 	}
 	return command.Table(p.Streams, c, cfg.Origins(), "", terminal.Columns("KEY", "VALUE", "FROM"), func(s config.Setting) []string { return []string{s.Key, s.Value, s.From} })

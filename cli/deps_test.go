@@ -148,26 +148,26 @@ var inTests = []struct {
 	{"cli/...", []string{"..."}},
 }
 
-func fits(pattern, pkg string) bool {
+func matchesPattern(pattern, pkg string) bool {
 	parent, subtree := strings.CutSuffix(pattern, "...")
 	return pkg == strings.TrimSuffix(parent, "/") || subtree && strings.HasPrefix(pkg, parent)
 }
 
-// forbidden reports whether the tables have no row for an import. Paths are inside the module.
-func forbidden(who, whom string, test bool) bool {
+// isForbidden reports whether the tables have no row for an import. Paths are inside the module.
+func isForbidden(who, whom string, test bool) bool {
 	allows := func(list []string) bool {
-		return slices.ContainsFunc(list, func(p string) bool { return fits(p, whom) })
+		return slices.ContainsFunc(list, func(p string) bool { return matchesPattern(p, whom) })
 	}
 	if slices.Contains(leaves, whom) && !slices.Contains(light, who) {
 		return false
 	}
 	for _, row := range inTests {
-		if test && fits(row.who, who) && allows(row.whom) {
+		if test && matchesPattern(row.who, who) && allows(row.whom) {
 			return false
 		}
 	}
 	for _, row := range mayImport {
-		if fits(row.who, who) {
+		if matchesPattern(row.who, who) {
 			return !allows(row.whom)
 		}
 	}
@@ -211,7 +211,7 @@ func TestForbidden(t *testing.T) {
 		{"pipeline/host/launch", "audit/safetext", false, true},
 	}
 	for _, tt := range tests {
-		if got := forbidden(tt.who, tt.whom, tt.test); got != tt.want {
+		if got := isForbidden(tt.who, tt.whom, tt.test); got != tt.want {
 			t.Errorf("%s -> %s (test: %v): forbidden %v, want %v", tt.who, tt.whom, tt.test, got, tt.want)
 		}
 	}
@@ -235,8 +235,8 @@ func TestImports(t *testing.T) {
 			}
 			packages++
 			who := filepath.ToSlash(strings.TrimPrefix(dir, ".."+string(filepath.Separator)))
-			complain(t, system, who, p.Imports, false)
-			complain(t, system, who, slices.Concat(p.TestImports, p.XTestImports), true)
+			reportForbidden(t, system, who, p.Imports, false)
+			reportForbidden(t, system, who, slices.Concat(p.TestImports, p.XTestImports), true)
 			return err
 		})
 		if err != nil || packages < 40 {
@@ -245,11 +245,11 @@ func TestImports(t *testing.T) {
 	}
 }
 
-func complain(t *testing.T, system, who string, imports []string, test bool) {
+func reportForbidden(t *testing.T, system, who string, imports []string, test bool) {
 	t.Helper()
 	for _, i := range imports {
 		whom, ours := strings.CutPrefix(i, module)
-		if ours && whom != who && forbidden(who, whom, test) {
+		if ours && whom != who && isForbidden(who, whom, test) {
 			t.Errorf("%s imports %s (in a test: %v, on %s): the table of who imports whom has no place for it", who, whom, test, system)
 		}
 	}

@@ -10,23 +10,23 @@ import (
 )
 
 func TestEgressList(t *testing.T) {
-	home(t)
+	setTempHome(t)
 	for _, words := range [][]string{{"egress", "list"}, {"egress", "approve", "X"}, {"egress", "deny", "X"}} {
-		if code, _, errs := typed(words...); code != 1 || !strings.Contains(errs, "no server runs") {
+		if code, _, errs := runCommandLine(words...); code != 1 || !strings.Contains(errs, "no server runs") {
 			t.Errorf("%v: exit %d, %q", words, code, errs)
 		}
 	}
-	one, other := server(t, 7), server(t, 123)
-	if code, out, errs := typed("egress", "list"); code != 0 || out != "nothing waits for an answer\nnothing is approved\n" {
+	one, other := serveApprovals(t, 7), serveApprovals(t, 123)
+	if code, out, errs := runCommandLine("egress", "list"); code != 0 || out != "nothing waits for an answer\nnothing is approved\n" {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
-	waits := asks(t, one, approval.Question{Kind: approval.Egress, What: "a.example\x1b[2J", Namespace: "team", Run: "r1", Reason: "it connects"})
-	holds := asks(t, other, approval.Question{Kind: approval.Egress, What: "b.example:22", Namespace: "team", Session: "s1"})
-	asks(t, other, approval.Question{Kind: approval.Host, What: "git push"})
+	waits := submitQuestion(t, one, approval.Question{Kind: approval.Egress, What: "a.example\x1b[2J", Namespace: "team", Run: "r1", Reason: "it connects"})
+	holds := submitQuestion(t, other, approval.Question{Kind: approval.Egress, What: "b.example:22", Namespace: "team", Session: "s1"})
+	submitQuestion(t, other, approval.Question{Kind: approval.Host, What: "git push"})
 	if err := other.Answer(t.Context(), holds.Question.ID, approval.Answer{Allowed: true, By: approval.CommandLine(), User: "ada", Scope: approval.ScopeSession}); err != nil {
 		t.Fatal(err)
 	}
-	_, out, _ := typed("egress", "list")
+	_, out, _ := runCommandLine("egress", "list")
 	for _, want := range []string{
 		waits.Question.ID + `: egress a.example\x1b[2J` + "\n", "run               r1\n", "why               it connects\n",
 		"answer with       sandboxmcp egress approve " + waits.Question.ID + "\n",
@@ -40,7 +40,7 @@ func TestEgressList(t *testing.T) {
 	if strings.Contains(out, "git push") {
 		t.Errorf("a command on the host is no egress:\n%s", out)
 	}
-	_, out, _ = typed("egress", "list", "--json")
+	_, out, _ = runCommandLine("egress", "list", "--json")
 	var got struct {
 		Waiting  []struct{ ID, Server, Run string }
 		Approved []struct {
@@ -54,19 +54,19 @@ func TestEgressList(t *testing.T) {
 		got.Approved[0].Server != "123" || got.Approved[0].Scope != "session" || got.Approved[0].Question.ID != holds.Question.ID || got.Approved[0].Until == "" {
 		t.Errorf("%v: %s", err, out)
 	}
-	if _, out, _ := typed("egress", "list", "--server", "123"); strings.Contains(out, waits.Question.ID) || !strings.Contains(out, holds.Question.ID) {
+	if _, out, _ := runCommandLine("egress", "list", "--server", "123"); strings.Contains(out, waits.Question.ID) || !strings.Contains(out, holds.Question.ID) {
 		t.Errorf("one server's: %s", out)
 	}
 }
 
 func TestEgressApproveAndDeny(t *testing.T) {
-	home(t)
-	one, other := server(t, 7), server(t, 123)
+	setTempHome(t)
+	one, other := serveApprovals(t, 7), serveApprovals(t, 123)
 	ask := func(b *approval.Broker, what string) string {
-		return asks(t, b, approval.Question{Kind: approval.Egress, What: what, Namespace: "team"}).Question.ID
+		return submitQuestion(t, b, approval.Question{Kind: approval.Egress, What: what, Namespace: "team"}).Question.ID
 	}
 	a, b, c, d := ask(one, "a.example"), ask(other, "a.example:22"), ask(other, "sub.a.example"), ask(one, "d.example")
-	command := asks(t, one, approval.Question{Kind: approval.Host, What: "rm -rf /"}).Question.ID
+	command := submitQuestion(t, one, approval.Question{Kind: approval.Host, What: "rm -rf /"}).Question.ID
 	for _, tt := range []struct {
 		words     []string
 		code      int
@@ -87,7 +87,7 @@ func TestEgressApproveAndDeny(t *testing.T) {
 		{[]string{"egress", "approve", c, "--server", "7"}, 1, "", "no connection waits"},
 		{[]string{"egress", "approve", c, "--server", "123"}, 0, "approved until ", ""},
 	} {
-		code, out, errs := typed(tt.words...)
+		code, out, errs := runCommandLine(tt.words...)
 		if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(errs, tt.errs) || (tt.errs == "") != (errs == "") {
 			t.Errorf("%q: exit %d, %q, %q, want %+v", tt.words, code, out, errs, tt)
 		}
@@ -99,11 +99,11 @@ func TestEgressApproveAndDeny(t *testing.T) {
 
 // TestEgressGive allows hosts that nobody has requested.
 func TestEgressGive(t *testing.T) {
-	home(t)
-	if code, _, errs := typed("egress", "a.example", "--namespace", "team"); code != 1 || !strings.Contains(errs, "no server runs") || !strings.Contains(errs, "run FILE --allow a.example") {
+	setTempHome(t)
+	if code, _, errs := runCommandLine("egress", "a.example", "--namespace", "team"); code != 1 || !strings.Contains(errs, "no server runs") || !strings.Contains(errs, "run FILE --allow a.example") {
 		t.Errorf("without a server: exit %d, %q", code, errs)
 	}
-	one, other := server(t, 7), server(t, 123)
+	one, other := serveApprovals(t, 7), serveApprovals(t, 123)
 	for line, want := range map[string]string{
 		"egress http://a.example":       "nothing to connect to",
 		"egress a.example:53":           "port 53",
@@ -114,18 +114,18 @@ func TestEgressGive(t *testing.T) {
 		"egress lsit":                   "did you mean sandboxmcp egress list?",
 		"egress a.example --nmespace x": "did you mean --namespace?",
 	} {
-		if code, _, errs := typed(strings.Fields(line)...); code != exit.BadUsage || !strings.Contains(errs, want) {
+		if code, _, errs := runCommandLine(strings.Fields(line)...); code != exit.BadUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %q", line, code, errs)
 		}
 	}
 	if n := len(one.Grants()) + len(other.Grants()); n != 0 {
 		t.Fatalf("%d approvals hold of what was typed wrong", n)
 	}
-	code, out, errs := typed("egress", "*.A.example", "--namespace", "team", "--for", "10m", "--reason", "asked by phone")
+	code, out, errs := runCommandLine("egress", "*.A.example", "--namespace", "team", "--for", "10m", "--reason", "asked by phone")
 	if code != 0 || strings.Count(out, "allowed *.a.example for the namespace team until ") != 2 {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
-	if code, out, _ := typed("egress", "b.example", "--server", "7", "--json"); code != 0 || !strings.Contains(out, `"what":"b.example","namespace":"default"`) {
+	if code, out, _ := runCommandLine("egress", "b.example", "--server", "7", "--json"); code != 0 || !strings.Contains(out, `"what":"b.example","namespace":"default"`) {
 		t.Errorf("exit %d, %q", code, out)
 	}
 	if len(one.Grants()) != 2 || len(other.Grants()) != 1 {
@@ -136,21 +136,21 @@ func TestEgressGive(t *testing.T) {
 			t.Errorf("got %+v", g)
 		}
 	}
-	if code, _, errs := typed("egress", "deny", "*.a.example"); code != 0 || len(other.Grants()) != 0 {
+	if code, _, errs := runCommandLine("egress", "deny", "*.a.example"); code != 0 || len(other.Grants()) != 0 {
 		t.Errorf("taken back: exit %d, %q, %v", code, errs, other.Grants())
 	}
 }
 
 // TestAnswerWithReason answers for a limited time, and with a reason.
 func TestAnswerWithReason(t *testing.T) {
-	home(t)
-	one := server(t, 7)
-	q := asks(t, one, approval.Question{Kind: approval.Egress, What: "a.example", Namespace: "team"})
-	if code, out, errs := typed("approve", q.Question.ID, "--for", "5m"); code != 0 || !strings.Contains(out, "approved until") {
+	setTempHome(t)
+	one := serveApprovals(t, 7)
+	q := submitQuestion(t, one, approval.Question{Kind: approval.Egress, What: "a.example", Namespace: "team"})
+	if code, out, errs := runCommandLine("approve", q.Question.ID, "--for", "5m"); code != 0 || !strings.Contains(out, "approved until") {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
-	q = asks(t, one, approval.Question{Kind: approval.Egress, What: "b.example", Namespace: "team"})
-	if code, out, errs := typed("deny", q.Question.ID, "--reason", "no", "--json"); code != 0 || !strings.Contains(out, `"what":"b.example"`) || !strings.Contains(out, `"allowed":false`) {
+	q = submitQuestion(t, one, approval.Question{Kind: approval.Egress, What: "b.example", Namespace: "team"})
+	if code, out, errs := runCommandLine("deny", q.Question.ID, "--reason", "no", "--json"); code != 0 || !strings.Contains(out, `"what":"b.example"`) || !strings.Contains(out, `"allowed":false`) {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 }

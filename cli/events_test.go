@@ -50,7 +50,7 @@ func eventsTo(ctx context.Context, out, errs io.Writer, args ...string) int {
 }
 
 func TestEvents(t *testing.T) {
-	home(t)
+	setTempHome(t)
 	if code, out, errs := events(t.Context()); code != 1 || out != "" || !strings.Contains(errs, "no server runs") || !strings.Contains(errs, "hint: sandboxmcp audit tail -f") {
 		t.Errorf("without a server: exit %d, %q, %q", code, out, errs)
 	}
@@ -95,7 +95,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestEventsMistyped(t *testing.T) {
-	home(t)
+	setTempHome(t)
 	for name, tt := range map[string]struct {
 		words []string
 		code  int
@@ -113,7 +113,7 @@ func TestEventsMistyped(t *testing.T) {
 
 // TestEventsFollow checks that the command ends silently after a signal, and with a message when the server ends.
 func TestEventsFollow(t *testing.T) {
-	home(t)
+	setTempHome(t)
 	bus, l := busServer(t, 7)
 	bus.Publish(event.Event{Name: event.SessionCreated})
 	follow := func(ctx context.Context) (next func(want string), end func() (code int, stderr string)) {

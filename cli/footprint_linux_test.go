@@ -34,7 +34,7 @@ func (f footprint) counts() footprint {
 	return same
 }
 
-func (f footprint) within(before footprint) bool {
+func (f footprint) isWithin(before footprint) bool {
 	for what, n := range f {
 		if n > before[what]+slack[what] {
 			return false
@@ -52,18 +52,18 @@ func (s *measured) footprint(t *testing.T) footprint {
 	if _, err := s.ask.Write([]byte("?")); err != nil {
 		t.Fatal(err)
 	}
-	f := footprint{"cgroups": s.cgroups(), "files": s.files(t), "programs of BPF": filters()}
+	f := footprint{"cgroups": s.countCgroups(), "files": s.countFiles(t), "programs of BPF": countBPFPrograms()}
 	if err := s.answers.Decode(&f); err != nil {
 		t.Fatal(err)
 	}
 	namespaces, mounted := map[string]bool{}, map[string]bool{}
-	for _, pid := range descendants() {
+	for _, pid := range descendantPIDs() {
 		proc := "/proc/" + strconv.Itoa(pid)
 		tasks, _ := os.ReadDir(proc + "/task")
 		f["processes"]++
 		f["threads"] += int64(len(tasks))
-		f["resident"] += inRAM(proc)
-		for _, link := range links(proc + "/fd") {
+		f["resident"] += residentBytes(proc)
+		for _, link := range linkTargets(proc + "/fd") {
 			if strings.HasPrefix(link, "/sys/fs/cgroup/") {
 				f["files of cgroups"]++
 				continue
@@ -73,11 +73,11 @@ func (s *measured) footprint(t *testing.T) footprint {
 				namespaces[link] = true // open files, perhaps of a namespace without a process
 			}
 		}
-		for _, link := range links(proc + "/ns") {
+		for _, link := range linkTargets(proc + "/ns") {
 			namespaces[link] = true
 			if strings.HasPrefix(link, "mnt:") && !mounted[link] {
 				mounted[link] = true
-				f["mounts"] += s.mounts(proc)
+				f["mounts"] += s.countMounts(proc)
 			}
 		}
 	}
@@ -88,14 +88,14 @@ func (s *measured) footprint(t *testing.T) footprint {
 	return f
 }
 
-// filters counts the host's BPF programs, ours and others'; 0 if the kernel restricts them to root.
-func filters() int64 {
+// countBPFPrograms counts the host's BPF programs, ours and others'; 0 if the kernel restricts them to root.
+func countBPFPrograms() int64 {
 	text, _ := os.ReadFile("/proc/vmallocinfo")
 	return int64(strings.Count(string(text), " bpf_prog_alloc"))
 }
 
-// links returns the targets of the links in a directory of /proc.
-func links(dir string) (all []string) {
+// linkTargets returns the targets of the links in a directory of /proc.
+func linkTargets(dir string) (all []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if link, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
@@ -105,9 +105,9 @@ func links(dir string) (all []string) {
 	return all
 }
 
-// mounts counts the mounts in a process's mount namespace. In our own, where others mount, too, it counts those in the
+// countMounts counts the mounts in a process's mount namespace. In our own, where others mount, too, it counts those in the
 // server's directories.
-func (s *measured) mounts(proc string) (n int64) {
+func (s *measured) countMounts(proc string) (n int64) {
 	ours, _ := os.Readlink("/proc/self/ns/mnt")
 	theirs, _ := os.Readlink(proc + "/ns/mnt")
 	text, _ := os.ReadFile(proc + "/mountinfo")
@@ -119,8 +119,8 @@ func (s *measured) mounts(proc string) (n int64) {
 	return n
 }
 
-// inRAM returns the resident memory of a process, in bytes.
-func inRAM(proc string) int64 {
+// residentBytes returns the resident memory of a process, in bytes.
+func residentBytes(proc string) int64 {
 	text, _ := os.ReadFile(proc + "/statm")
 	fields := strings.Fields(string(text))
 	if len(fields) < 2 {
@@ -130,8 +130,8 @@ func inRAM(proc string) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// cgroups counts the server's cgroups, which are named after it.
-func (s *measured) cgroups() (n int64) {
+// countCgroups counts the server's cgroups, which are named after it.
+func (s *measured) countCgroups() (n int64) {
 	own := fmt.Sprintf("sandboxmcp.%d.", s.cmd.Process.Pid)
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && strings.Contains(path, own) {
@@ -142,8 +142,8 @@ func (s *measured) cgroups() (n int64) {
 	return n
 }
 
-// files counts the files in the server's directories, except for stored results, which are bounded by size.
-func (s *measured) files(t *testing.T) (n int64) {
+// countFiles counts the files in the server's directories, except for stored results, which are bounded by size.
+func (s *measured) countFiles(t *testing.T) (n int64) {
 	t.Helper()
 	err := filepath.WalkDir(s.home, func(path string, d fs.DirEntry, err error) error {
 		if path == filepath.Join(s.home, "sandboxmcp", "runs") {
@@ -158,8 +158,8 @@ func (s *measured) files(t *testing.T) (n int64) {
 	return n
 }
 
-func (s *measured) descriptors() []string {
-	all := links(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
+func (s *measured) countDescriptors() []string {
+	all := linkTargets(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
 	slices.Sort(all)
 	return all
 }

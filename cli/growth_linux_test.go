@@ -31,14 +31,14 @@ const templates = 8
 // and no more memory than slack allows.
 func TestNothingGrows(t *testing.T) {
 	runs := hosttest.Long(2*everyJob, 100_000)
-	inherit(t)
+	becomeSubreaper(t)
 	s := startMeasured(t)
-	work(t, s, 0, everyJob) // creates everything that is created once
-	s.warm(t)
-	before := s.settled(t)
+	runJobs(t, s, 0, everyJob) // creates everything that is created once
+	s.checkWarmRuns(t)
+	before := s.waitUntilIdle(t)
 	t.Logf("before: %v", before)
 	for from, some := everyJob, max(1000, runs/10); from < everyJob+runs; from += some {
-		work(t, s, from, min(from+some, everyJob+runs))
+		runJobs(t, s, from, min(from+some, everyJob+runs))
 		t.Logf("then:   %v", s.footprint(t))
 	}
 	t.Logf("pools: %v", s.pools(t))
@@ -46,19 +46,19 @@ func TestNothingGrows(t *testing.T) {
 	defer func() {
 		t.Logf("after:  %v", after)
 		if t.Failed() {
-			t.Logf("processes:\n%s", strings.Join(commands(descendants()), "\n"))
-			t.Logf("descriptors of the server:\n%s", strings.Join(s.descriptors(), "\n"))
+			t.Logf("processes:\n%s", strings.Join(commandLinesOf(descendantPIDs()), "\n"))
+			t.Logf("descriptors of the server:\n%s", strings.Join(s.countDescriptors(), "\n"))
 		}
 	}()
 	hosttest.Until(t, "there is no more of anything than before", func() bool {
 		after = s.footprint(t)
-		return after.within(before)
+		return after.isWithin(before)
 	})
 }
 
-// warm ensures that some programs find a warm sandbox: otherwise the test would cover less than it claims. Without
+// checkWarmRuns ensures that some programs find a warm sandbox: otherwise the test would cover less than it claims. Without
 // pools there are none.
-func (s *measured) warm(t *testing.T) {
+func (s *measured) checkWarmRuns(t *testing.T) {
 	t.Helper()
 	if len(s.pools(t)) == 0 {
 		t.Log("this backend keeps nothing ready")
@@ -76,9 +76,9 @@ func (s *measured) warm(t *testing.T) {
 	}
 }
 
-// settled waits until the pools are empty and almost nothing is being created or removed. Remaining work makes the test
+// waitUntilIdle waits until the pools are empty and almost nothing is being created or removed. Remaining work makes the test
 // less strict, and never fail.
-func (s *measured) settled(t *testing.T) (last footprint) {
+func (s *measured) waitUntilIdle(t *testing.T) (last footprint) {
 	t.Helper()
 	same := 0
 	hosttest.Until(t, "the server is idle", func() bool {
@@ -92,8 +92,8 @@ func (s *measured) settled(t *testing.T) (last footprint) {
 	return last
 }
 
-// work does the jobs of a range of numbers, 16 at a time.
-func work(t *testing.T, s *measured, from, to int) {
+// runJobs does the jobs of a range of numbers, 16 at a time.
+func runJobs(t *testing.T, s *measured, from, to int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -103,7 +103,7 @@ func work(t *testing.T, s *measured, from, to int) {
 	for range 16 {
 		workers.Go(func() {
 			for i := int(next.Add(1)) - 1; i < to && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				if err := jobOf(i).do(s, i); err != nil {
+				if err := jobOf(i).runOn(s, i); err != nil {
 					t.Errorf("run %d: %v", i, err)
 					cancel()
 				}

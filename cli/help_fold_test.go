@@ -62,7 +62,7 @@ OPTIONS:
 // TestHelpFits checks that no line of a help is longer than a terminal of 80 columns, except for examples and code,
 // which are copied, and that no text is lost.
 func TestHelpFits(t *testing.T) {
-	tree(func(path string, _ *cli.Command) {
+	eachCommand(func(path string, _ *cli.Command) {
 		var out, errs strings.Builder
 		Main(append([]string{"sandboxmcp"}, append(strings.Fields(path), "--help")...), strings.NewReader(""), &out, &errs)
 		folded := terminal.Fold(out.String(), 80)

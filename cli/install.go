@@ -41,7 +41,7 @@ Examples:
 			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` that the packages are for: python or node"},
 			command.NamespaceFlag(),
 			&cli.StringFlag{Name: "session", Usage: "only for the session `ID`", Hidden: true}, // refused with a hint
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of the backend whose interpreter they are for: process, podman, docker or kubernetes", DefaultText: command.Configured},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of the backend whose interpreter they are for: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
 			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "as much as configured, at most ten minutes"},
 			&cli.BoolFlag{Name: "quiet", Usage: "do not show what the package manager says meanwhile"},
 			command.JSONFlag(),
@@ -87,11 +87,11 @@ func (p *program) install(c *cli.Context) error {
 	if terminal.IsTerminal(p.Err) && !c.Bool("quiet") && !c.Bool("json") {
 		q.Progress = func(line string) { fmt.Fprintln(p.Err, terminal.Visible(line)) }
 	}
-	why := wiring.Purpose{Backend: q.Backend, Install: true, Progress: func(line string) { p.Say("%s", line) }}
-	return wiring.With(p.Streams, c, cfg, why, func(ctx context.Context, parts *wiring.Parts) error {
+	why := wiring.Purpose{Backend: q.Backend, Install: true, Progress: func(line string) { p.Messagef("%s", line) }}
+	return wiring.WithParts(p.Streams, c, cfg, why, func(ctx context.Context, parts *wiring.Parts) error {
 		_, res, err := pipeline.Do(ctx, parts.Pipeline, q)
 		if err != nil {
-			return exit.NotDone(err)
+			return exit.AsFailure(err)
 		}
 		return p.showInstalled(c, q, res)
 	})
@@ -104,9 +104,9 @@ func (p *program) showInstalled(c *cli.Context, q install.Request, res pipeline.
 		done.Stdout, done.Stderr, done.Hints = res.Stdout, res.Stderr, res.Hints
 	}
 	if !failed || c.Bool("json") {
-		return exit.Unless(!failed, p.Print(c, done, done.show))
+		return exit.UnlessOK(!failed, p.Print(c, done, done.writeText))
 	}
-	_, _ = io.WriteString(p.Err, terminal.Lines(strings.TrimSpace(res.Stdout+"\n"+res.Stderr)))
+	_, _ = io.WriteString(p.Err, terminal.VisibleLines(strings.TrimSpace(res.Stdout+"\n"+res.Stderr)))
 	var hints []string
 	for _, h := range res.Hints {
 		hints = append(hints, h.String())
@@ -114,7 +114,7 @@ func (p *program) showInstalled(c *cli.Context, q install.Request, res pipeline.
 	return exit.Fail(strings.Join(hints, "; "), "nothing was installed: the package manager ended with %s, exit code %d", res.Ended, res.ExitCode)
 }
 
-func (i installed) show(w io.Writer) error {
+func (i installed) writeText(w io.Writer) error {
 	t := terminal.NewTable(w, terminal.Columns("PACKAGE", "VERSION", "WHY", "HASH")...)
 	for _, x := range i.Packages {
 		why := "needed by another"

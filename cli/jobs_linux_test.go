@@ -21,25 +21,25 @@ type job struct {
 	calls    func(s *measured, mark string) error // replaces the call
 }
 
-// loan is the name of the secret that jobs can lease.
-const loan = "LENT"
+// leasedSecret is the name of the secret that jobs can lease.
+const leasedSecret = "LENT"
 
 var jobs = []job{
 	{name: "python", language: "python", code: "import os, sys; print(sys.argv[1], os.environ['WORD'])", with: argsAndEnv, stdout: "MARK MARK\n"},
 	{name: "node", language: "node", code: "console.log(process.env.WORD)", with: map[string]any{"env": map[string]any{"WORD": "MARK"}}, stdout: "MARK\n"},
 	{name: "shell", language: "shell", code: `echo "$1" "$WORD"`, with: argsAndEnv, stdout: "MARK MARK\n"},
 	{name: "exits at once", language: "shell", code: "exit 3", ended: []string{"exit"}},
-	{name: "session", every: 49, calls: inSession},
-	{name: "task", every: 51, calls: asTask},
-	{name: "lists", every: 21, calls: lists},
-	{name: "malformed", every: 25, calls: malformed},
-	{name: "cancelled", every: 35, calls: cancelled},
+	{name: "session", every: 49, calls: callInSession},
+	{name: "task", every: 51, calls: callAsTask},
+	{name: "lists", every: 21, calls: callListTools},
+	{name: "malformed", every: 25, calls: sendMalformed},
+	{name: "cancelled", every: 35, calls: cancelCall},
 	{name: "python, stdin", every: 11, language: "python", code: "print(input())", with: map[string]any{"stdin": "MARK"}, stdout: "MARK\n"},
 	{name: "python, exits at once", every: 13, language: "python", code: "import os; os._exit(3)", ended: []string{"exit"}},
-	{name: "secret", every: 7, language: "python", code: "import os; print(os.environ['" + loan + "'], flush=True)",
-		with: map[string]any{"secrets": []string{loan}}, stdout: "***REDACTED***\n"},
-	{name: "node, secret", every: 17, language: "node", code: "console.log(process.env." + loan + ")",
-		with: map[string]any{"secrets": []string{loan}}, stdout: "***REDACTED***\n"},
+	{name: "secret", every: 7, language: "python", code: "import os; print(os.environ['" + leasedSecret + "'], flush=True)",
+		with: map[string]any{"secrets": []string{leasedSecret}}, stdout: "***REDACTED***\n"},
+	{name: "node, secret", every: 17, language: "node", code: "console.log(process.env." + leasedSecret + ")",
+		with: map[string]any{"secrets": []string{leasedSecret}}, stdout: "***REDACTED***\n"},
 	{name: "node, args", every: 61, language: "node", code: "console.log(process.argv[2], process.env.WORD)", with: argsAndEnv, stdout: "MARK MARK\n"},
 	{name: "files", every: 19, language: "shell", code: "cat data.txt; echo MARK >left.txt",
 		with: map[string]any{"files": map[string]any{"data.txt": "MARK\n"}}, stdout: "MARK\n"},
@@ -84,8 +84,8 @@ func jobOf(i int) job {
 	return jobs[i%common]
 }
 
-// do runs the job and returns an error for an unexpected outcome.
-func (j job) do(s *measured, i int) error {
+// runOn runs the job and returns an error for an unexpected outcome.
+func (j job) runOn(s *measured, i int) error {
 	mark := fmt.Sprintf("word-%d", i)
 	if j.calls != nil {
 		if err := j.calls(s, mark); err != nil {
@@ -93,7 +93,7 @@ func (j job) do(s *measured, i int) error {
 		}
 		return nil
 	}
-	arguments := marked(j.with, mark).(map[string]any)
+	arguments := replaceMark(j.with, mark).(map[string]any)
 	arguments["language"], arguments["code"] = j.language, strings.ReplaceAll(j.code, "MARK", mark)
 	got, err := s.call("execute_code", arguments)
 	if err != nil && slices.Contains(j.ended, "timeout") && strings.Contains(err.Error(), "the program could not be started: ") {
@@ -118,13 +118,13 @@ func (j job) do(s *measured, i int) error {
 	return nil
 }
 
-// marked returns a copy of v in which MARK is replaced.
-func marked(v any, mark string) any {
+// replaceMark returns a copy of v in which MARK is replaced.
+func replaceMark(v any, mark string) any {
 	switch v := v.(type) {
 	case map[string]any:
 		all := map[string]any{}
 		for name, one := range v {
-			all[name] = marked(one, mark)
+			all[name] = replaceMark(one, mark)
 		}
 		return all
 	case []string:
@@ -139,7 +139,7 @@ func marked(v any, mark string) any {
 	return v
 }
 
-func inSession(s *measured, mark string) error {
+func callInSession(s *measured, mark string) error {
 	made, err := s.call("create_session", map[string]any{"language": "shell"})
 	if err != nil {
 		return err
@@ -154,8 +154,8 @@ func inSession(s *measured, mark string) error {
 	return err
 }
 
-// asTask makes a call of the protocol 2026-07-28 that becomes a task, and fetches its result.
-func asTask(s *measured, mark string) error {
+// callAsTask makes a call of the protocol 2026-07-28 that becomes a task, and fetches its result.
+func callAsTask(s *measured, mark string) error {
 	meta := map[string]any{
 		"io.modelcontextprotocol/protocolVersion":    "2026-07-28",
 		"io.modelcontextprotocol/clientCapabilities": map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}},
@@ -178,7 +178,7 @@ func asTask(s *measured, mark string) error {
 	return err
 }
 
-func lists(s *measured, _ string) error {
+func callListTools(s *measured, _ string) error {
 	for _, method := range []string{"ping", "tools/list", "resources/list", "resources/templates/list"} {
 		if result, err := s.request(method, map[string]any{}); err != nil || result == nil {
 			return fmt.Errorf("%s: %s, %w", method, result, err)
@@ -196,8 +196,8 @@ func lists(s *measured, _ string) error {
 	return nil
 }
 
-// malformed sends invalid messages, which are answered without an id, and invalid requests.
-func malformed(s *measured, mark string) error {
+// sendMalformed sends invalid messages, which are answered without an id, and invalid requests.
+func sendMalformed(s *measured, mark string) error {
 	if err := s.write([]byte("no JSON\n[]\n{\"id\":{}}\n\xff\n" + strings.Repeat("[", 20000) + "\n")); err != nil {
 		return err
 	}
@@ -215,8 +215,8 @@ func malformed(s *measured, mark string) error {
 	return nil
 }
 
-// cancelled starts a program and cancels the request.
-func cancelled(s *measured, mark string) error {
+// cancelCall starts a program and cancels the request.
+func cancelCall(s *measured, mark string) error {
 	line := `{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":"execute_code","arguments":{"language":"shell","code":"sleep 1000"}}}` + "\n"
 	if err := s.write(fmt.Appendf(nil, line, mark)); err != nil {
 		return err

@@ -78,7 +78,7 @@ func startMeasured(t *testing.T) *measured {
 		t.Fatal(err)
 	}
 	s.cmd.Env = append(os.Environ(), "SANDBOXMCP_TEST_ROLE=serve", "XDG_CONFIG_HOME="+s.home, "XDG_STATE_HOME="+s.home, "XDG_RUNTIME_DIR=",
-		"TMPDIR="+filepath.Join(s.home, "tmp"), "SANDBOXMCP_SECRET_DEFAULT_"+loan+"="+"a-word-that-"+"is-lent")
+		"TMPDIR="+filepath.Join(s.home, "tmp"), "SANDBOXMCP_SECRET_DEFAULT_"+leasedSecret+"="+"a-word-that-"+"is-lent")
 	s.cmd.Stderr = &lockedWriter{&s.mu, &s.stderr}
 	asked, ask, err1 := os.Pipe()
 	answers, answer, err2 := os.Pipe()
@@ -108,8 +108,8 @@ func (s *measured) stop(t *testing.T) {
 	if err := s.cmd.Wait(); err != nil {
 		t.Errorf("the server ended with %v:\n%s", err, s.errors())
 	}
-	hosttest.Until(t, "no process of the server is left", func() bool { return len(orphans()) == 0 })
-	if n := s.cgroups(); n > 0 {
+	hosttest.Until(t, "no process of the server is left", func() bool { return len(reapOrphans()) == 0 })
+	if n := s.countCgroups(); n > 0 {
 		t.Errorf("the server has ended, and %d cgroups are left", n)
 	}
 }

@@ -20,7 +20,7 @@ func metricsHandler(p *pipeline.Pipeline) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		for _, f := range figures(status.Now(p)) {
+		for _, f := range metricFamilies(status.Now(p)) {
 			if _, err := w.Write([]byte(f.String())); err != nil {
 				return // the client has gone
 			}
@@ -28,28 +28,28 @@ func metricsHandler(p *pipeline.Pipeline) http.Handler {
 	})
 }
 
-// figures converts a server's statistics to metrics.
-func figures(s status.Stats) []*metricFamily {
-	runs := family("sandboxmcp_runs_total", "counter", "Runs that have ended, by how.")
+// metricFamilies converts a server's statistics to metrics.
+func metricFamilies(s status.Stats) []*metricFamily {
+	runs := newFamily("sandboxmcp_runs_total", "counter", "Runs that have ended, by how.")
 	for ended, n := range s.Runs {
 		runs.add(float64(n), "ended", ended)
 	}
-	duration := family("sandboxmcp_run_duration_seconds", "gauge", "From request to result, of the last 1,000 runs.")
+	duration := newFamily("sandboxmcp_run_duration_seconds", "gauge", "From request to result, of the last 1,000 runs.")
 	for quantile, ms := range map[float64]float64{0.5: s.P50, 0.9: s.P90, 0.99: s.P99} {
 		duration.add(ms/1000, "quantile", strconv.FormatFloat(quantile, 'f', -1, 64))
 	}
-	queue := family("sandboxmcp_queue_runs", "gauge", "Runs that have a slot, or wait for one.")
+	queue := newFamily("sandboxmcp_queue_runs", "gauge", "Runs that have a slot, or wait for one.")
 	queue.add(float64(s.Running), "state", "running")
 	queue.add(float64(s.Waiting), "state", "waiting")
-	slots := family("sandboxmcp_queue_slots", "gauge", "Runs that may go on at once.")
+	slots := newFamily("sandboxmcp_queue_slots", "gauge", "Runs that may go on at once.")
 	slots.add(float64(s.Slots))
-	sessions := family("sandboxmcp_sessions", "gauge", "Sessions, by state.")
+	sessions := newFamily("sandboxmcp_sessions", "gauge", "Sessions, by state.")
 	for state, n := range s.Sessions {
 		sessions.add(float64(n), "state", state)
 	}
-	jobs := family("sandboxmcp_background_runs", "gauge", "Runs in the background that still run.")
+	jobs := newFamily("sandboxmcp_background_runs", "gauge", "Runs in the background that still run.")
 	jobs.add(float64(s.Jobs))
-	pools := family("sandboxmcp_pool_requests_total", "counter", "Programs that found a sandbox ready (hit), or did not (miss).")
+	pools := newFamily("sandboxmcp_pool_requests_total", "counter", "Programs that found a sandbox ready (hit), or did not (miss).")
 	for _, p := range s.Pools {
 		pools.add(float64(p.Hits), "backend", p.Backend, "language", p.Language, "result", "hit")
 		pools.add(float64(p.Misses), "backend", p.Backend, "language", p.Language, "result", "miss")
@@ -64,7 +64,7 @@ type metricFamily struct {
 	samples          strings.Builder
 }
 
-func family(name, kind, help string) *metricFamily {
+func newFamily(name, kind, help string) *metricFamily {
 	return &metricFamily{name: name, kind: kind, help: help}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 func TestMetricFamily(t *testing.T) {
-	f := family("sandboxmcp_things_total", "counter", "Things.")
+	f := newFamily("sandboxmcp_things_total", "counter", "Things.")
 	if got := f.String(); got != "" {
 		t.Errorf("without values: got %q, want nothing", got)
 	}
@@ -24,7 +24,7 @@ func TestMetricFamily(t *testing.T) {
 func TestFigures(t *testing.T) {
 	s := status.Stats{Slots: 4}
 	got := map[string]string{}
-	for _, f := range figures(s) {
+	for _, f := range metricFamilies(s) {
 		got[f.name] = f.String()
 	}
 	const slots = "# HELP sandboxmcp_queue_slots Runs that may go on at once.\n# TYPE sandboxmcp_queue_slots gauge\nsandboxmcp_queue_slots 4\n"

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inherit makes this process the subreaper of its descendants, so that orphans of a server remain its children.
-func inherit(t *testing.T) {
+// becomeSubreaper makes this process the subreaper of its descendants, so that orphans of a server remain its children.
+func becomeSubreaper(t *testing.T) {
 	t.Helper()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
@@ -20,18 +20,18 @@ func inherit(t *testing.T) {
 	t.Cleanup(func() { unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) })
 }
 
-// orphans returns the command lines of all descendants of this process, which has no child of its own left. It reaps
+// reapOrphans returns the command lines of all descendants of this process, which has no child of its own left. It reaps
 // dead ones.
-func orphans() []string {
+func reapOrphans() []string {
 	for {
 		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil); err != nil || pid <= 0 {
-			return commands(descendants())
+			return commandLinesOf(descendantPIDs())
 		}
 	}
 }
 
-// descendants returns all processes that this one and its children started.
-func descendants() (all []int) {
+// descendantPIDs returns all processes that this one and its children started.
+func descendantPIDs() (all []int) {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[1-9]*/stat")
 	for _, name := range stats {
@@ -52,8 +52,8 @@ func descendants() (all []int) {
 	return all
 }
 
-// commands returns the command lines of processes that are still running.
-func commands(pids []int) (all []string) {
+// commandLinesOf returns the command lines of processes that are still running.
+func commandLinesOf(pids []int) (all []string) {
 	for _, pid := range pids {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		if err == nil {

@@ -66,7 +66,7 @@ func TestParse(t *testing.T) {
 		typed := append([]string{"sandboxmcp"}, strings.Fields(test.typed)...)
 		got, err := cmdline.Parse((&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app(), typed)
 		if err != nil {
-			if f := exit.Of(err); !strings.Contains(f.Text+f.Hint, test.want) || f.Hint == "" {
+			if f := exit.FromError(err); !strings.Contains(f.Text+f.Hint, test.want) || f.Hint == "" {
 				t.Errorf("%q: got error %q with hint %q, want %q", test.typed, f.Text, f.Hint, test.want)
 			}
 			continue
@@ -81,7 +81,7 @@ func TestParse(t *testing.T) {
 func TestNoValueInErrors(t *testing.T) {
 	for _, line := range []string{"vault add K --vaule=topsecret", "vault add K -topsecret", "vault rotate K --topsecret", "run --token=topsecret x.py", "run x.py --token=topsecret"} {
 		_, err := cmdline.Parse((&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app(), append([]string{"sandboxmcp"}, strings.Fields(line)...))
-		if f := exit.Of(err); err == nil || strings.Contains(f.Text+f.Hint, "topsecret") {
+		if f := exit.FromError(err); err == nil || strings.Contains(f.Text+f.Hint, "topsecret") {
 			t.Errorf("%s: %v", line, f)
 		}
 	}

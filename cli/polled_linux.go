@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// polled returns a reader of a pipe or a socket that uses Go's poller: a blocking read would take its thread along, and
+// pollable returns a reader of a pipe or a socket that uses Go's poller: a blocking read would take its thread along, and
 // another thread would have to wake up for the goroutine that handles the line. r itself does not change: its flags may
 // be shared with others, whose reads and writes must block as before. For other files it returns r.
-func polled(r io.Reader) io.Reader {
+func pollable(r io.Reader) io.Reader {
 	f, ok := r.(*os.File)
 	if !ok {
 		return r

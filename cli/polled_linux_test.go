@@ -24,7 +24,7 @@ func TestPolled(t *testing.T) {
 			in, out := os.NewFile(uintptr(ends[0]), "in"), os.NewFile(uintptr(ends[1]), "out")
 			defer in.Close()
 			defer out.Close()
-			r := polled(in)
+			r := pollable(in)
 			if r == io.Reader(in) {
 				t.Fatal("it is not polled")
 			}
@@ -44,14 +44,14 @@ func TestPolled(t *testing.T) {
 			}
 		})
 	}
-	for _, r := range []io.Reader{strings.NewReader(""), opened(t, os.DevNull), opened(t, t.TempDir())} {
-		if polled(r) != r {
+	for _, r := range []io.Reader{strings.NewReader(""), openFIFO(t, os.DevNull), openFIFO(t, t.TempDir())} {
+		if pollable(r) != r {
 			t.Errorf("%T is polled", r)
 		}
 	}
 }
 
-func opened(t *testing.T, name string) *os.File {
+func openFIFO(t *testing.T, name string) *os.File {
 	t.Helper()
 	f, err := os.Open(name)
 	if err != nil {

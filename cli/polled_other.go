@@ -4,5 +4,5 @@ package cli
 
 import "io"
 
-// polled returns r: the gain was measured on Linux only.
-func polled(r io.Reader) io.Reader { return r }
+// pollable returns r: the gain was measured on Linux only.
+func pollable(r io.Reader) io.Reader { return r }

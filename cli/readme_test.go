@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/markdowntest"
 )
 
-// readmes calls f with each Markdown file of the repository, by its path.
-func readmes(t *testing.T, f func(path, text string)) {
+// eachReadme calls f with each Markdown file of the repository, by its path.
+func eachReadme(t *testing.T, f func(path, text string)) {
 	markdowntest.Files(t, "..", func(name string) {
 		path := filepath.Join("..", name)
 		text, err := os.ReadFile(path)
@@ -32,7 +32,7 @@ func readmes(t *testing.T, f func(path, text string)) {
 func TestReadmeCommands(t *testing.T) {
 	app := (&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app()
 	typed := 0
-	readmes(t, func(path, text string) {
+	eachReadme(t, func(path, text string) {
 		lines := strings.Split(text, "\n")
 		for i, line := range lines {
 			code, prompt := strings.CutPrefix(strings.TrimSpace(line), "$ ")
@@ -74,7 +74,7 @@ func TestReadmeCommands(t *testing.T) {
 func TestReadmeLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):]*)\)`)
 	heading := regexp.MustCompile(`(?m)^#+ (.+)$`)
-	readmes(t, func(path, text string) {
+	eachReadme(t, func(path, text string) {
 		if path == filepath.Join("..", "README.md") && len(text) > 9000 {
 			t.Errorf("%s has %d bytes: details belong into the directories' own", path, len(text))
 		}

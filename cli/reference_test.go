@@ -34,7 +34,7 @@ func TestReference(t *testing.T) {
 	if !started || !ended {
 		t.Fatalf("README.md has no place for the reference: the lines %q and %q", referenceStart, referenceEnd)
 	}
-	want := reference()
+	want := referenceText()
 	if *update {
 		if err := os.WriteFile("README.md", []byte(head+referenceStart+want+referenceEnd+tail), 0o644); err != nil {
 			t.Fatal(err)
@@ -55,9 +55,9 @@ func TestReference(t *testing.T) {
 // sharedBy is the least number of commands whose common flag, with the same word and meaning, is listed once for all.
 const sharedBy = 3
 
-// reference returns the commands and settings in Markdown. It has the first paragraph of each help, and no examples:
+// referenceText returns the commands and settings in Markdown. It has the first paragraph of each help, and no examples:
 // --help has all.
-func reference() string {
+func referenceText() string {
 	var b strings.Builder
 	app := (&program{Streams: &command.Streams{Out: io.Discard, Err: io.Discard}}).app()
 	sections := commandSections(app)[1:]
@@ -68,7 +68,7 @@ func reference() string {
 	b.WriteString("Where a command has one of these flags, it means the same for all:\n\n")
 	writeTerms(&b, first...)
 	for _, s := range sections {
-		fmt.Fprintf(&b, "### %s\n\n```text\n%s\n```\n\n%s\n\n", s.Title, s.Synopsis, cell(summary(s.Text)))
+		fmt.Fprintf(&b, "### %s\n\n```text\n%s\n```\n\n%s\n\n", s.Title, s.Synopsis, tableCell(helpSummary(s.Text)))
 		writeTerms(&b, slices.DeleteFunc(slices.Clone(s.Terms), func(t manual.Term) bool { return shared[t] })...)
 		var words []string
 		for _, t := range s.Terms {
@@ -91,8 +91,8 @@ func reference() string {
 // maxSummary bounds the part of a help's second paragraph in the reference, in bytes.
 const maxSummary = 280
 
-// summary returns the beginning of a help: its first line, and the first whole sentences of the paragraph after it.
-func summary(help string) string {
+// helpSummary returns the beginning of a help: its first line, and the first whole sentences of the paragraph after it.
+func helpSummary(help string) string {
 	about, more, _ := strings.Cut(help, "\n\n")
 	what, _, _ := strings.Cut(more, "\n\n")
 	what, _, _ = strings.Cut(strings.ReplaceAll(what, "\n  ", "\x00"), "\x00")
@@ -144,11 +144,11 @@ func settingRows() (rows [][4]string) {
 		}
 		if i, there := at[group]; there {
 			rows[i][0] += "<br>" + key
-			rows[i][1] += "<br>" + cell(e.Default)
+			rows[i][1] += "<br>" + tableCell(e.Default)
 			continue
 		}
 		at[group] = len(rows)
-		rows = append(rows, [4]string{key, cell(e.Default), cell(e.Takes), cell(e.About)})
+		rows = append(rows, [4]string{key, tableCell(e.Default), tableCell(e.Takes), tableCell(e.About)})
 	}
 	return rows
 }
@@ -159,12 +159,12 @@ func writeTerms(b *strings.Builder, terms ...manual.Term) {
 	}
 	b.WriteString("| flag | |\n|---|---|\n")
 	for _, t := range terms {
-		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(t.Word, "|", `\|`), cell(strings.TrimSuffix(t.Meaning, " (default: "+command.Configured+")")))
+		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(t.Word, "|", `\|`), tableCell(strings.TrimSuffix(t.Meaning, " (default: "+command.SeeConfig+")")))
 	}
 	b.WriteString("\n")
 }
 
-// cell escapes text for a Markdown table.
-func cell(text string) string {
+// tableCell escapes text for a Markdown table.
+func tableCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", `\<`, "*", `\*`, "[", `\[`, "]", `\]`).Replace(text)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/ptytest"
 )
 
-func echoes(t *testing.T, tty *os.File) bool {
+func hasEcho(t *testing.T, tty *os.File) bool {
 	t.Helper()
 	mode, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
 	if err != nil {
@@ -47,12 +47,12 @@ func TestAskValue(t *testing.T) {
 			var stderr hosttest.Buffer
 			code := make(chan int, 1)
 			go func() { code <- Main([]string{"sandboxmcp", "vault", "add", "KEY"}, tty, &stderr, &stderr) }()
-			hosttest.Until(t, "it asks, and does not show what is typed", func() bool { return !echoes(t, tty) })
+			hosttest.Until(t, "it asks, and does not show what is typed", func() bool { return !hasEcho(t, tty) })
 			c.answer(keyboard)
 			if got := <-code; got != c.code || !strings.Contains(stderr.String(), c.says) {
 				t.Errorf("exit code %d, want %d: %s", got, c.code, stderr.String())
 			}
-			if !echoes(t, tty) {
+			if !hasEcho(t, tty) {
 				t.Error("the terminal does not show any more what is typed")
 			}
 			tty.Write([]byte("end"))

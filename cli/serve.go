@@ -52,13 +52,13 @@ SIGTERM ends it when the requests under way have ended, after ten seconds at mos
 Example: sandboxmcp serve --namespace my-agent
 Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman, docker or kubernetes", DefaultText: command.Configured},
-			&cli.StringFlag{Name: "listen", Usage: "answer over HTTP at `ADDRESS`, and not on standard input and output", DefaultText: command.Configured},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
+			&cli.StringFlag{Name: "listen", Usage: "answer over HTTP at `ADDRESS`, and not on standard input and output", DefaultText: command.SeeConfig},
 			&cli.BoolFlag{Name: "background", Usage: "be the server that sandboxmcp stop ends", Hidden: true}, // for start
 			&cli.BoolFlag{Name: "stdio", Usage: "with --listen: answer on standard input and output, too"},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
-			&cli.StringFlag{Name: "skills", Usage: "give clients the skills in `DIR`, each a directory with a SKILL.md, as resources and prompts", DefaultText: command.Configured},
+			&cli.StringFlag{Name: "skills", Usage: "give clients the skills in `DIR`, each a directory with a SKILL.md, as resources and prompts", DefaultText: command.SeeConfig},
 			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too"},
 		},
 		Action: command.NoWords(p.serve),
@@ -94,13 +94,13 @@ func (p *program) serve(c *cli.Context) error {
 	}
 	var background *client.Background
 	if c.Bool("background") {
-		if background, err = client.Hold(c.Context, cfg.StateDir); err != nil {
+		if background, err = client.LockBackground(c.Context, cfg.StateDir); err != nil {
 			return err
 		}
 		defer background.Close()
 	}
-	if stdio && terminal.TypedAt(p.In) && terminal.IsTerminal(p.Err) {
-		p.Say("this is a terminal, and serve waits for an agent's messages: Ctrl-D ends it, and sandboxmcp setup has an agent start it")
+	if stdio && terminal.IsInteractive(p.In) && terminal.IsTerminal(p.Err) {
+		p.Messagef("this is a terminal, and serve waits for an agent's messages: Ctrl-D ends it, and sandboxmcp setup has an agent start it")
 	}
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
@@ -117,7 +117,7 @@ func (p *program) serve(c *cli.Context) error {
 			log.Error(err.Error())
 		}
 	}()
-	defer wiring.Background(ctx, func(ctx context.Context) { // now rather than at the first call
+	defer wiring.RunInBackground(ctx, func(ctx context.Context) { // now rather than at the first call
 		if err := parts.Log.Unopened(ctx); err != nil {
 			cancel(err)
 		}
@@ -125,9 +125,9 @@ func (p *program) serve(c *cli.Context) error {
 	if err := parts.StartSinks(cfg, log); err != nil {
 		return err
 	}
-	defer parts.Pushing(ctx, cfg, log)()
-	defer parts.Rotating(ctx, cfg.Audit, log)()
-	defer wiring.Background(ctx, memory.ReleaseWhenIdle)()
+	defer parts.StartPushing(ctx, cfg, log)()
+	defer parts.StartRotating(ctx, cfg.Audit, log)()
+	defer wiring.RunInBackground(ctx, memory.ReleaseWhenIdle)()
 	memory.BoundGarbage()
 	served := mcp.Config{
 		Pipeline: parts.Pipeline, Log: parts.Log, Results: parts.Results, Approvals: parts.Approvals, User: console.User(), Backends: parts.Names(),
@@ -157,7 +157,7 @@ func (p *program) serve(c *cli.Context) error {
 			failed = web.door.Failed()
 			api.SetAddress(web.door.Address())
 			if background != nil {
-				err = background.Answers(web.door.Address())
+				err = background.SetAddress(web.door.Address())
 			}
 			if err != nil {
 				return err
@@ -171,7 +171,7 @@ func (p *program) serve(c *cli.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		if stdio {
-			ended <- mcp.New(served).Serve(ctx, inputEnd{polled(p.In), p.End}, p.Out)
+			ended <- mcp.New(served).Serve(ctx, inputEnd{pollable(p.In), p.LimitWrites}, p.Out)
 			return
 		}
 		<-ctx.Done()
@@ -186,7 +186,7 @@ func (p *program) serve(c *cli.Context) error {
 			err = <-ended
 		}
 	}
-	p.End()
+	p.LimitWrites()
 	if unopened, is := errors.AsType[*exit.Error](context.Cause(ctx)); is {
 		return unopened
 	}

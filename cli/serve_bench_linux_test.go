@@ -49,13 +49,13 @@ func newBencher(b *testing.B) *bencher {
 			f.Close()
 		}
 	})
-	x.ask("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`)
+	x.request("initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}`)
 	fmt.Fprintln(to, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return x
 }
 
-// ask sends a request and returns the line of the response.
-func (x *bencher) ask(method, params string) []byte {
+// request sends a request and returns the line of the response.
+func (x *bencher) request(method, params string) []byte {
 	x.calls++
 	began := time.Now()
 	if _, err := fmt.Fprintf(x.to, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", x.calls, method, params); err != nil {
@@ -75,7 +75,7 @@ func (x *bencher) ask(method, params string) []byte {
 
 // call calls a tool, which must succeed.
 func (x *bencher) call(tool, arguments string) string {
-	answer := string(x.ask("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)))
+	answer := string(x.request("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments)))
 	if !strings.Contains(answer, `"structuredContent"`) || strings.Contains(answer, `"isError":true`) {
 		x.Fatal(answer)
 	}
@@ -95,7 +95,7 @@ func BenchmarkServe(b *testing.B) {
 		x := newBencher(b)
 		x.took = nil
 		for b.Loop() {
-			x.ask("ping", "{}")
+			x.request("ping", "{}")
 		}
 		x.median()
 	})

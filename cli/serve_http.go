@@ -75,18 +75,18 @@ func listenHTTP(ctx context.Context, cfg config.Config, m mcp.Config, api *contr
 		}
 	})
 	var err error
-	if w.door, err = wiring.ListenHTTP(ctx, cfg, log, w.ready, largest, handler); err != nil {
+	if w.door, err = wiring.ListenHTTP(ctx, cfg, log, w.ready, maxRequestBytes, handler); err != nil {
 		w.mcp.Close()
 		w.e2b.Close()
 		return nil, err
 	}
 	log.Info("answering over HTTP", "address", w.door.Address())
-	w.tell(daemon.SdNotifyReady)
+	w.notifySystemd(daemon.SdNotifyReady)
 	return w, nil
 }
 
-// largest returns the maximum size of requests that upload files, and 0 for others.
-func largest(r *http.Request) int64 {
+// maxRequestBytes returns the maximum size of requests that upload files, and 0 for others.
+func maxRequestBytes(r *http.Request) int64 {
 	switch {
 	case e2b.BringsFiles(r):
 		return e2b.MaxUpload
@@ -111,7 +111,7 @@ func (w *web) ready() error {
 // close stops accepting requests, drains those under way, and returns.
 func (w *web) close() {
 	w.draining.Store(true)
-	w.tell(daemon.SdNotifyStopping)
+	w.notifySystemd(daemon.SdNotifyStopping)
 	w.mcp.Drain()
 	if w.page != nil {
 		w.page.Close()
@@ -126,8 +126,8 @@ func (w *web) close() {
 	w.e2b.Close()
 }
 
-// tell notifies systemd, if it started the server.
-func (w *web) tell(state string) {
+// notifySystemd notifies systemd, if it started the server.
+func (w *web) notifySystemd(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		w.log.Warn("systemd can't be told", "state", state, "error", err)
 	}

@@ -16,8 +16,8 @@ const (
 	maxFiles  = 30
 )
 
-// product calls do with the product's Go files and the paths of their packages inside the module.
-func product(t *testing.T, do func(pkg string, f *ast.File)) {
+// eachProductFile calls do with the product's Go files and the paths of their packages inside the module.
+func eachProductFile(t *testing.T, do func(pkg string, f *ast.File)) {
 	t.Helper()
 	files := token.NewFileSet()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -41,7 +41,7 @@ func product(t *testing.T, do func(pkg string, f *ast.File)) {
 }
 
 func TestStructsAreSmall(t *testing.T) {
-	product(t, func(pkg string, f *ast.File) {
+	eachProductFile(t, func(pkg string, f *ast.File) {
 		name := ""
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -59,7 +59,7 @@ func TestStructsAreSmall(t *testing.T) {
 
 func TestPackagesAreSmall(t *testing.T) {
 	files := map[string]int{}
-	product(t, func(pkg string, _ *ast.File) { files[pkg]++ })
+	eachProductFile(t, func(pkg string, _ *ast.File) { files[pkg]++ })
 	for pkg, n := range files {
 		if n > maxFiles {
 			t.Errorf("%s has %d files", pkg, n)

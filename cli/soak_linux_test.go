@@ -23,16 +23,16 @@ import (
 func TestMain(m *testing.M) {
 	switch os.Getenv("SANDBOXMCP_TEST_ROLE") {
 	case "soak":
-		soak()
+		serveSoak()
 	case "serve":
 		os.Exit(serveMeasured())
 	}
 	os.Exit(m.Run())
 }
 
-// soak is a server that runs programs, 16 at a time, with a warm pool, and prints the ids of returned results to
+// serveSoak is a server that runs programs, 16 at a time, with a warm pool, and prints the ids of returned results to
 // stdout, until it is killed.
-func soak() {
+func serveSoak() {
 	fmt.Println("begins")
 	cfg, err := config.Load(config.Options{Env: os.Environ(), Flags: map[string]string{"max_concurrent": "16"}})
 	if err != nil {
@@ -64,7 +64,7 @@ func soak() {
 // TestSoak runs programs 16 at a time while the server is killed with SIGKILL now and then. Nothing may be left on the
 // host, and the log must be intact and contain every run whose result was returned.
 func TestSoak(t *testing.T) {
-	inherit(t)
+	becomeSubreaper(t)
 	state := t.TempDir()
 	if err := os.Mkdir(filepath.Join(state, "tmp"), 0o700); err != nil {
 		t.Fatal(err)
@@ -77,8 +77,8 @@ func TestSoak(t *testing.T) {
 		}
 		t.Logf("%d runs by %d servers, each killed", len(done), servers)
 	}
-	hosttest.Until(t, "no process is left", func() bool { return len(orphans()) == 0 })
-	if left := mounted(t, state); len(left) > 0 {
+	hosttest.Until(t, "no process is left", func() bool { return len(reapOrphans()) == 0 })
+	if left := mountsIn(t, state); len(left) > 0 {
 		t.Errorf("mounts left: %v", left)
 	}
 	log, err := audit.Open(t.Context(), filepath.Join(state, "sandboxmcp", "sandboxmcp.db"))
@@ -138,8 +138,8 @@ func serveUntilKilled(t *testing.T, state string, after int) (done []string) {
 	return done
 }
 
-// mounted lists the mounts in a directory.
-func mounted(t *testing.T, dir string) (all []string) {
+// mountsIn lists the mounts in a directory.
+func mountsIn(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

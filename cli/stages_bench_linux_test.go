@@ -17,26 +17,26 @@ func BenchmarkDo(b *testing.B) {
 	for _, language := range []string{"python", "node", "shell"} {
 		code := []byte(map[string]string{"python": "1+1", "node": "1+1", "shell": ":"}[language])
 		b.Run("cell/"+language, func(b *testing.B) {
-			p := wired(b)
+			p := newServerPipeline(b)
 			_, opened, err := pipeline.Do(b.Context(), p, session.New{Language: language})
 			if err != nil {
 				b.Fatal(err)
 			}
-			stages(b, p, run.Request{Where: run.Where{Session: opened.ID}, Code: code})
+			benchmarkStages(b, p, run.Request{Where: run.Where{Session: opened.ID}, Code: code})
 		})
 		b.Run("run/"+language, func(b *testing.B) {
-			stages(b, wired(b), run.Request{Language: language, Code: code})
+			benchmarkStages(b, newServerPipeline(b), run.Request{Language: language, Code: code})
 		})
 	}
 	for name, code := range map[string]string{"value": "1+1", "plain": "print(1)"} {
 		b.Run("shown/"+name, func(b *testing.B) {
-			stages(b, wired(b), run.Request{Language: "python", Code: []byte(code), Show: true})
+			benchmarkStages(b, newServerPipeline(b), run.Request{Language: "python", Code: []byte(code), Show: true})
 		})
 	}
 }
 
-// wired returns the pipeline of a server with its state in directories of the benchmark.
-func wired(b *testing.B) *pipeline.Pipeline {
+// newServerPipeline returns the pipeline of a server with its state in directories of the benchmark.
+func newServerPipeline(b *testing.B) *pipeline.Pipeline {
 	b.Setenv("XDG_STATE_HOME", b.TempDir())
 	b.Setenv("XDG_CONFIG_HOME", b.TempDir())
 	cfg, err := config.Load(config.Options{Env: os.Environ()})
@@ -51,7 +51,7 @@ func wired(b *testing.B) *pipeline.Pipeline {
 	return parts.Pipeline
 }
 
-func stages(b *testing.B, p *pipeline.Pipeline, q run.Request) {
+func benchmarkStages(b *testing.B, p *pipeline.Pipeline, q run.Request) {
 	took := map[string][]int64{}
 	for b.Loop() {
 		_, res, err := pipeline.Do(b.Context(), p, q)

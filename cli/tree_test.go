@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/command"
 )
 
-// tree calls f with each visible command and its path.
-func tree(f func(path string, c *cli.Command)) *cli.App {
+// eachCommand calls f with each visible command and its path.
+func eachCommand(f func(path string, c *cli.Command)) *cli.App {
 	app := (&program{Streams: &command.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}}).app()
 	var down func(above string, commands []*cli.Command)
 	down = func(above string, commands []*cli.Command) {
@@ -31,9 +31,9 @@ func tree(f func(path string, c *cli.Command)) *cli.App {
 	return app
 }
 
-// factless are commands without --json: they write a file as it is, talk to a program or a person, or only group
+// withoutJSON are commands without --json: they write a file as it is, talk to a program or a person, or only group
 // subcommands.
-var factless = map[string]bool{
+var withoutJSON = map[string]bool{
 	"serve": true, "vault": true, "token": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
 	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true, "man": true,
 	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true, "setup": true, "setup systemd": true, "setup kubernetes": true,
@@ -42,7 +42,7 @@ var factless = map[string]bool{
 // TestTree checks the help of each command.
 func TestTree(t *testing.T) {
 	flag := regexp.MustCompile(`(^|[\s\[(|])(--?[a-z][a-z0-9-]*)`)
-	tree(func(path string, c *cli.Command) {
+	eachCommand(func(path string, c *cli.Command) {
 		if c.Usage == "" || strings.HasSuffix(c.Usage, ".") || strings.Contains(c.Usage, "\n") {
 			t.Errorf("%s: its Usage is not a line without a full stop: %q", path, c.Usage)
 		}
@@ -52,7 +52,7 @@ func TestTree(t *testing.T) {
 		if !strings.Contains(c.Description, "Example: ") && !strings.Contains(c.Description, "Examples:\n") {
 			t.Errorf("%s: no Example in its help", path)
 		}
-		if cmdline.Find(c.Flags, "json") == nil && !factless[path] {
+		if cmdline.FindFlag(c.Flags, "json") == nil && !withoutJSON[path] {
 			t.Errorf("%s: no --json; it is not in the list of those that print no facts", path)
 		}
 		if c.Action == nil {
@@ -61,7 +61,7 @@ func TestTree(t *testing.T) {
 		for line := range strings.Lines(c.UsageText) {
 			owner := ownerOfLine(c, path, line)
 			for _, m := range flag.FindAllStringSubmatch(line, -1) {
-				if cmdline.Find(owner.Flags, strings.TrimLeft(m[2], "-")) == nil && m[2] != "--" {
+				if cmdline.FindFlag(owner.Flags, strings.TrimLeft(m[2], "-")) == nil && m[2] != "--" {
 					t.Errorf("%s: its usage has %s, which is no flag of it: %s", path, m[2], line)
 				}
 			}
@@ -83,8 +83,8 @@ func TestErrorsAreJSON(t *testing.T) {
 	}
 	missing := filepath.Join(dir, "none.yaml")
 	failed := 0
-	tree(func(path string, c *cli.Command) {
-		if cmdline.Find(c.Flags, "json") == nil {
+	eachCommand(func(path string, c *cli.Command) {
+		if cmdline.FindFlag(c.Flags, "json") == nil {
 			return
 		}
 		for _, more := range [][]string{{"--json", "--no-such-flag"}, {"--no-such-flag", "--json"}, {"--json", "--config", missing}, {"--json", "--config=" + missing, "one", "two", "three", "four"}} {
@@ -114,13 +114,13 @@ func TestErrorsAreJSON(t *testing.T) {
 	}
 }
 
-// emptyIsOne are the flags that accept an empty value, and its meaning.
-var emptyIsOne = map[string]string{"c": "a program without a statement", "reason": "none"}
+// acceptEmpty are the flags that accept an empty value, and its meaning.
+var acceptEmpty = map[string]string{"c": "a program without a statement", "reason": "none"}
 
 // TestNothingIsNotAll passes an empty value to each flag of each command, and an empty word to each command: none
 // counts as left out, which might mean more, such as all namespaces. It covers new flags, too.
 func TestNothingIsNotAll(t *testing.T) {
-	app, typed := tree(func(string, *cli.Command) {}), 0
+	app, typed := eachCommand(func(string, *cli.Command) {}), 0
 	refused := func(line ...string) {
 		t.Helper()
 		typed++
@@ -128,11 +128,11 @@ func TestNothingIsNotAll(t *testing.T) {
 			t.Errorf("%q: got %v", line, err)
 		}
 	}
-	tree(func(path string, c *cli.Command) {
+	eachCommand(func(path string, c *cli.Command) {
 		words := strings.Fields("sandboxmcp " + path)
 		for _, f := range slices.Concat(c.Flags, app.Flags) {
 			name := f.Names()[0]
-			if !f.(cli.DocGenerationFlag).TakesValue() || emptyIsOne[name] != "" {
+			if !f.(cli.DocGenerationFlag).TakesValue() || acceptEmpty[name] != "" {
 				continue
 			}
 			flag := "--" + name
@@ -163,7 +163,7 @@ func ownerOfLine(c *cli.Command, path, line string) *cli.Command {
 // TestCommands checks that the documented commands exist.
 func TestCommands(t *testing.T) {
 	found := map[string]bool{}
-	tree(func(path string, c *cli.Command) { found[path] = true })
+	eachCommand(func(path string, c *cli.Command) { found[path] = true })
 	for _, want := range []string{
 		"serve", "run", "doctor", "bench", "config", "queue status", "artifacts", "egress", "approvals list", "approve", "deny", "validate", "install",
 		"page", "session list", "session create", "session exec", "session kill", "session attach", "session stats",
@@ -171,20 +171,20 @@ func TestCommands(t *testing.T) {
 		"web search", "web fetch", "web browser", "host exec", "host read", "host write", "host list", "host copy",
 		"host access list", "host access request", "host access allow", "host access revoke", "key", "image", "verify", "setup", "completion", "man", "version",
 	} {
-		if !found[want] && !slices.Contains(awaited, want) {
+		if !found[want] && !slices.Contains(plannedCommands, want) {
 			t.Errorf("there is no command %q", want)
 		}
 	}
 }
 
-// awaited are planned commands.
-var awaited = []string{}
+// plannedCommands are planned commands.
+var plannedCommands = []string{}
 
 // TestOrder checks that each command has a place in the help.
 func TestOrder(t *testing.T) {
-	app := tree(func(string, *cli.Command) {})
+	app := eachCommand(func(string, *cli.Command) {})
 	for _, c := range app.Commands {
-		if !c.Hidden && !slices.Contains(order(), c.Name) {
+		if !c.Hidden && !slices.Contains(commandOrder(), c.Name) {
 			t.Errorf("%s has no place among the commands", c.Name)
 		}
 	}
@@ -197,8 +197,8 @@ func TestOrder(t *testing.T) {
 func TestExamples(t *testing.T) {
 	example := regexp.MustCompile(`(?m)(?:^  |Example: |\| |<\()(sandboxmcp [^|)\n]*)`)
 	tried := 0
-	app := tree(func(string, *cli.Command) {})
-	tree(func(path string, c *cli.Command) {
+	app := eachCommand(func(string, *cli.Command) {})
+	eachCommand(func(path string, c *cli.Command) {
 		for _, m := range example.FindAllStringSubmatch(c.Description, -1) {
 			line, _, _ := strings.Cut(m[1], " > ")
 			words := strings.Fields(strings.NewReplacer("'", "", `"`, "").Replace(line))
@@ -215,7 +215,7 @@ func TestExamples(t *testing.T) {
 
 // TestHelpForms asks for help in all common forms, of each command.
 func TestHelpForms(t *testing.T) {
-	tree(func(path string, c *cli.Command) {
+	eachCommand(func(path string, c *cli.Command) {
 		words := strings.Fields(path)
 		forms := [][]string{append(slices.Clone(words), "--help"), append(slices.Clone(words), "-h"), append([]string{"help"}, words...)}
 		for _, form := range forms {

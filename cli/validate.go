@@ -52,7 +52,7 @@ Examples:
 			&cli.BoolFlag{Name: "write", Usage: "write the code with its missing imports back to FILE"},
 			command.JSONFlag(),
 		},
-		Action: command.OneWord(p.validate, "sandboxmcp validate script.py", "validate needs one FILE, or - for standard input"),
+		Action: command.ExactlyOneWord(p.validate, "sandboxmcp validate script.py", "validate needs one FILE, or - for standard input"),
 	}
 }
 
@@ -113,7 +113,7 @@ func (p *program) validate(c *cli.Context) error {
 		}
 		found.Written = true
 	}
-	return exit.Unless(found.Valid, p.Printf(c, found, "%s", found))
+	return exit.UnlessOK(found.Valid, p.Printf(c, found, "%s", found))
 }
 
 // validateOther runs the configured check command of a language on code, in a sandbox.
@@ -135,7 +135,7 @@ func (p *program) validateOther(ctx context.Context, c *cli.Context, parts *wiri
 	} else if says != "" {
 		found.Notes = append(found.Notes, says)
 	}
-	return exit.Unless(found.Valid, p.Printf(c, found, "%s", found))
+	return exit.UnlessOK(found.Valid, p.Printf(c, found, "%s", found))
 }
 
 // codeOf reads the code in the command line. others are languages of the configuration.
@@ -173,7 +173,7 @@ func (p *program) codeOf(file, language string, others []string) (validate.Code,
 func writeBack(file string, was, now []byte) error {
 	path, err := hostfs.Resolve(file)
 	if err != nil {
-		return command.NotThere("", "", err)
+		return command.PathError("", "", err)
 	}
 	dir, base, err := hostfs.Parent(path)
 	if err != nil {
@@ -223,7 +223,7 @@ func (l validation) String() string {
 		at(0, 0, "note: "+n, "")
 	}
 	if l.Fixed != "" {
-		b.WriteString(terminal.Lines(l.Diff))
+		b.WriteString(terminal.VisibleLines(l.Diff))
 	}
 	b.WriteString(terminal.Visible(l.verdict()) + "\n")
 	return b.String()

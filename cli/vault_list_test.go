@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/event"
 )
 
-// logged creates a home with a log of these rows, and returns a function that runs a command there.
-func logged(t *testing.T, entries ...audit.Entry) func(args ...string) (stdout, stderr string) {
+// homeWithLog creates a home with a log of these rows, and returns a function that runs a command there.
+func homeWithLog(t *testing.T, entries ...audit.Entry) func(args ...string) (stdout, stderr string) {
 	t.Helper()
 	home := t.TempDir()
 	t.Setenv("HOME", home)
@@ -70,7 +70,7 @@ func TestHoldersOfOldValue(t *testing.T) {
 	} {
 		entries = append(entries, of...)
 	}
-	run := logged(t, entries...)
+	run := homeWithLog(t, entries...)
 	_, stderr := run("vault", "rotate", "KEY", "second-"+"value")
 	if strings.Count(stderr, "the session LIVING was lent the old value") != 1 {
 		t.Errorf("the living session is not told of, once: %s", stderr)
@@ -87,7 +87,7 @@ func TestHoldersOfOldValue(t *testing.T) {
 
 // Rotated files of the log count, too; uses in files that were moved away are unknown.
 func TestLastUsedRotated(t *testing.T) {
-	run := logged(t, append(leasedRows("RUN1", "default", "", "KEY"), leasedRows("RUN2", "default", "", "OTHER")...)...)
+	run := homeWithLog(t, append(leasedRows("RUN1", "default", "", "KEY"), leasedRows("RUN2", "default", "", "OTHER")...)...)
 	run("audit", "rotate")
 	if out, _ := run("vault", "list"); !strings.Contains(out, "just now") || strings.Contains(out, "never") {
 		t.Errorf("got %s", out)
@@ -108,7 +108,7 @@ func TestLastUsedOfManyRows(t *testing.T) {
 	for i := range runs {
 		entries = append(entries, leasedRows(fmt.Sprint("RUN", i), "default", "", "KEY", "OTHER")...)
 	}
-	run := logged(t, entries...)
+	run := homeWithLog(t, entries...)
 	for _, line := range []string{"vault list", "vault rotate KEY second-" + "value"} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -29,8 +29,8 @@ type Dialer struct {
 	Local    []int          // ports of this machine's loopback that Dial connects to as Local; only people open them
 	Timeout  time.Duration  // of Dial: finding the address and connecting; 0 is 15 seconds
 
-	found  lazy.Answers[[]netip.Addr] // of lookups, by name
-	failed lazy.Answers[error]
+	found  lazy.Cache[[]netip.Addr] // of lookups, by name
+	failed lazy.Cache[error]
 	own    own
 }
 

@@ -117,7 +117,7 @@ func TestRebinding(t *testing.T) {
 				}
 				conn.Close()
 			}
-			d.found, d.failed = lazy.Answers[[]netip.Addr]{}, lazy.Answers[error]{} // as if the time were over
+			d.found, d.failed = lazy.Cache[[]netip.Addr]{}, lazy.Cache[error]{} // as if the time were over
 		}
 		if reached == 0 {
 			t.Errorf("%s: never reached what is allowed", name)

@@ -87,9 +87,9 @@ func (d *Dialer) addresses(ctx context.Context, name string) (addrs []netip.Addr
 	}
 	switch addrs, err = d.ask(ctx, name); {
 	case err == nil:
-		d.found.Put(name, addrs)
+		d.found.Store(name, addrs)
 	case ctx.Err() == nil:
-		d.failed.Put(name, err)
+		d.failed.Store(name, err)
 	}
 	return addrs, err
 }

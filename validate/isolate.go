@@ -48,7 +48,7 @@ var parserSlots = make(chan struct{}, max(2, runtime.NumCPU()/2))
 // errParserLimits is the error for a source that takes too much time or memory.
 var errParserLimits = errors.New("it takes too much time or memory to parse (is it nested very deeply?)")
 
-func init() { role.Take(role.Parser, serveParser) }
+func init() { role.TakeOver(role.Parser, serveParser) }
 
 // serveParser does a single job. The process ends with its parent, whose end of the pipe closes then.
 func serveParser() int {

@@ -26,7 +26,7 @@ type Backend struct {
 	images  sync.Map      // namedImage by language, from the last lookup
 	pulling chan struct{} // semaphore: held by a fetch of an image
 	probing chan struct{} // semaphore: held by a probe
-	probes  lazy.Answers[backends.Probe]
+	probes  lazy.Cache[backends.Probe]
 	pace    call.Pace // of all containers' output that the engine carries
 
 	ctx    context.Context // ends when Close begins

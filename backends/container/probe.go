@@ -140,7 +140,7 @@ func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe
 	}
 	p := b.probe(ctx, spec)
 	if p.Usable && ctx.Err() == nil {
-		b.probes.Put(key, p)
+		b.probes.Store(key, p)
 	}
 	return p, nil
 }

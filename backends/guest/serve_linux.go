@@ -19,7 +19,7 @@ import (
 )
 
 func init() {
-	role.Take(role.Guest, func() int {
+	role.TakeOver(role.Guest, func() int {
 		if err := serve(os.NewFile(3, "channel")); err != nil {
 			fmt.Fprintln(os.Stderr, "sandboxmcp in the sandbox:", err)
 			return 1

@@ -19,9 +19,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 )
 
-// New returns the writer for a format: table, json or csv. With follow, JSON is a line for each row instead of an
+// NewWriter returns the writer for a format: table, json or csv. With follow, JSON is a line for each row instead of an
 // array. Audited text is untrusted: no writer sends it to a terminal unescaped.
-func New(format string, w io.Writer, follow bool) (export.Writer, error) {
+func NewWriter(format string, w io.Writer, follow bool) (export.Writer, error) {
 	switch format {
 	case "table":
 		return NewAuditTable(w, terminal.Width(w)), nil
@@ -69,8 +69,8 @@ func (j *JSON) Close() error {
 	return err
 }
 
-// Show prints rows in full: a heading, and below it a line for each fact.
-func Show(w io.Writer, rows []audit.Row) error {
+// WriteFacts prints rows in full: a heading, and below it a line for each fact.
+func WriteFacts(w io.Writer, rows []audit.Row) error {
 	var b strings.Builder
 	for i, r := range rows {
 		if i > 0 {
@@ -101,8 +101,8 @@ func Show(w io.Writer, rows []audit.Row) error {
 // auditTable prints rows as they come. On a narrow terminal it leaves out the run, which the row's number leads to.
 type auditTable struct{ *terminal.Table }
 
-// leastForNamespace is the least width, in columns, that has room for the namespace beside the event.
-const leastForNamespace = 72
+// minNamespaceWidth is the least width, in columns, that has room for the namespace beside the event.
+const minNamespaceWidth = 72
 
 func NewAuditTable(w io.Writer, width int) auditTable {
 	t := &terminal.Table{W: w, Width: width, Live: true, Columns: []terminal.Column{
@@ -111,7 +111,7 @@ func NewAuditTable(w io.Writer, width int) auditTable {
 	}}
 	if t.Narrow() {
 		t.Columns[0].Usual, t.Columns[1].Usual, t.Columns[3].Usual = 5, 14, 9
-		t.Columns[3].Spare = t.Width < leastForNamespace
+		t.Columns[3].Spare = t.Width < minNamespaceWidth
 	}
 	return auditTable{t}
 }

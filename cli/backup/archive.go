@@ -26,8 +26,8 @@ const (
 	maxJSON      = 64 << 10
 )
 
-// header is the first entry of a backup.
-type header struct {
+// archiveHeader is the first entry of a backup.
+type archiveHeader struct {
 	Format  int       `json:"format"`
 	ID      string    `json:"id"`
 	Made    time.Time `json:"made"`
@@ -66,7 +66,7 @@ type archive struct {
 	sums *sums
 }
 
-func newArchive(w io.Writer, h header) (*archive, error) {
+func newArchive(w io.Writer, h archiveHeader) (*archive, error) {
 	a := &archive{tar.NewWriter(w), newSums()}
 	return a, a.writeJSON(headerName, h)
 }
@@ -108,7 +108,7 @@ func (a *archive) finish() (manifest, error) {
 
 // extract writes the files of a backup into an empty directory. It trusts nothing in the archive: anyone with the
 // recipient could have written it.
-func extract(r io.Reader, dir *os.Root) (h header, m manifest, err error) {
+func extract(r io.Reader, dir *os.Root) (h archiveHeader, m manifest, err error) {
 	t := tar.NewReader(r)
 	if err := readJSON(t, headerName, &h); err != nil {
 		return h, m, err
@@ -129,14 +129,14 @@ func extract(r io.Reader, dir *os.Root) (h header, m manifest, err error) {
 		if head.Name == manifestName {
 			break
 		}
-		if err := check(head); err != nil {
+		if err := checkEntry(head); err != nil {
 			return h, m, err
 		}
-		if err := write(t, head, dir, found); err != nil {
+		if err := writeEntry(t, head, dir, found); err != nil {
 			return h, m, err
 		}
 	}
-	if err := decode(t, manifestName, &m); err != nil {
+	if err := decodeEntry(t, manifestName, &m); err != nil {
 		return h, m, err
 	}
 	if m != found.total() {
@@ -160,10 +160,10 @@ func readJSON(t *tar.Reader, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	return decode(t, name, v)
+	return decodeEntry(t, name, v)
 }
 
-func decode(t *tar.Reader, name string, v any) error {
+func decodeEntry(t *tar.Reader, name string, v any) error {
 	text, err := io.ReadAll(io.LimitReader(t, maxJSON))
 	if err == nil {
 		err = json.Unmarshal(text, v)
@@ -174,9 +174,9 @@ func decode(t *tar.Reader, name string, v any) error {
 	return nil
 }
 
-// check refuses entries that no backup of ours has: links, devices, names outside of the directory, and sparse files,
+// checkEntry refuses entries that no backup of ours has: links, devices, names outside of the directory, and sparse files,
 // of which a small archive can expand to any number of bytes.
-func check(head *tar.Header) error {
+func checkEntry(head *tar.Header) error {
 	name := head.Name
 	switch {
 	case !filepath.IsLocal(name) || path.Clean(name) != name || !isIncluded(name):
@@ -192,8 +192,8 @@ func check(head *tar.Header) error {
 	return nil
 }
 
-// write creates the file of an entry. Only its owner can read it, unless it is an artifact.
-func write(t *tar.Reader, head *tar.Header, dir *os.Root, found *sums) error {
+// writeEntry creates the file of an entry. Only its owner can read it, unless it is an artifact.
+func writeEntry(t *tar.Reader, head *tar.Header, dir *os.Root, found *sums) error {
 	mode := fs.FileMode(0o600)
 	if strings.HasPrefix(head.Name, "runs/") {
 		mode |= head.FileInfo().Mode().Perm() & 0o755

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// forged builds an archive from a header, the entries that write adds, and a manifest.
-func forged(t *testing.T, h header, write func(*archive)) *bytes.Buffer {
+// forgeArchive builds an archive from a header, the entries that write adds, and a manifest.
+func forgeArchive(t *testing.T, h archiveHeader, write func(*archive)) *bytes.Buffer {
 	t.Helper()
 	var b bytes.Buffer
 	a, err := newArchive(&b, h)
@@ -29,8 +29,8 @@ func forged(t *testing.T, h header, write func(*archive)) *bytes.Buffer {
 	return &b
 }
 
-// put adds a file.
-func put(t *testing.T, a *archive, name, content string) {
+// addText adds a file.
+func addText(t *testing.T, a *archive, name, content string) {
 	t.Helper()
 	err := a.add(name, int64(len(content)), 0o777, time.Unix(1e9, 0), func(w io.Writer) error { _, err := io.WriteString(w, content); return err })
 	if err != nil {
@@ -38,8 +38,8 @@ func put(t *testing.T, a *archive, name, content string) {
 	}
 }
 
-// raw adds an entry without checks and lists it in the manifest as far as possible.
-func raw(t *testing.T, a *archive, h tar.Header, content string) {
+// addRaw adds an entry without checks and lists it in the manifest as far as possible.
+func addRaw(t *testing.T, a *archive, h tar.Header, content string) {
 	t.Helper()
 	if err := a.WriteHeader(&h); err != nil {
 		t.Fatal(err)
@@ -49,8 +49,8 @@ func raw(t *testing.T, a *archive, h tar.Header, content string) {
 	}
 }
 
-// later is the common name of the files that continue the log, without their numbers.
-const later = logName + "-files/" + logName
+// rotatedLog is the common name of the files that continue the log, without their numbers.
+const rotatedLog = logName + "-files/" + logName
 
 func TestExtract(t *testing.T) {
 	dir := t.TempDir()
@@ -61,12 +61,12 @@ func TestExtract(t *testing.T) {
 	defer root.Close()
 	const run = "runs/01ARZ3NDEKTSV4RRFFQ69G5FAV/"
 	files := map[string]string{
-		logName: "log", later + ".2": "log", "vault.key": "key", run + "run.json": "{}",
+		logName: "log", rotatedLog + ".2": "log", "vault.key": "key", run + "run.json": "{}",
 		run + "files/a b/" + strings.Repeat("n", 200) + "\n\xff\u00fc": strings.Repeat("x", 100_000), run + "files/" + strings.Repeat("d/", 100) + "deep": "",
 	}
-	b := forged(t, header{Format: format, ID: "1"}, func(a *archive) {
+	b := forgeArchive(t, archiveHeader{Format: format, ID: "1"}, func(a *archive) {
 		for name, content := range files {
-			put(t, a, name, content)
+			addText(t, a, name, content)
 		}
 	})
 	h, m, err := extract(b, root)
@@ -90,12 +90,12 @@ func TestExtract(t *testing.T) {
 func TestExtractRefuses(t *testing.T) {
 	file := func(name string) func(*testing.T, *archive) {
 		return func(t *testing.T, a *archive) {
-			raw(t, a, tar.Header{Typeflag: tar.TypeReg, Name: name, Size: 1}, "x")
+			addRaw(t, a, tar.Header{Typeflag: tar.TypeReg, Name: name, Size: 1}, "x")
 		}
 	}
 	entry := func(kind byte, name, to string) func(*testing.T, *archive) {
 		return func(t *testing.T, a *archive) {
-			raw(t, a, tar.Header{Typeflag: kind, Name: name, Linkname: to, Devmajor: 1, Devminor: 3}, "")
+			addRaw(t, a, tar.Header{Typeflag: kind, Name: name, Linkname: to, Devmajor: 1, Devminor: 3}, "")
 		}
 	}
 	for name, tt := range map[string]struct {
@@ -119,22 +119,22 @@ func TestExtractRefuses(t *testing.T) {
 		"a device":        {entry(tar.TypeChar, "vault.key", ""), "is not a file"},
 		"a FIFO":          {entry(tar.TypeFifo, "vault.key", ""), "is not a file"},
 		"a directory":     {entry(tar.TypeDir, "keys", ""), "is not a file"},
-		"a file twice":    {func(t *testing.T, a *archive) { put(t, a, "vault.key", "1"); put(t, a, "vault.key", "2") }, "file exists"},
-		"below a file":    {func(t *testing.T, a *archive) { put(t, a, "history", "1"); put(t, a, "history/x", "2") }, "file exists"},
+		"a file twice":    {func(t *testing.T, a *archive) { addText(t, a, "vault.key", "1"); addText(t, a, "vault.key", "2") }, "file exists"},
+		"below a file":    {func(t *testing.T, a *archive) { addText(t, a, "history", "1"); addText(t, a, "history/x", "2") }, "file exists"},
 		"not in manifest": {func(t *testing.T, a *archive) { file("vault.key")(t, a) }, "not those of its manifest"},
 		"another sum": {func(t *testing.T, a *archive) {
-			put(t, a, "vault.key", "1")
+			addText(t, a, "vault.key", "1")
 			a.sums.lines.Reset()
 		}, "not those of its manifest"},
 		"a manifest before the end": {func(t *testing.T, a *archive) {
-			put(t, a, "vault.key", "1")
+			addText(t, a, "vault.key", "1")
 			if err := a.writeJSON(manifestName, a.sums.total()); err != nil {
 				t.Fatal(err)
 			}
 		}, "something follows its manifest"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := forged(t, header{Format: format}, func(a *archive) { tt.write(t, a) })
+			b := forgeArchive(t, archiveHeader{Format: format}, func(a *archive) { tt.write(t, a) })
 			wantRefused(t, b, tt.want)
 		})
 	}
@@ -142,12 +142,12 @@ func TestExtractRefuses(t *testing.T) {
 		"nothing":        {},
 		"no archive":     bytes.NewBufferString("hello"),
 		"no header":      bytes.NewBuffer(make([]byte, 1024)),
-		"a newer format": forged(t, header{Format: format + 1, Version: "v9"}, func(*archive) {}),
-		"more behind":    bytes.NewBuffer(append(forged(t, header{Format: format}, func(*archive) {}).Bytes(), make([]byte, 1<<20)...)),
+		"a newer format": forgeArchive(t, archiveHeader{Format: format + 1, Version: "v9"}, func(*archive) {}),
+		"more behind":    bytes.NewBuffer(append(forgeArchive(t, archiveHeader{Format: format}, func(*archive) {}).Bytes(), make([]byte, 1<<20)...)),
 		"an end before the manifest": func() *bytes.Buffer {
 			var b bytes.Buffer
-			a, _ := newArchive(&b, header{Format: format})
-			put(t, a, "vault.key", "1")
+			a, _ := newArchive(&b, archiveHeader{Format: format})
+			addText(t, a, "vault.key", "1")
 			a.Close()
 			return &b
 		}(),
@@ -157,14 +157,14 @@ func TestExtractRefuses(t *testing.T) {
 	// archive/tar does not write sparse files, so these are headers of other writers. 4 bytes of archive would become a
 	// terabyte of zeros.
 	t.Run("holes, as of PAX", func(t *testing.T) {
-		b := forged(t, header{Format: format}, func(a *archive) { put(t, a, "keys/a.pub", "1\n0\n") })
+		b := forgeArchive(t, archiveHeader{Format: format}, func(a *archive) { addText(t, a, "keys/a.pub", "1\n0\n") })
 		text := b.Bytes()
 		records := "22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n37 GNU.sparse.realsize=1099511627776\n"
 		at := bytes.Index(text, []byte("keys/a.pub"))
 		wantRefused(t, bytes.NewBuffer(slices.Concat(text[:at], paxHeader(records), text[at:])), "")
 	})
 	t.Run("holes, as of GNU", func(t *testing.T) {
-		b := forged(t, header{Format: format}, func(a *archive) { put(t, a, "keys/a.pub", "1") })
+		b := forgeArchive(t, archiveHeader{Format: format}, func(a *archive) { addText(t, a, "keys/a.pub", "1") })
 		text := b.Bytes()
 		at := bytes.Index(text, []byte("keys/a.pub"))
 		block := text[at : at+512]
@@ -238,12 +238,12 @@ func wantRefused(t *testing.T, b *bytes.Buffer, want string) {
 // TestParts checks that each name matches one row.
 func TestParts(t *testing.T) {
 	for name, want := range map[string]bool{
-		logName: true, logName + "-files": true, later + ".17": true, logName + "-checkpoint": true, logName + "-owed": true, "keys/signing.key": true, "keys/.spare": true, "vault.db": true,
+		logName: true, logName + "-files": true, rotatedLog + ".17": true, logName + "-checkpoint": true, logName + "-owed": true, "keys/signing.key": true, "keys/.spare": true, "vault.db": true,
 		"vault.key": true, "tokens.json": true, "runs": true, "history/python": true,
-		logName + "-wal": false, logName + "-acknowledged": false, later + ".2-shm": false, "vault.db-journal": false, "vault.key.next": false, "tmp": false, "keys/.new-key-1": false, ".new-audit-1": false,
+		logName + "-wal": false, logName + "-acknowledged": false, rotatedLog + ".2-shm": false, "vault.db-journal": false, "vault.key.next": false, "tmp": false, "keys/.new-key-1": false, ".new-audit-1": false,
 		logName + "-running": false, "packages": false, "server.log": false, "start.lock": false, "keys/lock": false,
 	} {
-		if p := find(name); p == nil || p.included != want {
+		if p := findPart(name); p == nil || p.included != want {
 			t.Errorf("%s: %+v, want included %v", name, p, want)
 		}
 	}

@@ -56,9 +56,9 @@ do not know of. FILE is there whole, of mode 0600, or not at all, and overwrites
 says its SHA-256 and for whom it is.
 
 In it:
-` + describe(true) + `
+` + describeParts(true) + `
 Not in it, as it can be had again:
-` + describe(false) + `  the configuration            which is yours to keep
+` + describeParts(false) + `  the configuration            which is yours to keep
 
 Example: sandboxmcp backup --out /mnt/kept/monday.age --to-file recipients.txt`,
 		Flags: []cli.Flag{
@@ -71,14 +71,14 @@ Example: sandboxmcp backup --out /mnt/kept/monday.age --to-file recipients.txt`,
 	}
 }
 
-// made is the output of backup.
-type made struct {
-	File    string   `json:"file"`
-	Bytes   int64    `json:"bytes"`
-	SHA256  string   `json:"sha256"`
-	Backup  header   `json:"backup"`
-	Content manifest `json:"content"`
-	Missing []string `json:"missing"` // secrets that should be in the backup and are not
+// createdBackup is the output of backup.
+type createdBackup struct {
+	File    string        `json:"file"`
+	Bytes   int64         `json:"bytes"`
+	SHA256  string        `json:"sha256"`
+	Backup  archiveHeader `json:"backup"`
+	Content manifest      `json:"content"`
+	Missing []string      `json:"missing"` // secrets that should be in the backup and are not
 }
 
 func (p commands) backup(c *cli.Context) error {
@@ -97,19 +97,19 @@ func (p commands) backup(c *cli.Context) error {
 	if files, err := audit.Files(cfg.SQLitePath); err == nil && len(files) == 0 {
 		return exit.Fail("sandboxmcp config shows where it is looked for", "there is no log at %s, and so nothing to back up", cfg.SQLitePath)
 	}
-	var b made
+	var b createdBackup
 	err = wiring.WithSignedLog(c, func(ctx context.Context, log *audit.Log) error {
 		if _, err := log.Checkpoint(ctx); err != nil { // a checkpoint in the backup covers all rows so far
 			return err
 		}
-		b, err = create(ctx, cfg, log, out, recipients)
+		b, err = createBackup(ctx, cfg, log, out, recipients)
 		return err
 	})
 	if err != nil {
-		return explain(err, out)
+		return explainWriteError(err, out)
 	}
 	for _, text := range b.Missing {
-		p.Say("warning: %s", text)
+		p.Messagef("warning: %s", text)
 	}
 	return p.Printf(c, b, "wrote %s of %d bytes to %s\nSHA-256 %s\n", terminal.Count(b.Content.Files, "file"), b.Content.Bytes, out, b.SHA256)
 }
@@ -134,7 +134,7 @@ func recipientsOf(c *cli.Context) (all []age.Recipient, err error) {
 		}
 	}
 	if file := c.String("to-file"); file != "" {
-		text, err := statefile.ReadSmall(file, maxSmall)
+		text, err := statefile.ReadSmall(file, maxSmallFile)
 		if err != nil {
 			return nil, err
 		}
@@ -148,12 +148,12 @@ func recipientsOf(c *cli.Context) (all []age.Recipient, err error) {
 	return all, nil
 }
 
-// create writes a backup to a new file and describes it.
-func create(ctx context.Context, cfg config.Config, log *audit.Log, out string, recipients []age.Recipient) (b made, err error) {
-	b = made{File: out, Backup: header{format, ulid.Make().String(), time.Now().UTC().Truncate(time.Second), version.Current().Version}}
+// createBackup writes a backup to a new file and describes it.
+func createBackup(ctx context.Context, cfg config.Config, log *audit.Log, out string, recipients []age.Recipient) (b createdBackup, err error) {
+	b = createdBackup{File: out, Backup: archiveHeader{format, ulid.Make().String(), time.Now().UTC().Truncate(time.Second), version.Current().Version}}
 	err = statefile.CreateLarge(out, "backup", func(f *os.File) error {
 		sum := sha256.New()
-		count := &counter{w: io.MultiWriter(f, sum)}
+		count := &byteCounter{w: io.MultiWriter(f, sum)}
 		if err := b.encrypt(ctx, cfg, count, recipients); err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func create(ctx context.Context, cfg config.Config, log *audit.Log, out string, 
 }
 
 // encrypt writes the backup, encrypted for the recipients, to w.
-func (b *made) encrypt(ctx context.Context, cfg config.Config, w io.Writer, recipients []age.Recipient) error {
+func (b *createdBackup) encrypt(ctx context.Context, cfg config.Config, w io.Writer, recipients []age.Recipient) error {
 	sealed, err := age.Encrypt(w, recipients...)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (b *made) encrypt(ctx context.Context, cfg config.Config, w io.Writer, reci
 	if err := addResults(ctx, a, wiring.ResultsDir(cfg)); err != nil {
 		return err
 	}
-	m, err := take(ctx, cfg)
+	m, err := takeSnapshot(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (b *made) encrypt(ctx context.Context, cfg config.Config, w io.Writer, reci
 	if m.elsewhere > 0 {
 		b.Missing = append(b.Missing, "not in the backup: "+terminal.Count(m.elsewhere, "secret")+", whose values are in the system's keyring")
 	}
-	for _, name := range unknown(cfg) {
+	for _, name := range unknownEntries(cfg) {
 		b.Missing = append(b.Missing, fmt.Sprintf("%q in %s is not known, and not in the backup", name, cfg.StateDir))
 	}
 	if b.Content, err = a.finish(); err != nil {
@@ -209,20 +209,20 @@ func (b *made) encrypt(ctx context.Context, cfg config.Config, w io.Writer, reci
 	return sealed.Close()
 }
 
-// counter counts the bytes written to it.
-type counter struct {
+// byteCounter counts the bytes written to it.
+type byteCounter struct {
 	w io.Writer
 	n int64
 }
 
-func (c *counter) Write(b []byte) (int, error) {
+func (c *byteCounter) Write(b []byte) (int, error) {
 	n, err := c.w.Write(b)
 	c.n += int64(n)
 	return n, err
 }
 
-// explain adds a hint to an error of writing a backup to out.
-func explain(err error, out string) error {
+// explainWriteError adds a hint to an error of writing a backup to out.
+func explainWriteError(err error, out string) error {
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return exit.Fail("--out with another name", "%s exists, and is not overwritten", out)

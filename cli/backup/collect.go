@@ -24,21 +24,21 @@ import (
 // lockWait bounds the wait for other processes. They hold these locks for milliseconds.
 const lockWait = 10 * time.Second
 
-// small is a file that is read into memory: keys, tokens, checkpoints.
-type small struct {
+// smallFile is a file that is read into memory: keys, tokens, checkpoints.
+type smallFile struct {
 	name    string
 	content []byte
 	changed time.Time
 }
 
-// maxSmall exceeds the size of any of these files.
-const maxSmall = 32 << 20
+// maxSmallFile exceeds the size of any of these files.
+const maxSmallFile = 32 << 20
 
-// moment is a snapshot of the state. No key, token or secret in it is newer than the log, whose rows are read last, and
+// snapshot is a snapshot of the state. No key, token or secret in it is newer than the log, whose rows are read last, and
 // it has all rows that were acknowledged before. Results are the exception: the log records a run before its files are
 // there.
-type moment struct {
-	files     []small
+type snapshot struct {
+	files     []smallFile
 	vault     *statefile.Snapshot // nil if there is no vault
 	elsewhere int                 // number of secrets in the keyring of the operating system
 	logs      []logFile           // newest first
@@ -50,9 +50,9 @@ type logFile struct {
 	*statefile.Snapshot
 }
 
-// take reads the small files and opens the large ones while it holds the locks of tokens, keys and secrets.
-func take(ctx context.Context, cfg config.Config) (m *moment, err error) {
-	m = &moment{}
+// takeSnapshot reads the small files and opens the large ones while it holds the locks of tokens, keys and secrets.
+func takeSnapshot(ctx context.Context, cfg config.Config) (m *snapshot, err error) {
+	m = &snapshot{}
 	defer func() {
 		if err != nil {
 			m.close()
@@ -67,7 +67,7 @@ func take(ctx context.Context, cfg config.Config) (m *moment, err error) {
 		return m, err
 	}
 	if key != nil {
-		m.files = append(m.files, small{"vault.key", key, time.Now()})
+		m.files = append(m.files, smallFile{"vault.key", key, time.Now()})
 	}
 	err = identity.OpenTokens(cfg.StateDir).Freeze(ctx, func() error {
 		return keys.WithLock(ctx, func() error {
@@ -78,27 +78,29 @@ func take(ctx context.Context, cfg config.Config) (m *moment, err error) {
 }
 
 // readState reads the small files of the state directory.
-func (m *moment) readState(dir string) error {
-	return errors.Join(m.read(dir, "tokens.json"), m.readAll(dir, "keys"), m.readAll(dir, "history"))
+func (m *snapshot) readState(dir string) error {
+	return errors.Join(m.readIfExists(dir, "tokens.json"), m.readAll(dir, "keys"), m.readAll(dir, "history"))
 }
 
-func (m *moment) readAll(dir, below string) error {
+func (m *snapshot) readAll(dir, below string) error {
 	entries, err := os.ReadDir(filepath.Join(dir, below))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, e := range entries {
 		if name := path.Join(below, e.Name()); isIncluded(name) {
-			err = errors.Join(err, m.read(dir, name))
+			err = errors.Join(err, m.readIfExists(dir, name))
 		}
 	}
 	return err
 }
 
-// read reads a file if it exists.
-func (m *moment) read(dir, name string) error { return m.readAs(filepath.Join(dir, name), name) }
+// readIfExists reads a file if it exists.
+func (m *snapshot) readIfExists(dir, name string) error {
+	return m.readFileAs(filepath.Join(dir, name), name)
+}
 
-func (m *moment) readAs(file, name string) error {
+func (m *snapshot) readFileAs(file, name string) error {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -106,20 +108,20 @@ func (m *moment) readAs(file, name string) error {
 	if err != nil {
 		return err
 	}
-	content, err := statefile.ReadSmall(file, maxSmall)
+	content, err := statefile.ReadSmall(file, maxSmallFile)
 	if err != nil {
 		return err
 	}
-	m.files = append(m.files, small{name, content, info.ModTime()})
+	m.files = append(m.files, smallFile{name, content, info.ModTime()})
 	return nil
 }
 
 // openLog opens the files of the log at path. Files beside the databases come first: pending rows are then either in
 // the log or in the backup, and no checkpoint covers more rows than are read after it. The newest database comes before
 // the older ones: a row that is in none when that one is opened was written later.
-func (m *moment) openLog(ctx context.Context, file string) error {
+func (m *snapshot) openLog(ctx context.Context, file string) error {
 	for _, beside := range []string{"-checkpoint", "-owed"} {
-		if err := m.readAs(file+beside, logName+beside); err != nil {
+		if err := m.readFileAs(file+beside, logName+beside); err != nil {
 			return err
 		}
 	}
@@ -138,7 +140,7 @@ func (m *moment) openLog(ctx context.Context, file string) error {
 	return err
 }
 
-func (m *moment) close() {
+func (m *snapshot) close() {
 	if m.vault != nil {
 		m.vault.Close()
 	}
@@ -148,7 +150,7 @@ func (m *moment) close() {
 }
 
 // write writes the state to an archive. The vault comes first, since its lock blocks changes until it is written.
-func (m *moment) write(ctx context.Context, a *archive) error {
+func (m *snapshot) write(ctx context.Context, a *archive) error {
 	if m.vault != nil {
 		err := a.add("vault.db", m.vault.Size(), 0o600, time.Now(), func(w io.Writer) error { return m.vault.Copy(ctx, w) })
 		if err = errors.Join(err, m.vault.Close()); err != nil {
@@ -224,15 +226,15 @@ func addResults(ctx context.Context, a *archive, dir string) error {
 	return err
 }
 
-// unknown lists entries of the state directory that no row of parts matches.
-func unknown(cfg config.Config) (names []string) {
+// unknownEntries lists entries of the state directory that no row of parts matches.
+func unknownEntries(cfg config.Config) (names []string) {
 	entries, _ := os.ReadDir(cfg.StateDir)
 	for _, e := range entries {
 		name := e.Name()
 		if rest, is := strings.CutPrefix(name, filepath.Base(cfg.SQLitePath)); is && filepath.Dir(cfg.SQLitePath) == cfg.StateDir {
 			name = logName + rest
 		}
-		if find(name) == nil {
+		if findPart(name) == nil {
 			names = append(names, e.Name())
 		}
 	}

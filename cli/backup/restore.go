@@ -53,31 +53,31 @@ Example: sandboxmcp restore /mnt/kept/monday.age --identity key.txt`,
 			&cli.StringFlag{Name: "identity", Usage: "decrypt it with the age key in `KEYFILE`"},
 			command.JSONFlag(),
 		},
-		Action: command.OneWord(p.restore, "sandboxmcp restore FILE --identity KEYFILE", "name one backup to restore"),
+		Action: command.ExactlyOneWord(p.restore, "sandboxmcp restore FILE --identity KEYFILE", "name one backup to restore"),
 	}
 }
 
-// restored is the output of restore.
-type restored struct {
-	File    string   `json:"file"`
-	Dir     string   `json:"dir"`
-	Backup  header   `json:"backup"`
-	Content manifest `json:"content"`
-	Rows    int64    `json:"rows"`
-	Key     string   `json:"key,omitempty"` // id of the signing key
-	Secrets int      `json:"secrets"`
-	Missing []string `json:"missing"` // secrets that the backup does not contain
+// restoration is the output of restore.
+type restoration struct {
+	File    string        `json:"file"`
+	Dir     string        `json:"dir"`
+	Backup  archiveHeader `json:"backup"`
+	Content manifest      `json:"content"`
+	Rows    int64         `json:"rows"`
+	Key     string        `json:"key,omitempty"` // id of the signing key
+	Secrets int           `json:"secrets"`
+	Missing []string      `json:"missing"` // secrets that the backup does not contain
 }
 
-// tempKind is part of the name of directories in which a backup is verified.
-const tempKind = wiring.RestoreKind
+// tempDirKind is part of the name of directories in which a backup is verified.
+const tempDirKind = wiring.RestoreKind
 
 func (p commands) restore(c *cli.Context) error {
 	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
-	if err := checkPlace(cfg); err != nil {
+	if err := checkDestination(cfg); err != nil {
 		return err
 	}
 	identities, err := identitiesOf(c)
@@ -86,7 +86,7 @@ func (p commands) restore(c *cli.Context) error {
 	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
-	r := restored{File: c.Args().First(), Dir: cfg.StateDir, Missing: []string{}}
+	r := restoration{File: c.Args().First(), Dir: cfg.StateDir, Missing: []string{}}
 	if err := r.run(ctx, cfg, identities); err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
 			return exit.Fail("free some space; nothing was put in place", "restore %s: %v", r.File, err)
@@ -94,14 +94,14 @@ func (p commands) restore(c *cli.Context) error {
 		return err
 	}
 	for _, text := range r.Missing {
-		p.Say("warning: %s", text)
+		p.Messagef("warning: %s", text)
 	}
 	return p.Printf(c, r, "restored %s to %s, as of %s: %s, signed by %s, %s\n", terminal.Count(r.Content.Files, "file"), r.Dir,
 		r.Backup.Made.Local().Format("2006-01-02 15:04:05"), terminal.Count(int(r.Rows), "row"), r.Key, terminal.Count(r.Secrets, "secret"))
 }
 
-// checkPlace returns an error if the state directory or the log already exists.
-func checkPlace(cfg config.Config) error {
+// checkDestination returns an error if the state directory or the log already exists.
+func checkDestination(cfg config.Config) error {
 	if want := filepath.Join(cfg.StateDir, logName); cfg.SQLitePath != want {
 		return exit.Fail("restore with --db "+want+", and then move "+want+"* there",
 			"the log is to be at %s, and a backup is put in place as one directory, with the log in it", cfg.SQLitePath)
@@ -124,7 +124,7 @@ func identitiesOf(c *cli.Context) ([]age.Identity, error) {
 	if file == "" {
 		return nil, exit.Usage("--identity KEYFILE, with the key that age-keygen wrote", "the key that opens the backup is missing")
 	}
-	text, err := statefile.ReadSmall(file, maxSmall)
+	text, err := statefile.ReadSmall(file, maxSmallFile)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func identitiesOf(c *cli.Context) ([]age.Identity, error) {
 }
 
 // run restores the backup.
-func (r *restored) run(ctx context.Context, cfg config.Config, identities []age.Identity) error {
+func (r *restoration) run(ctx context.Context, cfg config.Config, identities []age.Identity) error {
 	f, err := statefile.Open(r.File)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (r *restored) run(ctx context.Context, cfg config.Config, identities []age.
 	if err := os.MkdirAll(above, 0o700); err != nil {
 		return err
 	}
-	temp, unlock, err := statefile.MakeTempDir(ctx, above, tempKind)
+	temp, unlock, err := statefile.MakeTempDir(ctx, above, tempDirKind)
 	if err != nil {
 		return fmt.Errorf("make a directory beside %s: %w", cfg.StateDir, err)
 	}
@@ -165,11 +165,11 @@ func (r *restored) run(ctx context.Context, cfg config.Config, identities []age.
 	if err := r.record(ctx, there, sum); err != nil {
 		return err
 	}
-	return place(temp, cfg.StateDir)
+	return moveIntoPlace(temp, cfg.StateDir)
 }
 
 // unpack decrypts and extracts the backup, and returns its SHA-256.
-func (r *restored) unpack(ctx context.Context, f io.Reader, temp string, identities []age.Identity) (string, error) {
+func (r *restoration) unpack(ctx context.Context, f io.Reader, temp string, identities []age.Identity) (string, error) {
 	sum := sha256.New()
 	whole := io.TeeReader(&interruptible{ctx, f}, sum)
 	bad := func(err error) error {
@@ -210,7 +210,7 @@ func (i *interruptible) Read(b []byte) (int, error) {
 }
 
 // verify checks the extracted files against each other.
-func (r *restored) verify(ctx context.Context, cfg config.Config) error {
+func (r *restoration) verify(ctx context.Context, cfg config.Config) error {
 	keys, err := wiring.Keys(cfg)
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (r *restored) verify(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	if err := r.verifyLog(ctx, cfg.SQLitePath, wiring.CheckingKeys(trust)); err != nil {
+	if err := r.verifyLog(ctx, cfg.SQLitePath, wiring.CheckpointKeys(trust)); err != nil {
 		return err
 	}
 	if _, err := identity.OpenTokens(cfg.StateDir).List(); err != nil {
@@ -235,7 +235,7 @@ func (r *restored) verify(ctx context.Context, cfg config.Config) error {
 	return r.verifyVault(ctx, cfg.StateDir)
 }
 
-func (r *restored) verifyLog(ctx context.Context, path string, keys []checkpoint.Key) error {
+func (r *restoration) verifyLog(ctx context.Context, path string, keys []checkpoint.Key) error {
 	if files, err := audit.Files(path); err == nil && len(files) == 0 { // audit.Open would create one
 		return errors.New("it has no log")
 	}
@@ -256,7 +256,7 @@ func (r *restored) verifyLog(ctx context.Context, path string, keys []checkpoint
 	return nil
 }
 
-func (r *restored) verifyVault(ctx context.Context, dir string) error {
+func (r *restoration) verifyVault(ctx context.Context, dir string) error {
 	entries, unopened, err := vault.NewSealed(dir, nil).List(ctx, "")
 	if err != nil {
 		return err
@@ -278,14 +278,14 @@ func (r *restored) verifyVault(ctx context.Context, dir string) error {
 }
 
 // record appends a row about the restoration to the log and signs a checkpoint.
-func (r *restored) record(ctx context.Context, cfg config.Config, sum string) error {
+func (r *restoration) record(ctx context.Context, cfg config.Config, sum string) error {
 	return wiring.RecordIn(ctx, cfg, audit.Entry{Kind: event.StateRestored, Namespace: "default", Data: map[string]any{
 		"backup": r.Backup.ID, "made": r.Backup.Made, "sha256": sum, "rows": r.Rows, "by": "command line", "user": console.User(),
 	}})
 }
 
-// place moves temp to dir, which must be empty or missing.
-func place(temp, dir string) error {
+// moveIntoPlace moves temp to dir, which must be empty or missing.
+func moveIntoPlace(temp, dir string) error {
 	entries, err := os.ReadDir(temp)
 	for _, e := range entries {
 		if e.IsDir() {

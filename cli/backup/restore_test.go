@@ -62,27 +62,29 @@ func TestVerify(t *testing.T) {
 		"another key of the vault": {replace("vault.key"), "vault"},
 		"no key of the vault":      {remove("vault.key"), "vault"},
 		"another key that signs":   {replace("keys/signing.key"), "sign"},
-		"no key that signs":        {func(t *testing.T, cfg config.Config) { must(t, os.RemoveAll(filepath.Join(cfg.StateDir, "keys"))) }, "sign"},
-		"another log":              {replace(logName), "log"},
-		"an older checkpoint":      {replace(logName + "-checkpoint"), "log"},
-		"no log":                   {remove(logName), "it has no log"},
+		"no key that signs": {func(t *testing.T, cfg config.Config) {
+			requireNoError(t, os.RemoveAll(filepath.Join(cfg.StateDir, "keys")))
+		}, "sign"},
+		"another log":         {replace(logName), "log"},
+		"an older checkpoint": {replace(logName + "-checkpoint"), "log"},
+		"no log":              {remove(logName), "it has no log"},
 		"broken tokens": {func(t *testing.T, cfg config.Config) {
-			must(t, os.WriteFile(filepath.Join(cfg.StateDir, "tokens.json"), []byte("{}"), 0o600))
+			requireNoError(t, os.WriteFile(filepath.Join(cfg.StateDir, "tokens.json"), []byte("{}"), 0o600))
 		}, "tokens"},
 		"a row that was changed": {func(t *testing.T, cfg config.Config) {
 			db, err := sql.Open("sqlite", cfg.SQLitePath)
-			must(t, err)
+			requireNoError(t, err)
 			defer db.Close()
 			for _, s := range []string{"DROP TRIGGER audit_no_update", `UPDATE audit SET namespace = 'other' WHERE seq = 3`} {
 				_, err := db.Exec(s)
-				must(t, err)
+				requireNoError(t, err)
 			}
 		}, "log"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := newState(t)
 			tt.change(t, cfg)
-			err := new(restored).verify(t.Context(), cfg)
+			err := new(restoration).verify(t.Context(), cfg)
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -90,7 +92,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func requireNoError(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -21,33 +21,33 @@ const logName = "sandboxmcp.db"
 // parts lists all entries of a state directory, and the log. A name without a row is a bug in this table, and backup
 // reports it.
 var parts = []part{
-	row(logName, `sandboxmcp\.db`, true, "the log: its first file"),
-	row(logName+"-files/", `sandboxmcp\.db-files(/sandboxmcp\.db\.[0-9]+)?`, true, "the log: the files that continue it"),
-	row(logName+"-checkpoint", `sandboxmcp\.db-checkpoint`, true, "what was signed last"),
-	row(logName+"-owed", `sandboxmcp\.db-owed`, true, "rows that could not be written yet"),
-	row("keys/", `keys(/[^/]+\.(key|pub|next|revoked)|/\.spare)?`, true, "the key that signs, and what is known of those before it"),
-	row("vault.db", `vault\.db`, true, "the secrets, as they are sealed"),
-	row("vault.key", `vault\.key`, true, "the key that opens them, also where it is in the keyring of the operating system"),
-	row("tokens.json", `tokens\.json`, true, "what tells tokens to be right; not the tokens themselves"),
-	row("runs/", `runs(/[0-9A-Z]{26}(/.+)?)?`, true, "results, output and artifacts of runs that are kept"),
-	row("history/", `history(/[^/]+)?`, true, "what was typed in sessions"),
+	newPart(logName, `sandboxmcp\.db`, true, "the log: its first file"),
+	newPart(logName+"-files/", `sandboxmcp\.db-files(/sandboxmcp\.db\.[0-9]+)?`, true, "the log: the files that continue it"),
+	newPart(logName+"-checkpoint", `sandboxmcp\.db-checkpoint`, true, "what was signed last"),
+	newPart(logName+"-owed", `sandboxmcp\.db-owed`, true, "rows that could not be written yet"),
+	newPart("keys/", `keys(/[^/]+\.(key|pub|next|revoked)|/\.spare)?`, true, "the key that signs, and what is known of those before it"),
+	newPart("vault.db", `vault\.db`, true, "the secrets, as they are sealed"),
+	newPart("vault.key", `vault\.key`, true, "the key that opens them, also where it is in the keyring of the operating system"),
+	newPart("tokens.json", `tokens\.json`, true, "what tells tokens to be right; not the tokens themselves"),
+	newPart("runs/", `runs(/[0-9A-Z]{26}(/.+)?)?`, true, "results, output and artifacts of runs that are kept"),
+	newPart("history/", `history(/[^/]+)?`, true, "what was typed in sessions"),
 
-	row("packages/", `packages(/.*)?`, false, "sandboxmcp install has them again"),
-	row("vault.key.next", `vault\.key\.next`, false, "of a change of the key; the key in force is kept as vault.key"),
-	row("server.log, server.json", `server\.(log|json)`, false, "of the server that start has started"),
-	row("temporary", `(tmp|work|c|instances|run)(/.*)?|start\.lock|tokens\.lock|keys/lock|(.*/)?\.new-.*`, false,
+	newPart("packages/", `packages(/.*)?`, false, "sandboxmcp install has them again"),
+	newPart("vault.key.next", `vault\.key\.next`, false, "of a change of the key; the key in force is kept as vault.key"),
+	newPart("server.log, server.json", `server\.(log|json)`, false, "of the server that start has started"),
+	newPart("temporary", `(tmp|work|c|instances|run)(/.*)?|start\.lock|tokens\.lock|keys/lock|(.*/)?\.new-.*`, false,
 		"locks, sockets and directories of what runs"),
-	row(logName+"-...", `(sandboxmcp\.db(-files/sandboxmcp\.db\.[0-9]+)?|vault\.db)-(wal|shm|journal)`, false, "of the databases, whose copies are whole without"),
-	row(logName+"-running/", `sandboxmcp\.db-(checkpoint\.new|running(/.*)?|reserve|acknowledged)`, false, "of what writes to the log now"),
+	newPart(logName+"-...", `(sandboxmcp\.db(-files/sandboxmcp\.db\.[0-9]+)?|vault\.db)-(wal|shm|journal)`, false, "of the databases, whose copies are whole without"),
+	newPart(logName+"-running/", `sandboxmcp\.db-(checkpoint\.new|running(/.*)?|reserve|acknowledged)`, false, "of what writes to the log now"),
 }
 
-func row(name, pattern string, included bool, what string) part {
+func newPart(name, pattern string, included bool, what string) part {
 	is := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)^(` + pattern + `)$`) }) // compiled on first use, since every command initialises this table
 	return part{name, is, included, what}
 }
 
-// find returns the row that matches a name in the state directory, or nil.
-func find(name string) *part {
+// findPart returns the row that matches a name in the state directory, or nil.
+func findPart(name string) *part {
 	for i, p := range parts {
 		if p.is().MatchString(name) {
 			return &parts[i]
@@ -58,12 +58,12 @@ func find(name string) *part {
 
 // isIncluded reports whether a backup may contain a file of that name.
 func isIncluded(name string) bool {
-	p := find(name)
+	p := findPart(name)
 	return p != nil && p.included
 }
 
-// describe lists the rows for the help.
-func describe(included bool) string {
+// describeParts lists the rows for the help.
+func describeParts(included bool) string {
 	var b strings.Builder
 	for _, p := range parts {
 		if p.included == included {

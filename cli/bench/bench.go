@@ -1,11 +1,11 @@
 // Package bench measures the cost of isolation on this machine: the same small programs run bare, under other isolation
 // tools, and in our own sandboxes, timed from outside as a client or a shell sees them.
 //
-// Runs of all ways alternate, in an order that changes from round to round, so that a machine whose speed drifts
+// Runs of all methods alternate, in an order that changes from round to round, so that a machine whose speed drifts
 // affects all alike. Compare the ratios to the bare command of the same report: absolute figures hold only for this
 // machine at this hour.
 //
-// Order of the files: bench, ways, server, report.
+// Order of the files: bench, methods, server, report.
 package bench
 
 import (
@@ -23,14 +23,14 @@ import (
 	"time"
 )
 
-// Config selects the ways, languages and number of runs.
+// Config selects the methods, languages and number of runs.
 type Config struct {
 	Program   string                       // path of sandboxmcp, started both as a server and as a command
 	Version   string                       // of Program, for the report
 	Environ   []string                     // of the caller, for programs that need a home or an engine's address
 	Image     func(language string) string // image of containers; images are never pulled, a missing one is left out
 	Languages []string                     // subset of [Languages]; nil means all
-	Runs      int                          // of each way; slow ways have a fifth of them
+	Runs      int                          // of each method; slow methods have a fifth of them
 	Quick     bool                         // measure load for shorter periods
 	Progress  func(text string)            // receives the current step; may be nil
 }
@@ -43,7 +43,7 @@ type bench struct {
 	Config
 	dir     string // holds all files of the measured programs
 	report  Report
-	ways    []*way
+	methods []*method
 	closers []func()
 }
 
@@ -64,32 +64,32 @@ func Run(ctx context.Context, c Config) (r Report, err error) {
 			end()
 		}
 	}()
-	b.say(ctx, "looking at what there is")
+	b.reportProgress(ctx, "looking at what there is")
 	b.report.Machine = describeMachine()
 	b.report.Machine.Versions["sandboxmcp"] = c.Version
-	if err := os.WriteFile(b.settings(), []byte(settings), 0o600); err != nil {
+	if err := os.WriteFile(b.settingsFile(), []byte(settingsYAML), 0o600); err != nil {
 		return Report{}, err
 	}
-	b.findWays(ctx)
-	b.rounds(ctx)
-	b.loads(ctx)
+	b.findMethods(ctx)
+	b.measureLatency(ctx)
+	b.measureLoad(ctx)
 	if ctx.Err() != nil {
 		return Report{}, context.Cause(ctx)
 	}
-	b.report.Seconds = round(time.Since(begun).Seconds())
-	b.report.compare()
+	b.report.Seconds = roundToThousandths(time.Since(begun).Seconds())
+	b.report.computeRatios()
 	return b.report, nil
 }
 
-// settings differ from the defaults. Servers and run share them: run hands over to its server only if both have the
+// settingsYAML differ from the defaults. Servers and run share them: run hands over to its server only if both have the
 // same settings.
-const settings = "containers: {pull: never}\n"
+const settingsYAML = "containers: {pull: never}\n"
 
-// settings returns the path of a file that replaces the user's own settings.
-func (b *bench) settings() string { return filepath.Join(b.dir, "default.yaml") }
+// settingsFile returns the path of a file that replaces the user's own settings.
+func (b *bench) settingsFile() string { return filepath.Join(b.dir, "default.yaml") }
 
-// say reports progress until ctx ends.
-func (b *bench) say(ctx context.Context, format string, args ...any) {
+// reportProgress reports progress until ctx ends.
+func (b *bench) reportProgress(ctx context.Context, format string, args ...any) {
 	if b.Progress != nil && ctx.Err() == nil {
 		b.Progress(fmt.Sprintf(format, args...))
 	}
@@ -97,64 +97,64 @@ func (b *bench) say(ctx context.Context, format string, args ...any) {
 
 func (b *bench) leaveOut(what string, why error) { b.report.LeftOut[what] = lastLine(why.Error()) }
 
-// settle is the pause after each series, and between runs of pooled ways. Work that a run leaves behind its result,
+// settleTime is the pause after each series, and between runs of pooled methods. Work that a run leaves behind its result,
 // such as removing its sandbox or refilling the pool, must not slow down the next one.
-const settle = 50 * time.Millisecond
+const settleTime = 50 * time.Millisecond
 
-// series is the number of consecutive runs of one way in a round. Slow ways have one.
-const series = 5
+// runsPerSeries is the number of consecutive runs of one method in a round. Slow methods have one.
+const runsPerSeries = 5
 
-// rounds measures all ways one run at a time, after some warm-up runs: interpreters are read from disk, and servers
+// measureLatency measures all methods one run at a time, after some warm-up runs: interpreters are read from disk, and servers
 // learn which pools they need.
-func (b *bench) rounds(ctx context.Context) {
+func (b *bench) measureLatency(ctx context.Context) {
 	for i := range 3 {
-		for _, w := range b.ways {
+		for _, w := range b.methods {
 			if i == 0 || !w.seldom {
-				b.say(ctx, "%s: trying %s", w.language, w.name)
-				w.series(ctx, 1)
+				b.reportProgress(ctx, "%s: trying %s", w.language, w.name)
+				w.runSeries(ctx, 1)
 			}
 		}
 	}
-	taken := make([][]time.Duration, len(b.ways))
-	for done := 0; done < b.Runs; done += series {
-		b.say(ctx, "one at a time: %d of %d runs of each", done, b.Runs)
-		for _, i := range rand.Perm(len(b.ways)) {
-			taken[i] = append(taken[i], b.ways[i].series(ctx, min(series, b.Runs-done))...)
+	taken := make([][]time.Duration, len(b.methods))
+	for done := 0; done < b.Runs; done += runsPerSeries {
+		b.reportProgress(ctx, "one at a time: %d of %d runs of each", done, b.Runs)
+		for _, i := range rand.Perm(len(b.methods)) {
+			taken[i] = append(taken[i], b.methods[i].runSeries(ctx, min(runsPerSeries, b.Runs-done))...)
 		}
 	}
-	for i, w := range b.ways {
-		b.report.Latency = append(b.report.Latency, w.figures(taken[i]))
+	for i, w := range b.methods {
+		b.report.Latency = append(b.report.Latency, w.summarize(taken[i]))
 	}
 }
 
-// loads measures ways with as many callers as there are cores; each starts its next run when the last has ended. The
-// ways alternate, so that a machine whose speed drifts affects all alike.
-func (b *bench) loads(ctx context.Context) {
+// measureLoad measures methods with as many callers as there are cores; each starts its next run when the last has ended. The
+// methods alternate, so that a machine whose speed drifts affects all alike.
+func (b *bench) measureLoad(ctx context.Context) {
 	times, lead, each := 3, 500*time.Millisecond, time.Second // the lead uses up the pool and does not count
 	if b.Quick {
 		times, lead, each = 1, 300*time.Millisecond, 500*time.Millisecond
 	}
-	taken := make([][]time.Duration, len(b.ways))
+	taken := make([][]time.Duration, len(b.methods))
 	for n := range times {
-		for _, i := range rand.Perm(len(b.ways)) {
-			if w := b.ways[i]; w.loaded && w.broken == nil {
-				b.say(ctx, "%s: %s with all cores busy, %d of %d", w.language, w.name, n+1, times)
-				taken[i] = append(taken[i], w.load(ctx, lead, each)...)
-				pause(ctx, 4*settle)
+		for _, i := range rand.Perm(len(b.methods)) {
+			if w := b.methods[i]; w.loaded && w.broken == nil {
+				b.reportProgress(ctx, "%s: %s with all cores busy, %d of %d", w.language, w.name, n+1, times)
+				taken[i] = append(taken[i], w.runFor(ctx, lead, each)...)
+				sleep(ctx, 4*settleTime)
 			}
 		}
 	}
-	for i, w := range b.ways {
+	for i, w := range b.methods {
 		if w.loaded {
-			l := w.figures(taken[i])
-			l.Concurrency, l.PerSecond = runtime.NumCPU(), round(float64(l.Runs)/(time.Duration(times)*each).Seconds())
+			l := w.summarize(taken[i])
+			l.Concurrency, l.PerSecond = runtime.NumCPU(), roundToThousandths(float64(l.Runs)/(time.Duration(times)*each).Seconds())
 			b.report.Load = append(b.report.Load, l)
 		}
 	}
 }
 
-// load returns the durations of the runs that ended within one period.
-func (w *way) load(ctx context.Context, lead, each time.Duration) (taken []time.Duration) {
+// runFor returns the durations of the runs that ended within one period.
+func (w *method) runFor(ctx context.Context, lead, each time.Duration) (taken []time.Duration) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	from := time.Now().Add(lead)
@@ -180,15 +180,15 @@ func (w *way) load(ctx context.Context, lead, each time.Duration) (taken []time.
 	return taken
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
 }
 
-// way is one method of running a small program that prints 1.
-type way struct {
+// method is one way of running a small program that prints 1.
+type method struct {
 	language, name string
 	what           string // command line, for people
 	seldom         bool   // slow: fewer runs
@@ -203,7 +203,7 @@ type way struct {
 const runTimeout = 30 * time.Second
 
 // run runs the program and returns its duration. Unexpected output is an error.
-func (w *way) run(ctx context.Context) (took time.Duration, err error) {
+func (w *method) run(ctx context.Context) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	begun := time.Now()
@@ -215,8 +215,8 @@ func (w *way) run(ctx context.Context) (took time.Duration, err error) {
 	return took, err
 }
 
-// series does a series of runs. The first failure marks the way as broken and ends it.
-func (w *way) series(ctx context.Context, runs int) (taken []time.Duration) {
+// runSeries does a series of runs. The first failure marks the method as broken and ends it.
+func (w *method) runSeries(ctx context.Context, runs int) (taken []time.Duration) {
 	if w.seldom {
 		runs = 1
 	}
@@ -233,16 +233,16 @@ func (w *way) series(ctx context.Context, runs int) (taken []time.Duration) {
 		}
 		taken = append(taken, took)
 		if w.pooled {
-			pause(ctx, settle)
+			sleep(ctx, settleTime)
 		}
 	}
-	pause(ctx, settle)
+	sleep(ctx, settleTime)
 	return taken
 }
 
-// figures returns the statistics of runs with these durations.
-func (w *way) figures(taken []time.Duration) Figures {
-	f := Figures{Language: w.language, Variant: w.name, What: w.what, Spread: spread(taken)}
+// summarize returns the statistics of runs with these durations.
+func (w *method) summarize(taken []time.Duration) Figures {
+	f := Figures{Language: w.language, Variant: w.name, What: w.what, Spread: newSpread(taken)}
 	if w.broken != nil {
 		f.Error = lastLine(w.broken.Error())
 	}
@@ -252,17 +252,17 @@ func (w *way) figures(taken []time.Duration) Figures {
 // cleanEnviron returns the environment of bare commands: some variables change how Node starts, for one.
 func cleanEnviron() []string { return []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"} }
 
-// grace bounds the wait for a command whose result is not needed any more. It is not signalled meanwhile: a run of
+// exitGrace bounds the wait for a command whose result is not needed any more. It is not signalled meanwhile: a run of
 // milliseconds ends sooner than a signal arrives, and cleans up.
-const grace = 2 * time.Second
+const exitGrace = 2 * time.Second
 
-// output runs a command and returns its standard output. If it fails, its standard error is in the error.
-func output(ctx context.Context, environ []string, words ...string) (string, error) {
+// runOutput runs a command and returns its standard output. If it fails, its standard error is in the error.
+func runOutput(ctx context.Context, environ []string, words ...string) (string, error) {
 	var out, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = environ, &out, &stderr
 	cmd.Cancel = func() error { return nil }
-	cmd.WaitDelay = grace
+	cmd.WaitDelay = exitGrace
 	err, name := cmd.Run(), filepath.Base(cmd.Path)
 	switch {
 	case err == nil:

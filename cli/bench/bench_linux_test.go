@@ -55,13 +55,13 @@ func fakeEngine(t *testing.T, environ ...string) (b *bench, asked func() string)
 	}
 }
 
-// dockers returns the commands that use Docker.
-func dockers() []command {
+// dockerCommands returns the commands that use Docker.
+func dockerCommands() []command {
 	return slices.DeleteFunc(commands(), func(c command) bool { return !strings.HasPrefix(c.detect, "docker ") })
 }
 
-// TestContainers measures the ways that use an engine: none pulls an image, reaches a network or leaves a container.
-// Our own way uses the same engine and image, without the user's settings.
+// TestContainers measures the methods that use an engine: none pulls an image, reaches a network or leaves a container.
+// Our own method uses the same engine and image, without the user's settings.
 func TestContainers(t *testing.T) {
 	b, asked := fakeEngine(t)
 	script := `#!/bin/bash
@@ -72,21 +72,21 @@ func TestContainers(t *testing.T) {
 	}
 	python, shell := program{language: "python"}, program{language: "shell", script: "/main.sh", inside: []string{"bash", "-c", "echo 1"}}
 	var names []string
-	for _, c := range dockers() {
-		if !b.works(t.Context(), c) {
+	for _, c := range dockerCommands() {
+		if !b.toolWorks(t.Context(), c) {
 			t.Fatalf("%s is left out: %v", c.name, b.report.LeftOut)
 		}
-		if w := b.wayOf(t.Context(), c, python); w != nil {
+		if w := b.newMethod(t.Context(), c, python); w != nil {
 			t.Errorf("%s has no image for Python", w.name)
 		}
-		w := b.wayOf(t.Context(), c, shell)
+		w := b.newMethod(t.Context(), c, shell)
 		names = append(names, w.name)
 		if printed, err := w.once(t.Context()); err != nil || w.broken != nil || printed != "1\n" {
 			t.Errorf("%s: %q, %v, %v", w.name, printed, err, w.broken)
 		}
 	}
 	if got, want := strings.Join(names, "; "), "docker run; docker exec; sandboxmcp run, docker"; got != want {
-		t.Errorf("ways: got %s, want %s", got, want)
+		t.Errorf("methods: got %s, want %s", got, want)
 	}
 	for _, end := range b.closers {
 		end()
@@ -114,8 +114,8 @@ func TestContainers(t *testing.T) {
 // TestLeftOut checks that a tool that is missing or does not answer is left out once, with the reason.
 func TestLeftOut(t *testing.T) {
 	b, _ := fakeEngine(t, "DOWN=1")
-	for _, c := range append(dockers(), command{tool: "nothing", detect: "podman-that-is-nowhere version"}) {
-		if b.works(t.Context(), c) {
+	for _, c := range append(dockerCommands(), command{tool: "nothing", detect: "podman-that-is-nowhere version"}) {
+		if b.toolWorks(t.Context(), c) {
 			t.Errorf("%s works", c.name)
 		}
 	}
@@ -138,7 +138,7 @@ func TestWords(t *testing.T) {
 		"OURS run SCRIPT":                       {"/opt/sand box", "--config", "/tmp/a b/default.yaml", "run", "/tmp/a b/main.sh"},
 		"docker run --label LABEL IMAGE INSIDE": {"docker", "run", "--label", "sandboxmcp.bench=a b", "image:1", "bash", "-c", "echo 1"},
 	} {
-		if got := b.words(line, p); !slices.Equal(got, want) {
+		if got := b.commandWords(line, p); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", line, got, want)
 		}
 	}
@@ -147,8 +147,8 @@ func TestWords(t *testing.T) {
 // TestBroken runs programs that fail or print something unexpected: neither counts.
 func TestBroken(t *testing.T) {
 	hosttest.Program(t, "bash")
-	bash := func(script string) *way {
-		return &way{once: func(ctx context.Context) (string, error) { return output(ctx, cleanEnviron(), "bash", "-c", script) }}
+	bash := func(script string) *method {
+		return &method{once: func(ctx context.Context) (string, error) { return runOutput(ctx, cleanEnviron(), "bash", "-c", script) }}
 	}
 	tests := []struct{ name, script, want string }{
 		{"fails", "echo working >&2; echo no such thing >&2; exit 3", "bash: no such thing"},
@@ -159,15 +159,15 @@ func TestBroken(t *testing.T) {
 	}
 	for _, tt := range tests {
 		w := bash(tt.script)
-		if taken := w.series(t.Context(), 3); len(taken) > 0 || w.figures(taken).Error != tt.want {
+		if taken := w.runSeries(t.Context(), 3); len(taken) > 0 || w.summarize(taken).Error != tt.want {
 			t.Errorf("%s: %d runs count, and it broke with %v, want %q", tt.name, len(taken), w.broken, tt.want)
 		}
 	}
 	w := bash("echo 1")
-	if taken := w.series(t.Context(), 3); len(taken) != 3 || w.broken != nil {
+	if taken := w.runSeries(t.Context(), 3); len(taken) != 3 || w.broken != nil {
 		t.Errorf("%d runs count, want 3; %v", len(taken), w.broken)
 	}
-	if taken := w.load(t.Context(), 0, 100*time.Millisecond); w.broken != nil || slices.Max(append(taken, 0)) > 100*time.Millisecond {
+	if taken := w.runFor(t.Context(), 0, 100*time.Millisecond); w.broken != nil || slices.Max(append(taken, 0)) > 100*time.Millisecond {
 		t.Errorf("a run counts that ended later: %v, %v", taken, w.broken)
 	}
 }

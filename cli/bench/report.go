@@ -19,9 +19,9 @@ type Report struct {
 	Seconds float64           `json:"seconds"` // duration of the measurement
 	Quick   bool              `json:"quick"`
 	Machine Machine           `json:"machine"`
-	Latency []Figures         `json:"latency"`  // one run at a time, in the order of the ways
+	Latency []Figures         `json:"latency"`  // one run at a time, in the order of the methods
 	Load    []Figures         `json:"load"`     // as many runs at a time as there are cores
-	LeftOut map[string]string `json:"left_out"` // reasons for ways that were not measured, by name
+	LeftOut map[string]string `json:"left_out"` // reasons for methods that were not measured, by name
 }
 
 // Machine describes the measured machine.
@@ -32,7 +32,7 @@ type Machine struct {
 	Versions map[string]string `json:"versions"` // of sandboxmcp, interpreters and tools, by name
 }
 
-// Figures are the durations of one way to run the small program of a language.
+// Figures are the durations of one method to run the small program of a language.
 type Figures struct {
 	Language string `json:"language"`
 	Variant  string `json:"variant"` // "bare", "bubblewrap", "execute_code", ...
@@ -42,7 +42,7 @@ type Figures struct {
 	PerSecond   float64 `json:"per_second,omitempty"`      // completed runs under load
 	Ratio       float64 `json:"ratio,omitempty"`           // p50, or per_second under load, divided by that of bare
 	Alone       float64 `json:"ratio_to_engine,omitempty"` // p50 of our containers divided by that of the engine's own run
-	Error       string  `json:"error,omitempty"`           // why the way broke; the figures before it stay
+	Error       string  `json:"error,omitempty"`           // why the method broke; the figures before it stay
 }
 
 // Spread describes durations in milliseconds, to a microsecond. Each figure is one measured run: pN is the shortest
@@ -55,45 +55,45 @@ type Spread struct {
 	P99  float64 `json:"p99_ms"`
 }
 
-func spread(taken []time.Duration) Spread {
+func newSpread(taken []time.Duration) Spread {
 	if len(taken) == 0 {
 		return Spread{}
 	}
 	sorted := slices.Sorted(slices.Values(taken))
 	at := func(percent int) float64 {
 		rank := (len(sorted)*percent + 99) / 100 // rounded up: the nearest rank
-		return round(sorted[max(rank, 1)-1].Seconds() * 1e3)
+		return roundToThousandths(sorted[max(rank, 1)-1].Seconds() * 1e3)
 	}
 	return Spread{Runs: len(sorted), Min: at(0), P50: at(50), P90: at(90), P99: at(99)}
 }
 
-// round rounds to three decimals.
-func round(f float64) float64 { return math.Round(f*1000) / 1000 }
+// roundToThousandths rounds to three decimals.
+func roundToThousandths(f float64) float64 { return math.Round(f*1000) / 1000 }
 
 // ratio returns a/b, or 0 if b is 0.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0
 	}
-	return round(a / b)
+	return roundToThousandths(a / b)
 }
 
-// compare computes the ratios.
-func (r *Report) compare() {
+// computeRatios computes the ratios.
+func (r *Report) computeRatios() {
 	for i := range r.Latency {
 		f := &r.Latency[i]
-		f.Ratio = ratio(f.P50, find(r.Latency, f.Language, Bare).P50)
+		f.Ratio = ratio(f.P50, findFigures(r.Latency, f.Language, Bare).P50)
 		if engine, ok := strings.CutPrefix(f.Variant, FromBash+", "); ok {
-			f.Alone = ratio(f.P50, find(r.Latency, f.Language, engine+" run").P50)
+			f.Alone = ratio(f.P50, findFigures(r.Latency, f.Language, engine+" run").P50)
 		}
 	}
 	for i := range r.Load {
 		f := &r.Load[i]
-		f.Ratio = ratio(f.PerSecond, find(r.Load, f.Language, Bare).PerSecond)
+		f.Ratio = ratio(f.PerSecond, findFigures(r.Load, f.Language, Bare).PerSecond)
 	}
 }
 
-func find(all []Figures, language, variant string) (f Figures) {
+func findFigures(all []Figures, language, variant string) (f Figures) {
 	if i := slices.IndexFunc(all, func(f Figures) bool { return f.Language == language && f.Variant == variant }); i >= 0 {
 		f = all[i]
 	}

@@ -33,7 +33,7 @@ func TestSpread(t *testing.T) {
 	}
 	for _, tt := range tests {
 		before := slices.Clone(tt.taken)
-		if got := spread(tt.taken); got != tt.want {
+		if got := newSpread(tt.taken); got != tt.want {
 			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
 		}
 		if !slices.Equal(tt.taken, before) {
@@ -60,7 +60,7 @@ func TestCompare(t *testing.T) {
 		},
 		LeftOut: map[string]string{"docker": "it does not answer"},
 	}
-	r.compare()
+	r.computeRatios()
 	for i, want := range []struct{ ratio, alone float64 }{{1.5, 0}, {1, 0}, {0.25, 0}, {}, {}, {10, 0}, {12, 1.2}, {12, 0}} {
 		if got := r.Latency[i]; got.Ratio != want.ratio || got.Alone != want.alone {
 			t.Errorf("%s %s: ratio %v, to the engine's %v; want %+v", got.Language, got.Variant, got.Ratio, got.Alone, want)

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// findServers starts servers and adds their ways to run the programs: in warm sandboxes, and in a session. A further
+// findServers starts servers and adds their methods to run the programs: in warm sandboxes, and in a session. A further
 // server is for run to hand over to, since its pool holds other kinds of programs.
 func (b *bench) findServers(ctx context.Context, programs []program) {
-	warm, err := b.serve(ctx, Warm)
+	warm, err := b.startServer(ctx, Warm)
 	if err != nil {
 		b.leaveOut(Warm, err)
 		return
 	}
-	if _, err := b.serve(ctx, Served); err != nil {
+	if _, err := b.startServer(ctx, Served); err != nil {
 		b.leaveOut(Served, err)
 	}
 	for _, p := range programs {
@@ -31,9 +31,9 @@ func (b *bench) findServers(ctx context.Context, programs []program) {
 			ID string `json:"session_id"`
 		}
 		err := warm.call(ctx, "create_session", map[string]any{"language": p.language}, &made)
-		b.ways = append(b.ways,
-			&way{language: p.language, name: Warm, what: p.code, loaded: true, pooled: true, once: warm.execute(map[string]any{"language": p.language, "code": p.code})},
-			&way{language: p.language, name: Session, what: p.cell, silent: true, once: warm.execute(map[string]any{"session_id": made.ID, "code": p.cell}), broken: err})
+		b.methods = append(b.methods,
+			&method{language: p.language, name: Warm, what: p.code, loaded: true, pooled: true, once: warm.execute(map[string]any{"language": p.language, "code": p.code})},
+			&method{language: p.language, name: Session, what: p.cell, silent: true, once: warm.execute(map[string]any{"session_id": made.ID, "code": p.cell}), broken: err})
 	}
 }
 
@@ -64,15 +64,15 @@ type message struct {
 	} `json:"result"`
 }
 
-// serve starts a server, which runs until the measurement ends.
-func (b *bench) serve(ctx context.Context, name string) (*server, error) {
+// startServer starts a server, which runs until the measurement ends.
+func (b *bench) startServer(ctx context.Context, name string) (*server, error) {
 	s := &server{log: filepath.Join(b.dir, name+".log"), waiting: map[int]chan message{}, ended: make(chan struct{})}
 	stderr, err := os.Create(s.log)
 	if err != nil {
 		return nil, err
 	}
 	defer stderr.Close()
-	cmd := exec.Command(b.Program, "--config", b.settings(), "serve", "--structured")
+	cmd := exec.Command(b.Program, "--config", b.settingsFile(), "serve", "--structured")
 	cmd.Args[0], cmd.Env, cmd.Stderr = "sandboxmcp", b.environ(name), stderr
 	in, err := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -80,7 +80,7 @@ func (b *bench) serve(ctx context.Context, name string) (*server, error) {
 		return nil, fmt.Errorf("start a server: %w", err)
 	}
 	s.in = in
-	go s.read(bufio.NewReaderSize(out, 64<<10))
+	go s.dispatch(bufio.NewReaderSize(out, 64<<10))
 	b.closers = append(b.closers, func() {
 		in.Close()
 		timer := time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
@@ -90,31 +90,31 @@ func (b *bench) serve(ctx context.Context, name string) (*server, error) {
 	})
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
-	_, err = s.ask(ctx, "initialize", map[string]any{
+	_, err = s.request(ctx, "initialize", map[string]any{
 		"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]string{"name": "sandboxmcp bench", "version": "1"}})
 	if err == nil {
 		_, err = io.WriteString(in, `{"jsonrpc": "2.0", "method": "notifications/initialized"}`+"\n")
 	}
-	pause(ctx, 500*time.Millisecond) // time for the work at its start
+	sleep(ctx, 500*time.Millisecond) // time for the work at its start
 	return s, err
 }
 
-// engines is the name of the state of runs in containers.
-const engines = "engines"
+// enginesState is the name of the state of runs in containers.
+const enginesState = "engines"
 
 // environ returns the caller's environment without our settings and secrets, with state in a directory of its own.
 // XDG_RUNTIME_DIR, by which processes of this user find a server, stays only for engines: an ordinary user's engines
 // may listen there.
 func (b *bench) environ(state string) (env []string) {
 	for _, kv := range b.Environ {
-		if !strings.HasPrefix(kv, "SANDBOXMCP_") && (state == engines || !strings.HasPrefix(kv, "XDG_RUNTIME_DIR=")) {
+		if !strings.HasPrefix(kv, "SANDBOXMCP_") && (state == enginesState || !strings.HasPrefix(kv, "XDG_RUNTIME_DIR=")) {
 			env = append(env, kv)
 		}
 	}
 	return append(env, "XDG_STATE_HOME="+filepath.Join(b.dir, state))
 }
 
-func (s *server) read(out *bufio.Reader) {
+func (s *server) dispatch(out *bufio.Reader) {
 	defer close(s.ended)
 	for {
 		line, err := out.ReadBytes('\n')
@@ -135,14 +135,14 @@ func (s *server) read(out *bufio.Reader) {
 	}
 }
 
-// lastWords returns the error of a server that has ended, from the end of its log.
-func (s *server) lastWords() error {
+// exitError returns the error of a server that has ended, from the end of its log.
+func (s *server) exitError() error {
 	text, _ := os.ReadFile(s.log)
 	return errors.New("the server has ended: " + lastLine(string(text)))
 }
 
-// ask sends a request and returns the response. An error response is an error.
-func (s *server) ask(ctx context.Context, method string, params any) (m message, err error) {
+// request sends a request and returns the response. An error response is an error.
+func (s *server) request(ctx context.Context, method string, params any) (m message, err error) {
 	answer := make(chan message, 1)
 	s.mu.Lock()
 	s.calls++
@@ -153,7 +153,7 @@ func (s *server) ask(ctx context.Context, method string, params any) (m message,
 	}
 	s.mu.Unlock()
 	if err != nil {
-		return m, s.lastWords()
+		return m, s.exitError()
 	}
 	select {
 	case m = <-answer:
@@ -164,13 +164,13 @@ func (s *server) ask(ctx context.Context, method string, params any) (m message,
 	case <-ctx.Done():
 		return m, ctx.Err()
 	case <-s.ended:
-		return m, s.lastWords()
+		return m, s.exitError()
 	}
 }
 
 // call calls a tool and decodes its structured result into result. A refusal by the tool is an error.
 func (s *server) call(ctx context.Context, tool string, arguments map[string]any, result any) error {
-	m, err := s.ask(ctx, "tools/call", map[string]any{"name": tool, "arguments": arguments})
+	m, err := s.request(ctx, "tools/call", map[string]any{"name": tool, "arguments": arguments})
 	if err == nil && m.Result.IsError && len(m.Result.Content) > 0 {
 		err = errors.New(m.Result.Content[0].Text)
 	}
@@ -183,7 +183,7 @@ func (s *server) call(ctx context.Context, tool string, arguments map[string]any
 	return nil
 }
 
-// execute returns a run by the tool execute_code, for a way.
+// execute returns a run by the tool execute_code, for a method.
 func (s *server) execute(arguments map[string]any) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var e struct {

@@ -59,7 +59,7 @@ approved it.
 
 Example: sandboxmcp approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M`,
 		Flags:  append(AnswerFlags(), forFlag()),
-		Action: func(c *cli.Context) error { return p.answer(c, true) },
+		Action: func(c *cli.Context) error { return p.answerQuestion(c, true) },
 	}
 }
 
@@ -72,7 +72,7 @@ func (p commands) denyCommand() *cli.Command {
 
 Example: sandboxmcp deny 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --reason 'use the mirror'`,
 		Flags:  AnswerFlags(),
-		Action: func(c *cli.Context) error { return p.answer(c, false) },
+		Action: func(c *cli.Context) error { return p.answerQuestion(c, false) },
 	}
 }
 
@@ -85,8 +85,8 @@ func forFlag() cli.Flag {
 	return &cli.StringFlag{Name: "for", Usage: "approve it for less than was asked: `TIME` is run, session, or a time such as 10m"}
 }
 
-// verdict returns the answer in the command line's flags.
-func verdict(c *cli.Context, allow bool) (control.Verdict, error) {
+// readVerdict returns the answer in the command line's flags.
+func readVerdict(c *cli.Context, allow bool) (control.Verdict, error) {
 	v := control.Verdict{Allow: allow, Reason: c.String("reason")}
 	text := c.String("for")
 	switch text {
@@ -107,7 +107,7 @@ func verdict(c *cli.Context, allow bool) (control.Verdict, error) {
 func WithServer(c *cli.Context, f func(context.Context, *control.Client) error) error {
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
-	client, err := connect(ctx, c)
+	client, err := connectSelected(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -115,14 +115,14 @@ func WithServer(c *cli.Context, f func(context.Context, *control.Client) error) 
 	return f(ctx, client)
 }
 
-func connect(ctx context.Context, c *cli.Context) (*control.Client, error) {
+func connectSelected(ctx context.Context, c *cli.Context) (*control.Client, error) {
 	cfg, err := wiring.Load(c)
 	if err != nil {
 		return nil, err
 	}
 	client, err := dial(ctx, cfg, c.String("server"))
 	if err != nil {
-		return nil, noServer(err, c.String("server"))
+		return nil, noServerError(err, c.String("server"))
 	}
 	if silent := client.Silent(); len(silent) > 0 {
 		fmt.Fprintf(c.App.ErrWriter, "sandboxmcp: warning: this is server %s alone: %s does not answer\n",
@@ -143,8 +143,8 @@ func dial(ctx context.Context, cfg config.Config, name string) (*control.Client,
 	return control.Remote(ctx, name, token)
 }
 
-// noServer adds a hint to a connection error: the running servers, or how to start one.
-func noServer(err error, name string) error {
+// noServerError adds a hint to a connection error: the running servers, or how to start one.
+func noServerError(err error, name string) error {
 	var several *control.Several
 	switch {
 	case errors.As(err, &several):
@@ -209,18 +209,18 @@ func showQuestion(b *strings.Builder, q approval.Question, now time.Time, comman
 	terminal.Fact(b, "answer with", command+" "+q.ID)
 }
 
-// answer answers the question that the command line names.
-func (p commands) answer(c *cli.Context, allow bool) error {
+// answerQuestion answers the question that the command line names.
+func (p commands) answerQuestion(c *cli.Context, allow bool) error {
 	id, err := questionID(c, "sandboxmcp approvals")
 	if err != nil {
 		return err
 	}
-	v, err := verdict(c, allow)
+	v, err := readVerdict(c, allow)
 	if err != nil {
 		return err
 	}
 	return WithServer(c, func(ctx context.Context, client *control.Client) error {
-		return Give(ctx, p.Streams, c, client, id, v, "sandboxmcp approvals")
+		return SubmitVerdict(ctx, p.Streams, c, client, id, v, "sandboxmcp approvals")
 	})
 }
 
@@ -239,33 +239,33 @@ func questionID(c *cli.Context, list string) (string, error) {
 
 var wholeID = lazy.Regexp(`^[0-9A-Z]{26}$`)
 
-// Give answers a question and prints the outcome. list is the command that lists questions.
-func Give(ctx context.Context, p *command.Streams, c *cli.Context, client *control.Client, id string, v control.Verdict, list string) error {
+// SubmitVerdict answers a question and prints the outcome. list is the command that lists questions.
+func SubmitVerdict(ctx context.Context, p *command.Streams, c *cli.Context, client *control.Client, id string, v control.Verdict, list string) error {
 	v.ID = id
 	out, err := control.Ask(ctx, client, control.AnswerApproval, v)
 	switch {
 	case errors.Is(err, approval.ErrRoot):
-		return byRoot(client, "approve "+id)
+		return rootOnlyError(client, "approve "+id)
 	case errors.Is(err, approval.ErrUnknown), errors.Is(err, approval.ErrAnswered):
 		return exit.Fail(list, "question %s: %v", id, err)
 	case err != nil:
 		return exit.Fail("the question still waits, if its time is not up: "+list, "the answer has no effect: %v", err)
 	}
 	if out.Late.Late != "" {
-		p.Say("%s", out.Late.Late)
+		p.Messagef("%s", out.Late.Late)
 	}
-	return p.Printf(c, out, "%s\n", outcome(out))
+	return p.Printf(c, out, "%s\n", outcomeText(out))
 }
 
-// byRoot returns the error for an approval that requires root, with root's command line. No program of the server's
+// rootOnlyError returns the error for an approval that requires root, with root's command line. No program of the server's
 // user can change the text that root reads there.
-func byRoot(client *control.Client, what string) error {
+func rootOnlyError(client *control.Client, what string) error {
 	at := "--server " + terminal.ShellWord(client.Socket())
 	return exit.Fail(fmt.Sprintf("sudo sandboxmcp approvals %s; sudo sandboxmcp %s %s", at, what, at), "the configuration leaves approvals to root")
 }
 
-// outcome describes the effect of an answer in one line.
-func outcome(o control.Outcome) string {
+// outcomeText describes the effect of an answer in one line.
+func outcomeText(o control.Outcome) string {
 	what := fmt.Sprintf("%s %s for the namespace %s", terminal.Visible(o.Question.Kind), terminal.Visible(o.Question.What), terminal.Visible(o.Question.Namespace))
 	switch {
 	case o.Revoked:
@@ -273,11 +273,11 @@ func outcome(o control.Outcome) string {
 	case !o.Allowed:
 		return "denied: " + what
 	}
-	return fmt.Sprintf("approved %s: %s", holds(o.Question, o.Scope, o.Until), what)
+	return fmt.Sprintf("approved %s: %s", grantText(o.Question, o.Scope, o.Until), what)
 }
 
-// holds describes the scope and the expiry of an approval.
-func holds(q approval.Question, scope string, until time.Time) string {
+// grantText describes the scope and the expiry of an approval.
+func grantText(q approval.Question, scope string, until time.Time) string {
 	end := "until " + until.Local().Format(time.DateTime)
 	switch scope {
 	case approval.ScopeRun:

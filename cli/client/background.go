@@ -50,7 +50,7 @@ Example: sandboxmcp start --listen 127.0.0.1:8750`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Usage: "answer at `ADDRESS`, as serve --listen has it", DefaultText: "http.listen, or " + usualAddress},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman, docker or kubernetes", DefaultText: command.Configured},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
 			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too"},
 			command.JSONFlag(),
@@ -68,7 +68,7 @@ func (p commands) stopCommand() *cli.Command {
 
 Example: sandboxmcp stop`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "now", Usage: "do not wait for requests under way"}, command.JSONFlag()},
-		Action: command.NoWords(wiring.Loaded(p.stop)),
+		Action: command.NoWords(wiring.WithConfig(p.stop)),
 	}
 }
 
@@ -79,12 +79,12 @@ func (p commands) statusCommand() *cli.Command {
 		UsageText:   "sandboxmcp status [--json]",
 		Description: "The exit code is 1 if there is none.\n\nExample: sandboxmcp status",
 		Flags:       []cli.Flag{command.JSONFlag()},
-		Action:      command.NoWords(wiring.Loaded(p.status)),
+		Action:      command.NoWords(wiring.WithConfig(p.status)),
 	}
 }
 
-// servers returns this user's servers that answer.
-func servers(ctx context.Context, cfg config.Config) ([]control.Server, error) {
+// runningServers returns this user's servers that answer.
+func runningServers(ctx context.Context, cfg config.Config) ([]control.Server, error) {
 	c, err := control.Dial(ctx, wiring.SocketDir(cfg), "")
 	if several, ok := errors.AsType[*control.Several](err); ok {
 		return several.Servers, nil
@@ -93,7 +93,7 @@ func servers(ctx context.Context, cfg config.Config) ([]control.Server, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, noServer(err, "")
+		return nil, noServerError(err, "")
 	}
 	defer c.Close()
 	return []control.Server{c.Server()}, nil
@@ -111,22 +111,22 @@ type record struct {
 
 func recordPath(dir string) string { return filepath.Join(dir, "server.json") }
 
-// Hold makes this process the background server of a state directory, until Close or its exit.
-func Hold(ctx context.Context, dir string) (*Background, error) {
+// LockBackground makes this process the background server of a state directory, until Close or its exit.
+func LockBackground(ctx context.Context, dir string) (*Background, error) {
 	f, err := statefile.LockFile(ctx, recordPath(dir), false, time.Second)
 	if err != nil {
 		return nil, fmt.Errorf("be the server in the background: %w", err)
 	}
 	b := &Background{f}
-	if err := b.Answers(""); err != nil { // the old record may name a reused process id
+	if err := b.SetAddress(""); err != nil { // the old record may name a reused process id
 		b.Close()
 		return nil, err
 	}
 	return b, nil
 }
 
-// Answers records the address at which the server answers.
-func (b *Background) Answers(address string) error {
+// SetAddress records the address at which the server answers.
+func (b *Background) SetAddress(address string) error {
 	data, err := json.Marshal(record{os.Getpid(), time.Now(), address})
 	if err == nil {
 		err = b.file.Truncate(0)
@@ -140,9 +140,9 @@ func (b *Background) Answers(address string) error {
 // Close releases the record.
 func (b *Background) Close() { b.file.Close() }
 
-// background returns the record of the background server, and whether it is alive. The address is empty while it
+// readBackground returns the record of the background server, and whether it is alive. The address is empty while it
 // starts.
-func background(dir string) (r record, lives bool, err error) {
+func readBackground(dir string) (r record, lives bool, err error) {
 	f, err := os.OpenFile(recordPath(dir), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return r, false, nil
@@ -158,8 +158,8 @@ func background(dir string) (r record, lives bool, err error) {
 	return r, true, nil
 }
 
-// startedFacts is the output of start.
-type startedFacts struct {
+// startResult is the output of start.
+type startResult struct {
 	Started bool   `json:"started"` // false if it was running already
 	PID     int    `json:"pid"`
 	Address string `json:"address"`
@@ -179,14 +179,14 @@ func (p commands) start(c *cli.Context) error {
 		return err
 	}
 	defer only.Close()
-	s, lives, err := background(cfg.StateDir)
+	s, lives, err := readBackground(cfg.StateDir)
 	if err == nil && !lives {
-		s, err = p.spawn(ctx, c, cfg, log)
+		s, err = p.startServer(ctx, c, cfg, log)
 	}
 	if err != nil {
 		return err
 	}
-	facts := startedFacts{!lives, s.PID, s.Address, log}
+	facts := startResult{!lives, s.PID, s.Address, log}
 	text := "started"
 	if !facts.Started {
 		text = "runs already"
@@ -194,8 +194,8 @@ func (p commands) start(c *cli.Context) error {
 	return p.Printf(c, facts, "%s: process %d, %s, which writes to %s\n", text, s.PID, terminal.Visible(s.Address), terminal.Visible(log))
 }
 
-// spawn starts a server and waits until it answers.
-func (p commands) spawn(ctx context.Context, c *cli.Context, cfg config.Config, path string) (r record, err error) {
+// startServer starts a server and waits until it answers.
+func (p commands) startServer(ctx context.Context, c *cli.Context, cfg config.Config, path string) (r record, err error) {
 	program, err := os.Executable()
 	if err != nil {
 		return r, err
@@ -227,7 +227,7 @@ func (p commands) spawn(ctx context.Context, c *cli.Context, cfg config.Config, 
 		}
 	}
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
-	if err := detached(cmd); err != nil {
+	if err := detach(cmd); err != nil {
 		return r, err
 	}
 	if err := cmd.Start(); err != nil {
@@ -238,7 +238,7 @@ func (p commands) spawn(ctx context.Context, c *cli.Context, cfg config.Config, 
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	for {
-		r, lives, err := background(cfg.StateDir)
+		r, lives, err := readBackground(cfg.StateDir)
 		if lives && r.PID == cmd.Process.Pid && r.Address != "" {
 			return r, nil
 		}
@@ -255,7 +255,7 @@ func (p commands) spawn(ctx context.Context, c *cli.Context, cfg config.Config, 
 }
 
 func (p commands) stop(ctx context.Context, c *cli.Context, cfg config.Config) error {
-	s, lives, err := background(cfg.StateDir)
+	s, lives, err := readBackground(cfg.StateDir)
 	if err != nil {
 		return err
 	}
@@ -275,13 +275,13 @@ func (p commands) stop(ctx context.Context, c *cli.Context, cfg config.Config) e
 	if c.Bool("now") {
 		how = os.Kill
 	}
-	if again, lives, _ := background(cfg.StateDir); lives && again.PID == s.PID && again.Began.Equal(s.Began) {
+	if again, lives, _ := readBackground(cfg.StateDir); lives && again.PID == s.PID && again.Began.Equal(s.Began) {
 		if err := process.Signal(how); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("end process %d: %w", s.PID, err)
 		}
 	}
 	for end := time.Now().Add(stopWait + DrainTime); ; time.Sleep(poll) {
-		if now, lives, err := background(cfg.StateDir); err != nil || !lives || !now.Began.Equal(s.Began) {
+		if now, lives, err := readBackground(cfg.StateDir); err != nil || !lives || !now.Began.Equal(s.Began) {
 			if err != nil {
 				return err
 			}
@@ -294,31 +294,31 @@ func (p commands) stop(ctx context.Context, c *cli.Context, cfg config.Config) e
 	}
 }
 
-// serverFacts describes a running server.
-type serverFacts struct {
+// serverStatus describes a running server.
+type serverStatus struct {
 	control.Server
 	Background bool `json:"background"`
 	Answers    bool `json:"answers"` // to the command line
 }
 
 func (p commands) status(ctx context.Context, c *cli.Context, cfg config.Config) error {
-	s, lives, err := background(cfg.StateDir)
+	s, lives, err := readBackground(cfg.StateDir)
 	if err != nil {
 		return err
 	}
-	found, err := servers(ctx, cfg)
-	all := []serverFacts{}
+	found, err := runningServers(ctx, cfg)
+	all := []serverStatus{}
 	for _, f := range found {
-		all = append(all, serverFacts{f, lives && f.PID == s.PID, true})
+		all = append(all, serverStatus{f, lives && f.PID == s.PID, true})
 	}
-	if lives && !slices.ContainsFunc(all, func(f serverFacts) bool { return f.Background }) {
-		all, err = append(all, serverFacts{control.Server{PID: s.PID, Began: s.Began, Address: s.Address}, true, false}), nil
+	if lives && !slices.ContainsFunc(all, func(f serverStatus) bool { return f.Background }) {
+		all, err = append(all, serverStatus{control.Server{PID: s.PID, Began: s.Began, Address: s.Address}, true, false}), nil
 	}
 	if err != nil {
 		return err
 	}
 	columns := []terminal.Column{{Name: "PROCESS", Whole: true}, {Name: "BEGAN"}, {Name: "NAMESPACE"}, {Name: "STATE"}, {Name: "ADDRESS", Spare: true}}
-	err = command.Table(p.Streams, c, all, "no server runs", columns, func(f serverFacts) []string {
+	err = command.Table(p.Streams, c, all, "no server runs", columns, func(f serverStatus) []string {
 		state := "runs"
 		switch {
 		case !f.Answers:
@@ -328,5 +328,5 @@ func (p commands) status(ctx context.Context, c *cli.Context, cfg config.Config)
 		}
 		return []string{fmt.Sprint(f.PID), terminal.Ago(time.Since(f.Began)), cmp.Or(f.Namespace, "any"), state, cmp.Or(f.Address, "standard input")}
 	})
-	return exit.Unless(len(all) > 0, err)
+	return exit.UnlessOK(len(all) > 0, err)
 }

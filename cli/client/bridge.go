@@ -28,7 +28,7 @@ func (p commands) bridgeCommand() *cli.Command {
 
 Example: sandboxmcp bridge 01K9ZB5W7Q rows @rows.json`,
 		Flags: []cli.Flag{
-			idFlag(),
+			sessionFlag(),
 			&cli.StringFlag{Name: "from", Usage: "take the value from the session `ID` of the same namespace"},
 			&cli.StringFlag{Name: "from-key", Usage: "its `NAME` there (default: KEY)"},
 			command.JSONFlag(), ServerFlag(),
@@ -38,7 +38,7 @@ Example: sandboxmcp bridge 01K9ZB5W7Q rows @rows.json`,
 }
 
 func (p commands) bridge(c *cli.Context) error {
-	id, words, err := sessionNamed(c, 2)
+	id, words, err := sessionArgument(c, 2)
 	if err != nil {
 		return err
 	}
@@ -48,11 +48,11 @@ func (p commands) bridge(c *cli.Context) error {
 	}
 	v.ID, v.Key = id, words[0]
 	if v.From == "" {
-		if v.Value, err = p.value(words[1]); err != nil {
+		if v.Value, err = p.parseValue(words[1]); err != nil {
 			return err
 		}
 	}
-	return Answered(c, control.PutValue, v, func(res pipeline.Outcome) error {
+	return CallServer(c, control.PutValue, v, func(res pipeline.Outcome) error {
 		return p.Printf(c, map[string]any{"id": res.ID, "session": res.Session, "key": v.Key},
 			"%s is set in session %s\n", terminal.Visible(v.Key), terminal.Visible(res.Session))
 	})
@@ -61,8 +61,8 @@ func (p commands) bridge(c *cli.Context) error {
 // maxValue is the maximum size of a value, in bytes.
 const maxValue = 32 << 20
 
-// value returns the JSON for a word of the command line.
-func (p commands) value(word string) (json.RawMessage, error) {
+// parseValue returns the JSON for a word of the command line.
+func (p commands) parseValue(word string) (json.RawMessage, error) {
 	text, from := []byte(word), "the value"
 	var err error
 	if path, ok := strings.CutPrefix(word, "@"); ok {
@@ -72,7 +72,7 @@ func (p commands) value(word string) (json.RawMessage, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, exit.Usage("check the spelling; the path starts at the current directory", "%v", err)
 		case err != nil:
-			return nil, command.NotThere("", "", err)
+			return nil, command.PathError("", "", err)
 		}
 		defer f.Close()
 		text, err = io.ReadAll(io.LimitReader(f, maxValue+1))

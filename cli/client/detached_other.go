@@ -7,6 +7,6 @@ import (
 	"os/exec"
 )
 
-func detached(*exec.Cmd) error {
+func detach(*exec.Cmd) error {
 	return errors.New("servers in the background are for Unix: use sandboxmcp serve --listen")
 }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// detached makes cmd start in a session of its own, so that it outlives the terminal.
-func detached(cmd *exec.Cmd) error {
+// detach makes cmd start in a session of its own, so that it outlives the terminal.
+func detach(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return nil
 }

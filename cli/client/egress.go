@@ -36,7 +36,7 @@ Examples:
   sandboxmcp egress api.example.com --namespace team-a --for 1h
   sandboxmcp egress list`,
 		Flags: []cli.Flag{
-			InServersNamespace(),
+			ServerNamespaceFlag(),
 			&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
 			&cli.StringFlag{Name: "reason", Usage: "`TEXT` for the log"},
 			command.JSONFlag(), ServerFlag(),
@@ -57,7 +57,7 @@ session that asked, or a shorter time.
 
 Example: sandboxmcp egress approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --for session`,
 			Flags:  append(AnswerFlags(), forFlag()),
-			Action: command.OneWord(p.egressApprove, "sandboxmcp egress list", "approve needs the id of one question"),
+			Action: command.ExactlyOneWord(p.egressApprove, "sandboxmcp egress list", "approve needs the id of one question"),
 		}, {
 			Name:      "deny",
 			Usage:     "deny what a program waits for, or take approvals back",
@@ -69,19 +69,19 @@ Example: sandboxmcp egress deny example.com`,
 			Flags:  AnswerFlags(),
 			Action: p.egressDeny,
 		}},
-		Action: command.OneWord(p.egressGive, "sandboxmcp egress list, or sandboxmcp egress example.com",
+		Action: command.ExactlyOneWord(p.egressAllow, "sandboxmcp egress list, or sandboxmcp egress example.com",
 			"egress needs to know what to do: list, approve, deny, or one DOMAIN to allow"),
 	}
 }
 
 func (p commands) egressList(c *cli.Context) error {
-	return WithKnown(c, approval.Egress, func(_ context.Context, all Known) error {
+	return WithApprovals(c, approval.Egress, func(_ context.Context, all Approvals) error {
 		return p.Printf(c, all, "%s", all)
 	})
 }
 
 // String formats all questions and approvals for people.
-func (all Known) String() string {
+func (all Approvals) String() string {
 	var b strings.Builder
 	if len(all.Waiting) == 0 {
 		b.WriteString("nothing waits for an answer\n")
@@ -97,7 +97,7 @@ func (all Known) String() string {
 		q := g.Question
 		fmt.Fprintf(&b, "%s: %s is approved\n", terminal.Visible(q.ID), terminal.Visible(q.What))
 		terminal.Fact(&b, "namespace", q.Namespace)
-		terminal.Fact(&b, "holds", holds(q, g.Scope, g.Until))
+		terminal.Fact(&b, "holds", grantText(q, g.Scope, g.Until))
 		if q.CodeSHA256 != "" {
 			terminal.Fact(&b, "for code", q.CodeSHA256)
 		}
@@ -110,15 +110,15 @@ func (all Known) String() string {
 // egressApprove checks the kind of the question first: an id that an agent presents as a host must not approve a
 // command on this machine.
 func (p commands) egressApprove(c *cli.Context) error {
-	v, err := verdict(c, true)
+	v, err := readVerdict(c, true)
 	if err != nil {
 		return err
 	}
 	id := c.Args().First()
-	return WithKnown(c, approval.Egress, func(ctx context.Context, all Known) error {
+	return WithApprovals(c, approval.Egress, func(ctx context.Context, all Approvals) error {
 		for _, q := range all.Waiting {
 			if strings.EqualFold(q.ID, id) {
-				return Give(ctx, p.Streams, c, q.client, q.ID, v, "sandboxmcp egress list")
+				return SubmitVerdict(ctx, p.Streams, c, q.client, q.ID, v, "sandboxmcp egress list")
 			}
 		}
 		return exit.Fail("sandboxmcp egress list", "no connection waits for an answer under %s, or not any more", terminal.Visible(id))
@@ -129,9 +129,9 @@ func (p commands) egressDeny(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return exit.Usage("sandboxmcp egress list", "deny needs ids or names")
 	}
-	return WithKnown(c, approval.Egress, func(ctx context.Context, all Known) error {
+	return WithApprovals(c, approval.Egress, func(ctx context.Context, all Approvals) error {
 		for _, word := range c.Args().Slice() {
-			n, err := all.Deny(ctx, p.Streams, c, "sandboxmcp egress list", func(q approval.Question) bool { return meant(word, q) })
+			n, err := all.Deny(ctx, p.Streams, c, "sandboxmcp egress list", func(q approval.Question) bool { return matchesQuestion(word, q) })
 			if err == nil && n == 0 {
 				err = exit.Fail("sandboxmcp egress list", "nothing waits for %s, and nothing of that id or name is approved", terminal.Visible(word))
 			}
@@ -145,16 +145,16 @@ func (p commands) egressDeny(c *cli.Context) error {
 
 // Deny denies questions and revokes approvals that match meant, and returns their number. list is the command that
 // lists them.
-func (all Known) Deny(ctx context.Context, p *command.Streams, c *cli.Context, list string, meant func(approval.Question) bool) (n int, err error) {
+func (all Approvals) Deny(ctx context.Context, p *command.Streams, c *cli.Context, list string, meant func(approval.Question) bool) (n int, err error) {
 	known := slices.Clone(all.Waiting)
 	for _, g := range all.Approved {
-		known = append(known, waiting{g.Question, g.Server, g.client})
+		known = append(known, openQuestion{g.Question, g.Server, g.client})
 	}
 	for _, q := range known {
 		if !meant(q.Question) {
 			continue
 		}
-		if err := Give(ctx, p, c, q.client, q.ID, control.Verdict{Reason: c.String("reason")}, list); err != nil {
+		if err := SubmitVerdict(ctx, p, c, q.client, q.ID, control.Verdict{Reason: c.String("reason")}, list); err != nil {
 			return n, err
 		}
 		n++
@@ -162,21 +162,21 @@ func (all Known) Deny(ctx context.Context, p *command.Streams, c *cli.Context, l
 	return n, nil
 }
 
-// meant reports whether word is the id of a question, or its host on any port.
-func meant(word string, q approval.Question) bool {
+// matchesQuestion reports whether word is the id of a question, or its host on any port.
+func matchesQuestion(word string, q approval.Question) bool {
 	host, _, _ := strings.Cut(q.What, ":")
 	return strings.EqualFold(word, q.ID) || strings.EqualFold(word, q.What) || strings.EqualFold(word, host)
 }
 
-// egressGive allows a host that nobody has requested, on all selected servers.
-func (p commands) egressGive(c *cli.Context) error {
+// egressAllow allows a host that nobody has requested, on all selected servers.
+func (p commands) egressAllow(c *cli.Context) error {
 	domain := strings.ToLower(strings.TrimSpace(c.Args().First()))
 	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
 	}
 	held := c.Duration("for")
-	switch err := mayGive(cfg, domain); {
+	switch err := checkAllowable(cfg, domain); {
 	case err != nil:
 		return err
 	case held <= 0 || held > approval.MaxFor:
@@ -184,7 +184,7 @@ func (p commands) egressGive(c *cli.Context) error {
 	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
-	clients, err := Servers(ctx, c)
+	clients, err := ConnectServers(ctx, c)
 	for _, client := range clients {
 		defer client.Close()
 	}
@@ -194,27 +194,27 @@ func (p commands) egressGive(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	grants, text := []approved{}, ""
+	grants, text := []activeApproval{}, ""
 	for _, client := range clients {
 		grant, err := control.Ask(ctx, client, control.GiveGrant, control.GrantRequest{
-			Kind: approval.Egress, What: domain, Namespace: OfServer(c, client), Seconds: held.Seconds(), Reason: c.String("reason"),
+			Kind: approval.Egress, What: domain, Namespace: ServerNamespace(c, client), Seconds: held.Seconds(), Reason: c.String("reason"),
 		})
 		if errors.Is(err, approval.ErrRoot) {
-			return byRoot(client, "egress "+terminal.ShellWord(domain))
+			return rootOnlyError(client, "egress "+terminal.ShellWord(domain))
 		}
 		if err != nil {
 			return fmt.Errorf("server %s: %w", client.Server().Name, err)
 		}
-		grants = append(grants, approved{grant, client.Server().Name, client})
+		grants = append(grants, activeApproval{grant, client.Server().Name, client})
 		text += fmt.Sprintf("allowed %s for the namespace %s until %s; take it back with sandboxmcp egress deny %s\n",
 			terminal.Visible(grant.Question.What), terminal.Visible(grant.Question.Namespace), grant.Until.Local().Format(time.DateTime), terminal.Visible(grant.Question.ID))
 	}
 	return p.Printf(c, grants, "%s", text)
 }
 
-// mayGive returns an error for hosts that no person can allow. A server also refuses hosts that its own configuration
+// checkAllowable returns an error for hosts that no person can allow. A server also refuses hosts that its own configuration
 // denies.
-func mayGive(cfg config.Config, domain string) error {
+func checkAllowable(cfg config.Config, domain string) error {
 	policy, err := egress.NewPolicy([]string{domain}, nil)
 	if err != nil {
 		return exit.Usage("sandboxmcp egress example.com, '*.example.com' or db.example.com:5432", "%s is nothing to connect to: %v", terminal.Visible(domain), err)
@@ -232,37 +232,37 @@ func mayGive(cfg config.Config, domain string) error {
 	return nil
 }
 
-// Known holds the open questions and the approvals of one kind on all servers.
-type Known struct {
-	Waiting  []waiting  `json:"waiting"`
-	Approved []approved `json:"approved"`
-	Servers  int        `json:"-"`
+// Approvals holds the open questions and the approvals of one kind on all servers.
+type Approvals struct {
+	Waiting  []openQuestion   `json:"waiting"`
+	Approved []activeApproval `json:"approved"`
+	Servers  int              `json:"-"`
 }
 
-type waiting struct {
+type openQuestion struct {
 	approval.Question
 	Server string `json:"server"`
 	client *control.Client
 }
 
-type approved struct {
+type activeApproval struct {
 	control.Grant
 	Server string `json:"server"`
 	client *control.Client
 }
 
-// WithKnown calls f with the questions and approvals of the selected servers.
-func WithKnown(c *cli.Context, kind string, f func(context.Context, Known) error) error {
+// WithApprovals calls f with the questions and approvals of the selected servers.
+func WithApprovals(c *cli.Context, kind string, f func(context.Context, Approvals) error) error {
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
-	clients, err := Servers(ctx, c)
+	clients, err := ConnectServers(ctx, c)
 	for _, client := range clients {
 		defer client.Close()
 	}
 	if err != nil {
 		return err
 	}
-	all := Known{Waiting: []waiting{}, Approved: []approved{}, Servers: len(clients)}
+	all := Approvals{Waiting: []openQuestion{}, Approved: []activeApproval{}, Servers: len(clients)}
 	for _, client := range clients {
 		if err := all.add(ctx, kind, client); err != nil {
 			return fmt.Errorf("ask server %s: %w", client.Server().Name, err)
@@ -271,8 +271,8 @@ func WithKnown(c *cli.Context, kind string, f func(context.Context, Known) error
 	return f(ctx, all)
 }
 
-// Servers connects to the server that the command line names, or to all running ones.
-func Servers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
+// ConnectServers connects to the server that the command line names, or to all running ones.
+func ConnectServers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
 	cfg, err := wiring.Load(c)
 	if err != nil {
 		return nil, err
@@ -281,7 +281,7 @@ func Servers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
 	var several *control.Several
 	if !errors.As(err, &several) {
 		if err != nil {
-			return nil, noServer(err, c.String("server"))
+			return nil, noServerError(err, c.String("server"))
 		}
 		return []*control.Client{client}, nil
 	}
@@ -299,7 +299,7 @@ func Servers(ctx context.Context, c *cli.Context) ([]*control.Client, error) {
 	return all, nil
 }
 
-func (k *Known) add(ctx context.Context, kind string, client *control.Client) error {
+func (k *Approvals) add(ctx context.Context, kind string, client *control.Client) error {
 	questions, err := client.Approvals(ctx)
 	if err != nil {
 		return err
@@ -311,12 +311,12 @@ func (k *Known) add(ctx context.Context, kind string, client *control.Client) er
 	name := client.Server().Name
 	for _, q := range questions {
 		if q.Kind == kind {
-			k.Waiting = append(k.Waiting, waiting{q, name, client})
+			k.Waiting = append(k.Waiting, openQuestion{q, name, client})
 		}
 	}
 	for _, g := range grants {
 		if g.Question.Kind == kind {
-			k.Approved = append(k.Approved, approved{g, name, client})
+			k.Approved = append(k.Approved, activeApproval{g, name, client})
 		}
 	}
 	return nil

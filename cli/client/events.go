@@ -60,7 +60,7 @@ func (p commands) events(c *cli.Context) error {
 	case errors.Is(err, control.ErrNone) && c.String("server") == "":
 		return exit.Fail("sandboxmcp audit tail -f shows what is written to the log, by whomever", "no server runs: start one with sandboxmcp serve")
 	case err != nil:
-		return noServer(err, c.String("server"))
+		return noServerError(err, c.String("server"))
 	}
 	defer client.Close()
 	return p.watch(ctx, client, q, c.Bool("json"))
@@ -77,7 +77,7 @@ func (p commands) watch(ctx context.Context, client *control.Client, q control.E
 		}
 	}
 	if q.Follow && ctx.Err() == nil {
-		p.Say("the server has ended")
+		p.Messagef("the server has ended")
 	}
 	return nil
 }
@@ -89,15 +89,15 @@ func (p commands) showEvent(line control.Line, asJSON bool) error {
 	case asJSON:
 		return terminal.WriteJSON(p.Out, line.Event)
 	case line.Unwritten > 0:
-		p.Say("event %d can't be shown: this is a bug of ours", line.Unwritten)
+		p.Messagef("event %d can't be shown: this is a bug of ours", line.Unwritten)
 		return nil
 	case line.Seq == 0:
-		p.Say("%d events were lost here: they came faster than they were read", line.Dropped)
+		p.Messagef("%d events were lost here: they came faster than they were read", line.Dropped)
 		return nil
 	}
 	e := line.Event // events are untrusted: no text may reach a terminal unescaped
 	text := fmt.Sprintf("%s  %-20s  %-10s  %-26s  %s\n", e.Time.Local().Format("15:04:05.000"),
-		terminal.Visible(e.Name), terminal.Visible(e.Namespace), terminal.Visible(e.Run), terminal.Visible(matter(e)))
+		terminal.Visible(e.Name), terminal.Visible(e.Namespace), terminal.Visible(e.Run), terminal.Visible(eventSummary(e)))
 	if columns := terminal.Width(p.Out); columns > 0 {
 		text = terminal.Cut(strings.TrimSuffix(text, "\n"), columns) + "\n"
 	}
@@ -105,8 +105,8 @@ func (p commands) showEvent(line control.Line, asJSON bool) error {
 	return err
 }
 
-// matter summarises an event in the words of the audit log's row of the same kind. Queue events have no row.
-func matter(e event.Event) string {
+// eventSummary summarises an event in the words of the audit log's row of the same kind. Queue events have no row.
+func eventSummary(e event.Event) string {
 	if e.Name == event.QueueBackpressure {
 		if waiting, ok := e.Data["waiting"]; ok {
 			return fmt.Sprintf("%v wait", waiting)

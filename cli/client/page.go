@@ -52,8 +52,8 @@ Example: sandboxmcp page --no-open --namespace team --url https://agents.example
 	}
 }
 
-// link is the output of page: an address that signs a browser in.
-type link struct {
+// pageLink is the output of page: an address that signs a browser in.
+type pageLink struct {
 	URL string `json:"url"`
 }
 
@@ -63,7 +63,7 @@ func (p commands) page(c *cli.Context) error {
 			return exit.Usage("sandboxmcp page --url https://agents.example.com/", "--url is the address of the page, such as https://HOST/")
 		}
 	}
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
+	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
 		in, err := control.Ask(ctx, client, control.OpenPage, control.InvitationQuery{Namespaces: c.StringSlice("namespace")})
 		if err != nil {
 			return err
@@ -73,7 +73,7 @@ func (p commands) page(c *cli.Context) error {
 			if c.IsSet("url") {
 				base = c.String("url")
 			}
-			return p.handLink(c, base, in.Code)
+			return p.showLink(c, base, in.Code)
 		}
 		if strings.Contains(client.Socket(), "://") {
 			return exit.Fail("set http.page to yes there", "the server has no page")
@@ -81,27 +81,27 @@ func (p commands) page(c *cli.Context) error {
 		if set := c.StringSlice("namespace"); len(set) > 0 || c.IsSet("url") {
 			return exit.Usage("start the server with --listen, which has a page of its own", "--namespace and --url are for servers that answer over HTTP")
 		}
-		return p.ownPage(ctx, c, client)
+		return p.servePage(ctx, c, client)
 	})
 }
 
-// handLink prints the link and opens it in a browser.
-func (p commands) handLink(c *cli.Context, base, code string) error {
-	l := link{strings.TrimSuffix(base, "/") + "/#" + code}
+// showLink prints the link and opens it in a browser.
+func (p commands) showLink(c *cli.Context, base, code string) error {
+	l := pageLink{strings.TrimSuffix(base, "/") + "/#" + code}
 	err := p.Print(c, l, func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, l.URL)
 		return err
 	})
 	if err == nil && !c.Bool("no-open") && !c.Bool("json") && terminal.IsTerminal(p.Out) {
 		if why := openLink(l.URL); why != nil {
-			p.Say("open the link in a browser: %v", why)
+			p.Messagef("open the link in a browser: %v", why)
 		}
 	}
 	return err
 }
 
-// ownPage serves the page in this process, through the server's socket, until a signal arrives or the server ends.
-func (p commands) ownPage(ctx context.Context, c *cli.Context, client *control.Client) error {
+// servePage serves the page in this process, through the server's socket, until a signal arrives or the server ends.
+func (p commands) servePage(ctx context.Context, c *cli.Context, client *control.Client) error {
 	site := page.New(page.Config{Client: client.ForPage(), Version: version.Current().Version})
 	d, err := listenLocally(ctx, door.Config{Handler: site, Linked: page.Linked})
 	if err != nil {
@@ -109,11 +109,11 @@ func (p commands) ownPage(ctx context.Context, c *cli.Context, client *control.C
 	}
 	code, err := site.Invite(identity.Identity{Name: console.User(), Kind: identity.Person, Source: identity.FromPeer, Namespaces: identity.All()})
 	if err == nil {
-		err = p.handLink(c, d.Address(), code)
+		err = p.showLink(c, d.Address(), code)
 	}
 	if err == nil {
-		p.Say("the page is there until Ctrl-C")
-		err = untilEnd(ctx, client, d.Failed())
+		p.Messagef("the page is there until Ctrl-C")
+		err = waitForEnd(ctx, client, d.Failed())
 	}
 	site.Close()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
@@ -137,15 +137,15 @@ func listenLocally(ctx context.Context, c door.Config) (*door.Door, error) {
 	return door.Listen(ctx, c)
 }
 
-// untilEnd waits for a signal or for the end of the server.
-func untilEnd(ctx context.Context, client *control.Client, failed <-chan error) error {
+// waitForEnd waits for a signal or for the end of the server.
+func waitForEnd(ctx context.Context, client *control.Client, failed <-chan error) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-failed:
 			return err
-		case <-time.After(glances):
+		case <-time.After(pollInterval):
 		}
 		if _, err := control.Ask(ctx, client, control.GetQueue, control.Nothing{}); err != nil && ctx.Err() == nil && !errors.As(err, new(*control.Failure)) {
 			return exit.Fail("sandboxmcp serve starts another one", "the server has ended")

@@ -42,7 +42,7 @@ type queueStatus struct {
 }
 
 func (p commands) queue(c *cli.Context) error {
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
+	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
 		load, err := control.Ask(ctx, client, control.GetQueue, control.Nothing{})
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ them it sets what later runs and sessions of the namespace get that ask for noth
 
 Example: sandboxmcp limits --namespace my-agent --ram 1024 --timeout 120`,
 		Flags: append(limitFlags(),
-			&cli.StringFlag{Name: "namespace", Usage: "the `NAMESPACE`", DefaultText: serversNamespace},
+			&cli.StringFlag{Name: "namespace", Usage: "the `NAMESPACE`", DefaultText: serverNamespaceText},
 			&cli.StringFlag{Name: "session", Aliases: []string{"id"}, Usage: "the session `ID`, or its beginning"},
 			command.JSONFlag(), ServerFlag(),
 		),
@@ -87,10 +87,10 @@ func (p commands) limits(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
+	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
 		var l control.Limits
 		var err error
-		namespace := OfServer(c, client)
+		namespace := ServerNamespace(c, client)
 		if c.IsSet("session") && !c.IsSet("namespace") {
 			namespace = "" // the session decides
 		}
@@ -111,7 +111,7 @@ func (p commands) limits(c *cli.Context) error {
 			t := terminal.NewTable(w, terminal.Columns("LIMIT", "IN FORCE", "CAP")...)
 			now, caps := l.Limits, l.Caps
 			t.Row("--ram", fmt.Sprintf("%d MB", now.RAM), fmt.Sprintf("%d MB", caps.RAM))
-			t.Row("--cpu", cores(now.CPU), cores(caps.CPU))
+			t.Row("--cpu", formatCores(now.CPU), formatCores(caps.CPU))
 			t.Row("--timeout", fmt.Sprintf("%g s", now.Wall), fmt.Sprintf("%g s", caps.Wall))
 			t.Row("--processes", fmt.Sprint(now.Processes), fmt.Sprint(caps.Processes))
 			t.Row("--disk", fmt.Sprintf("%d MB", now.Disk), fmt.Sprintf("%d MB", caps.Disk))
@@ -121,7 +121,7 @@ func (p commands) limits(c *cli.Context) error {
 	})
 }
 
-func cores(n float64) string {
+func formatCores(n float64) string {
 	if n == 1 {
 		return "1 core"
 	}

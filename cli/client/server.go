@@ -18,14 +18,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// Asking is WithServer with a hint on errors of the server.
-func Asking(c *cli.Context, f func(context.Context, *control.Client) error) error {
-	return WithServer(c, func(ctx context.Context, client *control.Client) error { return explained(f(ctx, client)) })
+// WithServerHint is WithServer with a hint on errors of the server.
+func WithServerHint(c *cli.Context, f func(context.Context, *control.Client) error) error {
+	return WithServer(c, func(ctx context.Context, client *control.Client) error { return withHint(f(ctx, client)) })
 }
 
-// Answered sends a request of a route to the selected server and shows the response.
-func Answered[A, R any](c *cli.Context, what *operation.Route[A, R], args A, show func(R) error) error {
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
+// CallServer sends a request of a route to the selected server and shows the response.
+func CallServer[A, R any](c *cli.Context, what *operation.Route[A, R], args A, show func(R) error) error {
+	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
 		answer, err := control.Ask(ctx, client, what, args)
 		if err != nil {
 			return err
@@ -34,8 +34,8 @@ func Answered[A, R any](c *cli.Context, what *operation.Route[A, R], args A, sho
 	})
 }
 
-// explained adds a hint to a server's error.
-func explained(err error) error {
+// withHint adds a hint to a server's error.
+func withHint(err error) error {
 	var f *control.Failure
 	if !errors.As(err, &f) {
 		return err
@@ -52,22 +52,22 @@ func explained(err error) error {
 	return exit.Fail(hint, "%s", f.Text)
 }
 
-// InServersNamespace returns --namespace, for commands that a server executes.
-func InServersNamespace() cli.Flag {
-	return &cli.StringFlag{Name: "namespace", Usage: "in the namespace `NS`", DefaultText: serversNamespace}
+// ServerNamespaceFlag returns --namespace, for commands that a server executes.
+func ServerNamespaceFlag() cli.Flag {
+	return &cli.StringFlag{Name: "namespace", Usage: "in the namespace `NS`", DefaultText: serverNamespaceText}
 }
 
-// OfServer returns the namespace in the command line, or the server's own.
-func OfServer(c *cli.Context, client *control.Client) string {
+// ServerNamespace returns the namespace in the command line, or the server's own.
+func ServerNamespace(c *cli.Context, client *control.Client) string {
 	return cmp.Or(c.String("namespace"), client.Server().Namespace, "default")
 }
 
-func idFlag() cli.Flag {
+func sessionFlag() cli.Flag {
 	return &cli.StringFlag{Name: "id", Usage: "`ID` of the session, or its beginning, instead of the word ID"}
 }
 
-// sessionNamed returns the session that the command line names, by --id or its first word, and the remaining words.
-func sessionNamed(c *cli.Context, limit int) (id string, rest []string, err error) {
+// sessionArgument returns the session that the command line names, by --id or its first word, and the remaining words.
+func sessionArgument(c *cli.Context, limit int) (id string, rest []string, err error) {
 	words := c.Args().Slice()
 	if id = c.String("id"); id == "" && len(words) > 0 {
 		id, words = words[0], words[1:]
@@ -81,23 +81,23 @@ func sessionNamed(c *cli.Context, limit int) (id string, rest []string, err erro
 	return id, words, nil
 }
 
-// living returns the session of an id or of its prefix.
-func living(ctx context.Context, client *control.Client, id string) (session.Info, error) {
+// findSession returns the session of an id or of its prefix.
+func findSession(ctx context.Context, client *control.Client, id string) (session.Info, error) {
 	list, err := control.Ask(ctx, client, control.ListUsage, control.OfLimits{Session: id})
 	switch {
 	case err != nil:
-		return session.Info{}, explained(err)
+		return session.Info{}, withHint(err)
 	case len(list) == 0:
 		return session.Info{}, exit.Fail("sandboxmcp session list", "session %s has just ended", terminal.Visible(id))
 	}
 	return list[0].Info, nil
 }
 
-// serversNamespace is the default of --namespace in help texts.
-const serversNamespace = `the server's, or "default"`
+// serverNamespaceText is the default of --namespace in help texts.
+const serverNamespaceText = `the server's, or "default"`
 
-// configuredThere is the default of limits in help texts: the server knows it.
-const configuredThere = "see sandboxmcp limits"
+// serverLimitsText is the default of limits in help texts: the server knows it.
+const serverLimitsText = "see sandboxmcp limits"
 
 // Commands returns the commands of this package.
 func Commands(s *command.Streams) []*cli.Command {

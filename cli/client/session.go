@@ -49,7 +49,7 @@ func (p commands) sessionListCommand() *cli.Command {
 }
 
 func (p commands) sessionList(c *cli.Context) error {
-	return Answered(c, control.ListSessions, control.InNamespace{Namespace: c.String("namespace")}, func(all []session.Info) error {
+	return CallServer(c, control.ListSessions, control.InNamespace{Namespace: c.String("namespace")}, func(all []session.Info) error {
 		list := []session.Info{}
 		for _, i := range all {
 			if i.State != "dead" || c.Bool("all") {
@@ -75,36 +75,36 @@ func (p commands) sessionKillCommand() *cli.Command {
 		Description: `Its variables and files are gone. The log keeps who ended it.
 
 Example: sandboxmcp session kill 01K9ZB5W7Q`,
-		Flags:  []cli.Flag{idFlag(), command.JSONFlag(), ServerFlag()},
+		Flags:  []cli.Flag{sessionFlag(), command.JSONFlag(), ServerFlag()},
 		Action: p.sessionKill,
 	}
 }
 
 func (p commands) sessionKill(c *cli.Context) error {
-	id, _, err := sessionNamed(c, 0)
+	id, _, err := sessionArgument(c, 0)
 	if err != nil {
 		return err
 	}
-	return Answered(c, control.EndSession, control.OfSession{ID: id}, func(info session.Info) error {
+	return CallServer(c, control.EndSession, control.OfSession{ID: id}, func(info session.Info) error {
 		return p.Printf(c, info, "session %s has ended after %s; its variables and files are gone\n", terminal.Visible(info.ID), terminal.Count(info.Cells, "cell"))
 	})
 }
 
 func limitFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all processes together", DefaultText: configuredThere},
-		&cli.Float64Flag{Name: "cpu", Usage: "`CORES`", DefaultText: configuredThere},
-		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that one run or one cell may take", DefaultText: configuredThere},
-		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: configuredThere},
-		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: configuredThere},
-		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept", DefaultText: configuredThere},
+		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all processes together", DefaultText: serverLimitsText},
+		&cli.Float64Flag{Name: "cpu", Usage: "`CORES`", DefaultText: serverLimitsText},
+		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that one run or one cell may take", DefaultText: serverLimitsText},
+		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: serverLimitsText},
+		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: serverLimitsText},
+		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept", DefaultText: serverLimitsText},
 	}
 }
 
 // requestedLimits returns the limits in the command line; the others are zero.
 func requestedLimits(c *cli.Context) (b pipeline.Bounds, err error) {
 	var l backends.Limits
-	err = run.Limits(c, &l)
+	err = run.ReadLimits(c, &l)
 	return pipeline.Bounds{Limits: l, Output: c.Int64("output")}, err
 }
 
@@ -118,7 +118,7 @@ func (p commands) sessionCreateCommand() *cli.Command {
 Example: sandboxmcp session create --language python --namespace my-agent --ram 1024`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE`: python, node, shell or r", Value: "python"},
-			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it belongs to", DefaultText: serversNamespace},
+			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it belongs to", DefaultText: serverNamespaceText},
 			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman, docker or kubernetes", DefaultText: "the server's"},
 			&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile", DefaultText: "the server's"},
 			&cli.StringSliceFlag{Name: "allow", Usage: "let its cells connect to `DOMAIN[:PORT]`, where the configuration or a person allows it, and to nothing else"},
@@ -136,7 +136,7 @@ func (p commands) sessionCreate(c *cli.Context) error {
 		return exit.Usage("leave one of them out", "--no-network and --allow contradict each other")
 	}
 	for _, name := range []string{"idle", "lifetime"} {
-		if c.IsSet(name) && !command.Positive(c, name) {
+		if c.IsSet(name) && !command.IsPositive(c, name) {
 			return exit.Usage("leave it out for the default", "--%s must be more than 0", name)
 		}
 	}
@@ -149,14 +149,14 @@ func (p commands) sessionCreate(c *cli.Context) error {
 		Allow: c.StringSlice("allow"), NoNetwork: c.Bool("no-network"), Limits: pipeline.LimitsOf(b),
 		Idle: c.Float64("idle"), Lifetime: c.Float64("lifetime"),
 	}
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		w.Namespace = OfServer(c, client)
+	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
+		w.Namespace = ServerNamespace(c, client)
 		info, err := control.Ask(ctx, client, control.CreateSession, w)
 		if err == nil {
 			err = p.Printf(c, info, "%s\n", terminal.Visible(info.ID))
 		}
 		if err == nil && terminal.IsTerminal(p.Err) && !c.Bool("json") {
-			p.Say("%s session in namespace %s; sandboxmcp session attach %s", info.Language, info.Namespace, info.ID)
+			p.Messagef("%s session in namespace %s; sandboxmcp session attach %s", info.Language, info.Namespace, info.ID)
 		}
 		return err
 	})
@@ -170,7 +170,7 @@ func (p commands) sessionStatsCommand() *cli.Command {
 		Description: `Memory and disk are of now, CPU time since the session began.
 
 Example: sandboxmcp session stats 01K9ZB5W7Q`,
-		Flags: []cli.Flag{idFlag(), &cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
+		Flags: []cli.Flag{sessionFlag(), &cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
 			command.JSONFlag(), ServerFlag()},
 		Action: p.sessionStats,
 	}
@@ -180,48 +180,50 @@ func (p commands) sessionStats(c *cli.Context) error {
 	id := ""
 	if c.NArg() > 0 || c.IsSet("id") {
 		var err error
-		if id, _, err = sessionNamed(c, 0); err != nil {
+		if id, _, err = sessionArgument(c, 0); err != nil {
 			return err
 		}
 	}
 	of := control.OfLimits{InNamespace: control.InNamespace{Namespace: c.String("namespace")}, Session: id}
-	return Answered(c, control.ListUsage, of, func(list []control.Used) error {
+	return CallServer(c, control.ListUsage, of, func(list []control.Used) error {
 		if id != "" && len(list) == 1 {
 			var b strings.Builder
-			showUse(&b, list[0].Info, list[0].Usage)
+			writeUsage(&b, list[0].Info, list[0].Usage)
 			return p.Printf(c, list[0], "%s", b.String())
 		}
 		columns := []terminal.Column{{Name: "ID", Whole: true}, {Name: "STATE"}, {Name: "MEMORY"}, {Name: "CPU", Right: true}, {Name: "PROCESSES", Right: true},
 			{Name: "DISK", Right: true}, {Name: "CELLS", Right: true}, {Name: "USED"}}
 		return command.Table(p.Streams, c, list, "there are no sessions", columns, func(u control.Used) []string {
-			return []string{u.ID, u.State, fmt.Sprintf("%s of %d MB", inMB(u.Usage.MemoryBytes), u.Limits.RAM), fmt.Sprintf("%.1f s", u.Usage.CPUSeconds),
-				fmt.Sprint(u.Usage.Processes), inMB(u.Usage.DiskBytes) + " MB", fmt.Sprint(u.Cells), terminal.Ago(time.Since(u.Used))}
+			return []string{u.ID, u.State, fmt.Sprintf("%s of %d MB", formatMB(u.Usage.MemoryBytes), u.Limits.RAM), fmt.Sprintf("%.1f s", u.Usage.CPUSeconds),
+				fmt.Sprint(u.Usage.Processes), formatMB(u.Usage.DiskBytes) + " MB", fmt.Sprint(u.Cells), terminal.Ago(time.Since(u.Used))}
 		})
 	})
 }
 
-func inMB(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
+func formatMB(bytes int64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
 
-// showUse prints the facts and the resource usage of a session.
-func showUse(b io.Writer, i session.Info, u pipeline.CurrentUsage) {
+// writeUsage prints the facts and the resource usage of a session.
+func writeUsage(b io.Writer, i session.Info, u pipeline.CurrentUsage) {
 	fmt.Fprintf(b, "session %s: %s, %s\n", terminal.Visible(i.ID), terminal.Visible(i.Language), terminal.Visible(i.State))
 	terminal.Fact(b, "namespace", i.Namespace)
 	terminal.Fact(b, "contained by", fmt.Sprintf("%s, %s: %s", i.Backend, i.Profile, strings.Join(i.Layers, " ")))
-	terminal.Fact(b, "memory", fmt.Sprintf("%s MB of %d", inMB(u.MemoryBytes), i.Limits.RAM))
-	terminal.Fact(b, "CPU", fmt.Sprintf("%.1f s, on at most %s", u.CPUSeconds, cores(i.Limits.CPU)))
+	terminal.Fact(b, "memory", fmt.Sprintf("%s MB of %d", formatMB(u.MemoryBytes), i.Limits.RAM))
+	terminal.Fact(b, "CPU", fmt.Sprintf("%.1f s, on at most %s", u.CPUSeconds, formatCores(i.Limits.CPU)))
 	terminal.Fact(b, "processes", fmt.Sprintf("%d of %d", u.Processes, i.Limits.Processes))
-	terminal.Fact(b, "disk", fmt.Sprintf("%s MB of %d", inMB(u.DiskBytes), i.Limits.Disk))
+	terminal.Fact(b, "disk", fmt.Sprintf("%s MB of %d", formatMB(u.DiskBytes), i.Limits.Disk))
 	terminal.Fact(b, "a cell has", fmt.Sprintf("%g s, and %d bytes of output", i.Limits.Wall, i.Limits.Output))
 	terminal.Fact(b, "cells", fmt.Sprint(i.Cells))
-	terminal.Fact(b, "used", fmt.Sprintf("%s; it ends after %s without a cell", terminal.Ago(time.Since(i.Used)), spoken(i.Idle)))
-	terminal.Fact(b, "began", fmt.Sprintf("%s; it ends after %s in any case", i.Created.Local().Format(time.DateTime), spoken(i.Lifetime)))
+	terminal.Fact(b, "used", fmt.Sprintf("%s; it ends after %s without a cell", terminal.Ago(time.Since(i.Used)), formatSeconds(i.Idle)))
+	terminal.Fact(b, "began", fmt.Sprintf("%s; it ends after %s in any case", i.Created.Local().Format(time.DateTime), formatSeconds(i.Lifetime)))
 	for _, r := range i.Restarts {
 		terminal.Fact(b, "variables lost", r.Time.Local().Format(time.DateTime)+": "+r.Why)
 	}
 }
 
-// spoken formats a number of seconds for people.
-func spoken(seconds float64) string { return (time.Duration(seconds * float64(time.Second))).String() }
+// formatSeconds formats a number of seconds for people.
+func formatSeconds(seconds float64) string {
+	return (time.Duration(seconds * float64(time.Second))).String()
+}
 
 func (p commands) inspectCommand() *cli.Command {
 	return &cli.Command{
@@ -231,23 +233,23 @@ func (p commands) inspectCommand() *cli.Command {
 		Description: `Secrets are masked.
 
 Example: sandboxmcp inspect 01K9ZB5W7Q`,
-		Flags:  []cli.Flag{idFlag(), command.JSONFlag(), ServerFlag()},
+		Flags:  []cli.Flag{sessionFlag(), command.JSONFlag(), ServerFlag()},
 		Action: p.inspect,
 	}
 }
 
 func (p commands) inspect(c *cli.Context) error {
-	id, _, err := sessionNamed(c, 0)
+	id, _, err := sessionArgument(c, 0)
 	if err != nil {
 		return err
 	}
-	return Answered(c, control.InspectSession, control.OfSession{ID: id}, func(state session.State) error {
+	return CallServer(c, control.InspectSession, control.OfSession{ID: id}, func(state session.State) error {
 		return p.Print(c, state, func(w io.Writer) error { return showState(w, state) })
 	})
 }
 
 func showState(w io.Writer, s session.State) error {
-	showUse(w, s.Info, s.Usage)
+	writeUsage(w, s.Info, s.Usage)
 	if s.Note != "" {
 		terminal.Fact(w, "note", s.Note)
 	}

@@ -45,7 +45,7 @@ server ends meanwhile.
 
 Example: sandboxmcp session attach 01K9ZB5W7Q`,
 		Flags: []cli.Flag{
-			idFlag(), &cli.BoolFlag{Name: "no-history", Usage: "remember nothing of what is typed"},
+			sessionFlag(), &cli.BoolFlag{Name: "no-history", Usage: "remember nothing of what is typed"},
 			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the directory `DIR`"},
 			ServerFlag(),
 		},
@@ -54,7 +54,7 @@ Example: sandboxmcp session attach 01K9ZB5W7Q`,
 }
 
 func (p commands) sessionAttach(c *cli.Context) error {
-	id, _, err := sessionNamed(c, 0)
+	id, _, err := sessionArgument(c, 0)
 	if err != nil {
 		return err
 	}
@@ -68,18 +68,18 @@ func (p commands) sessionAttach(c *cli.Context) error {
 	}
 	ctx, stop := command.UntilSignals(c, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	client, err := connect(ctx, c)
+	client, err := connectSelected(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	info, err := living(ctx, client, id)
+	info, err := findSession(ctx, client, id)
 	if err != nil {
 		return err
 	}
-	a := &attachment{commands: p, client: client, info: info, form: form, pane: p.pane()}
-	if !terminal.TypedAt(p.In) {
-		return a.script(ctx)
+	a := &attachment{commands: p, client: client, info: info, form: form, pane: p.newCellOutput()}
+	if !terminal.IsInteractive(p.In) {
+		return a.runScript(ctx)
 	}
 	tty := console.Open()
 	if tty == nil {
@@ -92,9 +92,9 @@ func (p commands) sessionAttach(c *cli.Context) error {
 	}
 	past, err := console.OpenHistory(file)
 	if err != nil {
-		p.Say("what is typed is not remembered: %v", err)
+		p.Messagef("what is typed is not remembered: %v", err)
 	}
-	return a.talk(ctx, console.NewPrompt(tty, past, info.Language))
+	return a.runTyped(ctx, console.NewPrompt(tty, past, info.Language))
 }
 
 // attachment is an attached terminal or script.
@@ -103,11 +103,11 @@ type attachment struct {
 	client *control.Client
 	info   session.Info
 	form   control.Cell // template for each cell
-	pane   *pane
+	pane   *cellOutput
 }
 
-// script runs the code on standard input.
-func (a *attachment) script(ctx context.Context) error {
+// runScript runs the code on standard input.
+func (a *attachment) runScript(ctx context.Context) error {
 	input := readLines(ctx, a.In)
 	var lines []string
 	for {
@@ -130,7 +130,7 @@ func (a *attachment) script(ctx context.Context) error {
 		code := strings.Join(lines, "\n")
 		lines = nil
 		if strings.TrimSpace(code) != "" {
-			if ended, gone := a.run(ctx, code); gone != nil || ended != backends.EndedOK {
+			if ended, gone := a.runCode(ctx, code); gone != nil || ended != backends.EndedOK {
 				return errors.Join(gone, exit.Silent(exit.Failed))
 			}
 		}
@@ -164,39 +164,39 @@ func readLines(ctx context.Context, r io.Reader) <-chan inputLine {
 	return lines
 }
 
-// leaving lists the words by which people leave a prompt of the language. Executed, they would only end the cell.
-var leaving = map[string][]string{
+// exitWords lists the words by which people leave a prompt of the language. Executed, they would only end the cell.
+var exitWords = map[string][]string{
 	"python": {"exit", "exit()", "quit", "quit()"}, "node": {".exit", "exit"}, "shell": {"exit", "logout"}, "r": {"q()", "quit()", "exit"},
 }
 
-// leaves reports whether code is one of these words. Languages of the operator use the shell's.
-func leaves(language, code string) bool {
-	words, known := leaving[language]
+// isExitWord reports whether code is one of these words. Languages of the operator use the shell's.
+func isExitWord(language, code string) bool {
+	words, known := exitWords[language]
 	if !known {
-		words = leaving["shell"]
+		words = exitWords["shell"]
 	}
 	return slices.Contains(words, strings.TrimSpace(code))
 }
 
-// talk runs the code that a person types.
-func (a *attachment) talk(ctx context.Context, prompt *console.Prompt) error {
+// runTyped runs the code that a person types.
+func (a *attachment) runTyped(ctx context.Context, prompt *console.Prompt) error {
 	fmt.Fprintf(a.Err, "session %s: %s, namespace %s, %s so far; Ctrl-D leaves it, %%help says more\n",
 		terminal.Visible(a.info.ID), terminal.Visible(a.info.Language), terminal.Visible(a.info.Namespace), terminal.Count(a.info.Cells, "cell"))
 	for {
-		code, cause, err := a.next(ctx, prompt)
+		code, cause, err := a.readCode(ctx, prompt)
 		if errors.Is(err, io.EOF) {
 			fmt.Fprintln(a.Err)
 		}
 		switch {
-		case errors.Is(err, io.EOF), err == nil && leaves(a.info.Language, code):
-			a.Say("session %s goes on; sandboxmcp session kill %s ends it", a.info.ID, a.info.ID)
+		case errors.Is(err, io.EOF), err == nil && isExitWord(a.info.Language, code):
+			a.Messagef("session %s goes on; sandboxmcp session kill %s ends it", a.info.ID, a.info.ID)
 			return nil
 		case err != nil && ctx.Err() == nil && cause != nil:
 			return cause // the session or the server has ended
 		case err != nil:
 			return errors.Join(err, exit.Silent(exit.Failed))
 		}
-		if handled, err := a.command(ctx, code); handled && err != nil {
+		if handled, err := a.runPercentCommand(ctx, code); handled && err != nil {
 			return err
 		} else if handled {
 			continue
@@ -204,23 +204,23 @@ func (a *attachment) talk(ctx context.Context, prompt *console.Prompt) error {
 		if strings.TrimSpace(code) == "" {
 			continue
 		}
-		if _, gone := a.run(ctx, code); gone != nil {
+		if _, gone := a.runCode(ctx, code); gone != nil {
 			return gone
 		}
 		if ctx.Err() != nil {
 			return exit.Silent(exit.Failed)
 		}
-		if a.pane.line.InLine() {
+		if a.pane.line.MidLine() {
 			io.WriteString(a.pane.out, "\n")
 		}
 	}
 }
 
-// next reads a piece of code. cause is set if the session or the server ended meanwhile.
-func (a *attachment) next(ctx context.Context, prompt *console.Prompt) (code string, cause, err error) {
+// readCode reads a piece of code. cause is set if the session or the server ended meanwhile.
+func (a *attachment) readCode(ctx context.Context, prompt *console.Prompt) (code string, cause, err error) {
 	watching, enough := context.WithCancelCause(ctx)
 	var watched sync.WaitGroup
-	watched.Go(func() { a.watch(watching, enough) })
+	watched.Go(func() { a.watchSession(watching, enough) })
 	code, err = prompt.Read(watching)
 	cause = context.Cause(watching)
 	enough(nil)
@@ -228,34 +228,34 @@ func (a *attachment) next(ctx context.Context, prompt *console.Prompt) (code str
 	return code, cause, err
 }
 
-// glances is the interval at which a session is polled while a person types.
-const glances = time.Second
+// pollInterval is the interval at which a session is polled while a person types.
+const pollInterval = time.Second
 
-// watch polls the session, and calls ended when the session or the server has ended.
-func (a *attachment) watch(ctx context.Context, ended context.CancelCauseFunc) {
+// watchSession polls the session, and calls ended when the session or the server has ended.
+func (a *attachment) watchSession(ctx context.Context, ended context.CancelCauseFunc) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(glances):
+		case <-time.After(pollInterval):
 		}
-		if err := a.over(ctx); err != nil {
+		if err := a.checkAlive(ctx); err != nil {
 			ended(err)
 			return
 		}
 	}
 }
 
-// over returns an error if the session or the server has ended.
-func (a *attachment) over(ctx context.Context) error {
+// checkAlive returns an error if the session or the server has ended.
+func (a *attachment) checkAlive(ctx context.Context) error {
 	if _, err := control.Ask(ctx, a.client, control.ListUsage, control.OfLimits{Session: a.info.ID}); err != nil && ctx.Err() == nil {
-		return a.gone(err)
+		return a.endedError(err)
 	}
 	return nil
 }
 
-// gone returns the error for a session or server that has ended.
-func (a *attachment) gone(err error) error {
+// endedError returns the error for a session or server that has ended.
+func (a *attachment) endedError(err error) error {
 	var f *control.Failure
 	switch {
 	case errors.As(err, &f):
@@ -266,8 +266,8 @@ func (a *attachment) gone(err error) error {
 	return exit.Fail("sessions end with their server", "the server has ended, and session %s with it", a.info.ID)
 }
 
-// run runs a piece of code and returns how it ended; an error means that the attachment can't continue.
-func (a *attachment) run(ctx context.Context, code string) (ended string, gone error) {
+// runCode runs a piece of code and returns how it ended; an error means that the attachment can't continue.
+func (a *attachment) runCode(ctx context.Context, code string) (ended string, gone error) {
 	cell := a.form
 	cell.Code = code
 	interrupted, cancel := context.WithCancelCause(ctx)
@@ -284,27 +284,27 @@ func (a *attachment) run(ctx context.Context, code string) (ended string, gone e
 		case <-interrupted.Done():
 		}
 	})
-	res, err := a.through(interrupted, a.client, a.info.ID, cell, a.pane, false)
+	res, err := a.runCell(interrupted, a.client, a.info.ID, cell, a.pane, false)
 	switch refused := (*exit.Error)(nil); {
 	case errors.Is(err, context.Canceled), err != nil && context.Cause(interrupted) == err:
 		return backends.EndedCancelled, nil
 	case err != nil:
-		return "", a.gone(err)
+		return "", a.endedError(err)
 	case res.Refused != nil:
-		if errors.As(a.cellEnd(res, false), &refused) && refused.Text != "" {
+		if errors.As(a.reportCellEnd(res, false), &refused) && refused.Text != "" {
 			_ = a.Exit(refused)
 		}
-		return backends.EndedRefused, a.over(ctx)
+		return backends.EndedRefused, a.checkAlive(ctx)
 	}
-	a.cellNotes(res)
+	a.reportCellNotes(res)
 	if res.Ended == backends.EndedCancelled || res.StateLost != "" { // possibly because the session ended
-		gone = a.over(ctx)
+		gone = a.checkAlive(ctx)
 	}
 	return res.Ended, gone
 }
 
-// command executes a line that begins with %, and reports whether text was one.
-func (a *attachment) command(ctx context.Context, text string) (bool, error) {
+// runPercentCommand executes a line that begins with %, and reports whether text was one.
+func (a *attachment) runPercentCommand(ctx context.Context, text string) (bool, error) {
 	switch strings.TrimSpace(text) {
 	case "%help":
 		_, err := io.WriteString(a.Out, `%help   this
@@ -317,15 +317,15 @@ Ctrl-D  leaves, as exit does; the session goes on
 	case "%state":
 		state, err := control.Ask(ctx, a.client, control.InspectSession, control.OfSession{ID: a.info.ID})
 		if err != nil {
-			return true, a.gone(err)
+			return true, a.endedError(err)
 		}
 		return true, showState(a.Out, state)
 	case "%kill":
 		info, err := control.Ask(ctx, a.client, control.EndSession, control.OfSession{ID: a.info.ID})
 		if err != nil {
-			return true, a.gone(err)
+			return true, a.endedError(err)
 		}
-		a.Say("session %s has ended after %s", info.ID, terminal.Count(info.Cells, "cell"))
+		a.Messagef("session %s has ended after %s", info.ID, terminal.Count(info.Cells, "cell"))
 		return true, exit.Silent(0)
 	}
 	return false, nil

@@ -18,13 +18,13 @@ func (p commands) sessionCopyCommand() *cli.Command {
 A file, or what is in a directory, is put into the directory TO, by default /workspace.
 
 Example: sandboxmcp session copy 01K9ZB5W7Q --from 01K9ZC3M2A results data`,
-		Flags:  []cli.Flag{idFlag(), &cli.StringFlag{Name: "from", Usage: "the session `ID` that exports it"}, command.JSONFlag(), ServerFlag()},
+		Flags:  []cli.Flag{sessionFlag(), &cli.StringFlag{Name: "from", Usage: "the session `ID` that exports it"}, command.JSONFlag(), ServerFlag()},
 		Action: p.sessionCopy,
 	}
 }
 
 func (p commands) sessionCopy(c *cli.Context) error {
-	id, words, err := sessionNamed(c, 2)
+	id, words, err := sessionArgument(c, 2)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (p commands) sessionCopy(c *cli.Context) error {
 		return exit.Usage("sandboxmcp session copy --help", "copy needs --from SESSION, and a PATH below its /workspace/exports")
 	}
 	q := control.Export{OfSession: control.OfSession{ID: id}, From: c.String("from"), Path: words[0], To: append(words, "")[1]}
-	return Answered(c, control.CopyExport, q, func(moved control.Moved) error {
+	return CallServer(c, control.CopyExport, q, func(moved control.Moved) error {
 		return p.Printf(c, moved, "copied %s, %s, into %s of session %s\n", terminal.Count(moved.Files, "file"), terminal.Count(int(moved.Bytes), "byte"), terminal.Visible(moved.Path), terminal.Visible(moved.Session))
 	})
 }

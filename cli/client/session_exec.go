@@ -41,51 +41,51 @@ interrupted it, after which the session goes on; and 125 when it could not be ru
 Example: sandboxmcp session exec 01K9ZB5W7Q -c 'print(6 * 7)'`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "c", Usage: "run `CODE`"},
-			idFlag(),
+			sessionFlag(),
 			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "the session's"},
 			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the directory `DIR`"},
 			&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
 			ServerFlag(),
 		},
-		Action: func(c *cli.Context) error { return exit.Ours(p.sessionExec(c)) },
+		Action: func(c *cli.Context) error { return exit.AsRefusal(p.sessionExec(c)) },
 	}
 }
 
 func (p commands) sessionExec(c *cli.Context) error {
-	id, words, err := sessionNamed(c, 1)
+	id, words, err := sessionArgument(c, 1)
 	if err != nil {
 		return err
 	}
-	cell, err := p.cell(c, words)
+	cell, err := p.readCell(c, words)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
-	client, err := connect(ctx, c)
+	client, err := connectSelected(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	screen := p.pane()
-	res, err := p.through(ctx, client, id, cell, screen, c.Bool("json"))
+	screen := p.newCellOutput()
+	res, err := p.runCell(ctx, client, id, cell, screen, c.Bool("json"))
 	if errors.Is(err, command.ErrNoReader) {
 		return exit.Silent(exit.Signalled + 13)
 	}
 	if err != nil {
-		return explained(err)
+		return withHint(err)
 	}
 	if c.Bool("json") {
 		if err := terminal.WriteJSON(p.Out, res); err != nil {
 			return err
 		}
 	}
-	return p.cellEnd(res, c.Bool("json"))
+	return p.reportCellEnd(res, c.Bool("json"))
 }
 
-// cell reads the code that the command line names.
-func (p commands) cell(c *cli.Context, words []string) (cell control.Cell, err error) {
-	if c.IsSet("timeout") && !command.Positive(c, "timeout") {
+// readCell reads the code that the command line names.
+func (p commands) readCell(c *cli.Context, words []string) (cell control.Cell, err error) {
+	if c.IsSet("timeout") && !command.IsPositive(c, "timeout") {
 		return cell, exit.Usage("leave it out for the session's", "--timeout must be more than 0")
 	}
 	cell.Timeout = c.Float64("timeout")
@@ -99,7 +99,7 @@ func (p commands) cell(c *cli.Context, words []string) (cell control.Cell, err e
 		code, err = run.ReadCode(p.In, "standard input")
 	default:
 		var r runs.Request
-		err = run.Script(p.In, &r, run.Source{File: words[0]})
+		err = run.ReadScript(p.In, &r, run.Source{File: words[0]})
 		code, cell.Name = r.Code, r.Name
 	}
 	if err != nil {
@@ -110,14 +110,14 @@ func (p commands) cell(c *cli.Context, words []string) (cell control.Cell, err e
 	return cell, err
 }
 
-// through runs a cell. If ctx ends, it interrupts the cell and waits for the rest of its output. Output goes to the
+// runCell runs a cell. If ctx ends, it interrupts the cell and waits for the rest of its output. Output goes to the
 // screen as it comes, or only into the result if s is quiet.
-func (p commands) through(ctx context.Context, client *control.Client, id string, cell control.Cell, s *pane, silent bool) (pipeline.Outcome, error) {
+func (p commands) runCell(ctx context.Context, client *control.Client, id string, cell control.Cell, s *cellOutput, silent bool) (pipeline.Outcome, error) {
 	var dir *hostfs.Dir // opened before the run; created with the first file
 	if cell.Artifacts != "" {
 		var err error
 		if dir, err = hostfs.FindDir(cell.Artifacts); err != nil {
-			return pipeline.Outcome{}, command.NotThere("name a directory that can be written", "--artifacts", err)
+			return pipeline.Outcome{}, command.PathError("name a directory that can be written", "--artifacts", err)
 		}
 		defer dir.Close()
 	}
@@ -149,7 +149,7 @@ func (p commands) through(ctx context.Context, client *control.Client, id string
 			displays = append(displays, part.Display)
 		}
 		if q := part.Asks; q != nil {
-			p.Say("a person is asked about %s %s; sandboxmcp approve %s", q.Kind, q.What, q.ID)
+			p.Messagef("a person is asked about %s %s; sandboxmcp approve %s", q.Kind, q.What, q.ID)
 		}
 		return err
 	})
@@ -166,8 +166,8 @@ func (p commands) through(ctx context.Context, client *control.Client, id string
 	return res, err
 }
 
-// cellEnd reports how a cell ended unless its output does, and returns its exit code as an error.
-func (p commands) cellEnd(res pipeline.Outcome, quiet bool) error {
+// reportCellEnd reports how a cell ended unless its output does, and returns its exit code as an error.
+func (p commands) reportCellEnd(res pipeline.Outcome, quiet bool) error {
 	if res.Refused != nil && res.Ended != backends.EndedCancelled {
 		if quiet {
 			return exit.Silent(exit.Refused)
@@ -175,9 +175,9 @@ func (p commands) cellEnd(res pipeline.Outcome, quiet bool) error {
 		return &exit.Error{Code: exit.Refused, Text: res.Refused.Reason, Hint: res.Refused.Remedy.String()}
 	}
 	if !quiet {
-		p.cellNotes(res)
+		p.reportCellNotes(res)
 	}
-	missing := run.Report{Streams: p.Streams, Result: res}.Cut("; sandboxmcp limits --session ID --output BYTES keeps more")
+	missing := run.Report{Streams: p.Streams, Result: res}.ReportCut("; sandboxmcp limits --session ID --output BYTES keeps more")
 	switch res.Ended {
 	case backends.EndedOK:
 		if missing && !quiet { // the result has the numbers
@@ -194,44 +194,44 @@ func (p commands) cellEnd(res pipeline.Outcome, quiet bool) error {
 	return exit.Silent(max(1, res.ExitCode))
 }
 
-func (p commands) cellNotes(res pipeline.Outcome) {
-	run.Report{Streams: p.Streams, Result: res}.Warnings()
+func (p commands) reportCellNotes(res pipeline.Outcome) {
+	run.Report{Streams: p.Streams, Result: res}.WriteWarnings()
 	switch res.Ended {
 	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
-		p.Say("the code was ended after %.1f s: %s", res.WallMS/1000, run.HowEnded(&res))
+		p.Messagef("the code was ended after %.1f s: %s", res.WallMS/1000, run.HowEnded(&res))
 	case backends.EndedCancelled:
-		p.Say("interrupted")
+		p.Messagef("interrupted")
 	}
 	if res.StateLost != "" {
-		p.Say("%s", res.StateLost)
+		p.Messagef("%s", res.StateLost)
 	}
-	run.Report{Streams: p.Streams, Result: res}.Unreached()
+	run.Report{Streams: p.Streams, Result: res}.ReportUnreached()
 	for _, h := range res.Hints {
-		p.Say("hint: %s", h)
+		p.Messagef("hint: %s", h)
 	}
 	if res.ArtifactsFailed != "" {
-		p.Say("files could not all be saved: %s", res.ArtifactsFailed)
+		p.Messagef("files could not all be saved: %s", res.ArtifactsFailed)
 	}
 }
 
-// pane is the output of a session's code: the standard streams, filtered if they are a terminal.
-type pane struct {
+// cellOutput is the output of a session's code: the standard streams, filtered if they are a terminal.
+type cellOutput struct {
 	out, err *terminal.Filter
 	line     *command.Output // tracks whether stdout ended a line
 }
 
-func (p commands) pane() *pane {
+func (p commands) newCellOutput() *cellOutput {
 	line := &command.Output{W: p.Out}
-	return &pane{line: line, out: &terminal.Filter{W: line, Open: !terminal.IsTerminal(p.Out)}, err: &terminal.Filter{W: p.Err, Open: !terminal.IsTerminal(p.Err)}}
+	return &cellOutput{line: line, out: &terminal.Filter{W: line, Open: !terminal.IsTerminal(p.Out)}, err: &terminal.Filter{W: p.Err, Open: !terminal.IsTerminal(p.Err)}}
 }
 
 // showCell prints the displays, value and error of a cell.
-func (p commands) showCell(res pipeline.Outcome, s *pane, saved string) error {
+func (p commands) showCell(res pipeline.Outcome, s *cellOutput, saved string) error {
 	var text strings.Builder
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {
-		text.WriteString(inText(b, saved))
+		text.WriteString(bundleText(b, saved))
 	}
-	if text.Len() > 0 && s.line.InLine() {
+	if text.Len() > 0 && s.line.MidLine() {
 		io.WriteString(s.out, "\n")
 	}
 	_, err := io.WriteString(s.out, text.String())
@@ -241,17 +241,17 @@ func (p commands) showCell(res pipeline.Outcome, s *pane, saved string) error {
 	return errors.Join(err, s.out.Close(), s.err.Close())
 }
 
-// inText formats a bundle for people: its text, and a line about the parts that a terminal can't show.
-func inText(b kernel.Bundle, saved string) string {
+// bundleText formats a bundle for people: its text, and a line about the parts that a terminal can't show.
+func bundleText(b kernel.Bundle, saved string) string {
 	var text string
 	if plain, ok := b["text/plain"]; ok {
 		text = strings.TrimRight(plain, "\n") + "\n"
 	}
 	for _, kind := range slices.Sorted(maps.Keys(b)) {
 		switch {
-		case pictures[kind] != "" && saved == "":
+		case pictureSuffixes[kind] != "" && saved == "":
 			text += fmt.Sprintf("(a picture was made, %s; --artifacts DIR saves it)\n", kind)
-		case pictures[kind] != "":
+		case pictureSuffixes[kind] != "":
 			text += fmt.Sprintf("(a picture was made, %s, and is in %s)\n", kind, saved)
 		case b["text/plain"] == "" && text == "":
 			text += fmt.Sprintf("(%s, %d bytes)\n", kind, len(b[kind]))
@@ -260,15 +260,15 @@ func inText(b kernel.Bundle, saved string) string {
 	return text
 }
 
-// pictures are the media types of displays that are saved as files, with their suffixes.
-var pictures = map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
+// pictureSuffixes are the media types of displays that are saved as files, with their suffixes.
+var pictureSuffixes = map[string]string{"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp", "image/svg+xml": ".svg", "application/pdf": ".pdf"}
 
 // savePictures saves the pictures of a cell as new files named after the run's id.
 func savePictures(dir *hostfs.Dir, res pipeline.Outcome) error {
 	n := 0
 	for _, b := range append(slices.Clone(res.Displays), res.Value) {
 		for _, kind := range slices.Sorted(maps.Keys(b)) {
-			extension := pictures[kind]
+			extension := pictureSuffixes[kind]
 			if extension == "" {
 				continue
 			}

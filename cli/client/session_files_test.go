@@ -34,18 +34,18 @@ func tarOf(t *testing.T, entries ...tar.Header) []byte {
 	return b.Bytes()
 }
 
-func file(name string, mode int64) tar.Header {
+func tarFile(name string, mode int64) tar.Header {
 	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode}
 }
 
-func saveTar(t *testing.T, dir string, content []byte, most int64) (*saving, error) {
+func saveTar(t *testing.T, dir string, content []byte, most int64) (*download, error) {
 	t.Helper()
-	s := &saving{most: most, sum: sha256.New()}
+	s := &download{most: most, sum: sha256.New()}
 	return s, s.save(bytes.NewReader(content), true, dir, "got")
 }
 
-// left lists the files in a directory and beside it.
-func left(t *testing.T, dir string) (names []string) {
+// listFiles lists the files in a directory and beside it.
+func listFiles(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, _ os.DirEntry, err error) error {
 		if rel, _ := filepath.Rel(dir, name); rel != "." && rel != "in" {
@@ -64,27 +64,27 @@ func TestHostileTars(t *testing.T) {
 	link := func(kind byte, name, target string) tar.Header {
 		return tar.Header{Typeflag: kind, Name: name, Linkname: target}
 	}
-	large := file("large", 0o644)
+	large := tarFile("large", 0o644)
 	large.Size = 2 << 20
-	whole := tarOf(t, file("a", 0o644), file("b", 0o644))
+	whole := tarOf(t, tarFile("a", 0o644), tarFile("b", 0o644))
 	for name, content := range map[string][]byte{
-		"dots":                tarOf(t, file("a", 0o644), file("../out", 0o644)),
-		"dots inside":         tarOf(t, file("a/../../out", 0o644)),
-		"absolute":            tarOf(t, file(filepath.ToSlash(filepath.Join(t.TempDir(), "out")), 0o644)),
+		"dots":                tarOf(t, tarFile("a", 0o644), tarFile("../out", 0o644)),
+		"dots inside":         tarOf(t, tarFile("a/../../out", 0o644)),
+		"absolute":            tarOf(t, tarFile(filepath.ToSlash(filepath.Join(t.TempDir(), "out")), 0o644)),
 		"a link outwards":     tarOf(t, link(tar.TypeSymlink, "l", "../out")),
 		"an absolute link":    tarOf(t, link(tar.TypeSymlink, "l", "/etc/passwd")),
 		"a link in two steps": tarOf(t, link(tar.TypeSymlink, "d/l", "../x/../../out")),
 		"an empty link":       tarOf(t, link(tar.TypeSymlink, "l", "")),
-		"through a link":      tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "d/", Mode: 0o755}, link(tar.TypeSymlink, "l", "d"), file("l/x", 0o644)),
+		"through a link":      tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "d/", Mode: 0o755}, link(tar.TypeSymlink, "l", "d"), tarFile("l/x", 0o644)),
 		"a link twice":        tarOf(t, link(tar.TypeSymlink, "l", "a"), link(tar.TypeSymlink, "l", "b")),
-		"a hard link":         tarOf(t, file("a", 0o644), link(tar.TypeLink, "l", "a")),
+		"a hard link":         tarOf(t, tarFile("a", 0o644), link(tar.TypeLink, "l", "a")),
 		"a hard link out":     tarOf(t, link(tar.TypeLink, "l", "/etc/passwd")),
 		"a device":            tarOf(t, tar.Header{Typeflag: tar.TypeChar, Name: "null", Mode: 0o666, Devmajor: 1, Devminor: 3}),
 		"a pipe":              tarOf(t, tar.Header{Typeflag: tar.TypeFifo, Name: "p", Mode: 0o666}),
-		"a name twice":        tarOf(t, file("a", 0o644), file("./a", 0o644)),
-		"a file as directory": tarOf(t, file("a", 0o644), file("a/b", 0o644)),
+		"a name twice":        tarOf(t, tarFile("a", 0o644), tarFile("./a", 0o644)),
+		"a file as directory": tarOf(t, tarFile("a", 0o644), tarFile("a/b", 0o644)),
 		"much":                tarOf(t, large),
-		"much in many":        tarOf(t, file("a", 0o644), file("b", 0o644), large),
+		"much in many":        tarOf(t, tarFile("a", 0o644), tarFile("b", 0o644), large),
 		"cut in a file":       whole[:512],
 		"cut in a header":     whole[:1100],
 		"no tar":              []byte(strings.Repeat("no tar ", 200)),
@@ -93,7 +93,7 @@ func TestHostileTars(t *testing.T) {
 		if s, err := saveTar(t, dir, content, 1<<20); err == nil {
 			t.Errorf("%s: saved as %s", name, s.path)
 		}
-		if names := left(t, filepath.Dir(dir)); len(names) > 0 {
+		if names := listFiles(t, filepath.Dir(dir)); len(names) > 0 {
 			t.Errorf("%s left %q", name, names)
 		}
 	}
@@ -102,18 +102,18 @@ func TestHostileTars(t *testing.T) {
 // TestManyNames checks that the number of entries without content is bounded, too.
 func TestManyNames(t *testing.T) {
 	one := tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "d/", Mode: 0o755})[:512]
-	s := &saving{most: 1, sum: sha256.New()}
+	s := &download{most: 1, sum: sha256.New()}
 	dir := t.TempDir()
 	err := s.save(bytes.NewReader(bytes.Repeat(one, 40_000)), true, dir, "got")
-	if err == nil || !strings.Contains(err.Error(), "more than 0 MB") || len(left(t, dir)) > 0 {
-		t.Errorf("%v, %q", err, left(t, dir))
+	if err == nil || !strings.Contains(err.Error(), "more than 0 MB") || len(listFiles(t, dir)) > 0 {
+		t.Errorf("%v, %q", err, listFiles(t, dir))
 	}
 }
 
 // TestSaved checks that saved files are complete, replace nothing, and give no rights to others.
 func TestSaved(t *testing.T) {
 	dir := t.TempDir()
-	content := tarOf(t, file("s", 0o6755), file("d/plain", 0o600), tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "d/plain"}, file("\x1b[31mred", 0o644))
+	content := tarOf(t, tarFile("s", 0o6755), tarFile("d/plain", 0o600), tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "d/plain"}, tarFile("\x1b[31mred", 0o644))
 	s, err := saveTar(t, dir, content, 1<<20)
 	if err != nil || s.files != 3 || s.bytes != 3 {
 		t.Fatalf("%d files, %d bytes, %v", s.files, s.bytes, err)
@@ -124,18 +124,18 @@ func TestSaved(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(s.path, "l")); err != nil || string(text) != "x" {
 		t.Errorf("through the link: %q %v", text, err)
 	}
-	before := left(t, dir)
+	before := listFiles(t, dir)
 	if _, err := saveTar(t, dir, content, 1<<20); err == nil || !strings.Contains(err.Error(), "is there already") {
 		t.Errorf("a second time: %v", err)
 	}
 	for base, ok := range map[string]bool{"..": false, "": false, "/": true} {
-		s := &saving{most: 10, sum: sha256.New()}
+		s := &download{most: 10, sum: sha256.New()}
 		if err := s.save(strings.NewReader("x"), false, filepath.Join(dir, "other"), base); (err == nil) != ok {
 			t.Errorf("as %q: %v, %s", base, err, s.path)
 		}
 		os.RemoveAll(filepath.Join(dir, "other"))
 	}
-	if after := left(t, dir); len(after) != len(before) {
+	if after := listFiles(t, dir); len(after) != len(before) {
 		t.Errorf("got %q, want %q", after, before)
 	}
 }
@@ -157,7 +157,7 @@ func TestPacked(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	k := &packing{sum: sha256.New()}
+	k := &upload{sum: sha256.New()}
 	if err := k.pack(t.Context(), &b, dir); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestPacked(t *testing.T) {
 	out, in := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
-		k := &packing{sum: sha256.New()}
+		k := &upload{sum: sha256.New()}
 		err := k.pack(t.Context(), in, dir)
 		in.CloseWithError(err)
 		packed <- err

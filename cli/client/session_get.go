@@ -37,14 +37,14 @@ the session is in is withheld. The SHA-256 that is printed, and checked, is that
 directory came.
 
 Example: sandboxmcp session get 01K9ZB5W7Q results`,
-		Flags: []cli.Flag{idFlag(), &cli.Int64Flag{Name: "max", Usage: "save at most `MB`: files with holes in them may say that they are very large", DefaultText: "the session's limit of disk"},
+		Flags: []cli.Flag{sessionFlag(), &cli.Int64Flag{Name: "max", Usage: "save at most `MB`: files with holes in them may say that they are very large", DefaultText: "the session's limit of disk"},
 			command.JSONFlag(), ServerFlag()},
 		Action: p.sessionGet,
 	}
 }
 
 func (p commands) sessionGet(c *cli.Context) error {
-	id, words, err := sessionNamed(c, 2)
+	id, words, err := sessionArgument(c, 2)
 	if err != nil {
 		return err
 	}
@@ -55,8 +55,8 @@ func (p commands) sessionGet(c *cli.Context) error {
 	if c.IsSet("max") && c.Int64("max") <= 0 {
 		return exit.Usage("leave it out for the session's limit of disk", "--max must be more than 0")
 	}
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		info, err := living(ctx, client, id)
+	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
+		info, err := findSession(ctx, client, id)
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (p commands) sessionGet(c *cli.Context) error {
 		if err != nil {
 			return err
 		}
-		s := &saving{most: info.Limits.Disk << 20, sum: sha256.New()}
+		s := &download{most: info.Limits.Disk << 20, sum: sha256.New()}
 		if c.IsSet("max") {
 			s.most = c.Int64("max") << 20
 		}
@@ -83,9 +83,9 @@ func (p commands) sessionGet(c *cli.Context) error {
 	})
 }
 
-// saving writes a received file or directory. The session's code may have sent it: names, sizes and types are
+// download writes a received file or directory. The session's code may have sent it: names, sizes and types are
 // untrusted.
-type saving struct {
+type download struct {
 	most  int64 // maximum size in bytes
 	sum   hash.Hash
 	path  string
@@ -95,7 +95,7 @@ type saving struct {
 }
 
 // save writes content into a new directory beside its destination, and renames it when complete.
-func (s *saving) save(content io.Reader, isTar bool, to, base string) error {
+func (s *download) save(content io.Reader, isTar bool, to, base string) error {
 	name, err := filepath.Localize(strings.Trim(base, "/"))
 	if base == "/" {
 		name, err = "root", nil
@@ -107,7 +107,7 @@ func (s *saving) save(content io.Reader, isTar bool, to, base string) error {
 	taken := exit.Fail("name a directory without it", "%s is there already", terminal.Visible(s.path))
 	dir, err := hostfs.MakeDir(to)
 	if err != nil {
-		return command.NotThere("name a directory that can be written", "", err)
+		return command.PathError("name a directory that can be written", "", err)
 	}
 	defer dir.Close()
 	if _, err := dir.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
@@ -127,7 +127,7 @@ func (s *saving) save(content io.Reader, isTar bool, to, base string) error {
 	if isTar {
 		err = s.unpack(root, content)
 	} else {
-		err = s.file(root, "content", 0o644, content)
+		err = s.writeFile(root, "content", 0o644, content)
 	}
 	if err == nil {
 		_, err = io.Copy(io.Discard, io.LimitReader(content, 1<<20)) // its end tells whether all was sent
@@ -149,7 +149,7 @@ func (s *saving) save(content io.Reader, isTar bool, to, base string) error {
 	return err
 }
 
-func (s *saving) unpack(root *os.Root, content io.Reader) error {
+func (s *download) unpack(root *os.Root, content io.Reader) error {
 	bounded := &io.LimitedReader{R: content, N: 2*s.most + 16<<20} // including tar headers
 	in := tar.NewReader(bounded)
 	for {
@@ -158,12 +158,12 @@ func (s *saving) unpack(root *os.Root, content io.Reader) error {
 			break
 		}
 		if bounded.N <= 0 {
-			return s.tooMuch()
+			return s.tooLargeError()
 		}
 		if err != nil {
 			return err
 		}
-		if err := s.entry(root, h, in); err != nil {
+		if err := s.writeEntry(root, h, in); err != nil {
 			return err
 		}
 	}
@@ -175,7 +175,7 @@ func (s *saving) unpack(root *os.Root, content io.Reader) error {
 	return nil
 }
 
-func (s *saving) entry(root *os.Root, h *tar.Header, content io.Reader) error {
+func (s *download) writeEntry(root *os.Root, h *tar.Header, content io.Reader) error {
 	name, err := filepath.Localize(path.Clean(h.Name))
 	if err != nil || name == "." {
 		return exit.Fail("", "the session sent %s, which is no name for a file in a directory", terminal.Visible(h.Name))
@@ -188,7 +188,7 @@ func (s *saving) entry(root *os.Root, h *tar.Header, content io.Reader) error {
 	case tar.TypeDir:
 		return root.MkdirAll(name, mode|0o700)
 	case tar.TypeReg:
-		return s.file(root, name, mode, content)
+		return s.writeFile(root, name, mode, content)
 	case tar.TypeSymlink:
 		if !guest.LeadsInside(path.Clean(h.Name), h.Linkname) {
 			return exit.Fail("", "the session sent the link %s, which leads out of the directory", terminal.Visible(h.Name))
@@ -199,7 +199,7 @@ func (s *saving) entry(root *os.Root, h *tar.Header, content io.Reader) error {
 	return exit.Fail("", "the session sent %s, which is neither a file, nor a directory, nor a link", terminal.Visible(h.Name))
 }
 
-func (s *saving) file(root *os.Root, name string, mode fs.FileMode, content io.Reader) error {
+func (s *download) writeFile(root *os.Root, name string, mode fs.FileMode, content io.Reader) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o600)
 	if err != nil {
 		return err
@@ -207,11 +207,11 @@ func (s *saving) file(root *os.Root, name string, mode fs.FileMode, content io.R
 	n, err := io.Copy(struct{ io.Writer }{f}, io.LimitReader(content, s.most-s.bytes+1)) // a short tar can hold a sparse file of any size
 	s.files, s.bytes = s.files+1, s.bytes+n
 	if err = errors.Join(err, f.Close()); err == nil && s.bytes > s.most {
-		err = s.tooMuch()
+		err = s.tooLargeError()
 	}
 	return err
 }
 
-func (s *saving) tooMuch() error {
+func (s *download) tooLargeError() error {
 	return exit.Fail("--max MB", "there is more than %d MB to save", s.most>>20)
 }

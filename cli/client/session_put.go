@@ -35,7 +35,7 @@ something fails. A file that is there is replaced at once. Links that lead out o
 out. The SHA-256 that is printed is that of the file, or of the tar in which a directory is sent; the server checks it.
 
 Example: sandboxmcp session put 01K9ZB5W7Q src`,
-		Flags:  []cli.Flag{idFlag(), command.JSONFlag(), ServerFlag()},
+		Flags:  []cli.Flag{sessionFlag(), command.JSONFlag(), ServerFlag()},
 		Action: p.sessionPut,
 	}
 }
@@ -51,7 +51,7 @@ type transferred struct {
 }
 
 func (p commands) sessionPut(c *cli.Context) error {
-	id, words, err := sessionNamed(c, 2)
+	id, words, err := sessionArgument(c, 2)
 	if err != nil {
 		return err
 	}
@@ -64,10 +64,10 @@ func (p commands) sessionPut(c *cli.Context) error {
 		return exit.Usage("check the spelling; the path starts at the current directory", "%v", err)
 	}
 	if err != nil {
-		return command.NotThere("", "", err)
+		return command.PathError("", "", err)
 	}
-	return Asking(c, func(ctx context.Context, client *control.Client) error {
-		k := &packing{sum: sha256.New()}
+	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
+		k := &upload{sum: sha256.New()}
 		out, in := io.Pipe()
 		packed := make(chan error, 1)
 		go func() {
@@ -85,21 +85,21 @@ func (p commands) sessionPut(c *cli.Context) error {
 		}
 		t := transferred{moved.Session, path.Join(moved.Path, filepath.Base(source)), moved.Files, moved.Bytes, hex.EncodeToString(k.sum.Sum(nil)), k.leftOut}
 		if k.leftOut > 0 {
-			p.Say("%d left out: links that lead out of the directory, and what is no file", k.leftOut)
+			p.Messagef("%d left out: links that lead out of the directory, and what is no file", k.leftOut)
 		}
 		return p.Printf(c, t, "put %s, %s, into session %s: %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"), terminal.Count(int(t.Bytes), "byte"), terminal.Visible(t.Session), terminal.Visible(t.Path), t.SHA256)
 	})
 }
 
-// packing writes a file or directory as a tar.
-type packing struct {
+// upload writes a file or directory as a tar.
+type upload struct {
 	out     *tar.Writer
 	sum     hash.Hash
 	leftOut int
 }
 
 // pack writes source under its own name. A file that shrinks meanwhile is an error.
-func (k *packing) pack(ctx context.Context, w io.Writer, source string) error {
+func (k *upload) pack(ctx context.Context, w io.Writer, source string) error {
 	base := filepath.Base(source)
 	root, err := hostfs.OpenDir(source)
 	if errors.Is(err, syscall.ENOTDIR) {
@@ -109,7 +109,7 @@ func (k *packing) pack(ctx context.Context, w io.Writer, source string) error {
 		}
 		defer root.Close()
 		k.out = tar.NewWriter(w)
-		if err = k.file(root, name, base, k.sum); err == nil && k.leftOut > 0 {
+		if err = k.addFile(root, name, base, k.sum); err == nil && k.leftOut > 0 {
 			err = exit.Usage("name a file or a directory", "%s is neither a file nor a directory", terminal.Visible(source))
 		}
 		return errors.Join(err, k.out.Close())
@@ -133,20 +133,20 @@ func (k *packing) pack(ctx context.Context, w io.Writer, source string) error {
 			if err != nil {
 				return err
 			}
-			return k.out.WriteHeader(header(tar.TypeDir, to+"/", info))
+			return k.out.WriteHeader(tarHeader(tar.TypeDir, to+"/", info))
 		case d.Type()&fs.ModeSymlink != 0:
-			return k.link(root, name, to)
+			return k.addLink(root, name, to)
 		}
-		return k.file(root, name, to, io.Discard)
+		return k.addFile(root, name, to, io.Discard)
 	})
 	return errors.Join(err, k.out.Close())
 }
 
-func header(kind byte, name string, info fs.FileInfo) *tar.Header {
+func tarHeader(kind byte, name string, info fs.FileInfo) *tar.Header {
 	return &tar.Header{Typeflag: kind, Name: name, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime().Truncate(time.Second), Format: tar.FormatPAX}
 }
 
-func (k *packing) link(root *os.Root, name, to string) error {
+func (k *upload) addLink(root *os.Root, name, to string) error {
 	target, err := root.Readlink(name)
 	if err != nil {
 		return err
@@ -159,12 +159,12 @@ func (k *packing) link(root *os.Root, name, to string) error {
 		k.leftOut++
 		return nil
 	}
-	h := header(tar.TypeSymlink, to, info)
+	h := tarHeader(tar.TypeSymlink, to, info)
 	h.Linkname = target
 	return k.out.WriteHeader(h)
 }
 
-func (k *packing) file(root *os.Root, name, to string, sum io.Writer) error {
+func (k *upload) addFile(root *os.Root, name, to string, sum io.Writer) error {
 	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
 		k.leftOut++
 		return err
@@ -179,7 +179,7 @@ func (k *packing) file(root *os.Root, name, to string, sum io.Writer) error {
 		k.leftOut++
 		return err
 	}
-	h := header(tar.TypeReg, to, info)
+	h := tarHeader(tar.TypeReg, to, info)
 	h.Size = info.Size()
 	if err := k.out.WriteHeader(h); err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 // word: global flags, commands, flags, "--", the other words. A "--" ends the flags; "-" is an ordinary word. Parse
 // also reports unknown flags, since it knows whether they were meant for the script.
 func Parse(app *cli.App, args []string) ([]string, error) {
-	l, err := read(app, args)
+	l, err := sortLine(app, args)
 	switch {
 	case err != nil:
 		return nil, err
@@ -30,7 +30,7 @@ func Parse(app *cli.App, args []string) ([]string, error) {
 	case len(l.path) == 0 && len(l.words) > 0:
 		return nil, l.unknownCommand()
 	}
-	if err := l.mistyped(); err != nil {
+	if err := l.mistypedCommand(); err != nil {
 		return nil, err
 	}
 	sorted := slices.Concat(args[:1], l.global, l.path, l.local)
@@ -42,17 +42,17 @@ func Parse(app *cli.App, args []string) ([]string, error) {
 
 // AsksJSON returns the command of a line and whether it asks for JSON, as far as the line can be parsed.
 func AsksJSON(app *cli.App, args []string) (path []string, yes bool) {
-	l, _ := read(app, args)
+	l, _ := sortLine(app, args)
 	return l.path, !l.help && (slices.Contains(l.local, "--json") || slices.Contains(l.local, "--json=true"))
 }
 
-// read sorts a whole line. wrong is the first error in it.
-func read(app *cli.App, args []string) (l line, wrong error) {
+// sortLine sorts a whole line. wrong is the first error in it.
+func sortLine(app *cli.App, args []string) (l line, wrong error) {
 	l = line{flags: app.Flags, commands: app.Commands}
 	for rest := args[1:]; len(rest) > 0; {
-		n, err := l.take(rest)
+		n, err := l.sortWord(rest)
 		if err != nil {
-			n, wrong = 1, cmp.Or(wrong, l.blame(err)) // the rest may still ask for JSON
+			n, wrong = 1, cmp.Or(wrong, l.asRefusal(err)) // the rest may still ask for JSON
 		}
 		rest = rest[n:]
 	}
@@ -70,28 +70,28 @@ type line struct {
 	help bool // asks for the help of the command in path
 }
 
-// negative reports whether a word is a negative number rather than a flag, such as the value of sandboxmcp bridge.
-func negative(word string) bool {
+// isNegativeNumber reports whether a word is a negative number rather than a flag, such as the value of sandboxmcp bridge.
+func isNegativeNumber(word string) bool {
 	return len(word) > 1 && word[0] == '-' && '0' <= word[1] && word[1] <= '9'
 }
 
-// take sorts the first word of rest, and its value if it is a flag that takes one. It returns the number of words.
-func (l *line) take(rest []string) (int, error) {
+// sortWord sorts the first word of rest, and its value if it is a flag that takes one. It returns the number of words.
+func (l *line) sortWord(rest []string) (int, error) {
 	word := rest[0]
 	switch {
-	case l.foreign() && len(l.words) > 0:
+	case l.isHostExec() && len(l.words) > 0:
 		l.words = append(l.words, rest...)
 		return len(rest), nil
 	case word == "--":
-		if l.running() && len(l.words) == 0 { // marks for run that the words are a command
+		if l.isRun() && len(l.words) == 0 { // marks for run that the words are a command
 			l.words = append(l.words, word)
 		}
 		l.words = append(l.words, rest[1:]...)
 		return len(rest), nil
 	case word == "--version" && len(l.path) == 0:
 		word = "version"
-	case len(word) > 1 && word[0] == '-' && !negative(word):
-		return l.takeFlag(rest)
+	case len(word) > 1 && word[0] == '-' && !isNegativeNumber(word):
+		return l.sortFlag(rest)
 	}
 	for _, c := range l.commands {
 		if len(l.words) > 0 || !c.HasName(word) {
@@ -103,7 +103,7 @@ func (l *line) take(rest []string) (int, error) {
 		l.path, l.own, l.commands = append(l.path, word), c.Flags, c.Subcommands
 		return 1, nil
 	}
-	if l.running() && len(l.words) > 0 {
+	if l.isRun() && len(l.words) > 0 {
 		if IsProgram(l.words[0]) {
 			return 0, exit.Usage("to run a program: sandboxmcp run -- "+l.words[0]+" "+word, "there is no file %s", terminal.Visible(l.words[0]))
 		}
@@ -123,27 +123,27 @@ func (l *line) take(rest []string) (int, error) {
 	return 1, nil
 }
 
-// mayBeEmpty are the flags that accept an empty value: code and reasons. With any other flag, an empty variable in a
+// acceptEmpty are the flags that accept an empty value: code and reasons. With any other flag, an empty variable in a
 // script would ask for more than its author meant, such as for all namespaces.
-var mayBeEmpty = []string{"c", "reason"}
+var acceptEmpty = []string{"c", "reason"}
 
-func (l *line) takeFlag(rest []string) (int, error) {
+func (l *line) sortFlag(rest []string) (int, error) {
 	flag, value, inline := strings.Cut(rest[0], "=") // the value may be a secret
 	if !inline && len(rest) > 1 {
 		value = rest[1]
 	}
 	name := strings.TrimLeft(flag, "-")
-	to, f := &l.local, Find(l.own, name)
+	to, f := &l.local, FindFlag(l.own, name)
 	if f == nil {
-		to, f = &l.global, Find(l.flags, name)
+		to, f = &l.global, FindFlag(l.flags, name)
 	}
 	switch {
 	case name == "help" || name == "h":
 		l.help = true
 		return 1, nil
-	case f == nil && l.running() && len(l.words) > 0 && IsProgram(l.words[0]):
+	case f == nil && l.isRun() && len(l.words) > 0 && IsProgram(l.words[0]):
 		return 0, exit.Usage("to run a program: sandboxmcp run -- "+l.words[0]+" "+flag, "there is no file %s", terminal.Visible(l.words[0]))
-	case f == nil && l.running() && len(l.words) > 0:
+	case f == nil && l.isRun() && len(l.words) > 0:
 		hint := "put the script's own arguments after --: sandboxmcp run " + l.words[0] + " -- " + flag
 		if near := l.suggestFlag(name); near != "" {
 			hint = near + " Else " + hint
@@ -151,11 +151,11 @@ func (l *line) takeFlag(rest []string) (int, error) {
 		return 0, exit.Usage(hint, "there is no flag %s", flag)
 	case f == nil && len(l.path) > 0 && l.path[0] == "vault": // it may be the value
 		return 0, exit.Usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " ")+"; a value that begins with a dash can come by --stdin", "there is no such flag")
-	case f == nil && l.mistyped() != nil: // the flag may belong to the intended command
-		return 0, l.mistyped()
+	case f == nil && l.mistypedCommand() != nil: // the flag may belong to the intended command
+		return 0, l.mistypedCommand()
 	case f == nil:
-		return 0, exit.Usage(cmp.Or(otherVerify(l.path, name), l.suggestFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "there is no flag %s", flag)
-	case takesValue(f) && (inline || len(rest) > 1) && strings.TrimSpace(value) == "" && !slices.Contains(mayBeEmpty, f.Names()[0]):
+		return 0, exit.Usage(cmp.Or(suggestOtherVerify(l.path, name), l.suggestFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "there is no flag %s", flag)
+	case takesValue(f) && (inline || len(rest) > 1) && strings.TrimSpace(value) == "" && !slices.Contains(acceptEmpty, f.Names()[0]):
 		return 0, exit.Usage("leave it out, or say what is meant", "the value of %s is empty", flag)
 	case inline || !takesValue(f):
 		*to = append(*to, rest[0])
@@ -168,19 +168,19 @@ func (l *line) takeFlag(rest []string) (int, error) {
 	return 2, nil
 }
 
-// blame gives errors in a line of run, host exec or session exec the exit code of their other refusals.
-func (l *line) blame(err error) error {
-	if l.running() || l.foreign() || slices.Equal(l.path, []string{"session", "exec"}) {
-		return exit.Ours(err)
+// asRefusal gives errors in a line of run, host exec or session exec the exit code of their other refusals.
+func (l *line) asRefusal(err error) error {
+	if l.isRun() || l.isHostExec() || slices.Equal(l.path, []string{"session", "exec"}) {
+		return exit.AsRefusal(err)
 	}
 	return err
 }
 
-// running reports whether this is a line of run, whose words after the file belong to the program.
-func (l *line) running() bool { return len(l.path) > 0 && l.path[0] == "run" }
+// isRun reports whether this is a line of run, whose words after the file belong to the program.
+func (l *line) isRun() bool { return len(l.path) > 0 && l.path[0] == "run" }
 
-// foreign reports whether this is a line of host exec, whose words and flags belong to another program.
-func (l *line) foreign() bool { return slices.Equal(l.path, []string{"host", "exec"}) }
+// isHostExec reports whether this is a line of host exec, whose words and flags belong to another program.
+func (l *line) isHostExec() bool { return slices.Equal(l.path, []string{"host", "exec"}) }
 
 func (l *line) unknownCommand() error {
 	word := l.words[0]
@@ -193,8 +193,8 @@ func (l *line) unknownCommand() error {
 	return exit.Usage(hint, "there is no command %q", word)
 }
 
-// mistyped returns an error for a word that nearly is a subcommand and stands in its place.
-func (l *line) mistyped() error {
+// mistypedCommand returns an error for a word that nearly is a subcommand and stands in its place.
+func (l *line) mistypedCommand() error {
 	if len(l.path) == 0 || len(l.words) == 0 || strings.ContainsAny(l.words[0], "./*:") {
 		return nil
 	}
@@ -227,8 +227,8 @@ func CommandNames(commands []*cli.Command) (names []string) {
 	return names
 }
 
-// Find returns the flag of that name, or nil.
-func Find(flags []cli.Flag, name string) cli.Flag {
+// FindFlag returns the flag of that name, or nil.
+func FindFlag(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
 		if slices.Contains(f.Names(), name) {
 			return f
@@ -242,8 +242,8 @@ func takesValue(f cli.Flag) bool {
 	return ok && d.TakesValue()
 }
 
-// otherVerify returns a hint for a flag of the other command called verify.
-func otherVerify(path []string, flag string) string {
+// suggestOtherVerify returns a hint for a flag of the other command called verify.
+func suggestOtherVerify(path []string, flag string) string {
 	switch command := strings.Join(path, " "); {
 	case command == "verify" && slices.Contains([]string{"proof", "checkpoint", "segment"}, flag):
 		return "sandboxmcp audit verify --" + flag + " FILE"

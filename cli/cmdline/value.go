@@ -18,7 +18,7 @@ func BadValue(err error, flags []cli.Flag) string {
 		return err.Error()
 	}
 	expected, of := "a value that it takes", ""
-	f := Find(flags, m[2])
+	f := FindFlag(flags, m[2])
 	if d, ok := f.(cli.DocGenerationFlag); ok && Placeholder(d.GetUsage()) != "N" {
 		of = " of " + Placeholder(d.GetUsage())
 	}

@@ -28,8 +28,8 @@ func NoWords(action cli.ActionFunc) cli.ActionFunc {
 	}
 }
 
-// OneWord wraps the action of a command with one argument: any other number is a usage error with this hint and text.
-func OneWord(action cli.ActionFunc, hint, text string) cli.ActionFunc {
+// ExactlyOneWord wraps the action of a command with one argument: any other number is a usage error with this hint and text.
+func ExactlyOneWord(action cli.ActionFunc, hint, text string) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if c.NArg() != 1 {
 			return exit.Usage(hint, "%s", text)
@@ -38,8 +38,8 @@ func OneWord(action cli.ActionFunc, hint, text string) cli.ActionFunc {
 	}
 }
 
-// Configured is the default text of flags whose default is a setting.
-const Configured = "see sandboxmcp config"
+// SeeConfig is the default text of flags whose default is a setting.
+const SeeConfig = "see sandboxmcp config"
 
 // NamespaceFlag returns --namespace, for commands that work in this process.
 func NamespaceFlag() cli.Flag {
@@ -77,8 +77,8 @@ func ToolsOn(c *cli.Context) (on bool, err error) {
 	}
 }
 
-// Positive reports whether the number of a flag is more than 0.
-func Positive(c *cli.Context, name string) bool {
+// IsPositive reports whether the number of a flag is more than 0.
+func IsPositive(c *cli.Context, name string) bool {
 	switch v := c.Value(name).(type) {
 	case float64:
 		return v > 0

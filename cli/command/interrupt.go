@@ -32,19 +32,19 @@ func UntilSignals(c *cli.Context, signals ...os.Signal) (context.Context, contex
 	ctx, stop := signal.NotifyContext(c.Context, signals...)
 	undo := context.AfterFunc(ctx, func() {
 		stop()
-		endWrites(c.Context)
+		limitWrites(c.Context)
 	})
 	return ctx, func() { undo(); stop() }
 }
 
 type writesKey struct{}
 
-// withWrites returns a context whose signals, through the functions of this file, call end.
-func withWrites(ctx context.Context, end func()) context.Context {
+// withWriteLimit returns a context whose signals, through the functions of this file, call end.
+func withWriteLimit(ctx context.Context, end func()) context.Context {
 	return context.WithValue(ctx, writesKey{}, end)
 }
 
-func endWrites(ctx context.Context) {
+func limitWrites(ctx context.Context) {
 	if end, ok := ctx.Value(writesKey{}).(func()); ok {
 		end()
 	}
@@ -78,7 +78,7 @@ func InterruptibleAfter(parent context.Context, send func(syscall.Signal) bool, 
 			first = <-signals
 		}
 		cancel(Interruption{first.(syscall.Signal)})
-		endWrites(parent)
+		limitWrites(parent)
 		second := <-signals
 		last()
 		os.Exit(exit.Signalled + int(second.(syscall.Signal)))

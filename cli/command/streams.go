@@ -38,13 +38,15 @@ func NewStreams(in io.Reader, out, err io.Writer) *Streams {
 	return &Streams{In: in, Out: own[0], Err: own[1], own: own}
 }
 
-// Context returns a context in which a signal, through the functions of this package, calls End.
-func (s *Streams) Context() context.Context { return withWrites(context.Background(), s.End) }
+// Context returns a context in which a signal, through the functions of this package, calls LimitWrites.
+func (s *Streams) Context() context.Context {
+	return withWriteLimit(context.Background(), s.LimitWrites)
+}
 
-// End bounds the time of writes from now on, since the command is ending.
-func (s *Streams) End() {
+// LimitWrites bounds the time of writes from now on, since the command is ending.
+func (s *Streams) LimitWrites() {
 	for _, w := range s.own {
-		w.End()
+		w.LimitWrites()
 	}
 }
 
@@ -55,8 +57,8 @@ func (s *Streams) Close() {
 	}
 }
 
-// Say writes one message to stderr. Its text may quote untrusted input, so control characters are escaped.
-func (s *Streams) Say(format string, args ...any) {
+// Messagef writes one message to stderr. Its text may quote untrusted input, so control characters are escaped.
+func (s *Streams) Messagef(format string, args ...any) {
 	lines := strings.Split(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n")
 	for i, l := range lines {
 		lines[i] = terminal.Visible(l)
@@ -69,12 +71,12 @@ func (s *Streams) Exit(err error) int {
 	if err == nil {
 		return 0
 	}
-	f := exit.Of(err)
+	f := exit.FromError(err)
 	if f.Text != "" {
-		s.Say("%s", f.Text)
+		s.Messagef("%s", f.Text)
 	}
 	if f.Hint != "" {
-		s.Say("hint: %s", f.Hint)
+		s.Messagef("hint: %s", f.Hint)
 	}
 	return f.Code
 }
@@ -108,8 +110,8 @@ func Table[T any](s *Streams, c *cli.Context, list []T, empty string, columns []
 	})
 }
 
-// Open opens the file that a command line names; "-" is standard input.
-func (s *Streams) Open(file string) (io.ReadCloser, error) {
+// OpenInput opens the file that a command line names; "-" is standard input.
+func (s *Streams) OpenInput(file string) (io.ReadCloser, error) {
 	if file == "-" {
 		return io.NopCloser(s.In), nil
 	}
@@ -130,7 +132,7 @@ func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) er
 	}
 	dir, name, err := hostfs.Parent(path)
 	if err != nil {
-		return NotThere("give the name of a new file", "", err)
+		return PathError("give the name of a new file", "", err)
 	}
 	defer dir.Close()
 	file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
@@ -145,9 +147,9 @@ func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) er
 	return nil
 }
 
-// NotThere returns an error of package hostfs with the flag before it. hint says what to do, unless the cause is a link
+// PathError returns an error of package hostfs with the flag before it. hint says what to do, unless the cause is a link
 // in the path.
-func NotThere(hint, flag string, err error) error {
+func PathError(hint, flag string, err error) error {
 	text := strings.TrimLeft(flag+": "+err.Error(), ": ")
 	if link, is := errors.AsType[*hostfs.Link](err); is {
 		return exit.Usage("if it is meant, name what it leads to: "+strings.TrimLeft(flag+" ", " ")+terminal.Visible(link.To), "%s", text)
@@ -195,15 +197,15 @@ func (o *Output) Err() error {
 	return o.err
 }
 
-// Unread reports whether a write is waiting for the reader, or was when the command ended.
-func (o *Output) Unread() bool {
+// IsUnread reports whether a write is waiting for the reader, or was when the command ended.
+func (o *Output) IsUnread() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.blocks || errors.Is(o.err, ErrUnread)
 }
 
-// InLine reports whether the last byte that was written did not end a line.
-func (o *Output) InLine() bool {
+// MidLine reports whether the last byte that was written did not end a line.
+func (o *Output) MidLine() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.inLine

@@ -11,38 +11,38 @@ import (
 // ErrUnread is the error of writes that were abandoned when the command ended.
 var ErrUnread = errors.New("the reader of the output did not read, and the command ended without it")
 
-// lastWrites bounds the time that all writes together may block once the command is ending.
-const lastWrites = time.Second
+// writeLimit bounds the time that all writes together may block once the command is ending.
+const writeLimit = time.Second
 
 // Writer is standard output or standard error. A write waits for its reader, as in other programs; once the command is
-// ending, because of a signal, the end of its input or its time limit, writes wait for lastWrites at most, and later
+// ending, because of a signal, the end of its input or its time limit, writes wait for writeLimit at most, and later
 // ones fail. A goroutine performs each write, because a write to a pipe or a terminal that nobody reads can't be
 // interrupted.
 type Writer struct {
 	to   io.Writer
 	jobs chan []byte
-	done chan written
+	done chan writeResult
 
 	lock     chan struct{} // holds a value while a write is under way
-	left     time.Duration // rest of lastWrites; guarded by lock
+	left     time.Duration // rest of writeLimit; guarded by lock
 	stopping chan struct{} // closed by End
 	dead     chan struct{} // closed when no time is left
 	end      sync.Once
 }
 
-type written struct {
+type writeResult struct {
 	n   int
 	err error
 }
 
 // NewWriter returns a Writer to w. Close ends its goroutine.
 func NewWriter(w io.Writer) *Writer {
-	o := &Writer{to: w, jobs: make(chan []byte), done: make(chan written, 1), lock: make(chan struct{}, 1), left: lastWrites,
+	o := &Writer{to: w, jobs: make(chan []byte), done: make(chan writeResult, 1), lock: make(chan struct{}, 1), left: writeLimit,
 		stopping: make(chan struct{}), dead: make(chan struct{})}
 	go func() {
 		for b := range o.jobs {
 			n, err := o.to.Write(b)
-			o.done <- written{n, err}
+			o.done <- writeResult{n, err}
 		}
 	}()
 	return o
@@ -78,8 +78,8 @@ func (o *Writer) Write(b []byte) (int, error) {
 	}
 }
 
-// End bounds the time of writes from now on.
-func (o *Writer) End() { o.end.Do(func() { close(o.stopping) }) }
+// LimitWrites bounds the time of writes from now on.
+func (o *Writer) LimitWrites() { o.end.Do(func() { close(o.stopping) }) }
 
 // Close stops the goroutine, unless a write blocks it. Nothing may be written afterwards.
 func (o *Writer) Close() {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestEndOfWrites checks that a reader that does not read delays the end of the command only by lastWrites.
+// TestEndOfWrites checks that a reader that does not read delays the end of the command only by writeLimit.
 func TestEndOfWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader, unread := io.Pipe()
@@ -27,8 +27,8 @@ func TestEndOfWrites(t *testing.T) {
 		default:
 		}
 		began := time.Now()
-		w.End()
-		if err := <-failed; !errors.Is(err, ErrUnread) || time.Since(began) != lastWrites {
+		w.LimitWrites()
+		if err := <-failed; !errors.Is(err, ErrUnread) || time.Since(began) != writeLimit {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if _, err := w.Write([]byte("y")); !errors.Is(err, ErrUnread) {
@@ -50,13 +50,13 @@ func TestSlowReaderAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader, out := io.Pipe()
 		w := NewWriter(out)
-		w.End()
+		w.LimitWrites()
 		var got bytes.Buffer
 		read := make(chan struct{})
 		go func() {
 			defer close(read)
 			for b := make([]byte, 1); got.Len() < 9; {
-				time.Sleep(lastWrites / 10)
+				time.Sleep(writeLimit / 10)
 				n, _ := reader.Read(b)
 				got.Write(b[:n])
 			}

@@ -65,11 +65,11 @@ type Sections struct {
 
 // Audit configures the content and the retention of the audit log, which is always on.
 type Audit struct {
-	Enabled    on       `key:"enabled" env:"AUDIT" about:"the log is always on: a run without a row has no result"`
-	Capture    []string `key:"capture" oneof:"code output" about:"what rows hold beside hashes, redacted, 64 KiB of each"`
-	RotateDays int      `key:"rotate_days" range:"0..36500" about:"days after which servers close the log's file and go on in a new one; 0 is never"`
-	KeepDays   int      `key:"keep_days" range:"0..36500" about:"days after which servers delete closed files of the log; 0 is never"`
-	Push       []string `key:"push" about:"places that checkpoints are pushed to: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY"`
+	Enabled    alwaysTrue `key:"enabled" env:"AUDIT" about:"the log is always on: a run without a row has no result"`
+	Capture    []string   `key:"capture" oneof:"code output" about:"what rows hold beside hashes, redacted, 64 KiB of each"`
+	RotateDays int        `key:"rotate_days" range:"0..36500" about:"days after which servers close the log's file and go on in a new one; 0 is never"`
+	KeepDays   int        `key:"keep_days" range:"0..36500" about:"days after which servers delete closed files of the log; 0 is never"`
+	Push       []string   `key:"push" about:"places that checkpoints are pushed to: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY"`
 }
 
 // Redact configures the redaction of secrets that are not in the vault.
@@ -155,16 +155,16 @@ func (c Config) Origins() []Setting {
 		one, key := c.Runtimes[name], "runtimes."+name
 		add(one.settings(key))
 		if one.Driver != "" {
-			all = append(all, Setting{key + ".driver", quoted(one.Driver), c.From(key + ".driver")})
+			all = append(all, Setting{key + ".driver", yamlWord(one.Driver), c.From(key + ".driver")})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Data)) {
-		all = append(all, Setting{"data." + name, quoted(c.Data[name]), c.From("data." + name)})
+		all = append(all, Setting{"data." + name, yamlWord(c.Data[name]), c.From("data." + name)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Profiles)) {
 		p, key := c.Profiles[name], "profiles."+name
 		all = append(all,
-			Setting{key + ".require", flow(p.Require), c.From(key + ".require")},
+			Setting{key + ".require", yamlList(p.Require), c.From(key + ".require")},
 			Setting{key + ".layers", p.Layers, c.From(key + ".layers")})
 	}
 	return all

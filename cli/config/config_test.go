@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// write creates a configuration file at its default place, and returns its name and an environment in which it is the
+// writeConfig creates a configuration file at its default place, and returns its name and an environment in which it is the
 // user's.
-func write(t testing.TB, text string) (name string, env []string) {
+func writeConfig(t testing.TB, text string) (name string, env []string) {
 	t.Helper()
 	dir := t.TempDir()
 	name = filepath.Join(dir, "sandboxmcp", "config.yaml")
@@ -69,7 +69,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-const everything = `# all of it
+const allSettings = `# all of it
 backend: podman
 max_concurrent: 3
 max_queue: 0
@@ -146,7 +146,7 @@ profiles:
 `
 
 func TestFile(t *testing.T) {
-	name, env := write(t, everything)
+	name, env := writeConfig(t, allSettings)
 	got, err := Load(Options{Env: env})
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestFile(t *testing.T) {
 	want := Config{
 		Backend: "podman", MaxConcurrent: 3, Network: "ask", Vault: []string{"memory", "environment"},
 		Sections: Sections{
-			Audit: Audit{on{}, []string{"code", "output"}, 22, 23, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
+			Audit: Audit{alwaysTrue{}, []string{"code", "output"}, 22, 23, []string{"/mnt/kept.note"}}, Redact: Redact{"mask"},
 			Events:    Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}},
 			Artifacts: Artifacts{5, false},
 			Sessions:  Sessions{8, 9, 10, 11}, Packages: Packages{true, 12, true}, Approvals: Approvals{30, "root"}, Validate: Validate{"high", []string{"python-eval"}}, Web: Web{true, []string{"docs.example.com"}, "https://searx.example.com", "ops/BRAVE", "/opt/chrome"}, Keep: Keep{13, 14},
@@ -168,10 +168,10 @@ func TestFile(t *testing.T) {
 		},
 		StateDir: filepath.Join(strings.TrimPrefix(env[0], "HOME="), "state"), SQLitePath: "/var/lib/x.db", File: name, Profile: "mine", Skills: "/srv/skills", GitAuthor: "Ada Lovelace <ada@example.com>",
 		Limits: Limits{100, 1.5, 0.5, 20, 2048, 7}, Caps: Limits{200, 20, 2, 30, 4096, 70},
-		Profiles: builtin(),
+		Profiles: builtinProfiles(),
 	}
 	want.Profiles["mine"] = Profile{[]string{"landlock", "cgroup"}, "landlock"}
-	want.Profiles["all-but-names"] = Profile{containment(), "hardened"}
+	want.Profiles["all-but-names"] = Profile{containmentLayers(), "hardened"}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Error(diff)
 	}
@@ -189,7 +189,7 @@ func TestFile(t *testing.T) {
 
 // TestOriginsAreAFile writes the output of Origins into a file and reads the same settings back.
 func TestOriginsAreAFile(t *testing.T) {
-	_, env := write(t, everything)
+	_, env := writeConfig(t, allSettings)
 	want, err := Load(Options{Env: env})
 	if err != nil {
 		t.Fatal(err)
@@ -207,13 +207,13 @@ func TestOriginsAreAFile(t *testing.T) {
 			sections[section] = append(sections[section], "  "+key+": "+s.Value+"\n")
 		}
 	}
-	certificates := everything[strings.Index(everything, "  certificates:"):strings.Index(everything, "redact:")]
+	certificates := allSettings[strings.Index(allSettings, "  certificates:"):strings.Index(allSettings, "redact:")]
 	sections["http"] = append(sections["http"], "  oauth: {"+strings.Join(oauth, ", ")+"}\n", certificates)
 	for _, section := range slices.Sorted(maps.Keys(sections)) {
 		b.WriteString(section + ":\n" + strings.Join(sections[section], ""))
 	}
-	b.WriteString(everything[strings.Index(everything, "profiles:"):])
-	_, env = write(t, b.String())
+	b.WriteString(allSettings[strings.Index(allSettings, "profiles:"):])
+	_, env = writeConfig(t, b.String())
 	got, err := Load(Options{Env: env})
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, &b)
@@ -225,7 +225,7 @@ func TestOriginsAreAFile(t *testing.T) {
 }
 
 func TestSourcesInOrder(t *testing.T) {
-	name, env := write(t, "backend: podman\nmax_concurrent: 3\nlimits: {ram_mb: 300, timeout_seconds: 3}\n")
+	name, env := writeConfig(t, "backend: podman\nmax_concurrent: 3\nlimits: {ram_mb: 300, timeout_seconds: 3}\n")
 	env = append(env, "SANDBOXMCP_BACKEND=docker", "SANDBOXMCP_MAX_CONCURRENT=4", "SANDBOXMCP_MAX_RAM_MB=400",
 		"SANDBOXMCP_PROFILE=landlock", "SANDBOXMCP_NETWORK=deny", "SANDBOXMCP_VAULT=memory, environment", "SANDBOXMCP_AUDIT=true",
 		"SANDBOXMCP_TIMEOUT=", "SANDBOXMCP_SQLITE_PATH=/x/y.db", "SANDBOXMCP_SECRET_BACKENDS=x", "SANDBOXMCP_TEST_REQUIRE=all",
@@ -306,7 +306,7 @@ func TestMaxIsAMaximum(t *testing.T) {
 		{name: "no number", max: "many", error: "SANDBOXMCP_MAX_RAM_MB: caps.ram_mb: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, env := write(t, tt.file)
+			_, env := writeConfig(t, tt.file)
 			c, err := Load(Options{Env: append(env, "SANDBOXMCP_MAX_RAM_MB="+tt.max)})
 			if tt.error != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.error) {
@@ -322,7 +322,7 @@ func TestMaxIsAMaximum(t *testing.T) {
 }
 
 func TestErrorIsTyped(t *testing.T) {
-	name, env := write(t, "backend: x\n")
+	name, env := writeConfig(t, "backend: x\n")
 	_, err := Load(Options{Env: env})
 	if e, ok := errors.AsType[*Error](err); !ok || e.From != name+":1" || e.Key != "backend" {
 		t.Errorf("got %#v", err)

@@ -31,8 +31,8 @@ type Containers struct {
 // Languages returns the languages that have an image, which are the keys of images.
 func Languages() []string { return []string{"python", "node", "shell", "r"} }
 
-// Of returns the image of a language, or "".
-func (i Images) Of(language string) string {
+// ForLanguage returns the image of a language, or "".
+func (i Images) ForLanguage(language string) string {
 	switch language {
 	case "python":
 		return i.Python
@@ -66,9 +66,9 @@ func CheckImage(text string) error {
 	return fmt.Errorf("%.200q is no reference of an image: write one like python:3.12-slim or registry.example.com/me/python:1, or one with a digest", text)
 }
 
-// engine returns the kind of an engine's address.
-func engine(name string, schemes []string, of *string) kind {
-	return checked(Found+", a URL of "+strings.Join(schemes, ", "), Found, of, func(text string) error {
+// engineKind returns the kind of an engine's address.
+func engineKind(name string, schemes []string, of *string) kind {
+	return checkedKind(Found+", a URL of "+strings.Join(schemes, ", "), Found, of, func(text string) error {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || !slices.Contains(schemes, u.Scheme):
@@ -82,9 +82,9 @@ func engine(name string, schemes []string, of *string) kind {
 	})
 }
 
-// pathOr returns the kind of a path; the word none stands for "".
-func pathOr(none string, of *string) kind {
-	file := path(of)
+// pathOrKind returns the kind of a path; the word none stands for "".
+func pathOrKind(none string, of *string) kind {
+	file := pathKind(of)
 	return kind{none + ", a path", func(v value) error {
 		if text, err := v.text(); err == nil && text == none {
 			*of = ""
@@ -94,9 +94,9 @@ func pathOr(none string, of *string) kind {
 	}, func() string { return cmp.Or(*of, none) }}
 }
 
-// labels returns the kind of a list of KEY=VALUE: no KEY is empty, has white space, or repeats.
-func labels(of *[]string) kind {
-	return checkedList("a list of KEY=VALUE", of, func(label string, before []string) error {
+// labelsKind returns the kind of a list of KEY=VALUE: no KEY is empty, has white space, or repeats.
+func labelsKind(of *[]string) kind {
+	return checkedListKind("a list of KEY=VALUE", of, func(label string, before []string) error {
 		name, _, ok := strings.Cut(label, "=")
 		switch {
 		case !ok || name == "" || strings.ContainsAny(name, " \t\n\x00"):
@@ -108,9 +108,9 @@ func labels(of *[]string) kind {
 	})
 }
 
-// gpus returns the kind of a list of graphics processors, in YAML or separated by commas. Its entries are not validated
+// gpusKind returns the kind of a list of graphics processors, in YAML or separated by commas. Its entries are not validated
 // here.
-func gpus(of *[]string) kind {
+func gpusKind(of *[]string) kind {
 	return kind{None + ", all, indices", func(v value) error {
 		if v.list && len(v.words) == 0 {
 			*of = nil
@@ -119,7 +119,7 @@ func gpus(of *[]string) kind {
 		if v.tag == "!!int" { // a single index without quotes
 			v.tag = ""
 		}
-		words, err := v.names()
+		words, err := v.wordList()
 		if err == nil {
 			*of = SplitGPUs(strings.Join(words, ","))
 		}
@@ -128,7 +128,7 @@ func gpus(of *[]string) kind {
 		if len(*of) == 0 {
 			return None
 		}
-		return quoted(strings.Join(*of, ","))
+		return yamlWord(strings.Join(*of, ","))
 	}}
 }
 

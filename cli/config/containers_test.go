@@ -37,13 +37,13 @@ func TestSplitGPUs(t *testing.T) {
 
 // TestWordsForNothing reads the words that Origins prints for detected and absent values.
 func TestWordsForNothing(t *testing.T) {
-	_, env := write(t, "containers: {podman: auto, docker: auto, binary: auto, gpus: none}\n")
+	_, env := writeConfig(t, "containers: {podman: auto, docker: auto, binary: auto, gpus: none}\n")
 	c, err := Load(Options{Env: env})
 	if k := c.Containers; err != nil || k.Podman != "" || k.Docker != "" || k.Binary != "" || len(k.GPUs) > 0 {
 		t.Errorf("got %+v, %v", k, err)
 	}
 	for text, want := range map[string][]string{"gpus: 1": {"1"}, "gpus: all": {"all"}, "gpus: ['0', '2']": {"0", "2"}} {
-		_, env := write(t, "containers: {"+text+"}\n")
+		_, env := writeConfig(t, "containers: {"+text+"}\n")
 		if c, err := Load(Options{Env: env}); err != nil || !slices.Equal(c.Containers.GPUs, want) {
 			t.Errorf("%s: got %v, %v", text, c.Containers.GPUs, err)
 		}
@@ -66,11 +66,11 @@ func TestLanguagesHaveImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range Languages() {
-		if err := CheckImage(c.Images.Of(l)); err != nil {
+		if err := CheckImage(c.Images.ForLanguage(l)); err != nil {
 			t.Errorf("%s: %v", l, err)
 		}
 	}
-	if got := c.Images.Of("cobol"); got != "" {
+	if got := c.Images.ForLanguage("cobol"); got != "" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -20,17 +20,17 @@ import (
 // maxFile is larger than any handwritten file. A parsed node takes a hundred times the bytes of its text.
 const maxFile = 256 << 10
 
-// file reads the file name, or the user's own file for "".
-func (l *loader) file(name string) {
+// applyFile reads the file name, or the user's own file for "".
+func (l *loader) applyFile(name string) {
 	explicit := name != ""
 	if !explicit {
-		base := l.xdg("XDG_CONFIG_HOME", ".config")
+		base := l.xdgDir("XDG_CONFIG_HOME", ".config")
 		if base == "" {
 			return
 		}
 		name = filepath.Join(base, "sandboxmcp", "config.yaml")
 	}
-	data, err := read(name)
+	data, err := readFile(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !explicit:
 		return
@@ -46,17 +46,17 @@ func (l *loader) file(name string) {
 	f.parse(data)
 }
 
-// read returns the content of a configuration file. It does not block on a FIFO. On systems with mode bits it refuses a
+// readFile returns the content of a configuration file. It does not block on a FIFO. On systems with mode bits it refuses a
 // file that everybody may write: any user could change the policy.
-func read(name string) ([]byte, error) {
-	file, err := open(name)
+func readFile(name string) ([]byte, error) {
+	file, err := openFile(name)
 	if err != nil {
-		return nil, reason(err)
+		return nil, withoutPath(err)
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("read: %w", reason(err))
+		return nil, fmt.Errorf("read: %w", withoutPath(err))
 	}
 	if len(data) > maxFile {
 		return nil, fmt.Errorf("the file is larger than %d KB: is it the right one?", maxFile>>10)
@@ -64,8 +64,8 @@ func read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// reason returns err without its path, since fail adds the path.
-func reason(err error) error {
+// withoutPath returns err without its path, since fail adds the path.
+func withoutPath(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
@@ -80,7 +80,7 @@ type document struct {
 	seen map[string]int // key -> line
 }
 
-func (d *document) at(n *yaml.Node) string { return d.name + ":" + strconv.Itoa(n.Line) }
+func (d *document) position(n *yaml.Node) string { return d.name + ":" + strconv.Itoa(n.Line) }
 
 // parse applies a file of one YAML document, or of comments only.
 func (d *document) parse(data []byte) {
@@ -90,25 +90,25 @@ func (d *document) parse(data []byte) {
 	case errors.Is(err, io.EOF):
 		return // only comments
 	case err != nil:
-		d.syntax(err)
+		d.reportSyntax(err)
 		return
 	}
 	var second yaml.Node
 	switch err := dec.Decode(&second); {
 	case err == nil:
-		d.fail(d.at(&second), "", "a second document: one file holds one configuration")
+		d.fail(d.position(&second), "", "a second document: one file holds one configuration")
 		return
 	case !errors.Is(err, io.EOF):
-		d.syntax(err)
+		d.reportSyntax(err)
 		return
 	}
 	if len(doc.Content) == 1 {
-		d.section("", doc.Content[0])
+		d.applySection("", doc.Content[0])
 	}
 }
 
-// syntax reports an error of the parser, whose text begins with "yaml: line 3: ".
-func (d *document) syntax(err error) {
+// reportSyntax reports an error of the parser, whose text begins with "yaml: line 3: ".
+func (d *document) reportSyntax(err error) {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	from := d.name
 	if rest, ok := strings.CutPrefix(text, "line "); ok {
@@ -119,25 +119,25 @@ func (d *document) syntax(err error) {
 	d.fail(from, "", "not valid YAML: %s", text)
 }
 
-// pairs calls f with each key of a mapping and its value.
-func (d *document) pairs(key string, n *yaml.Node, f func(key string, k, v *yaml.Node)) {
+// eachPair calls f with each key of a mapping and its value.
+func (d *document) eachPair(key string, n *yaml.Node, f func(key string, k, v *yaml.Node)) {
 	parent := strings.TrimSuffix(key, ".")
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return // everything in the section is commented out
 	}
 	if n.Kind != yaml.MappingNode {
-		d.fail(d.at(n), parent, "keys and values are wanted here, not %s", shape(n))
+		d.fail(d.position(n), parent, "keys and values are wanted here, not %s", nodeKind(n))
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		if k.Kind != yaml.ScalarNode || k.Tag != "!!str" {
-			d.fail(d.at(k), parent, "a key must be a plain word, not %s", shape(k))
+			d.fail(d.position(k), parent, "a key must be a plain word, not %s", nodeKind(k))
 			continue
 		}
 		full := key + k.Value
 		if line, twice := d.seen[full]; twice {
-			d.fail(d.at(k), full, "the key stands in line %d already", line)
+			d.fail(d.position(k), full, "the key stands in line %d already", line)
 			continue
 		}
 		d.seen[full] = k.Line
@@ -145,32 +145,32 @@ func (d *document) pairs(key string, n *yaml.Node, f func(key string, k, v *yaml
 	}
 }
 
-// section applies a mapping. key is the prefix of its keys: "", or a name and a dot.
-func (d *document) section(key string, n *yaml.Node) {
-	d.pairs(key, n, func(full string, k, v *yaml.Node) {
-		s, known := d.find(full)
-		enabled, isSwitch := d.find(full + ".enabled")
+// applySection applies a mapping. key is the prefix of its keys: "", or a name and a dot.
+func (d *document) applySection(key string, n *yaml.Node) {
+	d.eachPair(key, n, func(full string, k, v *yaml.Node) {
+		s, known := d.findSetting(full)
+		enabled, isSwitch := d.findSetting(full + ".enabled")
 		switch {
 		case strings.Contains(k.Value, "."):
-			d.unknown(full, k)
+			d.reportUnknown(full, k)
 		case known:
-			d.setting(s, v)
+			d.applySetting(s, v)
 		case isSwitch && v.Kind == yaml.ScalarNode && v.Tag != "!!null": // "pool: off"
-			d.setting(enabled, v)
+			d.applySetting(enabled, v)
 		case full == "http.certificates":
-			d.certificates(v)
+			d.readCertificates(v)
 		case full == "http.templates":
-			d.templates(v)
+			d.readTemplates(v)
 		case full == "data":
-			d.data(v)
+			d.readData(v)
 		case full == "runtimes":
-			d.runtimes(v)
+			d.readRuntimes(v)
 		case full == "profiles":
-			d.profiles(v)
+			d.readProfiles(v)
 		case d.isSection(full):
-			d.section(full+".", v)
+			d.applySection(full+".", v)
 		default:
-			d.unknown(full, k)
+			d.reportUnknown(full, k)
 		}
 	})
 }
@@ -180,35 +180,35 @@ func (d *document) isSection(key string) bool {
 	return slices.ContainsFunc(d.settings, func(s setting) bool { return strings.HasPrefix(s.key, key+".") })
 }
 
-// fields applies a mapping whose only valid keys are keys. has is their description for messages.
-func (d *document) fields(full string, n *yaml.Node, keys []setting, has string) {
+// applyFields applies a mapping whose only valid keys are keys. has is their description for messages.
+func (d *document) applyFields(full string, n *yaml.Node, keys []setting, has string) {
 	var names []string
 	for _, s := range keys {
 		names = append(names, strings.TrimPrefix(s.key, full+"."))
 	}
-	d.pairs(full+".", n, func(key string, k, v *yaml.Node) {
+	d.eachPair(full+".", n, func(key string, k, v *yaml.Node) {
 		if i := slices.Index(names, k.Value); i >= 0 {
-			d.setting(keys[i], v)
+			d.applySetting(keys[i], v)
 		} else {
-			d.fail(d.at(k), key, "unknown key%s: %s", spelling.DidYouMean(k.Value, names), has)
+			d.fail(d.position(k), key, "unknown key%s: %s", spelling.DidYouMean(k.Value, names), has)
 		}
 	})
 }
 
-// setting applies the value of one key.
-func (d *document) setting(s setting, n *yaml.Node) {
-	v, err := scalars(n)
+// applySetting applies the value of one key.
+func (d *document) applySetting(s setting, n *yaml.Node) {
+	v, err := scalarValue(n)
 	if err != nil {
-		d.fail(d.at(n), s.key, "%v", err)
+		d.fail(d.position(n), s.key, "%v", err)
 		return
 	}
-	d.set(s, v, d.at(n))
+	d.set(s, v, d.position(n))
 }
 
-// unknown reports an unknown key and suggests a similar one: a key at this place, or one of that name elsewhere.
-func (d *document) unknown(full string, k *yaml.Node) {
+// reportUnknown reports an unknown key and suggests a similar one: a key at this place, or one of that name elsewhere.
+func (d *document) reportUnknown(full string, k *yaml.Node) {
 	if full == "web.engines" {
-		d.fail(d.at(k), full, "pages of search engines are no longer read: remove it, and set web.searxng or web.brave_key")
+		d.fail(d.position(k), full, "pages of search engines are no longer read: remove it, and set web.searxng or web.brave_key")
 		return
 	}
 	known := []string{"profiles", "runtimes", "data", "limits", "caps", "artifacts", "sessions", "packages", "approvals", "validate", "keep", "images", "containers", "redact", "events", "http", "http.certificates", "http.templates"}
@@ -226,22 +226,22 @@ func (d *document) unknown(full string, k *yaml.Node) {
 	if near != "" {
 		near = ` (did you mean "` + near + `"?)`
 	}
-	d.fail(d.at(k), full, "unknown key%s", near)
+	d.fail(d.position(k), full, "unknown key%s", near)
 }
 
-// scalars returns the value of a node that is a word or a list of words.
-func scalars(n *yaml.Node) (value, error) {
+// scalarValue returns the value of a node that is a word or a list of words.
+func scalarValue(n *yaml.Node) (value, error) {
 	switch {
 	case n.Style&yaml.TaggedStyle != 0:
 		return value{}, fmt.Errorf("tags such as %.40q are not used here", n.Tag)
 	case n.Kind == yaml.ScalarNode:
 		return value{words: []string{n.Value}, tag: n.Tag}, nil
 	case n.Kind != yaml.SequenceNode:
-		return value{}, fmt.Errorf("a value is wanted, not %s", shape(n))
+		return value{}, fmt.Errorf("a value is wanted, not %s", nodeKind(n))
 	}
 	list := value{list: true}
 	for _, item := range n.Content {
-		no := fmt.Errorf("the list in line %d holds %s where text is wanted", item.Line, shape(item))
+		no := fmt.Errorf("the list in line %d holds %s where text is wanted", item.Line, nodeKind(item))
 		switch {
 		case item.Kind == yaml.ScalarNode && item.Tag == "!!int" && item.Style&yaml.TaggedStyle == 0:
 			list.numbers = no
@@ -253,8 +253,8 @@ func scalars(n *yaml.Node) (value, error) {
 	return list, nil
 }
 
-// shape returns the name of a node's type, for messages.
-func shape(n *yaml.Node) string {
+// nodeKind returns the name of a node's type, for messages.
+func nodeKind(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "keys and values"

@@ -113,11 +113,11 @@ func TestBadFiles(t *testing.T) {
 		{"tag", "backend: !!binary cHJvY2Vzcw==\n", `:1: backend: tags such as "!!binary"`},
 		{"own tag", "backend: !include /etc/passwd\n", `:1: backend: tags such as "!include"`},
 		{"escapes in a key", "\"\\x1b]0;x\\a\": 1\n", `:1: "\x1b]0;x\x07": unknown key`},
-		{"laughs", laughs(), ":2: b: unknown key"},
+		{"laughs", billionLaughs(), ":2: b: unknown key"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			name, env := write(t, tt.text)
+			name, env := writeConfig(t, tt.text)
 			c, err := Load(Options{Env: env})
 			if err == nil {
 				t.Fatalf("accepted: %+v", c)
@@ -129,8 +129,8 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// laughs returns a small file that expands to a billion words.
-func laughs() string {
+// billionLaughs returns a small file that expands to a billion words.
+func billionLaughs() string {
 	var b strings.Builder
 	b.WriteString("a: &a [lol,lol,lol,lol,lol,lol,lol,lol,lol]\n")
 	for c := 'b'; c <= 'k'; c++ {
@@ -141,7 +141,7 @@ func laughs() string {
 
 // TestSeveralErrors checks that all errors are reported at once, up to a limit.
 func TestSeveralErrors(t *testing.T) {
-	_, env := write(t, "backend: x\nfoo: 1\n")
+	_, env := writeConfig(t, "backend: x\nfoo: 1\n")
 	_, err := Load(Options{Env: append(env, "SANDBOXMCP_TIMEOUT=soon", "SANDBOXMCP_NETWROK=deny"), Flags: map[string]string{"max_queue": "x", "nonsense": "1"}})
 	for _, want := range []string{
 		":1: backend: ", ":2: foo: ", `environment SANDBOXMCP_TIMEOUT: limits.timeout_seconds: "soon" is not a plain decimal number`,
@@ -151,7 +151,7 @@ func TestSeveralErrors(t *testing.T) {
 			t.Errorf("%q is missing in\n%v", want, err)
 		}
 	}
-	_, env = write(t, strings.Repeat("x: 1\n", 20_000))
+	_, env = writeConfig(t, strings.Repeat("x: 1\n", 20_000))
 	if _, err := Load(Options{Env: env}); err == nil || strings.Count(err.Error(), "\n") > maxErrors {
 		t.Errorf("%d lines of errors", strings.Count(err.Error(), "\n"))
 	}
@@ -162,7 +162,7 @@ func TestDeepFiles(t *testing.T) {
 	for _, atom := range []string{"[", "{a: ", "- ", "? ", "a:\n", "&a ", "!a ", "*a ", "|\n", "# a\n", "a: 1\n", "\"", "--- \n", "a, ", "{", "- a\n"} {
 		text := strings.Repeat(atom, maxFile/len(atom))
 		for _, text := range []string{text, "vault: [" + text[:len(text)-10], "profiles:\n  a:\n    require: " + text[:len(text)-40]} {
-			_, env := write(t, text)
+			_, env := writeConfig(t, text)
 			_, err := Load(Options{Env: env})
 			if err != nil && len(err.Error()) > 64<<10 {
 				t.Errorf("%q...: an error of %d bytes", text[:30], len(err.Error()))
@@ -174,7 +174,7 @@ func TestDeepFiles(t *testing.T) {
 func TestHarmlessFiles(t *testing.T) {
 	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "---\n...\n", "{}\n", "null\n", "limits:\n", "limits: {}\nprofiles:\n",
 		"\ufeffbackend: process\n", "backend: process # comment\r\nnetwork: \"deny\"\r\n", "\"backend\": 'process'\n"} {
-		_, env := write(t, text)
+		_, env := writeConfig(t, text)
 		if _, err := Load(Options{Env: env}); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -207,24 +207,24 @@ func TestWhichFile(t *testing.T) {
 }
 
 func FuzzFile(f *testing.F) {
-	f.Add(everything)
-	f.Add(laughs())
+	f.Add(allSettings)
+	f.Add(billionLaughs())
 	f.Add("limits: {ram_mb: 9}\ncaps:\n  <<: *a\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		l := newLoader(4, []string{"HOME=/h"})
 		d := document{loader: l, name: "f", seen: map[string]int{}}
 		d.parse([]byte(text))
-		l.consistent()
+		l.checkConsistency()
 		if len(l.errs) > 0 {
 			return
 		}
 		for _, limit := range l.settings {
 			if name, is := strings.CutPrefix(limit.key, "limits."); is {
-				most, _ := l.find("caps." + name)
+				most, _ := l.findSetting("caps." + name)
 				var lowest float64
 				fmt.Sscan(limit.takes, &lowest)
-				if n := numberOf(limit); !(n > 0 && n >= lowest && n <= numberOf(most)) {
-					t.Errorf("%s: %v is not between %v and %v", limit.key, n, lowest, numberOf(most))
+				if n := settingNumber(limit); !(n > 0 && n >= lowest && n <= settingNumber(most)) {
+					t.Errorf("%s: %v is not between %v and %v", limit.key, n, lowest, settingNumber(most))
 				}
 			}
 		}

@@ -45,15 +45,15 @@ type Host struct {
 	Write          []string `key:"write" is:"directories" about:"directories that agents may read and write"`
 }
 
-// directories returns the kind of a list of paths, made absolute by value.path.
-func directories(of *[]string) kind {
-	paths := list(of)
+// directoriesKind returns the kind of a list of paths, made absolute by value.path.
+func directoriesKind(of *[]string) kind {
+	paths := listKind(of)
 	return kind{"a list of paths", func(v value) error {
 		if err := paths.set(v); err != nil {
 			return err
 		}
 		for i, text := range *of {
-			dir, err := v.path(text)
+			dir, err := v.absolutePath(text)
 			if err != nil {
 				return err
 			}

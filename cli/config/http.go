@@ -49,8 +49,8 @@ type OAuth struct {
 	Person     string   `key:"person_scope" about:"scope of the JWTs of persons; none takes all for agents'"`
 }
 
-// listenAt returns the kind of an address to listen at. It splits a TCP host and port without a lookup.
-func listenAt(of *string) kind {
+// listenKind returns the kind of an address to listen at. It splits a TCP host and port without a lookup.
+func listenKind(of *string) kind {
 	return kind{None + ", HOST:PORT, unix:PATH, systemd", func(v value) error {
 		at, err := v.text()
 		path, unix := strings.CutPrefix(at, "unix:")
@@ -61,7 +61,7 @@ func listenAt(of *string) kind {
 		case at == None:
 			at = ""
 		case unix:
-			path, err = v.path(path)
+			path, err = v.absolutePath(path)
 			at = "unix:" + path
 		case at != "systemd" && tcp != nil:
 			return fmt.Errorf("%q is no address: write one like 127.0.0.1:8750, unix:/run/sandboxmcp/http.sock, or systemd", at)
@@ -70,12 +70,12 @@ func listenAt(of *string) kind {
 			*of = at
 		}
 		return err
-	}, func() string { return quoted(cmp.Or(*of, None)) }}
+	}, func() string { return yamlWord(cmp.Or(*of, None)) }}
 }
 
-// domainName returns the kind of a domain, with or without a port.
-func domainName(of *string) kind {
-	k := checked(None+", a domain", None, of, func(text string) error {
+// domainKind returns the kind of a domain, with or without a port.
+func domainKind(of *string) kind {
+	k := checkedKind(None+", a domain", None, of, func(text string) error {
 		name, port, found := strings.Cut(text, ":")
 		_, err := strconv.ParseUint(port, 10, 16)
 		if u, wrong := url.Parse("https://" + name + "/"); wrong != nil || u.Hostname() != name || strings.ContainsAny(name, "*_") || net.ParseIP(name) != nil || found && err != nil {
@@ -92,26 +92,26 @@ func domainName(of *string) kind {
 	return k
 }
 
-// text returns the kind of any text; the word None stands for "".
-func text(of *string) kind {
-	return checked(None+", a text", None, of, func(string) error { return nil })
+// textKind returns the kind of any text; the word None stands for "".
+func textKind(of *string) kind {
+	return checkedKind(None+", a text", None, of, func(string) error { return nil })
 }
 
-// certificates reads the names of accepted client certificates.
-func (d *document) certificates(n *yaml.Node) {
-	d.pairs("http.certificates.", n, func(full string, k, v *yaml.Node) {
+// readCertificates reads the names of accepted client certificates.
+func (d *document) readCertificates(n *yaml.Node) {
+	d.eachPair("http.certificates.", n, func(full string, k, v *yaml.Node) {
 		kind, name, _ := strings.Cut(k.Value, ":")
 		if !slices.Contains([]string{"uri", "dns", "cn"}, kind) || name == "" || kind == "dns" && name != strings.ToLower(name) {
-			d.fail(d.at(k), "http.certificates", "%.100q is no name in a certificate: write uri:URI, dns:NAME in small letters, or cn:NAME", k.Value)
+			d.fail(d.position(k), "http.certificates", "%.100q is no name in a certificate: write uri:URI, dns:NAME in small letters, or cn:NAME", k.Value)
 			return
 		}
 		var c Certificate
-		d.fields(full, v, c.settings(full), "a certificate has kind and namespaces")
+		d.applyFields(full, v, c.settings(full), "a certificate has kind and namespaces")
 		switch {
 		case c.Kind == "":
-			d.fail(d.at(k), full, "its kind is missing: agent or person")
+			d.fail(d.position(k), full, "its kind is missing: agent or person")
 		case len(c.Namespaces) == 0:
-			d.fail(d.at(k), full, `its namespaces are missing: a list of names or, for a person, ["*"], which is all`)
+			d.fail(d.position(k), full, `its namespaces are missing: a list of names or, for a person, ["*"], which is all`)
 		}
 		if d.c.HTTP.Certificates == nil {
 			d.c.HTTP.Certificates = map[string]Certificate{}
@@ -125,8 +125,8 @@ func (c *Certificate) settings(key string) []setting {
 	return fieldsOf(nil, key+".", reflect.ValueOf(c).Elem(), false)
 }
 
-// http validates the settings of HTTP against each other.
-func (l *loader) http() {
+// checkHTTP validates the settings of HTTP against each other.
+func (l *loader) checkHTTP() {
 	h := l.c.HTTP
 	switch {
 	case h.OAuth.Issuer != "" && h.OAuth.Resource == "":
@@ -143,21 +143,21 @@ func (l *loader) http() {
 // Template configures the sandboxes of a template of E2B's protocol. Empty fields mean the defaults of runs.
 type Template struct{ Backend, Profile string }
 
-// backends returns the names of the backends.
-func backends() []string { return []string{"process", "podman", "docker", "kubernetes"} }
+// backendNames returns the names of the backends.
+func backendNames() []string { return []string{"process", "podman", "docker", "kubernetes"} }
 
 // maxTemplate is the maximum length of a template's name.
 const maxTemplate = 100
 
-// templates reads the templates by name.
-func (d *document) templates(n *yaml.Node) {
-	d.pairs("http.templates.", n, func(full string, k, v *yaml.Node) {
+// readTemplates reads the templates by name.
+func (d *document) readTemplates(n *yaml.Node) {
+	d.eachPair("http.templates.", n, func(full string, k, v *yaml.Node) {
 		if k.Value == "" || len(k.Value) > maxTemplate {
-			d.fail(d.at(k), "http.templates", "a template's name has 1 to %d bytes", maxTemplate)
+			d.fail(d.position(k), "http.templates", "a template's name has 1 to %d bytes", maxTemplate)
 			return
 		}
 		var t Template
-		d.fields(full, v, t.settings(full), "a template has backend and profile")
+		d.applyFields(full, v, t.settings(full), "a template has backend and profile")
 		if d.c.HTTP.Templates == nil {
 			d.c.HTTP.Templates = map[string]Template{}
 		}
@@ -168,7 +168,7 @@ func (d *document) templates(n *yaml.Node) {
 // settings returns the settings of a template; their keys begin with key.
 func (t *Template) settings(key string) []setting {
 	return []setting{
-		{key: key + ".backend", kind: unquoted(word(backends(), &t.Backend), &t.Backend)},
-		{key: key + ".profile", kind: unquoted(text(&t.Profile), &t.Profile)},
+		{key: key + ".backend", kind: unquotedKind(wordKind(backendNames(), &t.Backend), &t.Backend)},
+		{key: key + ".profile", kind: unquotedKind(textKind(&t.Profile), &t.Profile)},
 	}
 }

@@ -44,13 +44,13 @@ func (e *Error) Error() string {
 // Load returns the effective configuration. Errors are of type *Error, possibly several joined.
 func Load(o Options) (Config, error) {
 	l := newLoader(runtime.GOMAXPROCS(0), o.Env)
-	l.file(o.File)
-	l.environment()
-	l.flags(o.Flags)
-	l.places()
-	l.lower()
+	l.applyFile(o.File)
+	l.applyEnvironment()
+	l.applyFlags(o.Flags)
+	l.setPaths()
+	l.lowerDefaults()
 	if len(l.errs) == 0 { // later checks would repeat the errors
-		l.consistent()
+		l.checkConsistency()
 	}
 	if len(l.errs) > 0 {
 		return Config{}, errors.Join(l.errs...)
@@ -68,7 +68,7 @@ type loader struct {
 
 // newLoader returns a loader with the defaults of a machine with that many cores.
 func newLoader(cores int, env []string) *loader {
-	l := &loader{env: environment(env), c: Config{Profiles: builtin(), origins: map[string]string{}}}
+	l := &loader{env: parseEnvironment(env), c: Config{Profiles: builtinProfiles(), origins: map[string]string{}}}
 	l.settings = settings(&l.c, true)
 	l.c.MaxConcurrent = max(cores, 4) // many programs sleep
 	l.c.Caps = Limits{
@@ -82,8 +82,8 @@ func newLoader(cores int, env []string) *loader {
 	return l
 }
 
-// find returns the setting of a key.
-func (l *loader) find(key string) (s setting, known bool) {
+// findSetting returns the setting of a key.
+func (l *loader) findSetting(key string) (s setting, known bool) {
 	i := slices.IndexFunc(l.settings, func(s setting) bool { return s.key == key })
 	if i < 0 {
 		return s, false
@@ -113,7 +113,7 @@ func printable(key string) string {
 
 // set sets the value of a setting and records its source.
 func (l *loader) set(s setting, v value, from string) {
-	v.home = l.home()
+	v.home = l.homeDir()
 	if err := s.set(v); err != nil {
 		l.fail(from, s.key, "%v", err)
 		return
@@ -121,25 +121,25 @@ func (l *loader) set(s setting, v value, from string) {
 	l.c.origins[s.key] = from
 }
 
-// prefix begins the name of each environment variable of this program.
-const prefix = "SANDBOXMCP_"
+// envPrefix begins the name of each environment variable of this program.
+const envPrefix = "SANDBOXMCP_"
 
-// environment applies the variables of settings. An empty variable counts as unset.
-func (l *loader) environment() {
+// applyEnvironment applies the variables of settings. An empty variable counts as unset.
+func (l *loader) applyEnvironment() {
 	known := []string{}
 	for _, s := range l.settings {
 		if s.env == "" {
 			continue
 		}
-		known = append(known, prefix+s.env)
-		if text := l.env[prefix+s.env]; text != "" {
-			l.set(s, value{words: []string{text}, dir: workDir()}, "environment "+prefix+s.env)
+		known = append(known, envPrefix+s.env)
+		if text := l.env[envPrefix+s.env]; text != "" {
+			l.set(s, value{words: []string{text}, dir: workDir()}, "environment "+envPrefix+s.env)
 		}
 	}
 	// A misspelled variable must not silently drop a policy. Other variables with the prefix belong to other parts of the
 	// program (SANDBOXMCP_SECRET_...).
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
-		if !strings.HasPrefix(name, prefix) || slices.Contains(known, name) {
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(known, name) {
 			continue
 		}
 		for _, k := range known {
@@ -151,10 +151,10 @@ func (l *loader) environment() {
 	}
 }
 
-// flags applies the settings of the command line, by key.
-func (l *loader) flags(flags map[string]string) {
+// applyFlags applies the settings of the command line, by key.
+func (l *loader) applyFlags(flags map[string]string) {
 	for _, key := range slices.Sorted(maps.Keys(flags)) {
-		if s, known := l.find(key); known {
+		if s, known := l.findSetting(key); known {
 			l.set(s, value{words: []string{flags[key]}, dir: workDir()}, "flag")
 		} else {
 			l.fail("flag", key, "there is no such setting: this is a bug of sandboxmcp")
@@ -162,9 +162,9 @@ func (l *loader) flags(flags map[string]string) {
 	}
 }
 
-// lower reduces a built-in default to a maximum from the environment, since a variable is set without regard to other
+// lowerDefaults reduces a built-in default to a maximum from the environment, since a variable is set without regard to other
 // settings. A default in the file above it is an error, as with the file's caps.
-func (l *loader) lower() {
+func (l *loader) lowerDefaults() {
 	const limit, ceiling = "limits.ram_mb", "caps.ram_mb"
 	from := l.c.From(ceiling)
 	if strings.HasPrefix(from, "environment ") && l.c.From(limit) == "default" && l.c.Limits.RAMMB > l.c.Caps.RAMMB {
@@ -173,21 +173,21 @@ func (l *loader) lower() {
 	}
 }
 
-// consistent validates settings against each other.
-func (l *loader) consistent() {
+// checkConsistency validates settings against each other.
+func (l *loader) checkConsistency() {
 	if _, there := l.c.Profiles[l.c.Profile]; !there {
 		names := slices.Sorted(maps.Keys(l.c.Profiles))
 		l.fail(l.c.From("profile"), "profile", "there is no profile %q%s: use %s",
-			l.c.Profile, spelling.DidYouMean(l.c.Profile, names), either(names))
+			l.c.Profile, spelling.DidYouMean(l.c.Profile, names), quotedChoices(names))
 	}
-	l.http()
+	l.checkHTTP()
 	for _, limit := range l.settings {
 		name, is := strings.CutPrefix(limit.key, "limits.")
 		if !is {
 			continue
 		}
-		most, _ := l.find("caps." + name)
-		if numberOf(limit) <= numberOf(most) {
+		most, _ := l.findSetting("caps." + name)
+		if settingNumber(limit) <= settingNumber(most) {
 			continue
 		}
 		from := l.c.From(limit.key)
@@ -199,16 +199,16 @@ func (l *loader) consistent() {
 	}
 }
 
-// numberOf returns the value of a numeric setting.
-func numberOf(s setting) float64 {
+// settingNumber returns the value of a numeric setting.
+func settingNumber(s setting) float64 {
 	n, _ := strconv.ParseFloat(s.show(), 64)
 	return n
 }
 
-// places sets the state directory and the database unless a source has set them.
-func (l *loader) places() {
+// setPaths sets the state directory and the database unless a source has set them.
+func (l *loader) setPaths() {
 	if l.c.StateDir == "" {
-		base := l.xdg("XDG_STATE_HOME", ".local/state")
+		base := l.xdgDir("XDG_STATE_HOME", ".local/state")
 		if base == "" {
 			l.fail("default", "state_dir", "no place for it: set HOME, XDG_STATE_HOME or state_dir")
 			return
@@ -220,8 +220,8 @@ func (l *loader) places() {
 	}
 }
 
-// environment converts an environment to a map; the last of several equal names counts, as in os/exec.
-func environment(env []string) map[string]string {
+// parseEnvironment converts an environment to a map; the last of several equal names counts, as in os/exec.
+func parseEnvironment(env []string) map[string]string {
 	m := make(map[string]string, len(env))
 	for _, kv := range env {
 		if name, text, ok := strings.Cut(kv, "="); ok && name != "" {
@@ -231,8 +231,8 @@ func environment(env []string) map[string]string {
 	return m
 }
 
-// home returns the user's home directory, or "" if unknown.
-func (l *loader) home() string {
+// homeDir returns the user's home directory, or "" if unknown.
+func (l *loader) homeDir() string {
 	for _, name := range []string{"HOME", "USERPROFILE"} { // USERPROFILE on Windows
 		if dir := l.env[name]; filepath.IsAbs(dir) {
 			return dir
@@ -241,13 +241,13 @@ func (l *loader) home() string {
 	return ""
 }
 
-// xdg returns a base directory, or "" if unknown. The XDG specification says to ignore relative paths in these
+// xdgDir returns a base directory, or "" if unknown. The XDG specification says to ignore relative paths in these
 // variables.
-func (l *loader) xdg(name, underHome string) string {
+func (l *loader) xdgDir(name, underHome string) string {
 	if dir := l.env[name]; filepath.IsAbs(dir) {
 		return dir
 	}
-	if home := l.home(); home != "" {
+	if home := l.homeDir(); home != "" {
 		return filepath.Join(home, filepath.FromSlash(underHome))
 	}
 	return ""

@@ -4,8 +4,8 @@ package config
 
 import "os"
 
-// open opens a regular file. The mode bits of this system do not tell who may write it.
-func open(name string) (*os.File, error) {
+// openFile opens a regular file. The mode bits of this system do not tell who may write it.
+func openFile(name string) (*os.File, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// open opens a regular file that not everybody may write. O_NONBLOCK prevents a hang on a FIFO without a writer, and
+// openFile opens a regular file that not everybody may write. O_NONBLOCK prevents a hang on a FIFO without a writer, and
 // has no effect on files.
-func open(name string) (*os.File, error) {
+func openFile(name string) (*os.File, error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, notRegular(info) // not even opened: opening has effects on devices
 	}

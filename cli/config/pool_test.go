@@ -21,7 +21,7 @@ func TestPool(t *testing.T) {
 		{name: "a key", file: "pool: {size: 3}", error: "pool: a value is wanted, not keys and values"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, env := write(t, tt.file)
+			_, env := writeConfig(t, tt.file)
 			c, err := Load(Options{Env: append(env, "SANDBOXMCP_POOL="+tt.variable)})
 			if tt.error != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.error) {

@@ -22,27 +22,27 @@ type Profile struct {
 	Layers  string   // the layer set that is built: Hardened or Landlock
 }
 
-// containment returns the layers that confine a program; resources returns those that limit its resources. This package
+// containmentLayers returns the layers that confine a program; resources returns those that limit its resources. This package
 // imports no other of the module, so it repeats the names; a test in cli compares them.
-func containment() []string {
+func containmentLayers() []string {
 	return []string{
 		"user", "mount", "pid", "net", "ipc", "uts", "cgroupns", "time",
 		"landlock", "seccomp", "caps", "nnp",
 	}
 }
 
-func resources() []string { return []string{"cgroup", "rlimit"} }
+func resourceLayers() []string { return []string{"cgroup", "rlimit"} }
 
 // withoutNamespaces returns the containment layers that need no user namespace.
 func withoutNamespaces() []string { return []string{"landlock", "seccomp", "caps", "nnp"} }
 
 // Layers returns the names of all layers.
-func Layers() []string { return append(containment(), resources()...) }
+func Layers() []string { return append(containmentLayers(), resourceLayers()...) }
 
-// builtin returns a new map of the built-in profiles.
-func builtin() map[string]Profile {
+// builtinProfiles returns a new map of the built-in profiles.
+func builtinProfiles() map[string]Profile {
 	return map[string]Profile{
-		Hardened: {Require: containment(), Layers: Hardened},
+		Hardened: {Require: containmentLayers(), Layers: Hardened},
 		Landlock: {Require: withoutNamespaces(), Layers: Landlock},
 	}
 }
@@ -55,25 +55,25 @@ var profileName = lazy.Regexp(`^[a-z0-9][a-z0-9_-]{0,31}$`)
 func CheckLayers(base string, layers []string) error {
 	buildable := Layers()
 	if base == Landlock {
-		buildable = append(withoutNamespaces(), resources()...)
+		buildable = append(withoutNamespaces(), resourceLayers()...)
 	}
 	for i, name := range layers {
 		switch {
 		case !slices.Contains(Layers(), name):
-			return fmt.Errorf("unknown layer %q%s: layers are %s", name, spelling.DidYouMean(name, Layers()), flow(Layers()))
+			return fmt.Errorf("unknown layer %q%s: layers are %s", name, spelling.DidYouMean(name, Layers()), yamlList(Layers()))
 		case slices.Contains(layers[:i], name):
 			return fmt.Errorf("layer %s is listed twice", name)
 		case !slices.Contains(buildable, name):
-			return fmt.Errorf("layer %s can't be required: the profile's layers are %q, which has only %s", name, base, flow(buildable))
+			return fmt.Errorf("layer %s can't be required: the profile's layers are %q, which has only %s", name, base, yamlList(buildable))
 		}
 	}
 	return nil
 }
 
-// requirement returns the setting for the required layers of p.
-func requirement(key string, p *Profile) setting {
+// requireSetting returns the setting for the required layers of p.
+func requireSetting(key string, p *Profile) setting {
 	return setting{key: key, kind: kind{set: func(v value) error {
-		layers, err := v.names()
+		layers, err := v.wordList()
 		switch {
 		case err == nil && len(layers) == 0:
 			err = fmt.Errorf("it is empty: write %s if no layer is needed", None)
@@ -89,44 +89,44 @@ func requirement(key string, p *Profile) setting {
 	}}}
 }
 
-// profiles reads the operator's own profiles.
-func (d *document) profiles(n *yaml.Node) {
-	d.pairs("profiles.", n, func(full string, k, v *yaml.Node) {
+// readProfiles reads the operator's own profiles.
+func (d *document) readProfiles(n *yaml.Node) {
+	d.eachPair("profiles.", n, func(full string, k, v *yaml.Node) {
 		name := k.Value
-		if _, fixed := builtin()[name]; fixed {
-			d.fail(d.at(k), full, "this profile is built in, and means the same everywhere: give yours another name")
+		if _, fixed := builtinProfiles()[name]; fixed {
+			d.fail(d.position(k), full, "this profile is built in, and means the same everywhere: give yours another name")
 			return
 		}
 		if !profileName().MatchString(name) {
-			d.fail(d.at(k), "profiles", "%.40q can't be a name: use up to 32 of a-z, 0-9, - and _", name)
+			d.fail(d.position(k), "profiles", "%.40q can't be a name: use up to 32 of a-z, 0-9, - and _", name)
 			return
 		}
-		d.profile(name, full, v)
+		d.readProfile(name, full, v)
 	})
 }
 
-// profile reads one profile. Without layers it builds the set of "hardened"; without require it requires all
+// readProfile reads one profile. Without layers it builds the set of "hardened"; without require it requires all
 // containment layers of its set, so that a weaker profile must be explicit.
-func (d *document) profile(name, full string, n *yaml.Node) {
+func (d *document) readProfile(name, full string, n *yaml.Node) {
 	p := Profile{Layers: Hardened}
 	var require, layers *yaml.Node
-	d.pairs(full+".", n, func(key string, k, v *yaml.Node) {
+	d.eachPair(full+".", n, func(key string, k, v *yaml.Node) {
 		switch k.Value {
 		case "require":
 			require = v
 		case "layers":
 			layers = v
 		default:
-			d.fail(d.at(k), key, "unknown key%s: a profile has require and layers", spelling.DidYouMean(k.Value, []string{"require", "layers"}))
+			d.fail(d.position(k), key, "unknown key%s: a profile has require and layers", spelling.DidYouMean(k.Value, []string{"require", "layers"}))
 		}
 	})
 	if layers != nil {
 		sets := []string{Hardened, Landlock}
-		d.setting(setting{key: full + ".layers", kind: word(sets, &p.Layers)}, layers)
+		d.applySetting(setting{key: full + ".layers", kind: wordKind(sets, &p.Layers)}, layers)
 	}
-	p.Require = slices.Clone(builtin()[p.Layers].Require)
+	p.Require = slices.Clone(builtinProfiles()[p.Layers].Require)
 	if require != nil {
-		d.setting(requirement(full+".require", &p), require)
+		d.applySetting(requireSetting(full+".require", &p), require)
 	}
 	d.c.Profiles[name] = p
 }

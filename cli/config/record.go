@@ -11,10 +11,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/spelling"
 )
 
-// alwaysOn returns the kind of audit.enabled, which accepts only true. In a file, "audit: on" sets it, too.
-func alwaysOn() kind {
+// alwaysOnKind returns the kind of audit.enabled, which accepts only true. In a file, "audit: on" sets it, too.
+func alwaysOnKind() kind {
 	return kind{"on", func(v value) error {
-		on, err := v.truth()
+		on, err := v.boolean()
 		if err == nil && !on {
 			err = errors.New("the audit log can't be switched off: a run without a row has no result")
 		}
@@ -22,8 +22,8 @@ func alwaysOn() kind {
 	}, func() string { return "on" }}
 }
 
-// choice returns the kind of a list of known words, each once; a single word needs no list.
-func choice(known []string, of *[]string) kind {
+// choiceKind returns the kind of a list of known words, each once; a single word needs no list.
+func choiceKind(known []string, of *[]string) kind {
 	return kind{None + ", a list of " + strings.Join(known, ", "), func(v value) error {
 		words := v.words
 		if !v.list && len(words) == 1 && words[0] == None {
@@ -32,19 +32,19 @@ func choice(known []string, of *[]string) kind {
 		for i, w := range words {
 			switch {
 			case !slices.Contains(known, w):
-				return fmt.Errorf("%q is not known%s: use %s", w, spelling.DidYouMean(w, known), either(known))
+				return fmt.Errorf("%q is not known%s: use %s", w, spelling.DidYouMean(w, known), quotedChoices(known))
 			case slices.Contains(words[:i], w):
 				return fmt.Errorf("%s is listed twice", w)
 			}
 		}
 		*of = slices.Clone(words)
 		return nil
-	}, func() string { return flow(*of) }}
+	}, func() string { return yamlList(*of) }}
 }
 
-// address returns the kind of an HTTP URL without a user and password. Messages quote example.
-func address(example string, of *string) kind {
-	k := checked(None+", a URL", None, of, func(text string) error {
+// addressKind returns the kind of an HTTP URL without a user and password. Messages quote example.
+func addressKind(example string, of *string) kind {
+	k := checkedKind(None+", a URL", None, of, func(text string) error {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
@@ -54,7 +54,7 @@ func address(example string, of *string) kind {
 		}
 		return nil
 	})
-	k.show = func() string { return quoted(cmp.Or(withoutToken(*of), None)) }
+	k.show = func() string { return yamlWord(cmp.Or(withoutToken(*of), None)) }
 	return k
 }
 
@@ -75,9 +75,9 @@ func withoutToken(text string) string {
 	return bare.String()
 }
 
-// secretName returns the kind of the name of a secret in the vault.
-func secretName(of *string) kind {
-	return checked(None+", NAMESPACE/KEY", None, of, func(text string) error {
+// secretNameKind returns the kind of the name of a secret in the vault.
+func secretNameKind(of *string) kind {
+	return checkedKind(None+", NAMESPACE/KEY", None, of, func(text string) error {
 		if namespace, name, ok := strings.Cut(text, "/"); !ok || namespace == "" || name == "" {
 			return errors.New("write NAMESPACE/KEY, under which the secret is in the vault") // the text may be the value: do not quote it
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestRecordSettings(t *testing.T) {
-	_, env := write(t, `audit: {capture: output, rotate_days: 90, push: [/mnt/kept.note, "git:/srv/kept.git#main"]}
+	_, env := writeConfig(t, `audit: {capture: output, rotate_days: 90, push: [/mnt/kept.note, "git:/srv/kept.git#main"]}
 redact: {unknown: mask}
 events: {webhook: "https://hook.example.com/x", webhook_secret: ops/HOOK, webhook_kinds: [egress.denied]}
 vault: [keyring]
@@ -17,7 +17,7 @@ vault: [keyring]
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []any{Audit{on{}, []string{"output"}, 90, 0, []string{"/mnt/kept.note", "git:/srv/kept.git#main"}}, Redact{"mask"},
+	want := []any{Audit{alwaysTrue{}, []string{"output"}, 90, 0, []string{"/mnt/kept.note", "git:/srv/kept.git#main"}}, Redact{"mask"},
 		Events{"https://hook.example.com/x", "ops/HOOK", []string{"egress.denied"}}, []string{"keyring"}}
 	if diff := cmp.Diff(want, []any{c.Audit, c.Redact, c.Events, c.Vault}); diff != "" {
 		t.Error(diff)
@@ -26,7 +26,7 @@ vault: [keyring]
 
 // TestRecordForPeople checks that the printed settings can be pasted into a file.
 func TestRecordForPeople(t *testing.T) {
-	_, env := write(t, "audit: {capture: none}\nevents: {webhook: none, webhook_secret: none}\nredact: {unknown: off}\n")
+	_, env := writeConfig(t, "audit: {capture: none}\nevents: {webhook: none, webhook_secret: none}\nredact: {unknown: off}\n")
 	if c, err := Load(Options{Env: env}); err != nil || c.Audit.Capture != nil || c.Events.Webhook != "" || c.Redact.Unknown != "off" {
 		t.Errorf("got %+v, %v", c, err)
 	}
@@ -40,7 +40,7 @@ func TestAddressWithoutToken(t *testing.T) {
 		"https://hook.example.com:8443/x":          "https://hook.example.com:8443/x",
 		"none":                                     "none",
 	} {
-		_, env := write(t, "events: {webhook: '"+text+"'}\n")
+		_, env := writeConfig(t, "events: {webhook: '"+text+"'}\n")
 		c, err := Load(Options{Env: env})
 		if err != nil || c.Events.Webhook != strings.TrimPrefix(text, "none") {
 			t.Errorf("%s: %q, %v", text, c.Events.Webhook, err)
@@ -71,7 +71,7 @@ func TestRecordRefused(t *testing.T) {
 		{"web: {searxng: 'https://me:pass@searx.example.com'}", "can't hold a name and password"},
 		{"redact: {unknown: hide}", `"hide" is not known`},
 	} {
-		_, env := write(t, tt.text+"\n")
+		_, env := writeConfig(t, tt.text+"\n")
 		_, err := Load(Options{Env: env})
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "me:pass") {
 			t.Errorf("%s: got %v, want %q", tt.text, err, tt.want)

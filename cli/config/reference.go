@@ -33,7 +33,7 @@ func Reference() []Entry {
 	return append(all,
 		Entry{"http.certificates.NAME.kind", "", "agent, person", None, "what a client is whose certificate has NAME: uri:URI, dns:NAME or, without these, cn:NAME"},
 		Entry{"http.certificates.NAME.namespaces", "", "a list", "needed", "namespaces that it may use; it needs one, and a person's may be [\"*\"], which is all"},
-		Entry{"http.templates.NAME.backend", "", strings.Join(backends(), ", "), "backend", "what contains sandboxes of E2B's template NAME, which SDKs ask for by this name"},
+		Entry{"http.templates.NAME.backend", "", strings.Join(backendNames(), ", "), "backend", "what contains sandboxes of E2B's template NAME, which SDKs ask for by this name"},
 		Entry{"http.templates.NAME.profile", "", "text", "profile", "profile of sandboxes of this template"},
 		Entry{"runtimes.NAME.extensions", "", "a list of extensions, such as .pl", "needed", "files of language NAME, which run, validate_code and the like take then as a language"},
 		Entry{"runtimes.NAME.command", "", "a list of words", "needed", "program that runs the code, whose file is {file} or else the last word; with compile, {program}"},

@@ -27,38 +27,38 @@ type Runtime struct {
 // maxDriver bounds a driver, in bytes.
 const maxDriver = 1 << 20
 
-// taken returns the built-in languages and the extensions of their files.
-func taken() []string {
+// reservedNames returns the built-in languages and the extensions of their files.
+func reservedNames() []string {
 	return strings.Fields("python python3 py ipython node nodejs javascript js node.js ecmascript typescript ts shell bash sh zsh r rscript command " +
 		".py .js .mjs .cjs .ts .mts .cts .sh .bash .r")
 }
 
-var extension = lazy.Regexp(`^\.[a-z0-9][a-z0-9+_-]{0,15}$`)
+var extensionPattern = lazy.Regexp(`^\.[a-z0-9][a-z0-9+_-]{0,15}$`)
 
-// runtimes reads the operator's own languages.
-func (d *document) runtimes(n *yaml.Node) {
-	d.pairs("runtimes.", n, func(full string, k, v *yaml.Node) {
+// readRuntimes reads the operator's own languages.
+func (d *document) readRuntimes(n *yaml.Node) {
+	d.eachPair("runtimes.", n, func(full string, k, v *yaml.Node) {
 		switch {
-		case slices.Contains(taken(), k.Value):
-			d.fail(d.at(k), full, "this language is built in: give yours another name")
+		case slices.Contains(reservedNames(), k.Value):
+			d.fail(d.position(k), full, "this language is built in: give yours another name")
 		case !profileName().MatchString(k.Value):
-			d.fail(d.at(k), "runtimes", "%.40q can't be a name: use up to 32 of a-z, 0-9, - and _", k.Value)
+			d.fail(d.position(k), "runtimes", "%.40q can't be a name: use up to 32 of a-z, 0-9, - and _", k.Value)
 		default:
-			d.runtime(k.Value, full, k, v)
+			d.readRuntime(k.Value, full, k, v)
 		}
 	})
 }
 
-func (d *document) runtime(name, full string, k, n *yaml.Node) {
+func (d *document) readRuntime(name, full string, k, n *yaml.Node) {
 	var r Runtime
 	before := len(d.errs)
-	fields := append(r.settings(full), setting{key: full + ".driver", kind: path(&r.Driver)})
-	d.fields(full, n, fields, "a runtime has check, command, compile, driver, extensions, kernel")
+	fields := append(r.settings(full), setting{key: full + ".driver", kind: pathKind(&r.Driver)})
+	d.applyFields(full, n, fields, "a runtime has check, command, compile, driver, extensions, kernel")
 	if len(d.errs) > before {
 		return
 	}
-	if why := r.wrong(); why != "" {
-		d.fail(d.at(k), full, "%s", why)
+	if why := r.problem(); why != "" {
+		d.fail(d.position(k), full, "%s", why)
 		return
 	}
 	if r.Driver != "" {
@@ -67,14 +67,14 @@ func (d *document) runtime(name, full string, k, n *yaml.Node) {
 			err = fmt.Errorf("%s has %d bytes: a driver has 1 to %d", r.Driver, len(text), maxDriver)
 		}
 		if r.Source = string(text); err != nil {
-			d.fail(d.at(k), full+".driver", "%v", err)
+			d.fail(d.position(k), full+".driver", "%v", err)
 			return
 		}
 	}
 	for other, has := range d.c.Runtimes {
 		for _, e := range r.Extensions {
 			if slices.Contains(has.Extensions, e) {
-				d.fail(d.at(k), full+".extensions", "%s is an extension of runtimes.%s already", e, other)
+				d.fail(d.position(k), full+".extensions", "%s is an extension of runtimes.%s already", e, other)
 			}
 		}
 	}
@@ -84,8 +84,8 @@ func (d *document) runtime(name, full string, k, n *yaml.Node) {
 	d.c.Runtimes[name] = r
 }
 
-// wrong returns the error in a runtime, or "".
-func (r Runtime) wrong() string {
+// problem returns the error in a runtime, or "".
+func (r Runtime) problem() string {
 	has := func(command []string, word string) bool { return strings.Contains(strings.Join(command, " "), word) }
 	switch {
 	case len(r.Command) == 0:
@@ -102,10 +102,10 @@ func (r Runtime) wrong() string {
 		return "driver and the word {driver} of kernel go together: the one is a file here, the other where the sandbox has it"
 	}
 	for _, e := range r.Extensions {
-		if !extension().MatchString(e) {
+		if !extensionPattern().MatchString(e) {
 			return strings.TrimSpace(e) + " is no extension: it has a dot and up to 16 of a-z, 0-9, +, - and _"
 		}
-		if slices.Contains(taken(), e) {
+		if slices.Contains(reservedNames(), e) {
 			return e + " is an extension of a language that is built in"
 		}
 	}

@@ -41,8 +41,8 @@ type kind struct {
 	show  func() string
 }
 
-// on is the value of a setting that can't be switched off.
-type on struct{}
+// alwaysTrue is the value of a setting that can't be switched off.
+type alwaysTrue struct{}
 
 // settings returns all settings of c in display order. With initial, it sets them to the defaults that are the same on
 // all machines; a test checks that each default is a valid value.
@@ -97,29 +97,29 @@ func fieldsOf(all []setting, prefix string, of reflect.Value, initial bool) []se
 func kindOf(tag reflect.StructTag, field any) kind {
 	known := strings.Fields(tag.Get("oneof"))
 	switch of := field.(type) {
-	case *on:
-		return alwaysOn()
+	case *alwaysTrue:
+		return alwaysOnKind()
 	case *bool:
-		return yesNo(of)
+		return boolKind(of)
 	case *int:
-		return count(tag, of)
+		return numberKind(tag, of)
 	case *int64:
-		return count(tag, of)
+		return numberKind(tag, of)
 	case *float64:
-		return count(tag, of)
+		return numberKind(tag, of)
 	case *[]int:
-		return portList(of)
+		return portsKind(of)
 	case *[]string:
 		if len(known) > 0 {
-			return choice(known, of)
+			return choiceKind(known, of)
 		}
 		return lists()[tag.Get("is")](of)
 	case *string:
 		if len(known) > 0 {
-			return word(known, of)
+			return wordKind(known, of)
 		}
 		if example := tag.Get("url"); example != "" {
-			return address(example, of)
+			return addressKind(example, of)
 		}
 		return texts()[tag.Get("is")](of)
 	}
@@ -129,25 +129,25 @@ func kindOf(tag reflect.StructTag, field any) kind {
 // Named kinds of lists and of texts.
 var (
 	lists = sync.OnceValue(func() map[string]func(*[]string) kind {
-		return map[string]func(*[]string) kind{"": list, "stores": stores, "directories": directories, "labels": labels, "gpus": gpus}
+		return map[string]func(*[]string) kind{"": listKind, "stores": storesKind, "directories": directoriesKind, "labels": labelsKind, "gpus": gpusKind}
 	})
 	texts = sync.OnceValue(func() map[string]func(*string) kind {
 		return map[string]func(*string) kind{
-			"": text, "backend": func(of *string) kind { return word(backends(), of) }, "profile": profile, "resolver": resolver,
-			"author": func(of *string) kind { return checked(None+", NAME <EMAIL>", None, of, checkAuthor) },
-			"path":   path, "path or none": func(of *string) kind { return pathOr(None, of) }, "path or auto": func(of *string) kind { return pathOr(Found, of) },
-			"secret": secretName, "listen": listenAt, "domain": domainName,
-			"image": func(of *string) kind { return checked("an image", "", of, CheckImage) }, "image or none": func(of *string) kind { return checked(None+", an image", None, of, CheckImage) },
-			"podman": func(of *string) kind { return engine("podman", []string{"unix", "ssh", "tcp"}, of) },
+			"": textKind, "backend": func(of *string) kind { return wordKind(backendNames(), of) }, "profile": profileKind, "resolver": resolverKind,
+			"author": func(of *string) kind { return checkedKind(None+", NAME <EMAIL>", None, of, checkAuthor) },
+			"path":   pathKind, "path or none": func(of *string) kind { return pathOrKind(None, of) }, "path or auto": func(of *string) kind { return pathOrKind(Found, of) },
+			"secret": secretNameKind, "listen": listenKind, "domain": domainKind,
+			"image": func(of *string) kind { return checkedKind("an image", "", of, CheckImage) }, "image or none": func(of *string) kind { return checkedKind(None+", an image", None, of, CheckImage) },
+			"podman": func(of *string) kind { return engineKind("podman", []string{"unix", "ssh", "tcp"}, of) },
 			"docker": func(of *string) kind {
-				return engine("docker", []string{"unix", "ssh", "tcp", "http", "https", "npipe"}, of)
+				return engineKind("docker", []string{"unix", "ssh", "tcp", "http", "https", "npipe"}, of)
 			},
 		}
 	})
 )
 
-// checked returns the kind of a text that check accepts. The word none, if not empty, stands for "".
-func checked(takes, none string, of *string, check func(text string) error) kind {
+// checkedKind returns the kind of a text that check accepts. The word none, if not empty, stands for "".
+func checkedKind(takes, none string, of *string, check func(text string) error) kind {
 	return kind{takes, func(v value) error {
 		text, err := v.text()
 		if text == none {
@@ -159,7 +159,7 @@ func checked(takes, none string, of *string, check func(text string) error) kind
 			*of = text
 		}
 		return err
-	}, func() string { return quoted(cmp.Or(*of, none)) }}
+	}, func() string { return yamlWord(cmp.Or(*of, none)) }}
 }
 
 // SplitAuthor returns the parts of an author in git's form, NAME <EMAIL>, or empty strings for another form.
@@ -180,18 +180,18 @@ func checkAuthor(text string) error {
 	return nil
 }
 
-// word returns the kind of one of the known words.
-func word(known []string, of *string) kind {
-	return checked(strings.Join(known, ", "), "", of, func(text string) error {
+// wordKind returns the kind of one of the known words.
+func wordKind(known []string, of *string) kind {
+	return checkedKind(strings.Join(known, ", "), "", of, func(text string) error {
 		if !slices.Contains(known, text) {
-			return fmt.Errorf("%q is not known%s: use %s", text, spelling.DidYouMean(text, known), either(known))
+			return fmt.Errorf("%q is not known%s: use %s", text, spelling.DidYouMean(text, known), quotedChoices(known))
 		}
 		return nil
 	})
 }
 
-// count returns the kind of a number in the range of a tag. It must be whole unless T is float64.
-func count[T int | int64 | float64](tag reflect.StructTag, of *T) kind {
+// numberKind returns the kind of a number in the range of a tag. It must be whole unless T is float64.
+func numberKind[T int | int64 | float64](tag reflect.StructTag, of *T) kind {
 	from, to, _ := strings.Cut(tag.Get("range"), "..")
 	return kind{from + " to " + to, func(v value) error {
 		n, err := v.number()
@@ -201,21 +201,21 @@ func count[T int | int64 | float64](tag reflect.StructTag, of *T) kind {
 		case err != nil:
 			return err
 		case n != float64(T(n)):
-			return fmt.Errorf("%s is not a whole number", decimal(n))
+			return fmt.Errorf("%s is not a whole number", formatDecimal(n))
 		case n < lower || n > upper:
-			return fmt.Errorf("%s is out of range: %s to %s", decimal(n), from, to)
+			return fmt.Errorf("%s is out of range: %s to %s", formatDecimal(n), from, to)
 		}
 		*of = T(n)
 		return nil
-	}, func() string { return decimal(float64(*of)) }}
+	}, func() string { return formatDecimal(float64(*of)) }}
 }
 
-func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func formatDecimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// yesNo returns the kind of a boolean.
-func yesNo(of *bool) kind {
+// boolKind returns the kind of a boolean.
+func boolKind(of *bool) kind {
 	return kind{"true, false", func(v value) error {
-		b, err := v.truth()
+		b, err := v.boolean()
 		if err == nil {
 			*of = b
 		}
@@ -223,19 +223,19 @@ func yesNo(of *bool) kind {
 	}, func() string { return strconv.FormatBool(*of) }}
 }
 
-// list returns the kind of a list of texts, which may be empty in a file.
-func list(of *[]string) kind {
-	return checkedList("a list", of, func(string, []string) error { return nil })
+// listKind returns the kind of a list of texts, which may be empty in a file.
+func listKind(of *[]string) kind {
+	return checkedListKind("a list", of, func(string, []string) error { return nil })
 }
 
-// checkedList returns the kind of a list of texts. check gets each with those before it.
-func checkedList(takes string, of *[]string, check func(word string, before []string) error) kind {
+// checkedListKind returns the kind of a list of texts. check gets each with those before it.
+func checkedListKind(takes string, of *[]string, check func(word string, before []string) error) kind {
 	return kind{takes, func(v value) error {
 		if v.list && len(v.words) == 0 {
 			*of = nil
 			return nil
 		}
-		words, err := v.names()
+		words, err := v.wordList()
 		for i, word := range words {
 			if err == nil {
 				err = check(word, words[:i])
@@ -243,14 +243,14 @@ func checkedList(takes string, of *[]string, check func(word string, before []st
 		}
 		*of = words
 		return err
-	}, func() string { return flow(*of) }}
+	}, func() string { return yamlList(*of) }}
 }
 
 // System is the word for this machine's own resolver.
 const System = "system"
 
-// portList returns the kind of a list of TCP ports.
-func portList(of *[]int) kind {
+// portsKind returns the kind of a list of TCP ports.
+func portsKind(of *[]int) kind {
 	return kind{"a list of ports", func(v value) error {
 		v.numbers = nil // numbers are valid here
 		if v.tag == "!!int" {
@@ -259,7 +259,7 @@ func portList(of *[]int) kind {
 		var words []string
 		var err error
 		if len(v.words) > 0 {
-			if words, err = v.names(); err != nil {
+			if words, err = v.wordList(); err != nil {
 				return err
 			}
 		}
@@ -276,31 +276,31 @@ func portList(of *[]int) kind {
 	}, func() string { return strings.ReplaceAll(fmt.Sprint(*of), " ", ", ") }}
 }
 
-// resolver returns the kind of a DNS server's address. A name would need a resolver.
-func resolver(of *string) kind {
-	k := checked(System+", ADDRESS, ADDRESS:PORT", "", of, func(text string) error {
+// resolverKind returns the kind of a DNS server's address. A name would need a resolver.
+func resolverKind(of *string) kind {
+	k := checkedKind(System+", ADDRESS, ADDRESS:PORT", "", of, func(text string) error {
 		_, plain := netip.ParseAddr(text)
 		if _, port := netip.ParseAddrPort(text); text != System && plain != nil && port != nil {
 			return fmt.Errorf("%q is no address: write one like 10.0.0.2, 10.0.0.2:5353 or [fd00::2]:53, or %s", text, System)
 		}
 		return nil
 	})
-	return unquoted(k, of)
+	return unquotedKind(k, of)
 }
 
-// unquoted returns k with a value that is printed without quotes.
-func unquoted(k kind, of *string) kind {
+// unquotedKind returns k with a value that is printed without quotes.
+func unquotedKind(k kind, of *string) kind {
 	k.show = func() string { return *of }
 	return k
 }
 
-// stores returns the kind of the vault's stores, each at most once.
-func stores(of *[]string) kind {
+// storesKind returns the kind of the vault's stores, each at most once.
+func storesKind(of *[]string) kind {
 	known := []string{"environment", "sealed", "keyring", "memory"}
-	return checkedList("a list of "+strings.Join(known, ", "), of, func(name string, before []string) error {
+	return checkedListKind("a list of "+strings.Join(known, ", "), of, func(name string, before []string) error {
 		switch {
 		case !slices.Contains(known, name):
-			return fmt.Errorf("%q is no store of secrets%s: use %s", name, spelling.DidYouMean(name, known), either(known))
+			return fmt.Errorf("%q is no store of secrets%s: use %s", name, spelling.DidYouMean(name, known), quotedChoices(known))
 		case slices.Contains(before, name):
 			return fmt.Errorf("store %s is listed twice", name)
 		}
@@ -308,24 +308,24 @@ func stores(of *[]string) kind {
 	})
 }
 
-// profile returns the kind of the default profile. Whether it exists is checked at the end.
-func profile(of *string) kind {
-	return unquoted(checked(Hardened+", "+Landlock+", a name below profiles", "", of, func(string) error { return nil }), of)
+// profileKind returns the kind of the default profile. Whether it exists is checked at the end.
+func profileKind(of *string) kind {
+	return unquotedKind(checkedKind(Hardened+", "+Landlock+", a name below profiles", "", of, func(string) error { return nil }), of)
 }
 
-// path returns the kind of a path, made absolute by value.path.
-func path(of *string) kind {
+// pathKind returns the kind of a path, made absolute by value.path.
+func pathKind(of *string) kind {
 	return kind{"a path", func(v value) error {
 		text, err := v.text()
 		if err == nil {
-			*of, err = v.path(text)
+			*of, err = v.absolutePath(text)
 		}
 		return err
 	}, func() string { return *of }}
 }
 
-// path makes text absolute. A relative path in a file is an error: its meaning would depend on the working directory.
-func (v value) path(text string) (string, error) {
+// absolutePath makes text absolute. A relative path in a file is an error: its meaning would depend on the working directory.
+func (v value) absolutePath(text string) (string, error) {
 	switch rest, inHome := strings.CutPrefix(text, "~/"); {
 	case strings.ContainsRune(text, 0):
 		return "", errors.New("a path can't contain NUL bytes")

@@ -42,8 +42,8 @@ func (v value) number() (float64, error) {
 	return n, nil
 }
 
-// truth returns the value as a bool: true, on, yes and 1, or false, off, no and 0.
-func (v value) truth() (bool, error) {
+// boolean returns the value as a bool: true, on, yes and 1, or false, off, no and 0.
+func (v value) boolean() (bool, error) {
 	if v.list {
 		return false, errors.New("true or false is wanted, not a list")
 	}
@@ -56,8 +56,8 @@ func (v value) truth() (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", v.words[0])
 }
 
-// names returns the value as a list of non-empty names; sources without types separate names by commas.
-func (v value) names() ([]string, error) {
+// wordList returns the value as a list of non-empty names; sources without types separate names by commas.
+func (v value) wordList() ([]string, error) {
 	if v.numbers != nil {
 		return nil, v.numbers
 	}
@@ -94,25 +94,25 @@ func typeName(tag string) string {
 	return tag
 }
 
-// flow formats a list in YAML's flow style.
-func flow(words []string) string {
+// yamlList formats a list in YAML's flow style.
+func yamlList(words []string) string {
 	list := make([]string, len(words))
 	for i, w := range words {
-		list[i] = quoted(w)
+		list[i] = yamlWord(w)
 	}
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
-// quoted formats a word as a YAML scalar.
-func quoted(word string) string {
+// yamlWord formats a word as a YAML scalar.
+func yamlWord(word string) string {
 	if word == "" || strings.Trim(word, "0123456789") == "" || strings.ContainsAny(word, `*:,[]{}#&!|>'"%@=`+"`") {
 		return strconv.Quote(word)
 	}
 	return word
 }
 
-// either returns the quoted words, joined by "or", for a message.
-func either(words []string) string {
+// quotedChoices returns the quoted words, joined by "or", for a message.
+func quotedChoices(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
 		quoted[i] = strconv.Quote(w)

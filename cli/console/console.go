@@ -27,21 +27,21 @@ type Console struct {
 	shared bool          // the script reads from the terminal, too
 }
 
-// glance is too short to read a new question: input within it was typed for the script.
-const glance = 500 * time.Millisecond
+// readingTime is too short to read a new question: input within it was typed for the script.
+const readingTime = 500 * time.Millisecond
 
 // resetTerminal undoes any state in which a program may have left the terminal, by accident or to hide a question: an
 // unfinished escape sequence, colours, margins, another character set, no line wrap. It clears the rest of the screen,
 // so that no text there continues ours: a name would seem to end differently.
 const resetTerminal = "\x18\x1b\\\x1b[!p\x1b[0m\x1b[?7h\n\x1b[J"
 
-// again is the prompt after an answer that is neither yes nor no.
-const again = "y or n? [y/N] "
+// retryPrompt is the prompt after an answer that is neither yes nor no.
+const retryPrompt = "y or n? [y/N] "
 
 // newConsole returns the console of tty, whose reads must respect deadlines. front reports whether this process is in
 // the terminal's foreground process group.
 func newConsole(tty *os.File, front func() bool) *Console {
-	return &Console{tty: tty, front: front, glance: glance,
+	return &Console{tty: tty, front: front, glance: readingTime,
 		asking: make(chan struct{}, 1), screen: make(chan struct{}, 1), reading: make(chan struct{}, 1)}
 }
 
@@ -52,8 +52,8 @@ func (t *Console) Close() {
 	}
 }
 
-// take makes the caller the only reader of the terminal until give. It returns false if ctx ends first.
-func (t *Console) take(ctx context.Context) bool {
+// acquire makes the caller the only reader of the terminal until release. It returns false if ctx ends first.
+func (t *Console) acquire(ctx context.Context) bool {
 	_ = t.tty.SetReadDeadline(time.Unix(1, 0)) // interrupts a read for the script
 	select {
 	case t.reading <- struct{}{}:
@@ -64,21 +64,21 @@ func (t *Console) take(ctx context.Context) bool {
 	}
 }
 
-// give undoes take and clears the deadlines.
-func (t *Console) give() {
+// release undoes acquire and clears the deadlines.
+func (t *Console) release() {
 	_ = t.tty.SetDeadline(time.Time{})
 	<-t.reading
 }
 
-// put writes text and reports whether all of it was written before ctx ended.
-func (t *Console) put(ctx context.Context, text string) bool {
-	defer t.until(ctx)()
+// writeText writes text and reports whether all of it was written before ctx ended.
+func (t *Console) writeText(ctx context.Context, text string) bool {
+	defer t.bindDeadlines(ctx)()
 	_, err := io.WriteString(t.tty, text)
 	return err == nil
 }
 
-// until ends reads and writes with ctx, until the returned function is called.
-func (t *Console) until(ctx context.Context) func() bool {
+// bindDeadlines ends reads and writes with ctx, until the returned function is called.
+func (t *Console) bindDeadlines(ctx context.Context) func() bool {
 	_ = t.tty.SetDeadline(time.Time{})
 	return context.AfterFunc(ctx, func() { _ = t.tty.SetDeadline(time.Unix(1, 0)) })
 }
@@ -86,14 +86,14 @@ func (t *Console) until(ctx context.Context) func() bool {
 // maxEarly bounds the input that is buffered for the script.
 const maxEarly = 64 << 10
 
-// collect stores the input that was typed before the question was readable, and reports whether there was any.
-func (t *Console) collect(ctx context.Context) (typed bool) {
-	defer t.until(ctx)()
+// collectEarly stores the input that was typed before the question was readable, and reports whether there was any.
+func (t *Console) collectEarly(ctx context.Context) (typed bool) {
+	defer t.bindDeadlines(ctx)()
 	_ = t.tty.SetReadDeadline(time.Now().Add(t.glance))
 	b := make([]byte, 4096)
 	for ctx.Err() == nil {
 		n, err := t.tty.Read(b)
-		t.keep(b[:n])
+		t.bufferEarly(b[:n])
 		typed = typed || n > 0
 		if err != nil && !errors.Is(err, io.EOF) {
 			return typed
@@ -102,22 +102,22 @@ func (t *Console) collect(ctx context.Context) (typed bool) {
 	return typed
 }
 
-// keep appends input to early if the script reads from the terminal. Input beyond maxEarly is dropped.
-func (t *Console) keep(b []byte) {
+// bufferEarly appends input to early if the script reads from the terminal. Input beyond maxEarly is dropped.
+func (t *Console) bufferEarly(b []byte) {
 	if t.shared && len(t.early)+len(b) <= maxEarly {
 		t.early = append(t.early, b...)
 	}
 }
 
-// line reads a line without its line end and keeps the input after it for the script. It cuts a line at maxEarly bytes.
-func (t *Console) line(ctx context.Context) (string, error) {
-	defer t.until(ctx)()
+// readLine reads a line without its line end and keeps the input after it for the script. It cuts a line at maxEarly bytes.
+func (t *Console) readLine(ctx context.Context) (string, error) {
+	defer t.bindDeadlines(ctx)()
 	var all []byte
 	for b := make([]byte, 4096); len(all) < maxEarly; {
 		n, err := t.tty.Read(b)
 		all = append(all, b[:n]...)
 		if text, rest, ok := strings.Cut(string(all), "\n"); ok {
-			t.keep([]byte(rest))
+			t.bufferEarly([]byte(rest))
 			return text, nil
 		}
 		if err != nil {
@@ -127,40 +127,40 @@ func (t *Console) line(ctx context.Context) (string, error) {
 	return string(all), nil
 }
 
-// holds returns a writer for the script's output that blocks while a question is open.
-func (t *Console) holds(w io.Writer) io.Writer {
+// pausingWriter returns a writer for the script's output that blocks while a question is open.
+func (t *Console) pausingWriter(w io.Writer) io.Writer {
 	if t == nil {
 		return w
 	}
-	return holding{t, w}
+	return pausedWriter{t, w}
 }
 
-// holding writes to w while no question is open.
-type holding struct {
+// pausedWriter writes to w while no question is open.
+type pausedWriter struct {
 	t *Console
 	w io.Writer
 }
 
-func (h holding) Write(b []byte) (int, error) {
+func (h pausedWriter) Write(b []byte) (int, error) {
 	h.t.screen <- struct{}{}
 	defer func() { <-h.t.screen }()
 	return h.w.Write(b)
 }
 
-// lends returns the script's input. If it is the terminal, reads block while a question is open.
-func (t *Console) lends(in io.Reader) io.Reader {
-	if f, ok := in.(*os.File); t == nil || !ok || !controlling(f) {
+// pausingReader returns the script's input. If it is the terminal, reads block while a question is open.
+func (t *Console) pausingReader(in io.Reader) io.Reader {
+	if f, ok := in.(*os.File); t == nil || !ok || !isControlling(f) {
 		return in
 	}
 	t.shared = true
-	return lending{t}
+	return pausedReader{t}
 }
 
-// lending reads from the terminal while no question is open.
-type lending struct{ t *Console }
+// pausedReader reads from the terminal while no question is open.
+type pausedReader struct{ t *Console }
 
-// Read implements [io.Reader]. It hides the deadline that take sets: the read continues after the question.
-func (l lending) Read(b []byte) (int, error) {
+// Read implements [io.Reader]. It hides the deadline that acquire sets: the read continues after the question.
+func (l pausedReader) Read(b []byte) (int, error) {
 	for {
 		if n, err := l.t.read(b); n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err

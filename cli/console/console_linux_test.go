@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/approval"
 )
 
-// seat is a console on a pseudo-terminal, with a broker and the text on the screen.
-type seat struct {
+// testTerminal is a console on a pseudo-terminal, with a broker and the text on the screen.
+type testTerminal struct {
 	t        *testing.T
 	c        *Console
 	b        *approval.Broker
@@ -27,14 +27,14 @@ type seat struct {
 	seen     *hosttest.Buffer
 }
 
-func newSeat(t *testing.T) *seat {
+func newTestTerminal(t *testing.T) *testTerminal {
 	t.Helper()
 	keyboard, tty := ptytest.Open(t)
 	log, err := audit.Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &seat{t: t, c: newConsole(tty, func() bool { return true }), b: approval.New(approval.Config{Audit: log}), keyboard: keyboard, seen: &hosttest.Buffer{}}
+	s := &testTerminal{t: t, c: newConsole(tty, func() bool { return true }), b: approval.New(approval.Config{Audit: log}), keyboard: keyboard, seen: &hosttest.Buffer{}}
 	s.c.glance = -1 // all input is an answer
 	if err := tty.SetReadDeadline(time.Time{}); err != nil {
 		hosttest.Missing(t, "terminal", "its reads can't be ended: "+err.Error())
@@ -47,8 +47,8 @@ func newSeat(t *testing.T) *seat {
 	return s
 }
 
-// asks submits a question of a run in the background.
-func (s *seat) asks(ctx context.Context, what string) chan approval.Answer {
+// submitQuestion submits a question of a run in the background.
+func (s *testTerminal) submitQuestion(ctx context.Context, what string) chan approval.Answer {
 	answer := make(chan approval.Answer, 1)
 	go func() {
 		a, _ := s.b.Ask(ctx, approval.Question{Kind: approval.Egress, What: what, Namespace: "team", Run: "run of " + what,
@@ -58,12 +58,12 @@ func (s *seat) asks(ctx context.Context, what string) chan approval.Answer {
 	return answer
 }
 
-func (s *seat) sees(text string) {
+func (s *testTerminal) waitForText(text string) {
 	s.t.Helper()
 	hosttest.Until(s.t, "the terminal shows "+text, func() bool { return strings.Contains(s.seen.String(), text) })
 }
 
-func (s *seat) types(text string) {
+func (s *testTerminal) typeText(text string) {
 	s.t.Helper()
 	if _, err := s.keyboard.WriteString(text); err != nil {
 		s.t.Fatal(err)
@@ -79,14 +79,14 @@ func TestAskOnTerminal(t *testing.T) {
 		{"\n", false}, {"n\n", false}, {"No\n", false}, {"\x04", false},
 		{"sure\nyy\n\x1b[3;5Ry\n1\nn\n", false}, {"what?\ny\n", true},
 	} {
-		s := newSeat(t)
-		answer := s.asks(t.Context(), "example.com:5432\x1b[8m")
-		s.sees("allow it for this run? [y/N] ")
+		s := newTestTerminal(t)
+		answer := s.submitQuestion(t.Context(), "example.com:5432\x1b[8m")
+		s.waitForText("allow it for this run? [y/N] ")
 		for i, line := range strings.SplitAfter(strings.TrimSuffix(tt.typed, "\n"), "\n") {
-			hosttest.Until(t, "it is asked again", func() bool { return strings.Count(s.seen.String(), again) == i })
-			s.types(strings.TrimSuffix(line, "\n"))
+			hosttest.Until(t, "it is asked again", func() bool { return strings.Count(s.seen.String(), retryPrompt) == i })
+			s.typeText(strings.TrimSuffix(line, "\n"))
 			if tt.typed != "\x04" {
-				s.types("\n")
+				s.typeText("\n")
 			}
 		}
 		a := <-answer
@@ -105,9 +105,9 @@ func TestAskOnTerminal(t *testing.T) {
 
 // Input before a question is readable belongs to the script, and so does input after the answer.
 func TestTypedAhead(t *testing.T) {
-	s := newSeat(t)
+	s := newTestTerminal(t)
 	s.c.shared, s.c.glance = true, time.Hour
-	script := bufio.NewReader(lending{s.c})
+	script := bufio.NewReader(pausedReader{s.c})
 	lines := make(chan string, 10)
 	go func() {
 		for {
@@ -124,12 +124,12 @@ func TestTypedAhead(t *testing.T) {
 			t.Errorf("the script reads %q, want %q", got, want)
 		}
 	}
-	s.types("first\n")
+	s.typeText("first\n")
 	next("first\n")
-	answer := s.asks(t.Context(), "example.com")
-	s.sees("[y/N] ")
-	s.types("y\n") // typed for the script
-	s.sees("[y/N] y\r\n")
+	answer := s.submitQuestion(t.Context(), "example.com")
+	s.waitForText("[y/N] ")
+	s.typeText("y\n") // typed for the script
+	s.waitForText("[y/N] y\r\n")
 	tty, err := s.c.tty.SyscallConn() // Fd would make reads ignore deadlines
 	if err != nil {
 		t.Fatal(err)
@@ -139,73 +139,73 @@ func TestTypedAhead(t *testing.T) {
 		err := tty.Control(func(fd uintptr) { waits, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 		return err == nil && waits == 0 && len(s.b.Pending()) == 1
 	})
-	s.c.tty.SetReadDeadline(time.Unix(1, 0)) // as if an hour had passed
-	s.sees("[y/N] y\r\ny or n? [y/N] ")      // it is asked again
-	s.types("n\n")
+	s.c.tty.SetReadDeadline(time.Unix(1, 0))   // as if an hour had passed
+	s.waitForText("[y/N] y\r\ny or n? [y/N] ") // it is asked again
+	s.typeText("n\n")
 	if a := <-answer; a.Allowed {
 		t.Errorf("got %+v", a)
 	}
 	next("y\n")
-	s.types("last\n")
+	s.typeText("last\n")
 	next("last\n")
 }
 
 // No output of the script appears while a question is open.
 func TestOutputWaits(t *testing.T) {
-	s := newSeat(t)
-	out := s.c.holds(s.seen)
+	s := newTestTerminal(t)
+	out := s.c.pausingWriter(s.seen)
 	io.WriteString(out, "before\n")
-	answer := s.asks(t.Context(), "example.com")
-	s.sees("[y/N] ")
+	answer := s.submitQuestion(t.Context(), "example.com")
+	s.waitForText("[y/N] ")
 	written := make(chan bool)
 	go func() {
 		io.WriteString(out, "\x1b[2JProceed? [y/N] ")
 		close(written)
 	}()
-	s.types("what?\n")
-	s.sees(again)
+	s.typeText("what?\n")
+	s.waitForText(retryPrompt)
 	select {
 	case <-written:
 		t.Error("the script writes over the question")
 	default:
 	}
-	s.types("n\n")
+	s.typeText("n\n")
 	<-answer
 	<-written
-	s.sees("Proceed?")
+	s.waitForText("Proceed?")
 }
 
 // Questions appear one after the other, and disappear when their run ends.
 func TestQuestionsOneByOne(t *testing.T) {
-	s := newSeat(t)
+	s := newTestTerminal(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	first := s.asks(ctx, "a.example")
-	s.sees("connect to a.example")
-	second := s.asks(t.Context(), "b.example")
+	first := s.submitQuestion(ctx, "a.example")
+	s.waitForText("connect to a.example")
+	second := s.submitQuestion(t.Context(), "b.example")
 	hosttest.Until(t, "the second question is open", func() bool { return len(s.b.Pending()) == 2 })
-	s.types("what?\n")
-	s.sees(again)
+	s.typeText("what?\n")
+	s.waitForText(retryPrompt)
 	if strings.Contains(s.seen.String(), "b.example") {
 		t.Error("two questions stand on the screen")
 	}
 	cancel()
 	<-first
-	s.sees("nobody waits for an answer any more")
-	s.sees("connect to b.example")
-	s.types("y\n")
+	s.waitForText("nobody waits for an answer any more")
+	s.waitForText("connect to b.example")
+	s.typeText("y\n")
 	if a := <-second; !a.Allowed {
 		t.Errorf("got %+v", a)
 	}
 	// A background job asks nobody, and is not stopped for trying.
 	s.c.front = func() bool { return false }
-	s.types("n\n") // it would wait for an answer otherwise
+	s.typeText("n\n") // it would wait for an answer otherwise
 	pending, err := s.b.Open(t.Context(), approval.Question{Kind: approval.Egress, What: "c.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.c.AskOnTerminal(s.b)(t.Context(), pending)
-	s.c.put(t.Context(), "the end")
-	s.sees("the end")
+	s.c.writeText(t.Context(), "the end")
+	s.waitForText("the end")
 	if strings.Contains(s.seen.String(), "c.example") {
 		t.Error("a job in the background asks")
 	}
@@ -215,11 +215,11 @@ func TestNoTerminal(t *testing.T) {
 	var none *Console
 	defer none.Close()
 	in, out := strings.NewReader(""), &hosttest.Buffer{}
-	if none.AskOnTerminal(nil) != nil || none.lends(in) != io.Reader(in) || none.holds(out) != io.Writer(out) {
+	if none.AskOnTerminal(nil) != nil || none.pausingReader(in) != io.Reader(in) || none.pausingWriter(out) != io.Writer(out) {
 		t.Error("it asks, or changes what the script reads and writes")
 	}
 	_, tty := ptytest.Open(t)
-	if controlling(tty) {
+	if isControlling(tty) {
 		t.Error("another's terminal is taken for ours")
 	}
 }

@@ -7,4 +7,4 @@ import "os"
 // Open returns nil: on this system questions are not asked on a terminal.
 func Open() *Console { return nil }
 
-func controlling(*os.File) bool { return false }
+func isControlling(*os.File) bool { return false }

@@ -17,7 +17,7 @@ func Open() *Console {
 		return nil
 	}
 	t := newConsole(tty, func() bool {
-		group, ok := groupOf(tty)
+		group, ok := foregroundGroup(tty)
 		return ok && group == unix.Getpgrp()
 	})
 	if tty.SetReadDeadline(time.Time{}) != nil || !t.front() {
@@ -27,14 +27,14 @@ func Open() *Console {
 	return t
 }
 
-// controlling reports whether f is the controlling terminal: the kernel returns the process group of no other.
-func controlling(f *os.File) bool {
-	_, ok := groupOf(f)
+// isControlling reports whether f is the controlling terminal: the kernel returns the process group of no other.
+func isControlling(f *os.File) bool {
+	_, ok := foregroundGroup(f)
 	return ok
 }
 
-// groupOf returns the foreground process group of a terminal, by TIOCGPGRP: tcgetpgrp(3).
-func groupOf(f *os.File) (group int, ok bool) {
+// foregroundGroup returns the foreground process group of a terminal, by TIOCGPGRP: tcgetpgrp(3).
+func foregroundGroup(f *os.File) (group int, ok bool) {
 	raw, err := f.SyscallConn() // Fd would make its reads uninterruptible
 	if err != nil {
 		return 0, false

@@ -70,15 +70,15 @@ func OpenHistory(path string) (*history, error) {
 // trim keeps the newest maxHistory lines.
 func (h *history) trim() { h.lines = h.lines[max(0, len(h.lines)-maxHistory):] }
 
-// begins decides by the first line of a piece of code whether its lines are stored: not if it begins with a space.
-func (h *history) begins(line string) { h.private = strings.HasPrefix(line, " ") }
+// startPiece decides by the first line of a piece of code whether its lines are stored: not if it begins with a space.
+func (h *history) startPiece(line string) { h.private = strings.HasPrefix(line, " ") }
 
-// Add implements term.History and does nothing: keep adds the line once its piece of code is known.
+// Add implements term.History and does nothing: addLine stores the line once its piece of code is known.
 func (h *history) Add(string) {}
 
-// keep adds a line to the history and its file. It skips empty, long and private lines, and repetitions of the last
+// addLine adds a line to the history and its file. It skips empty, long and private lines, and repetitions of the last
 // line.
-func (h *history) keep(line string) {
+func (h *history) addLine(line string) {
 	n := len(h.lines)
 	if h.private || strings.TrimSpace(line) == "" || len(line) > maxTyped || strings.ContainsAny(line, "\n\r") || n > 0 && h.lines[n-1] == line {
 		return

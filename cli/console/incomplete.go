@@ -24,8 +24,8 @@ func Incomplete(language string, lines []string) bool {
 	return s.depth > 0 || s.quote || s.trailing
 }
 
-// scanned is the state at the end of a text.
-type scanned struct {
+// scanState is the state at the end of a text.
+type scanState struct {
 	depth    int  // open brackets
 	quote    bool // in a string or comment of several lines
 	trailing bool // ends with an operator that needs an operand
@@ -33,7 +33,7 @@ type scanned struct {
 }
 
 // scan reads text like a lexer that knows only brackets, strings and comments.
-func scan(language, text string) (s scanned) {
+func scan(language, text string) (s scanState) {
 	last := byte('\n') // the last character outside of white space and comments
 	begins := true     // at the beginning of a line, apart from white space
 	for i := 0; i < len(text); {
@@ -50,12 +50,12 @@ func scan(language, text string) (s scanned) {
 			i++
 			continue
 		case c == '#' && language != "node", strings.HasPrefix(text[i:], "//") && language == "node":
-			if i = end(text, i, "\n"); i < 0 {
+			if i = indexFrom(text, i, "\n"); i < 0 {
 				i = len(text)
 			}
 			continue
 		case strings.HasPrefix(text[i:], "/*") && language == "node":
-			if i = end(text, i+2, "*/"); i < 0 {
+			if i = indexFrom(text, i+2, "*/"); i < 0 {
 				s.quote = true
 				return s
 			}
@@ -63,12 +63,12 @@ func scan(language, text string) (s scanned) {
 			continue
 		case c == '"' || c == '\'' || c == '`' && language != "python":
 			var closed bool
-			if i, closed = quoted(language, text, i); !closed {
+			if i, closed = skipQuoted(language, text, i); !closed {
 				s.quote = true
 				return s
 			}
 		case c == '/' && language == "node" && strings.IndexByte("\n(,=:[!&|?{};+-*%~^<>", last) >= 0:
-			i = pattern(text, i)
+			i = skipRegexp(text, i)
 		default:
 			switch c {
 			case '(', '[', '{':
@@ -89,17 +89,17 @@ func scan(language, text string) (s scanned) {
 	return s
 }
 
-// end returns the offset of the next of in text at or after from, or -1.
-func end(text string, from int, of string) int {
+// indexFrom returns the offset of the next of in text at or after from, or -1.
+func indexFrom(text string, from int, of string) int {
 	if i := strings.Index(text[from:], of); i >= 0 {
 		return from + i
 	}
 	return -1
 }
 
-// quoted returns the offset after the string that begins at i, and whether it is closed. If the language allows no line
+// skipQuoted returns the offset after the string that begins at i, and whether it is closed. If the language allows no line
 // end in it, it counts as closed at the end of the line: the language reports the error.
-func quoted(language, text string, i int) (after int, closed bool) {
+func skipQuoted(language, text string, i int) (after int, closed bool) {
 	mark := text[i : i+1]
 	if three := strings.Repeat(mark, 3); language == "python" && strings.HasPrefix(text[i:], three) {
 		mark = three
@@ -118,9 +118,9 @@ func quoted(language, text string, i int) (after int, closed bool) {
 	return len(text), !over
 }
 
-// pattern returns the offset after the regular expression that begins at i, or i+1 if the line does not close it, as
+// skipRegexp returns the offset after the regular expression that begins at i, or i+1 if the line does not close it, as
 // for a division.
-func pattern(text string, i int) int {
+func skipRegexp(text string, i int) int {
 	class := false
 	for j := i + 1; j < len(text) && text[j] != '\n'; j++ {
 		switch {

@@ -18,7 +18,7 @@ type Prompt struct {
 	console  *Console
 	past     *history
 	language string
-	keys     *keys
+	keys     *keyFilter
 	editor   *term.Terminal
 }
 
@@ -27,7 +27,7 @@ var prompts = map[string][2]string{"python": {">>> ", "... "}, "node": {"> ", ".
 
 // NewPrompt returns a prompt for code in a language. A tab inserts four blanks.
 func NewPrompt(c *Console, past *history, language string) *Prompt {
-	p := &Prompt{console: c, past: past, language: language, keys: &keys{tty: c.tty}}
+	p := &Prompt{console: c, past: past, language: language, keys: &keyFilter{tty: c.tty}}
 	p.editor = term.NewTerminal(p.keys, "")
 	p.editor.History = past
 	p.editor.AutoCompleteCallback = func(line string, at int, key rune) (string, int, bool) {
@@ -41,13 +41,13 @@ func NewPrompt(c *Console, past *history, language string) *Prompt {
 
 // Read returns the next piece of code, io.EOF for Ctrl-D, or an error when ctx ends.
 func (p *Prompt) Read(ctx context.Context) (string, error) {
-	leave, err := p.enter()
+	leave, err := p.enterRawMode()
 	if err != nil {
 		return "", err
 	}
 	defer leave()
-	defer p.console.until(ctx)()
-	changes, stop := Resized()
+	defer p.console.bindDeadlines(ctx)()
+	changes, stop := WatchSize()
 	over := make(chan struct{})
 	sized := make(chan struct{})
 	go func() {
@@ -63,11 +63,11 @@ func (p *Prompt) Read(ctx context.Context) (string, error) {
 	}()
 	defer func() { stop(); close(over); <-sized }()
 	p.resize()
-	return p.piece()
+	return p.readPiece()
 }
 
-// piece reads lines until they are a complete piece of code.
-func (p *Prompt) piece() (string, error) {
+// readPiece reads lines until they are a complete piece of code.
+func (p *Prompt) readPiece() (string, error) {
 	marks, ok := prompts[p.language]
 	if !ok {
 		marks = [2]string{"> ", "... "}
@@ -85,9 +85,9 @@ func (p *Prompt) piece() (string, error) {
 			continue
 		}
 		if len(lines) == 0 {
-			p.past.begins(line)
+			p.past.startPiece(line)
 		}
-		p.past.keep(line)
+		p.past.addLine(line)
 		lines = append(lines, line)
 		// An empty line within pasted text belongs to it.
 		if pasted && len(lines) > 1 && strings.TrimSpace(line) == "" || Incomplete(p.language, lines) {
@@ -97,10 +97,10 @@ func (p *Prompt) piece() (string, error) {
 	}
 }
 
-// enter puts the terminal into raw mode, until leave.
-func (p *Prompt) enter() (leave func(), err error) {
+// enterRawMode puts the terminal into raw mode, until leave.
+func (p *Prompt) enterRawMode() (leave func(), err error) {
 	var old *term.State
-	if err := p.control(func(fd int) error {
+	if err := p.withDescriptor(func(fd int) error {
 		var err error
 		old, err = term.MakeRaw(fd)
 		return err
@@ -111,12 +111,12 @@ func (p *Prompt) enter() (leave func(), err error) {
 	return func() {
 		_ = p.console.tty.SetDeadline(time.Time{})
 		p.editor.SetBracketedPasteMode(false)
-		_ = p.control(func(fd int) error { return term.Restore(fd, old) })
+		_ = p.withDescriptor(func(fd int) error { return term.Restore(fd, old) })
 	}, nil
 }
 
-// control calls f with the terminal's descriptor. Fd would make the file blocking, and its reads uninterruptible.
-func (p *Prompt) control(f func(fd int) error) error {
+// withDescriptor calls f with the terminal's descriptor. Fd would make the file blocking, and its reads uninterruptible.
+func (p *Prompt) withDescriptor(f func(fd int) error) error {
 	raw, err := p.console.tty.SyscallConn()
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (p *Prompt) control(f func(fd int) error) error {
 
 // resize passes the terminal's size, if known, to the editor.
 func (p *Prompt) resize() {
-	_ = p.control(func(fd int) error {
+	_ = p.withDescriptor(func(fd int) error {
 		columns, rows, err := term.GetSize(fd)
 		if err == nil && columns > 0 && rows > 0 {
 			err = p.editor.SetSize(columns, rows)
@@ -137,9 +137,9 @@ func (p *Prompt) resize() {
 	})
 }
 
-// keys is the editor's input and output. It replaces Ctrl-C, which the editor takes for the end of input, by keys that
+// keyFilter is the editor's input and output. It replaces Ctrl-C, which the editor takes for the end of input, by keys that
 // clear the line.
-type keys struct {
+type keyFilter struct {
 	tty         *os.File
 	held        []byte // read, but not yet returned
 	interrupted atomic.Bool
@@ -148,11 +148,11 @@ type keys struct {
 // ctrlC is the byte that a terminal in raw mode sends for Ctrl-C: ETX.
 const ctrlC = 3
 
-// forget moves to the end of the line, clears it, and ends it: Ctrl-E, Ctrl-U, Enter.
-const forget = "\x05\x15\r"
+// clearLineKeys moves to the end of the line, clears it, and ends it: Ctrl-E, Ctrl-U, Enter.
+const clearLineKeys = "\x05\x15\r"
 
 // Read returns the bytes before a Ctrl-C first, so that the lines before it stay.
-func (k *keys) Read(b []byte) (int, error) {
+func (k *keyFilter) Read(b []byte) (int, error) {
 	if len(k.held) == 0 {
 		room := make([]byte, len(b))
 		n, err := k.tty.Read(room)
@@ -161,10 +161,10 @@ func (k *keys) Read(b []byte) (int, error) {
 		}
 		k.held = room[:n]
 	}
-	if k.held[0] == ctrlC && len(b) >= len(forget) {
+	if k.held[0] == ctrlC && len(b) >= len(clearLineKeys) {
 		k.held = k.held[1:]
 		k.interrupted.Store(true)
-		return copy(b, forget), nil
+		return copy(b, clearLineKeys), nil
 	}
 	part := k.held
 	if i := bytes.IndexByte(part[1:], ctrlC); i >= 0 {
@@ -176,4 +176,4 @@ func (k *keys) Read(b []byte) (int, error) {
 }
 
 // Write implements io.Writer.
-func (k *keys) Write(b []byte) (int, error) { return k.tty.Write(b) }
+func (k *keyFilter) Write(b []byte) (int, error) { return k.tty.Write(b) }

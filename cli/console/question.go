@@ -31,9 +31,9 @@ func (t *Console) AskOnTerminal(b *approval.Broker) func(context.Context, *appro
 				return
 			}
 		}
-		if t.front() && t.take(ctx) {
-			defer t.give()
-			t.ask(ctx, b, p)
+		if t.front() && t.acquire(ctx) {
+			defer t.release()
+			t.askQuestion(ctx, b, p)
 		}
 	}
 }
@@ -42,18 +42,18 @@ func (t *Console) AskOnTerminal(b *approval.Broker) func(context.Context, *appro
 func (t *Console) Attend(q *run.Request, b *approval.Broker) {
 	q.Ask = t.AskOnTerminal(b)
 	if q.Stdin != nil {
-		q.Stdin = t.lends(q.Stdin)
+		q.Stdin = t.pausingReader(q.Stdin)
 	}
 	for _, w := range []*io.Writer{&q.Stdout, &q.Stderr} {
 		if *w != nil {
-			*w = t.holds(*w)
+			*w = t.pausingWriter(*w)
 		}
 	}
 }
 
-// ask shows a question until it has an answer or ctx ends.
-func (t *Console) ask(ctx context.Context, b *approval.Broker, p *approval.Pending) {
-	yes, err := t.pose(ctx, p.Question)
+// askQuestion shows a question until it has an answer or ctx ends.
+func (t *Console) askQuestion(ctx context.Context, b *approval.Broker, p *approval.Pending) {
+	yes, err := t.poseQuestion(ctx, p.Question)
 	a := approval.Answer{By: approval.CommandLine(), User: User()}
 	switch {
 	case ctx.Err() != nil:
@@ -67,34 +67,34 @@ func (t *Console) ask(ctx context.Context, b *approval.Broker, p *approval.Pendi
 			a.Scope = approval.ScopeRun
 		}
 	default:
-		a.Reason = noReason
+		a.Reason = denialReason
 	}
 	if err := b.Answer(ctx, p.Question.ID, a); errors.Is(err, approval.ErrUnrecorded) {
-		t.put(ctx, "sandboxmcp: "+terminal.Visible(err.Error())+"\n")
+		t.writeText(ctx, "sandboxmcp: "+terminal.Visible(err.Error())+"\n")
 	} else if err != nil {
-		t.put(ctx, "sandboxmcp: the answer has no effect: "+terminal.Visible(err.Error())+"\n")
+		t.writeText(ctx, "sandboxmcp: the answer has no effect: "+terminal.Visible(err.Error())+"\n")
 	}
 }
 
-// noReason is the reason of a denial at a terminal.
-const noReason = "no at the terminal"
+// denialReason is the reason of a denial at a terminal.
+const denialReason = "no at the terminal"
 
-// pose shows a question and returns the answer as yes does.
-func (t *Console) pose(ctx context.Context, q approval.Question) (bool, error) {
-	if !t.put(ctx, resetTerminal+block(q)) {
+// poseQuestion shows a question and returns the answer as yes does.
+func (t *Console) poseQuestion(ctx context.Context, q approval.Question) (bool, error) {
+	if !t.writeText(ctx, resetTerminal+formatQuestion(q)) {
 		return false, io.ErrClosedPipe
 	}
-	if t.collect(ctx) && ctx.Err() == nil {
-		t.put(ctx, again) // a person who typed too early must not believe to have answered
+	if t.collectEarly(ctx) && ctx.Err() == nil {
+		t.writeText(ctx, retryPrompt) // a person who typed too early must not believe to have answered
 	}
-	return t.yes(ctx)
+	return t.readYesNo(ctx)
 }
 
-// yes reads lines until one is a yes or a no; an empty line is a no. If the input ends with that line, the error is
+// readYesNo reads lines until one is a yes or a no; an empty line is a no. If the input ends with that line, the error is
 // io.EOF and the answer is valid.
-func (t *Console) yes(ctx context.Context) (bool, error) {
+func (t *Console) readYesNo(ctx context.Context) (bool, error) {
 	for {
-		line, err := t.line(ctx)
+		line, err := t.readLine(ctx)
 		switch word := strings.ToLower(strings.TrimSpace(line)); {
 		case ctx.Err() != nil:
 			return false, ctx.Err()
@@ -105,14 +105,14 @@ func (t *Console) yes(ctx context.Context) (bool, error) {
 		case word == "" || word == "n" || word == "no":
 			return false, err
 		}
-		if !t.put(ctx, again) {
+		if !t.writeText(ctx, retryPrompt) {
 			return false, io.ErrClosedPipe
 		}
 	}
 }
 
-// block formats a question, without control characters that a terminal would execute.
-func block(q approval.Question) string {
+// formatQuestion formats a question, without control characters that a terminal would execute.
+func formatQuestion(q approval.Question) string {
 	var b strings.Builder
 	wants := map[string]string{approval.Package: "asked for is to install", approval.Host: "asked for is, on this machine itself, to"}[q.Kind]
 	fmt.Fprintf(&b, "sandboxmcp: %s %s\n", cmp.Or(wants, "the script wants to connect to"), terminal.Visible(q.What))
@@ -149,12 +149,12 @@ func (t *Console) Decide(ctx context.Context, q approval.Question) (v control.Ve
 	}
 	ctx, cancel := context.WithDeadline(ctx, q.Expires)
 	defer cancel()
-	yes, err := t.pose(ctx, q)
+	yes, err := t.poseQuestion(ctx, q)
 	switch {
 	case err != nil:
 		return v, false
 	case yes:
 		return control.Verdict{Allow: true}, true
 	}
-	return control.Verdict{Reason: noReason}, true
+	return control.Verdict{Reason: denialReason}, true
 }

@@ -19,17 +19,17 @@ import (
 //
 // go test -run ^$ -bench Engines -benchtime 20x ./cli/enginecheck
 func BenchmarkEngines(b *testing.B) {
-	for _, kind := range kinds[1:] {
+	for _, kind := range backendKinds[1:] {
 		for _, program := range []struct {
 			name, language string
 			args           []string
 		}{{"shell", "shell", []string{"bash", "-c", ":"}}, {"python", "python", []string{"python3", "-c", "pass"}}} {
 			b.Run(kind+"/"+program.name, func(b *testing.B) {
-				if !has(b, kind) {
+				if !hasEngine(b, kind) {
 					b.SkipNow()
 				}
-				e := own{b, kind, engineURLs()[kind](b)}
-				idleID := e.startIdle(images(b, e.url)[program.language])
+				e := engineCLI{b, kind, engineURLs()[kind](b)}
+				idleID := e.startIdle(testImages(b, e.url)[program.language])
 				pooled, cold := backendOf(b, kind, 2), backendOf(b, kind, 0)
 				ours := append([]string{}, program.args...)
 				if program.language == "python" {
@@ -45,7 +45,7 @@ func BenchmarkEngines(b *testing.B) {
 					time.Sleep(700 * time.Millisecond)
 					took[1] = append(took[1], e.timeCommand(append([]string{"exec", idleID}, program.args...)...))
 					took[2] = append(took[2], timeRun(b, cold, program.language, ours))
-					took[3] = append(took[3], e.timeCommand(slices.Concat(engineRun, []string{"--rm", images(b, e.url)[program.language]}, program.args)...))
+					took[3] = append(took[3], e.timeCommand(slices.Concat(engineRun, []string{"--rm", testImages(b, e.url)[program.language]}, program.args)...))
 				}
 				for i, name := range []string{"pool-ms", "exec-ms", "cold-ms", "run-ms"} {
 					b.ReportMetric(ms(median(took[i])), name)
@@ -78,13 +78,13 @@ func timeRun(b *testing.B, backend backends.Backend, language string, args []str
 // engineRun are the arguments for an engine's own container. Podman's default process limit may exceed the machine's.
 var engineRun = []string{"run", "--network=none", "--ulimit=nproc=4096:4096", "--ulimit=nofile=1024:4096"}
 
-// own is an engine's own command line.
-type own struct {
+// engineCLI is an engine's own command line.
+type engineCLI struct {
 	testing.TB
 	kind, url string
 }
 
-func (e own) command(args ...string) *exec.Cmd {
+func (e engineCLI) newCommand(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), e.kind, args...)
 	if e.kind == "podman" {
 		cmd.Args = append([]string{"podman", "--remote", "--url", e.url}, args...)
@@ -94,25 +94,25 @@ func (e own) command(args ...string) *exec.Cmd {
 }
 
 // startIdle starts a container that does nothing, and removes it when the benchmark ends.
-func (e own) startIdle(image string) (id string) {
+func (e engineCLI) startIdle(image string) (id string) {
 	e.Helper()
 	if _, err := exec.LookPath(e.kind); err != nil {
 		e.Skip(err)
 	}
-	out, err := e.command(append(engineRun, "--detach", image, "sleep", "600")...).CombinedOutput()
+	out, err := e.newCommand(append(engineRun, "--detach", image, "sleep", "600")...).CombinedOutput()
 	if err != nil {
 		e.Fatalf("start a container: %v: %s", err, out)
 	}
 	id = strings.TrimSpace(string(out))
-	e.Cleanup(func() { e.command("rm", "--force", id).Run() })
+	e.Cleanup(func() { e.newCommand("rm", "--force", id).Run() })
 	return id
 }
 
 // timeCommand returns the duration of a command, which must succeed.
-func (e own) timeCommand(args ...string) time.Duration {
+func (e engineCLI) timeCommand(args ...string) time.Duration {
 	e.Helper()
 	begun := time.Now()
-	if out, err := e.command(args...).CombinedOutput(); err != nil {
+	if out, err := e.newCommand(args...).CombinedOutput(); err != nil {
 		e.Fatalf("%s %v: %v: %s", e.kind, args, err, out)
 	}
 	return time.Since(begun)

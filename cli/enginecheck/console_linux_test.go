@@ -26,12 +26,12 @@ func TestConsole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec %s \"$@\"\n", commandVariable, program(t))
+	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec %s \"$@\"\n", commandVariable, testProgram(t))
 	if err := os.WriteFile(filepath.Join(bin, "sandboxmcp"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+dir, "XDG_RUNTIME_DIR="+runtime, "CONTAINER_HOST="+url, "DOCKER_HOST=unix://"+dir+"/docker.sock")
-	for language, image := range images(t, url) {
+	for language, image := range testImages(t, url) {
 		env = append(env, "SANDBOXMCP_IMAGE_"+strings.ToUpper(language)+"="+image)
 	}
 	markdowntest.Run(t, "../../backends/README.md", markdowntest.Machine{

@@ -26,15 +26,15 @@ import (
 
 // eachEngine runs a test with each engine on this machine.
 func eachEngine(t *testing.T, f func(t *testing.T, kind string)) {
-	for _, kind := range kinds[1:] {
+	for _, kind := range backendKinds[1:] {
 		t.Run(kind, func(t *testing.T) { f(t, kind) })
 	}
 }
 
-// command returns a command of sandboxmcp, which is this test binary.
-func (s *scene) command(ctx context.Context, args ...string) *exec.Cmd {
+// newCommand returns a command of sandboxmcp, which is this test binary.
+func (s *scene) newCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.program, append([]string{"--config", s.config()}, args...)...)
-	cmd.Env = s.env()
+	cmd.Env = s.environ()
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }
@@ -54,7 +54,7 @@ func TestKilledRuns(t *testing.T) {
 		for i := range rounds {
 			// Delays spread over the whole duration of an undisturbed run.
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*1500*time.Millisecond/time.Duration(rounds)+time.Duration(rand.IntN(60))*time.Millisecond)
-			out, err := s.command(ctx, "run", "--json", script, "--", marker).Output()
+			out, err := s.newCommand(ctx, "run", "--json", script, "--", marker).Output()
 			cancel()
 			if err == nil && strings.Contains(string(out), `"ended":"ok"`) {
 				acknowledged++
@@ -64,16 +64,16 @@ func TestKilledRuns(t *testing.T) {
 		if acknowledged == rounds {
 			t.Error("none was killed")
 		}
-		if out, err := s.command(t.Context(), "run", script, "--", marker).CombinedOutput(); err != nil {
+		if out, err := s.newCommand(t.Context(), "run", script, "--", marker).CombinedOutput(); err != nil {
 			t.Errorf("a run after the kills: %v: %s", err, out)
 		}
-		s.gone(t, marker, true)
-		s.logged(t, acknowledged)
+		s.waitUntilClean(t, marker, true)
+		s.checkLog(t, acknowledged)
 	})
 }
 
-// logged checks that the audit log is intact and contains the acknowledged runs.
-func (s *scene) logged(t *testing.T, acknowledged int) {
+// checkLog checks that the audit log is intact and contains the acknowledged runs.
+func (s *scene) checkLog(t *testing.T, acknowledged int) {
 	t.Helper()
 	log, err := audit.Open(t.Context(), s.dir+"/sandboxmcp/sandboxmcp.db")
 	if err != nil {
@@ -106,7 +106,7 @@ type server struct {
 
 func (s *scene) serve(t *testing.T) *server {
 	t.Helper()
-	cmd := s.command(t.Context(), "serve")
+	cmd := s.newCommand(t.Context(), "serve")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func (s *scene) serve(t *testing.T) *server {
 			t.Logf("the server said: %s", log.String())
 		}
 	})
-	v.ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	v.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
 	fmt.Fprintln(in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return v
 }
@@ -146,8 +146,8 @@ func (v *server) send(method string, params any) int {
 	return v.id
 }
 
-// ask sends a request, waits for the response and returns its result.
-func (v *server) ask(method string, params any) json.RawMessage {
+// request sends a request, waits for the response and returns its result.
+func (v *server) request(method string, params any) json.RawMessage {
 	v.Helper()
 	id := v.send(method, params)
 	for v.lines.Scan() {
@@ -169,11 +169,11 @@ func (v *server) ask(method string, params any) json.RawMessage {
 
 func (v *server) call(tool string, arguments map[string]any) string {
 	v.Helper()
-	return string(v.ask("tools/call", map[string]any{"name": tool, "arguments": arguments}))
+	return string(v.request("tools/call", map[string]any{"name": tool, "arguments": arguments}))
 }
 
-// end closes the server's input and waits for its exit.
-func (v *server) end() {
+// stop closes the server's input and waits for its exit.
+func (v *server) stop() {
 	v.Helper()
 	v.in.Close()
 	if err := v.cmd.Wait(); err != nil {
@@ -195,7 +195,7 @@ func TestKilledServer(t *testing.T) {
 		for _, programs := range []int{2, 3} { // programs of the sessions, and of a run
 			v := s.serve(t)
 			for range 2 {
-				session := between(v.call("create_session", map[string]any{"language": "python"}), "session_id: ", `\n`)
+				session := textBetween(v.call("create_session", map[string]any{"language": "python"}), "session_id: ", `\n`)
 				if output := v.call("execute_code", map[string]any{"session_id": session, "code": code}); session == "" || strings.Contains(output, `"isError":true`) {
 					t.Fatalf("session %q: %s", session, output)
 				}
@@ -203,25 +203,25 @@ func TestKilledServer(t *testing.T) {
 			v.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"language": "python", "code": code + "; p.wait()"}})
 			hosttest.Until(t, "the programs run", func() bool { return len(commandLines(marker)) >= programs })
 			v.kill()
-			s.gone(t, marker, false)
+			s.waitUntilClean(t, marker, false)
 		}
 		// The next server removes containers that were only created.
 		next := s.serve(t)
 		next.call("execute_code", map[string]any{"language": "shell", "code": "echo well"})
-		next.end()
-		s.gone(t, marker, true)
+		next.stop()
+		s.waitUntilClean(t, marker, true)
 	})
 }
 
-func between(text, from, to string) string {
+func textBetween(text, from, to string) string {
 	_, text, _ = strings.Cut(text, from)
 	text, _, _ = strings.Cut(text, to)
 	return text
 }
 
-// interfered runs a program that ends once there is a file "go", calls do after the program has started, and returns
+// runAndInterfere runs a program that ends once there is a file "go", calls do after the program has started, and returns
 // the outcome when both are done.
-func interfered(t *testing.T, b *bench, do func()) (pipeline.Outcome, error) {
+func runAndInterfere(t *testing.T, b *bench, do func()) (pipeline.Outcome, error) {
 	t.Helper()
 	begun, done := sync.Once{}, make(chan struct{})
 	disturb := func() { do(); close(done) }
@@ -237,7 +237,7 @@ func interfered(t *testing.T, b *bench, do func()) (pipeline.Outcome, error) {
 // TestRemovedByOthers removes a container while a program runs in it. That must not count as the program's result.
 func TestRemovedByOthers(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
-		if !has(t, kind) {
+		if !hasEngine(t, kind) {
 			t.SkipNow()
 		}
 		b := newBench(t, kind, newSites(t))
@@ -246,7 +246,7 @@ func TestRemovedByOthers(t *testing.T) {
 		if _, err := engine.Info(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		res, err := interfered(t, b, func() {
+		res, err := runAndInterfere(t, b, func() {
 			all, err := engine.List(context.Background(), container.LabelInstance)
 			if err != nil || len(all) == 0 {
 				t.Errorf("list: %v %v", all, err)
@@ -260,7 +260,7 @@ func TestRemovedByOthers(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "container") || !strings.Contains(err.Error(), "removed") && !strings.Contains(err.Error(), "killed") && !strings.Contains(err.Error(), "signal 9") {
 			t.Errorf("got %s %d, %v, want an error that says what became of the container", res.Ended, res.ExitCode, err)
 		}
-		works(t, b)
+		checkNextRun(t, b)
 	})
 }
 
@@ -268,12 +268,12 @@ func TestRemovedByOthers(t *testing.T) {
 // The program is not run again.
 func TestEngineRestarts(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
-		if !has(t, kind) {
+		if !hasEngine(t, kind) {
 			t.SkipNow()
 		}
 		s := newScene(t, kind)
 		b := newBench(t, kind, newSites(t))
-		res, err := interfered(t, b, func() {
+		res, err := runAndInterfere(t, b, func() {
 			enginetest.Restart(t, s.url)
 			os.WriteFile(b.host+"/data/go", nil, 0o644)
 		})
@@ -281,14 +281,14 @@ func TestEngineRestarts(t *testing.T) {
 			t.Errorf("got %s %q, %v", res.Ended, res.Stdout, err)
 		}
 		t.Logf("%s: %s, %v", kind, res.Ended, err)
-		works(t, b)
+		checkNextRun(t, b)
 		b.backend.Close()
-		s.gone(t, "", true)
+		s.waitUntilClean(t, "", true)
 	})
 }
 
-// works checks that the next run is undisturbed.
-func works(t *testing.T, b *bench) {
+// checkNextRun checks that the next run is undisturbed.
+func checkNextRun(t *testing.T, b *bench) {
 	t.Helper()
 	_, res, err := pipeline.Do(t.Context(), b.Pipeline, run.Request{Language: "shell", Name: "program", Code: []byte("echo well")})
 	if err != nil || res.Stdout != "well\n" {

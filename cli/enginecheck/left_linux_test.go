@@ -24,7 +24,7 @@ type scene struct {
 // newScene returns a scene whose servers use an engine.
 func newScene(t testing.TB, kind string) *scene {
 	t.Helper()
-	if !has(t, kind) {
+	if !hasEngine(t, kind) {
 		t.SkipNow()
 	}
 	url := engineURLs()[kind](t)
@@ -33,10 +33,10 @@ func newScene(t testing.TB, kind string) *scene {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	s := &scene{kind: kind, url: url, program: program(t), dir: dir}
+	s := &scene{kind: kind, url: url, program: testProgram(t), dir: dir}
 	var text strings.Builder
 	fmt.Fprintf(&text, "backend: %s\nimages:\n", kind)
-	for language, image := range images(t, url) {
+	for language, image := range testImages(t, url) {
 		fmt.Fprintf(&text, "  %s: %s\n", language, image)
 	}
 	fmt.Fprintf(&text, "containers:\n  %s: %s\n  pull: never\n", kind, url)
@@ -44,21 +44,21 @@ func newScene(t testing.TB, kind string) *scene {
 		t.Fatal(err)
 	}
 	os.Mkdir(dir+"/run", 0o700)
-	s.before = s.things(t, true)
+	s.before = s.listLeftovers(t, true)
 	return s
 }
 
 func (s *scene) config() string { return filepath.Join(s.dir, "sandboxmcp.yaml") }
 
-// env returns the environment of a server.
-func (s *scene) env() []string {
+// environ returns the environment of a server.
+func (s *scene) environ() []string {
 	return append(os.Environ(), commandVariable+"=1", "XDG_STATE_HOME="+s.dir, "XDG_RUNTIME_DIR="+s.dir+"/run", "XDG_CONFIG_HOME="+s.dir+"/none", "TMPDIR="+s.dir)
 }
 
-// things lists everything that runs leave without cleanup: containers, volumes and mounts of the engine, and network
+// listLeftovers lists everything that runs leave without cleanup: containers, volumes and mounts of the engine, and network
 // namespaces. With files, it adds the things that only the next server removes: containers that never started, the
 // directories of containers' sockets, and temporary files. The volume with our binary stays on purpose.
-func (s *scene) things(t testing.TB, files bool) []string {
+func (s *scene) listLeftovers(t testing.TB, files bool) []string {
 	t.Helper()
 	all := enginetest.Everything(t, s.url)
 	named, _ := filepath.Glob("/run/netns/*")
@@ -83,10 +83,10 @@ func (s *scene) things(t testing.TB, files bool) []string {
 	})
 }
 
-// gone waits until only the earlier things are left, and no process with marker in its command line. With files, it
+// waitUntilClean waits until only the earlier things are left, and no process with marker in its command line. With files, it
 // runs a command before each check, whose start removes leftovers: an engine may complete a creation for a killed
 // server after the cleanup of the next one.
-func (s *scene) gone(t testing.TB, marker string, files bool) {
+func (s *scene) waitUntilClean(t testing.TB, marker string, files bool) {
 	t.Helper()
 	var left []string
 	defer func() {
@@ -96,13 +96,13 @@ func (s *scene) gone(t testing.TB, marker string, files bool) {
 	}()
 	hosttest.Until(t, "nothing is left behind", func() bool {
 		left = commandLines(marker)
-		for _, thing := range s.things(t, files) {
+		for _, thing := range s.listLeftovers(t, files) {
 			if !slices.Contains(s.before, thing) {
 				left = append(left, thing)
 			}
 		}
 		if len(left) > 0 && files {
-			if out, err := s.command(t.Context(), "run", "--language", "shell", "-c", ":").CombinedOutput(); err != nil {
+			if out, err := s.newCommand(t.Context(), "run", "--language", "shell", "-c", ":").CombinedOutput(); err != nil {
 				t.Errorf("the next run: %v: %s", err, out)
 				return true
 			}

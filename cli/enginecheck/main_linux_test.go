@@ -41,8 +41,8 @@ func engineURLs() map[string]func(testing.TB) string {
 	return map[string]func(testing.TB) string{"docker": enginetest.Docker, "podman": enginetest.Podman}
 }
 
-// images returns test images by language, with this machine's interpreters.
-func images(t testing.TB, url string) map[string]string {
+// testImages returns test images by language, with this machine's interpreters.
+func testImages(t testing.TB, url string) map[string]string {
 	t.Helper()
 	plain := enginetest.Image(t, url, enginetest.Plain)
 	return map[string]string{"python": plain, "node": plain, "shell": plain}
@@ -61,7 +61,7 @@ func backendOf(t testing.TB, kind string, ahead int) backends.Backend {
 	t.Helper()
 	if kind != "process" {
 		url := engineURLs()[kind](t)
-		return engineBackend(t, engineOf(t, kind, url), images(t, url), ahead)
+		return engineBackend(t, engineOf(t, kind, url), testImages(t, url), ahead)
 	}
 	b := process.New(process.Config{StateDir: stateDir(t)})
 	t.Cleanup(func() { b.Close() })
@@ -71,7 +71,7 @@ func backendOf(t testing.TB, kind string, ahead int) backends.Backend {
 // engineBackend returns a backend with images by language and that many idle containers.
 func engineBackend(t testing.TB, engine container.Engine, images map[string]string, ahead ...int) backends.Backend {
 	t.Helper()
-	c := container.Config{Images: images, Pull: "never", StateDir: stateDir(t), Binary: program(t)}
+	c := container.Config{Images: images, Pull: "never", StateDir: stateDir(t), Binary: testProgram(t)}
 	for _, n := range ahead {
 		c.Ahead = n
 	}

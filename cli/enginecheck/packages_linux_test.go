@@ -33,9 +33,9 @@ import (
 // recorded is an egress configuration that records decisions, without which nothing is reachable.
 var recorded = egress.Config{Decided: func(context.Context, egress.Decision) error { return nil }}
 
-// registry serves an index for Python and Node on this machine's loopback, with TLS and one package, tone, and
+// serveRegistry serves an index for Python and Node on this machine's loopback, with TLS and one package, tone, and
 // configures the host's package managers with it.
-func registry(t *testing.T) {
+func serveRegistry(t *testing.T) {
 	wheel, tarball := toneWheel(t), toneTarball(t)
 	sum := sha512.Sum512(tarball)
 	mux := http.NewServeMux()
@@ -142,13 +142,13 @@ func withPip(t *testing.T, engine container.Engine, base string) string {
 // imports the package in another container.
 func TestPackagesInContainers(t *testing.T) {
 	eachEngine(t, func(t *testing.T, kind string) {
-		if !has(t, kind) {
+		if !hasEngine(t, kind) {
 			t.SkipNow()
 		}
-		registry(t)
+		serveRegistry(t)
 		url := engineURLs()[kind](t)
 		engine := engineOf(t, kind, url)
-		with := images(t, url)
+		with := testImages(t, url)
 		with["python"] = withPip(t, engine, with["python"])
 		backend := engineBackend(t, engine, with)
 		store, err := packages.Open(packages.Config{Dir: filepath.Join(t.TempDir(), "packages")})
@@ -167,7 +167,7 @@ func TestPackagesInContainers(t *testing.T) {
 			}
 			defer v.Release()
 			want := map[string]string{"python": "friend /packages/tone.py", "node": "friend /node_modules/tone/index.js"}[language]
-			if got := says(t, backend, language, v, code); got != want {
+			if got := runWithView(t, backend, language, v, code); got != want {
 				t.Errorf("%s: got %q", language, got)
 			}
 		}
@@ -175,15 +175,15 @@ func TestPackagesInContainers(t *testing.T) {
 		if v, err := store.View(t.Context(), backendOf(t, "process", 0), "default", "", "python"); err != nil || len(v.Mounts) > 0 {
 			t.Errorf("the host is shown %+v, %v", v, err)
 		}
-		_, err = store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: "python", Packages: []string{"tone"}, Egress: recorded, Backend: engineBackend(t, engineOf(t, kind, url), images(t, url))})
+		_, err = store.Install(t.Context(), packages.Order{ID: rand.Text(), Namespace: "default", Language: "python", Packages: []string{"tone"}, Egress: recorded, Backend: engineBackend(t, engineOf(t, kind, url), testImages(t, url))})
 		if !errors.As(err, new(*backends.Refusal)) || !strings.Contains(err.Error(), "comes without pip") {
 			t.Errorf("an image without pip: %v", err)
 		}
 	})
 }
 
-// says returns the output of a program in a sandbox with a view of packages.
-func says(t *testing.T, b backends.Backend, language string, v packages.View, code string) string {
+// runWithView returns the output of a program in a sandbox with a view of packages.
+func runWithView(t *testing.T, b backends.Backend, language string, v packages.View, code string) string {
 	t.Helper()
 	s, err := b.Start(t.Context(), backends.Spec{ID: rand.Text(), Language: language, Mounts: v.Mounts})
 	if err != nil {

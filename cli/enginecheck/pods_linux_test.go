@@ -17,7 +17,7 @@ import (
 func newPods(t *testing.T) *scene {
 	t.Helper()
 	own, plain := enginetest.NodeImage(t, enginetest.Own), enginetest.NodeImage(t, enginetest.Plain)
-	s := &scene{kind: kubernetes.Name, program: program(t), dir: stateDir(t)}
+	s := &scene{kind: kubernetes.Name, program: testProgram(t), dir: stateDir(t)}
 	os.Mkdir(s.dir+"/run", 0o700)
 	text := fmt.Sprintf("backend: kubernetes\nimages: {python: %[1]q, node: %[1]q, shell: %[1]q}\ncontainers: {pull: never}\n"+
 		"kubernetes: {kubeconfig: %[2]q, namespace: default, image: %[3]q, overcommit: 20}\n", plain, enginetest.Kubeconfig, own)
@@ -45,8 +45,8 @@ func (s *scene) podsLeft(t *testing.T) (names []string) {
 	return names
 }
 
-// refused reports whether a tool's response is an error that contains text.
-func refused(answer, text string) bool {
+// isRefusal reports whether a tool's response is an error that contains text.
+func isRefusal(answer, text string) bool {
 	return strings.Contains(answer, `"isError":true`) && strings.Contains(answer, text)
 }
 
@@ -64,7 +64,7 @@ func TestProductInPods(t *testing.T) {
 		"shell":  {"x=41", "echo $((x + 1))"},
 	} {
 		made := v.call("create_session", map[string]any{"language": language})
-		id := between(made, "session_id: ", `\n`)
+		id := textBetween(made, "session_id: ", `\n`)
 		if id == "" {
 			t.Errorf("%s: no session: %s", language, made)
 			continue
@@ -74,7 +74,7 @@ func TestProductInPods(t *testing.T) {
 			t.Errorf("%s: %s", language, out)
 		}
 		if language != "shell" {
-			if out := v.call("install_package", map[string]any{"session_id": id, "packages": []string{"tone"}}); !refused(out, "packages can't be installed here: kubernetes runs elsewhere") {
+			if out := v.call("install_package", map[string]any{"session_id": id, "packages": []string{"tone"}}); !isRefusal(out, "packages can't be installed here: kubernetes runs elsewhere") {
 				t.Errorf("%s: packages: %s", language, out)
 			}
 		}
@@ -82,12 +82,12 @@ func TestProductInPods(t *testing.T) {
 			t.Errorf("%s: %s", language, out)
 		}
 	}
-	if out := v.call("create_session", map[string]any{"language": "python", "packages": []string{"tone"}}); !refused(out, "packages can't be installed here") {
+	if out := v.call("create_session", map[string]any{"language": "python", "packages": []string{"tone"}}); !isRefusal(out, "packages can't be installed here") {
 		t.Errorf("a session with packages: %s", out)
 	}
 	if out := v.call("list_runtimes", map[string]any{"packages": true}); strings.Contains(out, "can't mount") {
 		t.Errorf("list_runtimes: %s", out)
 	}
-	v.end()
+	v.stop()
 	hosttest.Until(t, "no pod is left", func() bool { return len(s.podsLeft(t)) == 0 })
 }

@@ -11,18 +11,18 @@ import (
 	"testing"
 )
 
-// program returns the path of the binary for PID 1 of containers and for commands that tests kill: the test binary, or
+// testProgram returns the path of the binary for PID 1 of containers and for commands that tests kill: the test binary, or
 // the command itself if the test binary is linked dynamically, as with a C compiler on the PATH.
-func program(t testing.TB) string {
+func testProgram(t testing.TB) string {
 	t.Helper()
-	file, err := built()
+	file, err := buildProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
-var built = sync.OnceValues(func() (string, error) {
+var buildProgram = sync.OnceValues(func() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err

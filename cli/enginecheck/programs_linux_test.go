@@ -147,8 +147,8 @@ for family, kind in ((socket.AF_INET6, socket.SOCK_STREAM), (socket.AF_INET, soc
     except OSError as e: print(family.name, e.errno)
 `
 
-// fetch returns a program that fetches pages and prints the results.
-func fetch(urls ...string) string {
+// fetchProgram returns a program that fetches pages and prints the results.
+func fetchProgram(urls ...string) string {
 	list, _ := json.Marshal(urls)
 	return `
 import urllib.request

@@ -40,7 +40,7 @@ func TestPull(t *testing.T) {
 			{name: "stranger", reference: closed + "/some/thing:1", stderr: "hint: " + kind + " login " + closed, code: 1},
 			{name: "known", reference: closed + "/some/thing:1", credentialsDir: s.dir, stdout: kind + " has " + closed + "/some/thing:1"},
 		} {
-			cmd := s.command(t.Context(), "image", "pull", "--backend", kind, c.reference)
+			cmd := s.newCommand(t.Context(), "image", "pull", "--backend", kind, c.reference)
 			cmd.Env = append(cmd.Env, "HOME="+s.dir, "DOCKER_CONFIG="+filepath.Join(s.dir, "none"), "REGISTRY_AUTH_FILE="+filepath.Join(s.dir, "none.json"))
 			if c.credentialsDir != "" {
 				cmd.Env = append(cmd.Env, "DOCKER_CONFIG="+c.credentialsDir, "REGISTRY_AUTH_FILE="+filepath.Join(c.credentialsDir, "config.json"))

@@ -20,12 +20,12 @@ type request struct {
 // secret is written in pieces, so that no source file contains it.
 var secret = "k3y-" + strings.Repeat("Zq7/", 4) + "end"
 
-func limits(l backends.Limits) func(*bench, *run.Request) {
+func tightLimits(l backends.Limits) func(*bench, *run.Request) {
 	return func(_ *bench, q *run.Request) { q.Limits = l }
 }
 
-// requests returns the requests that TestSameResults runs.
-func requests() []request {
+// testRequests returns the requests that TestSameResults runs.
+func testRequests() []request {
 	withMounts := func(b *bench, q *run.Request) {
 		q.Mounts = []backends.Mount{{Host: b.host + "/data", Inside: "/data"}, {Host: b.host + "/data/one.txt", Inside: "/srv/one"}, {Host: b.host + "/work", Inside: "/write", Write: true}}
 	}
@@ -51,13 +51,13 @@ func requests() []request {
 		{name: "SIGKILL", language: "shell", code: "kill -9 $$", ended: "signal"},
 		{name: "real-time signal", long: true, language: "python", code: "import os; os.kill(os.getpid(), 40)", ended: "signal"},
 		{name: "abort", long: true, language: "node", code: "process.abort()", ended: "signal"},
-		{name: "timeout with grandchildren", language: "shell", code: "sleep 100 & (setsid sleep 100 & sleep 100) & trap '' TERM; echo begun; wait; sleep 100", change: limits(backends.Limits{Wall: 3 * time.Second}), ended: "timeout", stdout: "begun\n"},
+		{name: "timeout with grandchildren", language: "shell", code: "sleep 100 & (setsid sleep 100 & sleep 100) & trap '' TERM; echo begun; wait; sleep 100", change: tightLimits(backends.Limits{Wall: 3 * time.Second}), ended: "timeout", stdout: "begun\n"},
 		{name: "children that stay behind", language: "shell", code: "setsid sleep 100 & (sleep 100; echo late) & echo done", stdout: "done\n"},
-		{name: "out of memory", language: "python", code: "print('begun', flush=True)\nx = [bytearray(b'x' * (8 << 20)) for _ in range(100)]", change: limits(backends.Limits{RAM: 128 << 20}), ended: "oom", stdout: "begun\n"},
-		{name: "a child out of memory", language: "shell", code: "python3 -c \"x = b'x' * (300 << 20)\"; echo $?", change: limits(backends.Limits{RAM: 128 << 20}), ended: "oom"},
-		{name: "too many processes", language: "python", code: processes, change: limits(backends.Limits{Processes: 5}), stdout: "refused True\n"},
-		{name: "disk full", language: "python", code: disk, change: limits(backends.Limits{Disk: 16 << 20}), ended: "", stdout: "ENOSPC"},
-		{name: "shared memory full", language: "python", code: strings.ReplaceAll(disk, "/workspace", "/dev/shm"), change: limits(backends.Limits{Disk: 16 << 20}), stdout: "ENOSPC"},
+		{name: "out of memory", language: "python", code: "print('begun', flush=True)\nx = [bytearray(b'x' * (8 << 20)) for _ in range(100)]", change: tightLimits(backends.Limits{RAM: 128 << 20}), ended: "oom", stdout: "begun\n"},
+		{name: "a child out of memory", language: "shell", code: "python3 -c \"x = b'x' * (300 << 20)\"; echo $?", change: tightLimits(backends.Limits{RAM: 128 << 20}), ended: "oom"},
+		{name: "too many processes", language: "python", code: processes, change: tightLimits(backends.Limits{Processes: 5}), stdout: "refused True\n"},
+		{name: "disk full", language: "python", code: disk, change: tightLimits(backends.Limits{Disk: 16 << 20}), ended: "", stdout: "ENOSPC"},
+		{name: "shared memory full", language: "python", code: strings.ReplaceAll(disk, "/workspace", "/dev/shm"), change: tightLimits(backends.Limits{Disk: 16 << 20}), stdout: "ENOSPC"},
 		{name: "too many files open", language: "python", code: "import os\nall = []\ntry:\n    while len(all) < 100000: all.append(os.open('/dev/null', os.O_RDONLY))\nexcept OSError as e: print(e.strerror)\nprint(len(all) > 500)", stdout: "True"},
 		{name: "stdin", language: "python", code: "import sys; print(len(sys.stdin.buffer.read()))", change: func(_ *bench, q *run.Request) { q.Stdin = strings.NewReader(strings.Repeat("in\n", 100000)) }, stdout: "300000\n"},
 		{name: "stdin that nobody reads", long: true, language: "shell", code: "exec <&-; echo done", change: func(_ *bench, q *run.Request) { q.Stdin = strings.NewReader(strings.Repeat("in\n", 1000000)) }, stdout: "done\n"},
@@ -94,9 +94,9 @@ func requests() []request {
 		{name: "writable workspace", language: "shell", code: "cat given.txt; echo more >new.txt && mkdir -p sub && echo x >sub/y; ls", change: func(b *bench, q *run.Request) {
 			q.Workspace = backends.Mount{Host: b.host + "/work", Write: true}
 		}, stdout: "new.txt"},
-		{name: "no network", language: "python", code: fetch("http://" + openName + ":18471/x"), stdout: "[Errno"},
-		{name: "allowed", language: "python", code: fetch("http://"+openName+":18471/x", "http://"+openName+":18471/y"), change: typed, stdout: openName + " /y"},
-		{name: "denied", language: "python", code: fetch("http://"+deniedName+":18471/x", "http://127.0.0.72:18471/", "http://"+openName+"/"), change: typed, stdout: "[Errno"},
+		{name: "no network", language: "python", code: fetchProgram("http://" + openName + ":18471/x"), stdout: "[Errno"},
+		{name: "allowed", language: "python", code: fetchProgram("http://"+openName+":18471/x", "http://"+openName+":18471/y"), change: typed, stdout: openName + " /y"},
+		{name: "denied", language: "python", code: fetchProgram("http://"+deniedName+":18471/x", "http://127.0.0.72:18471/", "http://"+openName+"/"), change: typed, stdout: "[Errno"},
 		{name: "allowed to node", long: true, language: "node", code: "fetch('http://" + openName + ":18471/n').then(r => r.text()).then(console.log)", change: typed, stdout: openName + " /n"},
 		{name: "not allowed by the operator", language: "shell", code: ":", change: func(_ *bench, q *run.Request) { q.Allow = []string{deniedName} }, ended: "refused"},
 		{name: "syntax error", long: true, language: "python", code: "def f(:\n  pass", ended: "exit"},
@@ -104,7 +104,7 @@ func requests() []request {
 		{name: "dangerous code", long: true, language: "python", code: "import os\nos.system('rm -rf /nonexistent/x')"},
 		{name: "unknown language", language: "cobol", code: "x", ended: "refused"},
 		{name: "unknown profile", language: "shell", code: ":", change: func(_ *bench, q *run.Request) { q.Profile = "nonsense" }, ended: "refused"},
-		{name: "more than the cap", language: "shell", code: ":", change: limits(backends.Limits{RAM: 1 << 50}), ended: "refused"},
+		{name: "more than the cap", language: "shell", code: ":", change: tightLimits(backends.Limits{RAM: 1 << 50}), ended: "refused"},
 		{name: "missing module", long: true, language: "python", code: "import nosuchmodule_x", ended: "exit"},
 		{name: "missing module in node", long: true, language: "node", code: "require('nosuchmodule-x')", ended: "exit"},
 		{name: "missing file", long: true, language: "python", code: "open('data.csv')", change: func(_ *bench, q *run.Request) {

@@ -20,7 +20,7 @@ type outcome struct {
 	stdout, stderr strings.Builder
 }
 
-func (r request) on(ctx context.Context, b *bench) *outcome {
+func (r request) runOn(ctx context.Context, b *bench) *outcome {
 	q := run.Request{Language: r.language, Name: "program", Code: []byte(r.code)}
 	if r.change != nil {
 		r.change(b, &q)
@@ -34,12 +34,12 @@ func (r request) on(ctx context.Context, b *bench) *outcome {
 // TestSameResults checks that the same request has the same result in each backend, field by field.
 func TestSameResults(t *testing.T) {
 	benches := newBenches(t)
-	for _, r := range requests() {
+	for _, r := range testRequests() {
 		if r.long && hosttest.Long(0, 1) == 0 {
 			continue
 		}
 		t.Run(r.name, func(t *testing.T) {
-			all := together(benches, func(b *bench) *outcome { return r.on(t.Context(), b) })
+			all := runTogether(benches, func(b *bench) *outcome { return r.runOn(t.Context(), b) })
 			first := all[0]
 			if want := cmp.Or(r.ended, backends.EndedOK); first.res.Ended != want || !strings.Contains(first.res.Stdout, r.stdout) {
 				t.Errorf("%s ended %s, want %s: %.2000s%.2000s %v", first.res.Backend, first.res.Ended, want, first.res.Stdout, first.res.Stderr, first.err)
@@ -49,7 +49,7 @@ func TestSameResults(t *testing.T) {
 				if (o.err == nil) != (first.err == nil) {
 					t.Errorf("%s: error %v, want %v", kind, o.err, first.err)
 				}
-				same(t, first.res, o.res)
+				compareOutcomes(t, first.res, o.res)
 				if o.stdout.String() != first.stdout.String() || o.stderr.String() != first.stderr.String() {
 					t.Errorf("%s streamed %d and %d bytes, %s %d and %d", kind, o.stdout.Len(), o.stderr.Len(), first.res.Backend, first.stdout.Len(), first.stderr.Len())
 				}
@@ -61,7 +61,7 @@ func TestSameResults(t *testing.T) {
 // TestSameCancelled cancels the caller's context.
 func TestSameCancelled(t *testing.T) {
 	benches := newBenches(t)
-	all := together(benches, func(b *bench) *outcome {
+	all := runTogether(benches, func(b *bench) *outcome {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		r := request{language: "shell", code: "echo begun; sleep 100 & sleep 100", change: func(_ *bench, q *run.Request) {
@@ -78,7 +78,7 @@ func TestSameCancelled(t *testing.T) {
 			t.Errorf("%s ended %s, %v", o.res.Backend, o.res.Ended, o.err)
 		}
 		o.res.PeakMemory = 0 // it may have ended before the first measurement
-		same(t, all[0].res, o.res)
+		compareOutcomes(t, all[0].res, o.res)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-// kinds are the backends; the others are compared with the first.
-var kinds = []string{"process", "docker", "podman"}
+// backendKinds are the backends; the others are compared with the first.
+var backendKinds = []string{"process", "docker", "podman"}
 
 // leftOut are the fields that differ between runs, or that are compared separately.
 var leftOut = cmp.Options{
@@ -21,34 +21,34 @@ var leftOut = cmp.Options{
 		"ID", "Session", // unique to the run
 		"Timings", "WallMS", "CPUMS", // measured
 		"Backend",    // expected to differ
-		"PeakMemory", // measured: see memory
-		"Layers",     // details depend on the backend: see layers
+		"PeakMemory", // measured: see comparePeakMemory
+		"Layers",     // details depend on the backend: see layerNames
 	),
 	cmpopts.IgnoreUnexported(pipeline.Outcome{}, pipeline.Error{}), // the parts of their texts
 }
 
-// same compares a backend's outcome with that of the process backend.
-func same(t *testing.T, want, got pipeline.Outcome) {
+// compareOutcomes compares a backend's outcome with that of the process backend.
+func compareOutcomes(t *testing.T, want, got pipeline.Outcome) {
 	t.Helper()
 	if d := cmp.Diff(want, got, leftOut); d != "" {
 		t.Errorf("%s differs (-%[2]s +%[1]s):\n%[3]s", got.Backend, want.Backend, d)
 	}
-	if d := cmp.Diff(layers(want), layers(got)); d != "" {
+	if d := cmp.Diff(layerNames(want), layerNames(got)); d != "" {
 		t.Errorf("layers of %s (-%[2]s +%[1]s):\n%[3]s", got.Backend, want.Backend, d)
 	}
-	memory(t, want, got)
+	comparePeakMemory(t, want, got)
 }
 
-// layers returns the names of the active layers, except for two that containers may lack: a time namespace, which no
+// layerNames returns the names of the active layers, except for two that containers may lack: a time namespace, which no
 // engine creates, and a user namespace, which depends on user mapping.
-func layers(r pipeline.Outcome) []string {
+func layerNames(r pipeline.Outcome) []string {
 	return slices.DeleteFunc(r.LayersInForce(), func(name string) bool {
 		return name == backends.LayerUser || name == backends.LayerTime
 	})
 }
 
-// memory compares peak memory roughly: cgroups contain different helper processes at the start.
-func memory(t *testing.T, want, got pipeline.Outcome) {
+// comparePeakMemory compares peak memory roughly: cgroups contain different helper processes at the start.
+func comparePeakMemory(t *testing.T, want, got pipeline.Outcome) {
 	t.Helper()
 	const slack = 48 << 20
 	if low, high := want.PeakMemory/3-slack, 3*want.PeakMemory+slack; got.PeakMemory < low || got.PeakMemory > high {
@@ -59,8 +59,8 @@ func memory(t *testing.T, want, got pipeline.Outcome) {
 	}
 }
 
-// together runs f with all benches in parallel and returns the results in their order.
-func together[T any](benches []*bench, f func(*bench) T) []T {
+// runTogether runs f with all benches in parallel and returns the results in their order.
+func runTogether[T any](benches []*bench, f func(*bench) T) []T {
 	type one struct {
 		i int
 		v T
@@ -82,8 +82,8 @@ func newBenches(t *testing.T) []*bench {
 	t.Helper()
 	town := newSites(t)
 	var all []*bench
-	for _, kind := range kinds {
-		if kind == "process" || has(t, kind) {
+	for _, kind := range backendKinds {
+		if kind == "process" || hasEngine(t, kind) {
 			all = append(all, newBench(t, kind, town))
 		}
 	}
@@ -93,8 +93,8 @@ func newBenches(t *testing.T) []*bench {
 	return all
 }
 
-// has reports whether this machine has an engine, and starts it. A missing engine that is required fails the test.
-func has(t testing.TB, kind string) bool {
+// hasEngine reports whether this machine has an engine, and starts it. A missing engine that is required fails the test.
+func hasEngine(t testing.TB, kind string) bool {
 	t.Helper()
 	there := false
 	done := make(chan struct{})

@@ -82,7 +82,7 @@ func TestSameSessions(t *testing.T) {
 			if _, err := os.Stat("/usr/bin/perl"); d.language == "perl" && err != nil {
 				hosttest.Missing(t, "perl", err.Error())
 			}
-			infos := together(benches, func(b *bench) session.Info {
+			infos := runTogether(benches, func(b *bench) session.Info {
 				info, _, err := pipeline.Do(t.Context(), b.Pipeline, session.New{
 					Language: d.language, Limits: pipeline.Bounds{Limits: d.limits},
 				})
@@ -95,26 +95,26 @@ func TestSameSessions(t *testing.T) {
 				return
 			}
 			for i, c := range d.cells {
-				all := together(benches, func(b *bench) *outcome {
+				all := runTogether(benches, func(b *bench) *outcome {
 					var o outcome
 					q := run.Request{Where: run.Where{Session: infos[slices.Index(benches, b)].ID}, Code: []byte(c.code), Bounds: pipeline.Bounds{Limits: backends.Limits{Wall: c.wall}}}
 					_, o.res, o.err = pipeline.Do(t.Context(), b.Pipeline, q)
 					return &o
 				})
-				if want := or(c.ended, backends.EndedOK); all[0].res.Ended != want {
+				if want := orOK(c.ended, backends.EndedOK); all[0].res.Ended != want {
 					t.Errorf("cell %d ended %s, want %s: %.1000s %v", i+1, all[0].res.Ended, want, all[0].res.Stderr, all[0].err)
 				}
 				for k, o := range all[1:] {
 					if o.err != nil {
 						t.Errorf("cell %d with %s: %v", i+1, benches[k+1].kind, o.err)
 					}
-					same(t, all[0].res, o.res)
+					compareOutcomes(t, all[0].res, o.res)
 				}
 				if t.Failed() {
 					t.Fatalf("in cell %d: %s", i+1, c.code)
 				}
 			}
-			closed := together(benches, func(b *bench) session.Info {
+			closed := runTogether(benches, func(b *bench) session.Info {
 				info, _, err := pipeline.Do(t.Context(), b.Pipeline, session.End{Session: infos[slices.Index(benches, b)].ID})
 				if err != nil {
 					t.Errorf("%s: %v", b.kind, err)
@@ -136,7 +136,7 @@ var sessionLeftOut = cmp.Options{
 	cmpopts.IgnoreTypes(time.Time{}),
 }
 
-func or(a, b string) string {
+func orOK(a, b string) string {
 	if a != "" {
 		return a
 	}

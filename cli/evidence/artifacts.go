@@ -110,7 +110,7 @@ func (p commands) artifacts(c *cli.Context) error {
 	}
 	id := strings.ToUpper(c.Args().First())
 	if _, err := os.Stat(dir); err != nil {
-		return p.notStored(c, cfg, id)
+		return p.notStoredError(c, cfg, id)
 	}
 	store, err := wiring.OpenResults(cfg)
 	if err != nil {
@@ -122,22 +122,22 @@ func (p commands) artifacts(c *cli.Context) error {
 	case err == nil && c.IsSet("namespace") && r.Namespace != c.String("namespace"):
 		return exit.Fail("leave --namespace out", "run %s is of another namespace", terminal.Visible(id))
 	case errors.Is(err, results.ErrUnknown):
-		return p.notStored(c, cfg, id)
+		return p.notStoredError(c, cfg, id)
 	case err != nil:
 		return err
 	}
-	left := &leftovers{Record: r, results: store, cfg: cfg}
+	left := &storedFiles{Record: r, results: store, cfg: cfg}
 	switch {
 	case c.NArg() == 2:
 		return p.fetchOne(c, left, c.Args().Get(1))
 	case c.IsSet("out"):
 		return p.fetchAll(c, left)
 	}
-	return p.showLeft(c, left)
+	return p.printStored(c, left)
 }
 
-// leftovers are the stored files of a run.
-type leftovers struct {
+// storedFiles are the stored files of a run.
+type storedFiles struct {
 	results.Record
 	results *results.Store
 	cfg     config.Config
@@ -180,29 +180,29 @@ func storedRunOf(r results.Record, cfg config.Config) storedRun {
 	return k
 }
 
-// showLeft lists the stored files of a run.
-func (p commands) showLeft(c *cli.Context, left *leftovers) error {
+// printStored lists the stored files of a run.
+func (p commands) printStored(c *cli.Context, left *storedFiles) error {
 	k := storedRunOf(left.Record, left.cfg)
 	stdout, stderr := int64(len(left.Stdout)), int64(len(left.Stderr))
 	k.Stdout, k.Stderr = &stdout, &stderr
 	if c.Bool("verify") {
-		v, err := p.verifyLeft(c, left, left.results.ArtifactDir(left.ID))
+		v, err := p.verifyStored(c, left, left.results.ArtifactDir(left.ID))
 		if err != nil {
 			return err
 		}
 		k.Verified = v
 	}
-	err := p.Print(c, k, k.show)
+	err := p.Print(c, k, k.writeText)
 	switch {
 	case err != nil || k.Verified == nil:
 		return err
 	case c.Bool("json"):
-		return exit.Unless(k.Verified.OK, nil)
+		return exit.UnlessOK(k.Verified.OK, nil)
 	}
-	return p.tellVerified(c, *k.Verified)
+	return p.printVerified(c, *k.Verified)
 }
 
-func (k storedRun) show(w io.Writer) error {
+func (k storedRun) writeText(w io.Writer) error {
 	fmt.Fprintf(w, "run %s of namespace %s ended %s: %s, exit code %d\n", k.Run, terminal.Visible(k.Namespace),
 		k.Time.Local().Format(time.DateTime), terminal.Visible(k.Ended), k.ExitCode)
 	fmt.Fprintf(w, "kept until %s, if there is room\n\n", k.Until.Local().Format(time.DateTime))
@@ -220,8 +220,8 @@ func (k storedRun) show(w io.Writer) error {
 	return t.Close()
 }
 
-// notStored returns an error that explains, as far as the log knows, why no files of a run are stored.
-func (p commands) notStored(c *cli.Context, cfg config.Config, id string) error {
+// notStoredError returns an error that explains, as far as the log knows, why no files of a run are stored.
+func (p commands) notStoredError(c *cli.Context, cfg config.Config, id string) error {
 	if _, err := ulid.ParseStrict(id); err != nil {
 		return exit.Usage("sandboxmcp artifacts lists the runs that something is kept of", "%q is not the id of a run: that has 26 letters and digits", terminal.Visible(id))
 	}

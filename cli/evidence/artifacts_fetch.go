@@ -30,22 +30,22 @@ import (
 const sumsName = "SHA256SUMS"
 
 // fetchOne writes one file.
-func (p commands) fetchOne(c *cli.Context, left *leftovers, name string) error {
-	stored, base, err := left.stored(name)
+func (p commands) fetchOne(c *cli.Context, left *storedFiles, name string) error {
+	stored, base, err := left.resolveName(name)
 	if err != nil {
 		return err
 	}
 	if c.Bool("json") {
 		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "a file is handed out as it is: --json is for the list")
 	}
-	write := func(w io.Writer) error { return p.copyLeft(c, left, stored, w) }
+	write := func(w io.Writer) error { return p.copyStored(c, left, stored, w) }
 	if c.Bool("verify") { // before any byte of it is written
-		v, err := p.verifyLeft(c, left, left.results.ArtifactDir(left.ID))
+		v, err := p.verifyStored(c, left, left.results.ArtifactDir(left.ID))
 		if err != nil {
 			return err
 		}
 		if !v.OK {
-			return p.tellVerified(c, *v)
+			return p.printVerified(c, *v)
 		}
 	}
 	out := c.String("out")
@@ -56,7 +56,7 @@ func (p commands) fetchOne(c *cli.Context, left *leftovers, name string) error {
 	if info, err := os.Stat(out); err == nil && info.IsDir() || strings.HasSuffix(out, "/") {
 		dir, err := hostfs.MakeDir(out)
 		if err != nil {
-			return command.NotThere("name a directory that can be written", "--out", err)
+			return command.PathError("name a directory that can be written", "--out", err)
 		}
 		dir.Close()
 		out = filepath.Join(out, base)
@@ -68,15 +68,15 @@ func (p commands) fetchOne(c *cli.Context, left *leftovers, name string) error {
 	return err
 }
 
-// stored returns the name in the result store of the file that a person calls name, and a base name for a copy.
-func (left *leftovers) stored(name string) (stored, base string, err error) {
+// resolveName returns the name in the result store of the file that a person calls name, and a base name for a copy.
+func (left *storedFiles) resolveName(name string) (stored, base string, err error) {
 	var names []string
 	for _, a := range left.Artifacts {
 		if a.Name == name || terminal.Visible(a.Name) == name || "/workspace/"+a.Name == name || "./"+a.Name == name {
 			if a.Withheld != "" {
 				return "", "", exit.Fail("sandboxmcp config shows artifacts.withhold", "%s is withheld: %s", terminal.Visible(a.Name), terminal.Visible(a.Withheld))
 			}
-			return "files/" + a.Name, plainBase(a.Name), nil
+			return "files/" + a.Name, safeBaseName(a.Name), nil
 		}
 		names = append(names, terminal.Visible(a.Name))
 	}
@@ -93,8 +93,8 @@ func (left *leftovers) stored(name string) (stored, base string, err error) {
 	return "", "", exit.Fail(hint, "the run left nothing called %s", terminal.Visible(name))
 }
 
-// plainBase returns the last part of an artifact's name, as a valid file name.
-func plainBase(name string) string {
+// safeBaseName returns the last part of an artifact's name, as a valid file name.
+func safeBaseName(name string) string {
 	base := path.Base(name)
 	if base == "." || base == ".." || base == "/" {
 		return "artifact"
@@ -102,8 +102,8 @@ func plainBase(name string) string {
 	return strings.ReplaceAll(base, string(filepath.Separator), "_")
 }
 
-// copyLeft writes a stored artifact, output or receipt to w. A file that does not match its hash is an error.
-func (p commands) copyLeft(c *cli.Context, left *leftovers, stored string, w io.Writer) error {
+// copyStored writes a stored artifact, output or receipt to w. A file that does not match its hash is an error.
+func (p commands) copyStored(c *cli.Context, left *storedFiles, stored string, w io.Writer) error {
 	if stored == signer.ReceiptName {
 		text, err := receiptOf(c, left.ID)
 		if err == nil {
@@ -141,24 +141,24 @@ func receiptOf(c *cli.Context, id string) (text []byte, err error) {
 }
 
 // fetchAll saves all files that are not withheld in a directory, with the receipt. It replaces nothing.
-func (p commands) fetchAll(c *cli.Context, left *leftovers) error {
+func (p commands) fetchAll(c *cli.Context, left *storedFiles) error {
 	if c.Bool("json") {
 		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "--json lists, and --out saves: one at a time")
 	}
 	dir := c.String("out")
 	root, err := hostfs.MakeDir(dir) // a program chose the names: none may lead out of the directory
 	if err != nil {
-		return command.NotThere("name a directory that can be written", "--out", err)
+		return command.PathError("name a directory that can be written", "--out", err)
 	}
 	defer root.Close()
 	saved, withheldFiles := 0, 0
 	for _, a := range left.Artifacts {
 		if a.Withheld != "" {
-			p.Say("%s is withheld: %s", a.Name, a.Withheld)
+			p.Messagef("%s is withheld: %s", a.Name, a.Withheld)
 			withheldFiles++
 			continue
 		}
-		if err := p.saveLeft(c, left, root, a.Name, "files/"+a.Name); err != nil {
+		if err := p.saveStored(c, left, root, a.Name, "files/"+a.Name); err != nil {
 			return err
 		}
 		saved++
@@ -168,8 +168,8 @@ func (p commands) fetchAll(c *cli.Context, left *leftovers) error {
 			return err
 		}
 	}
-	if err := p.saveLeft(c, left, root, signer.ReceiptName, signer.ReceiptName); err != nil {
-		p.Say("warning: there is no receipt: %v", err)
+	if err := p.saveStored(c, left, root, signer.ReceiptName, signer.ReceiptName); err != nil {
+		p.Messagef("warning: there is no receipt: %v", err)
 	}
 	text := fmt.Sprintf("saved %s in %s", terminal.Count(saved, "file"), dir)
 	if withheldFiles > 0 {
@@ -178,15 +178,15 @@ func (p commands) fetchAll(c *cli.Context, left *leftovers) error {
 	if _, err := fmt.Fprintln(p.Out, terminal.Visible(text)); err != nil || !c.Bool("verify") {
 		return err
 	}
-	v, err := p.verifyLeft(c, left, dir)
+	v, err := p.verifyStored(c, left, dir)
 	if err != nil {
 		return err
 	}
-	return p.tellVerified(c, *v)
+	return p.printVerified(c, *v)
 }
 
-func (p commands) saveLeft(c *cli.Context, left *leftovers, root *os.Root, name, stored string) error {
-	return saveNew(root, name, func(w io.Writer) error { return p.copyLeft(c, left, stored, w) })
+func (p commands) saveStored(c *cli.Context, left *storedFiles, root *os.Root, name, stored string) error {
+	return saveNew(root, name, func(w io.Writer) error { return p.copyStored(c, left, stored, w) })
 }
 
 // saveNew creates a file in root. If write fails, it is removed.
@@ -215,20 +215,20 @@ func saveNew(root *os.Root, name string, write func(io.Writer) error) error {
 	return nil
 }
 
-// verifyLeft compares the files in a directory with the run's receipt, which one of our keys must have signed.
-func (p commands) verifyLeft(c *cli.Context, left *leftovers, dir string) (*verification, error) {
+// verifyStored compares the files in a directory with the run's receipt, which one of our keys must have signed.
+func (p commands) verifyStored(c *cli.Context, left *storedFiles, dir string) (*verification, error) {
 	v := &verification{What: "receipt", Problems: []signer.Problem{}}
-	trust, err := trusted(c)
+	trust, err := trustedKeys(c)
 	if err != nil {
 		return nil, err
 	}
 	text, err := receiptOf(c, left.ID)
 	if err != nil {
-		v.cannot(signer.ReceiptName, err)
+		v.addUnreadable(signer.ReceiptName, err)
 		return v, nil
 	}
 	proof, problems := signer.VerifyReceipt(text, trust)
-	if v.bad(problems...); len(problems) > 0 {
+	if v.addProblems(problems...); len(problems) > 0 {
 		return v, nil
 	}
 	v.good = "the receipt of run " + left.ID + " is as it was signed"

@@ -37,7 +37,7 @@ sandboxmcp audit rotate [--keep 365d]`,
   sandboxmcp audit --since 2h
   sandboxmcp audit --kind execution.refused --since 2026-01-31 --format csv
   sandboxmcp audit --follow`,
-		Flags: append(choosing(),
+		Flags: append(filterFlags(),
 			&cli.IntFlag{Name: "limit", Usage: "only the newest `N` rows", DefaultText: "all"},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: table, json or csv", Value: "table"},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the rows that come"},
@@ -51,8 +51,8 @@ sandboxmcp audit rotate [--keep 365d]`,
 	}
 }
 
-// choosing returns the flags that filter rows.
-func choosing() []cli.Flag {
+// filterFlags returns the flags that filter rows.
+func filterFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "namespace", Usage: "only rows of the namespace `NS`"},
 		&cli.StringFlag{Name: "since", Usage: "only rows from `TIME` on: 2h, 3d, 2026-01-31, or RFC 3339"},
@@ -69,7 +69,7 @@ func (p commands) auditTailCommand() *cli.Command {
 		Usage:       "show the newest rows, and with -f those that come",
 		UsageText:   "sandboxmcp audit tail [-n N] [-f] [flags]",
 		Description: "Example: sandboxmcp audit tail -n 20 -f --namespace team",
-		Flags: append(choosing(),
+		Flags: append(filterFlags(),
 			&cli.IntFlag{Name: "lines", Aliases: []string{"n"}, Usage: "begin with the newest `N` rows", Value: 10},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the rows that come"},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: table, json or csv", Value: "table"},
@@ -86,7 +86,7 @@ func (p commands) auditShowCommand() *cli.Command {
 		UsageText:   "sandboxmcp audit show ID [--json]",
 		Description: "Example: sandboxmcp audit show 01K9ZB5W7Q3M8Y2D4F6H8J0K2M",
 		Flags:       []cli.Flag{command.JSONFlag()},
-		Action:      command.OneWord(p.auditShow, "sandboxmcp audit --limit 10", "show needs the id of one run, or the number of one row"),
+		Action:      command.ExactlyOneWord(p.auditShow, "sandboxmcp audit --limit 10", "show needs the id of one run, or the number of one row"),
 	}
 }
 
@@ -104,7 +104,7 @@ Examples:
   sandboxmcp audit export --format jsonl --since 24h --out events.jsonl
   sandboxmcp audit export --format csv --namespace team --kind egress.denied
   sandboxmcp audit export --format jsonl --damaged old.db`,
-		Flags:  append(choosing(), &cli.BoolFlag{Name: "damaged", Usage: "of LOG, read what can be read, and say which rows can't be"}, &cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")}, command.OutFlag()),
+		Flags:  append(filterFlags(), &cli.BoolFlag{Name: "damaged", Usage: "of LOG, read what can be read, and say which rows can't be"}, &cli.StringFlag{Name: "format", Usage: "`FORMAT`: " + strings.Join(export.Formats(), ", ")}, command.OutFlag()),
 		Action: p.auditExport,
 	}
 }
@@ -119,7 +119,7 @@ and runs nothing. Its cover says for what period and machine it is, under which 
 the log is as it was written; then come the figures, the newest 1,000 runs one by one, and lines to sign on.
 
 Example: sandboxmcp audit report --since 30d --organisation 'Example Ltd' --out report.html`,
-		Flags: append(choosing(), keyFlag(), command.OutFlag(),
+		Flags: append(filterFlags(), keyFlag(), command.OutFlag(),
 			&cli.StringFlag{Name: "organisation", Usage: "write `NAME` on the cover, as whose report it is"},
 			&cli.BoolFlag{Name: "no-verify", Usage: "do not check the whole log first, and say so on the page"}),
 		Action: p.auditReport,
@@ -156,7 +156,7 @@ func (p commands) auditRows(flag, typed, hint string) cli.ActionFunc {
 			}
 			format = "json"
 		}
-		out, err := auditrows.New(format, p.Out, follow)
+		out, err := auditrows.NewWriter(format, p.Out, follow)
 		if err != nil {
 			return err
 		}
@@ -216,8 +216,8 @@ func timeFlag(flag, text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// scope describes a filter, with a phrase for each condition.
-func scope(f audit.Filter) []string {
+// describeFilter describes a filter, with a phrase for each condition.
+func describeFilter(f audit.Filter) []string {
 	var words []string
 	if f.Namespace != "" {
 		words = append(words, "rows of the namespace "+f.Namespace)
@@ -265,6 +265,6 @@ func (p commands) auditShow(c *cli.Context) error {
 			}
 			return out.Close()
 		}
-		return auditrows.Show(p.Out, found)
+		return auditrows.WriteFacts(p.Out, found)
 	})
 }

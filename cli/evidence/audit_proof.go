@@ -48,7 +48,7 @@ Examples:
 					return err
 				}
 				signatures, err := p.pushNow(ctx, c, log)
-				return errors.Join(p.hand(c, append(note, signatures...)), err)
+				return errors.Join(p.writeVerbatim(c, append(note, signatures...)), err)
 			})
 		}),
 	}
@@ -65,7 +65,7 @@ and a signed checkpoint. It is checked, anywhere, with sandboxmcp audit verify -
 Example: sandboxmcp audit proof 17 --out row17.proof`,
 		Flags: []cli.Flag{command.OutFlag()},
 		Action: func(c *cli.Context) error {
-			return p.about(c, wiring.WithSignedLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Proof(ctx, id) })
+			return p.printForRun(c, wiring.WithSignedLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Proof(ctx, id) })
 		},
 	}
 }
@@ -80,13 +80,13 @@ func (p commands) auditReceiptCommand() *cli.Command {
 Example: sandboxmcp audit receipt 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --out receipt.intoto.json`,
 		Flags: []cli.Flag{command.OutFlag()},
 		Action: func(c *cli.Context) error {
-			return p.about(c, wiring.WithLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Receipt(ctx, id) })
+			return p.printForRun(c, wiring.WithLog, func(ctx context.Context, log *audit.Log, id string) ([]byte, error) { return log.Receipt(ctx, id) })
 		},
 	}
 }
 
-// about prints the proof or receipt of the run or row that the command line names.
-func (p commands) about(c *cli.Context, with func(*cli.Context, func(context.Context, *audit.Log) error) error,
+// printForRun prints the proof or receipt of the run or row that the command line names.
+func (p commands) printForRun(c *cli.Context, with func(*cli.Context, func(context.Context, *audit.Log) error) error,
 	get func(context.Context, *audit.Log, string) ([]byte, error)) error {
 	if c.NArg() != 1 {
 		return exit.Usage("sandboxmcp audit --limit 10", "%s needs the id of one run", c.Command.Name)
@@ -96,23 +96,23 @@ func (p commands) about(c *cli.Context, with func(*cli.Context, func(context.Con
 		if err != nil {
 			return exit.Fail("sandboxmcp audit --limit 10", "%v", err)
 		}
-		return p.hand(c, text)
+		return p.writeVerbatim(c, text)
 	})
 }
 
-// onTerminal reports whether the output of --out goes to a terminal.
-func (p commands) onTerminal(c *cli.Context) bool {
+// isTerminalOutput reports whether the output of --out goes to a terminal.
+func (p commands) isTerminalOutput(c *cli.Context) bool {
 	return (c.String("out") == "" || c.String("out") == "-") && terminal.IsTerminal(p.Out)
 }
 
-// hand writes a text that others verify byte for byte. On a terminal it escapes control characters.
-func (p commands) hand(c *cli.Context, text []byte) error {
+// writeVerbatim writes a text that others verify byte for byte. On a terminal it escapes control characters.
+func (p commands) writeVerbatim(c *cli.Context, text []byte) error {
 	if !strings.HasSuffix(string(text), "\n") {
 		text = append(text, '\n')
 	}
 	return p.WriteOut(c.String("out"), func(w io.Writer) error {
-		if p.onTerminal(c) {
-			text = []byte(terminal.Lines(string(text)))
+		if p.isTerminalOutput(c) {
+			text = []byte(terminal.VisibleLines(string(text)))
 		}
 		_, err := w.Write(text)
 		return err
@@ -130,26 +130,26 @@ func checkProof(file string, keys []checkpoint.Key) (*audit.Proven, error) {
 	case errors.Is(err, audit.ErrNoProof):
 		return nil, exit.Usage("--proof FILE, with what sandboxmcp audit proof printed", "%s: %v", file, audit.ErrNoProof)
 	case len(keys) == 0:
-		return nil, nobodys("a proof is worth what its signature is")
+		return nil, unknownKeyError("a proof is worth what its signature is")
 	case err != nil:
 		return nil, exit.Fail("--key FILE, if another machine made it", "%v", err)
 	}
 	return &proven, nil
 }
 
-// tellProof prints the row that a proof proves. err is the error of the verification.
-func (p commands) tellProof(c *cli.Context, proven *audit.Proven, err error) error {
+// printProof prints the row that a proof proves. err is the error of the verification.
+func (p commands) printProof(c *cli.Context, proven *audit.Proven, err error) error {
 	if c.Bool("json") {
-		return p.asJSON(struct {
+		return p.printJSON(struct {
 			auditVerdict
 			*audit.Proven
-		}{verdictOn(err), proven}, err)
+		}{newVerdict(err), proven}, err)
 	}
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.Out, "ok: row %d is in the log %s, among %s\n", proven.Row.Seq, terminal.Visible(proven.Origin), terminal.Count(int(proven.Size), "row"))
-	return errors.Join(err, auditrows.Show(p.Out, []audit.Row{proven.Row}))
+	return errors.Join(err, auditrows.WriteFacts(p.Out, []audit.Row{proven.Row}))
 }
 
 // pushNow pushes the newest checkpoint if --push was typed.
@@ -164,7 +164,7 @@ func (p commands) pushNow(ctx context.Context, c *cli.Context, log *audit.Log) (
 	if err != nil {
 		return nil, err
 	}
-	to, err := wiring.Places(cfg, c.StringSlice("to")...)
+	to, err := wiring.PushPlaces(cfg, c.StringSlice("to")...)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (p commands) pushNow(ctx context.Context, c *cli.Context, log *audit.Log) (
 		return signatures, exit.Fail("sandboxmcp audit verify, and keep a copy of the log as it is now if it is not the place's fault", "%v", err)
 	}
 	for _, place := range to {
-		p.Say("pushed to %s", terminal.Visible(place.Name))
+		p.Messagef("pushed to %s", terminal.Visible(place.Name))
 	}
 	return signatures, nil
 }

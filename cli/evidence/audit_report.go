@@ -26,13 +26,13 @@ func (p commands) auditExport(c *cli.Context) error {
 		return err
 	}
 	format := c.String("format")
-	about := export.About{Version: version.Current().Version, Made: now, Scope: strings.Join(scope(filter), ", ")}
+	about := export.About{Version: version.Current().Version, Made: now, Scope: strings.Join(describeFilter(filter), ", ")}
 	if !slices.Contains(export.Formats(), format) {
 		return exit.Usage("--format "+strings.Join(export.Formats(), ", "), "there is no format %q to export to", format)
 	}
-	return withLog(c, func(ctx context.Context, log *audit.Log) error {
+	return withNamedLog(c, func(ctx context.Context, log *audit.Log) error {
 		return p.WriteOut(c.String("out"), func(w io.Writer) error {
-			if format == "jsonl" && p.onTerminal(c) {
+			if format == "jsonl" && p.isTerminalOutput(c) {
 				w = terminal.JSONLines{W: w}
 			}
 			out, err := export.New(format, w, about)
@@ -54,20 +54,20 @@ func (p commands) auditReport(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	trust, err := trusted(c)
+	trust, err := trustedKeys(c)
 	if err != nil {
 		return err
 	}
 	machine, _ := os.Hostname()
 	about := auditreport.About{Version: version.Current().Version, Made: now, Organisation: c.String("organisation"), Machine: machine,
-		Since: filter.Since, Until: filter.Until, Scope: scope(filter), Log: auditreport.Log{Path: cfg.SQLitePath}}
+		Since: filter.Since, Until: filter.Until, Scope: describeFilter(filter), Log: auditreport.Log{Path: cfg.SQLitePath}}
 	if c.NArg() > 0 {
 		about.Log.Path = strings.Join(c.Args().Slice(), ", ")
 	}
 	for _, k := range trust.Keys() {
 		about.Log.Keys = append(about.Log.Keys, k.ID())
 	}
-	return withLog(c, func(ctx context.Context, log *audit.Log) error {
+	return withNamedLog(c, func(ctx context.Context, log *audit.Log) error {
 		if !c.Bool("no-verify") {
 			keys, err := logKeys(c)
 			if err != nil {

@@ -80,8 +80,8 @@ func prune(ctx context.Context, c *cli.Context, log *audit.Log) ([]audit.File, e
 	return append([]audit.File{}, deleted...), err
 }
 
-// withLog is [wiring.WithLogToRead] for the log in the files that the command line names, or else the configured one.
-func withLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
+// withNamedLog is [wiring.WithLogToRead] for the log in the files that the command line names, or else the configured one.
+func withNamedLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
 	if c.NArg() == 0 && c.Bool("damaged") {
 		return exit.Usage("sandboxmcp audit export --damaged --format jsonl FILE", "--damaged is for a file of a log that is named")
 	}

@@ -41,7 +41,7 @@ func TestTableFits(t *testing.T) {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
-			wide := terminal.Cells(strings.TrimSuffix(line, "\n"))
+			wide := terminal.DisplayWidth(strings.TrimSuffix(line, "\n"))
 			if width > 0 && wide > width {
 				t.Errorf("%d columns on a terminal of %d: %s", wide, width, line)
 			}
@@ -50,7 +50,7 @@ func TestTableFits(t *testing.T) {
 			}
 		}
 		whole := strings.Contains(b.String(), strings.Repeat("漢", 100))
-		if run := strings.Contains(b.String(), r.Run); whole != (width == 0) || run != (width == 0 || width >= terminal.Roomy) {
+		if run := strings.Contains(b.String(), r.Run); whole != (width == 0) || run != (width == 0 || width >= terminal.LiveWidth) {
 			t.Errorf("width %d: whole %v, run %v", width, whole, run)
 		}
 	}

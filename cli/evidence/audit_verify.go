@@ -60,16 +60,16 @@ func (p commands) auditVerify(c *cli.Context) error {
 	}
 	keys, err := logKeys(c)
 	if err != nil {
-		return p.tellReport(c, nil, err)
+		return p.printReport(c, nil, err)
 	}
 	if c.IsSet("proof") && c.NArg() == 0 {
 		proven, err := checkProof(c.String("proof"), keys)
-		return p.tellProof(c, proven, err)
+		return p.printProof(c, proven, err)
 	} else if c.IsSet("proof") {
 		return exit.Usage("sandboxmcp audit verify --help", "--proof and files of a log are checked one at a time")
 	}
 	report, err := checkLog(c, keys)
-	return p.tellReport(c, report, err)
+	return p.printReport(c, report, err)
 }
 
 // checkLog verifies the log. The report is nil if the log could not be read.
@@ -96,19 +96,19 @@ func checkLog(c *cli.Context, keys []checkpoint.Key) (found *audit.Report, err e
 	if err != nil {
 		return nil, err
 	}
-	err = withLog(c, func(ctx context.Context, log *audit.Log) error {
+	err = withNamedLog(c, func(ctx context.Context, log *audit.Log) error {
 		report, err := log.Verify(ctx, o)
 		if note, ok := errors.AsType[*audit.NoteError](err); ok {
 			if note.Index >= len(files) {
-				return wrongNote(strings.TrimPrefix(o.Names[note.Index], "the checkpoint that was pushed to "), note.Err)
+				return checkpointError(strings.TrimPrefix(o.Names[note.Index], "the checkpoint that was pushed to "), note.Err)
 			}
-			return wrongNote(files[note.Index], note.Err)
+			return checkpointError(files[note.Index], note.Err)
 		}
 		if err != nil {
 			return err
 		}
 		found = &report
-		if err := judged(report, time.Now()); err != nil {
+		if err := reportError(report, time.Now()); err != nil {
 			return err
 		}
 		return finish(log)
@@ -116,16 +116,16 @@ func checkLog(c *cli.Context, keys []checkpoint.Key) (found *audit.Report, err e
 	return found, err
 }
 
-// wrongNote returns the error for a file that was passed as a checkpoint and is not one of this log.
-func wrongNote(file string, err error) error {
+// checkpointError returns the error for a file that was passed as a checkpoint and is not one of this log.
+func checkpointError(file string, err error) error {
 	if errors.Is(err, checkpoint.ErrNotCheckpoint) {
 		return exit.Usage("--checkpoint FILE, with what sandboxmcp audit checkpoint printed", "%s is not a signed checkpoint", file)
 	}
 	return exit.Fail("it is the wrong file, or another log was put in the place of the one that it is of", "%s cannot be compared with the log: %v", file, err)
 }
 
-// judged converts a report to an error, or nil.
-func judged(r audit.Report, now time.Time) error {
+// reportError converts a report to an error, or nil.
+func reportError(r audit.Report, now time.Time) error {
 	const hint = "keep a copy of it as it is now: it is evidence"
 	switch bad := r.Bad; {
 	case bad != nil && bad.Seq == 0:
@@ -133,7 +133,7 @@ func judged(r audit.Report, now time.Time) error {
 	case bad != nil:
 		return exit.Fail(hint, "row %d is not as it was written: %s (%s before it are good)", bad.Seq, bad.Why, terminal.Count(int(r.Rows), "row"))
 	case r.Checkpoint != nil && !r.Checkpoint.Signed:
-		return nobodys("the log fits the checkpoints in it")
+		return unknownKeyError("the log fits the checkpoints in it")
 	case r.Unsigned > 0 && now.Sub(r.UnsignedSince) > maxUnsigned:
 		return exit.Fail("sandboxmcp audit checkpoint, which signs what is there now", "%s at the end of the log are not signed, the first of %s: since then rows may have been cut off there without a trace",
 			terminal.Count(int(r.Unsigned), "row"), r.UnsignedSince.Local().Format(time.RFC3339))
@@ -145,8 +145,8 @@ func judged(r audit.Report, now time.Time) error {
 // time for a slow disk.
 const maxUnsigned = time.Minute
 
-// nobodys returns the error for a signature by an unknown key.
-func nobodys(what string) error {
+// unknownKeyError returns the error for a signature by an unknown key.
+func unknownKeyError(what string) error {
 	return exit.Usage("--key FILE, with the public key that sandboxmcp key export prints", "%s, but it is not known who signed it: no key is known here", what)
 }
 
@@ -162,11 +162,11 @@ func setFlags(c *cli.Context, names ...string) (set []string) {
 
 // logKeys returns the keys that may have signed the log: those of --key, or else those of this machine.
 func logKeys(c *cli.Context) (keys []checkpoint.Key, err error) {
-	trust, err := trusted(c)
+	trust, err := trustedKeys(c)
 	if err != nil {
 		return nil, err
 	}
-	return wiring.CheckingKeys(trust), nil
+	return wiring.CheckpointKeys(trust), nil
 }
 
 // maxSmall exceeds the size of any checkpoint or proof: a row has at most 1 MiB of data.
@@ -175,7 +175,7 @@ const maxSmall = 16 << 20
 // comparePushed adds the pushed checkpoints to those that the log is compared with. A witness is compared by a push,
 // which finish does.
 func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOptions) (finish func(*audit.Log) error, err error) {
-	all, err := wiring.Places(cfg)
+	all, err := wiring.PushPlaces(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -210,28 +210,28 @@ type auditVerdict struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-func verdictOn(err error) auditVerdict {
+func newVerdict(err error) auditVerdict {
 	if err == nil {
 		return auditVerdict{OK: true}
 	}
-	return auditVerdict{Problem: exit.Of(err).Text}
+	return auditVerdict{Problem: exit.FromError(err).Text}
 }
 
-// asJSON prints a report with its problem, and returns the exit code of err.
-func (p commands) asJSON(found any, err error) error {
+// printJSON prints a report with its problem, and returns the exit code of err.
+func (p commands) printJSON(found any, err error) error {
 	if failed := terminal.WriteJSON(p.Out, found); failed != nil || err == nil {
 		return failed
 	}
-	return exit.Silent(exit.Of(err).Code)
+	return exit.Silent(exit.FromError(err).Code)
 }
 
-// tellReport prints the report on the log. err is the error of the verification.
-func (p commands) tellReport(c *cli.Context, r *audit.Report, err error) error {
+// printReport prints the report on the log. err is the error of the verification.
+func (p commands) printReport(c *cli.Context, r *audit.Report, err error) error {
 	if c.Bool("json") {
-		return p.asJSON(struct {
+		return p.printJSON(struct {
 			auditVerdict
 			*audit.Report
-		}{verdictOn(err), r}, err)
+		}{newVerdict(err), r}, err)
 	}
 	if err != nil {
 		return err

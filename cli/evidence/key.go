@@ -117,7 +117,7 @@ func (p commands) keyShow(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	own, err := ownKeys(c)
+	own, err := loadMachineKeys(c)
 	if err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (p commands) keyRevoke(c *cli.Context) error {
 			return err
 		}
 	}
-	own, err := ownKeys(c)
+	own, err := loadMachineKeys(c)
 	if err != nil {
 		return err
 	}
@@ -238,10 +238,10 @@ func (p commands) keyRevoke(c *cli.Context) error {
 	}
 	printed := p.Printf(c, newKey{id, statement}, "the key %s is revoked\nwho knows it learns that from %s\n", id, terminal.Visible(statement))
 	if err != nil {
-		p.Say("the key is revoked: %v", err)
+		p.Messagef("the key is revoked: %v", err)
 	}
 	if errors.As(err, new(*audit.Owed)) {
 		err = nil
 	}
-	return exit.Unless(err == nil, printed)
+	return exit.UnlessOK(err == nil, printed)
 }

@@ -57,17 +57,19 @@ type verification struct {
 	What     string           `json:"what"` // file, manifest or receipt
 	Problems []signer.Problem `json:"problems"`
 	Files    *int             `json:"files,omitempty"` // number of files compared; nil if there were none to compare
-	Receipt  *proven          `json:"receipt,omitempty"`
+	Receipt  *receiptFacts    `json:"receipt,omitempty"`
 
 	good, hint string // for people
 	unchecked  int    // number of problems that only mean that something could not be checked
 }
 
-// bad adds problems.
-func (v *verification) bad(problems ...signer.Problem) { v.Problems = append(v.Problems, problems...) }
+// addProblems adds problems.
+func (v *verification) addProblems(problems ...signer.Problem) {
+	v.Problems = append(v.Problems, problems...)
+}
 
-// cannot records that a file can't be checked.
-func (v *verification) cannot(name string, err error) {
+// addUnreadable records that a file can't be checked.
+func (v *verification) addUnreadable(name string, err error) {
 	kind := signer.Unreadable
 	if errors.Is(err, fs.ErrNotExist) {
 		kind = signer.Missing
@@ -75,12 +77,12 @@ func (v *verification) cannot(name string, err error) {
 	if inner := errors.Unwrap(err); inner != nil { // the error would repeat the name
 		err = inner
 	}
-	v.unknown(signer.Problem{Kind: kind, Name: name, Why: err.Error()})
+	v.addUndecided(signer.Problem{Kind: kind, Name: name, Why: err.Error()})
 }
 
-// unknown records a problem that leaves the result open.
-func (v *verification) unknown(problem signer.Problem) {
-	v.bad(problem)
+// addUndecided records a problem that leaves the result open.
+func (v *verification) addUndecided(problem signer.Problem) {
+	v.addProblems(problem)
 	v.unchecked++
 }
 
@@ -124,10 +126,10 @@ func (p commands) verify(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.tellVerified(c, v)
+	return p.printVerified(c, v)
 }
 
-func (p commands) tellVerified(c *cli.Context, v verification) error {
+func (p commands) printVerified(c *cli.Context, v verification) error {
 	v.OK = len(v.Problems) == 0
 	var b strings.Builder
 	if v.OK {
@@ -137,10 +139,10 @@ func (p commands) tellVerified(c *cli.Context, v verification) error {
 		fmt.Fprintln(&b, terminal.Visible(problem.String()))
 	}
 	if v.Receipt != nil {
-		v.Receipt.show(&b)
+		v.Receipt.writeText(&b)
 	}
 	if err := p.Printf(c, v, "%s", b.String()); err != nil || v.OK || c.Bool("json") {
-		return exit.Unless(v.OK, err)
+		return exit.UnlessOK(v.OK, err)
 	}
 	return exit.Fail(v.hint, "%s", v.verdict())
 }
@@ -161,19 +163,19 @@ func (p commands) verifyFile(c *cli.Context, v *verification) error {
 	got, err := p.hashFile(file)
 	switch {
 	case err != nil:
-		v.cannot(file, err)
+		v.addUnreadable(file, err)
 		if info, statErr := os.Stat(file); statErr == nil && info.IsDir() {
 			v.hint = "sandboxmcp verify --manifest " + filepath.Join(file, "SHA256SUMS")
 		}
 	case got != want:
-		v.bad(signer.Problem{Kind: signer.Changed, Name: file, Why: "its SHA-256 is another one", Want: want, Got: got})
+		v.addProblems(signer.Problem{Kind: signer.Changed, Name: file, Why: "its SHA-256 is another one", Want: want, Got: got})
 	}
 	v.good = fmt.Sprintf("%s has the SHA-256 %s", file, want)
 	return nil
 }
 
 func (p commands) hashFile(file string) (string, error) {
-	r, err := p.Open(file)
+	r, err := p.OpenInput(file)
 	if err != nil {
 		return "", err
 	}
@@ -183,17 +185,17 @@ func (p commands) hashFile(file string) (string, error) {
 
 func (p commands) verifyManifest(c *cli.Context, v *verification) {
 	list := c.String("manifest")
-	r, err := p.Open(list)
+	r, err := p.OpenInput(list)
 	if err != nil {
-		v.cannot(list, err)
+		v.addUnreadable(list, err)
 		return
 	}
 	defer r.Close()
 	dir := cmp.Or(c.Args().First(), filepath.Dir(list))
 	files, problems, err := signer.VerifyManifest(r, comparedDir(c, dir, list))
-	v.bad(problems...)
+	v.addProblems(problems...)
 	if err != nil {
-		v.cannot(dir, err)
+		v.addUnreadable(dir, err)
 	}
 	v.Files = &files
 	v.good = fmt.Sprintf("%s in %s, as listed", terminal.Count(files, "file"), dir)
@@ -203,16 +205,16 @@ func (p commands) verifyManifest(c *cli.Context, v *verification) {
 func comparedDir(c *cli.Context, dir string, besides ...string) signer.Directory {
 	d := signer.Directory{Path: dir, AllowExtra: c.Bool("loose")}
 	for _, file := range append(besides, c.StringSlice("key")...) {
-		if name, err := nameIn(dir, file); err == nil {
+		if name, err := relativeName(dir, file); err == nil {
 			d.AllowedNames = append(d.AllowedNames, name)
 		}
 	}
 	return d
 }
 
-// nameIn returns the name of a file relative to a directory, also outside of it, where it matches no file in the
+// relativeName returns the name of a file relative to a directory, also outside of it, where it matches no file in the
 // directory.
-func nameIn(dir, file string) (string, error) {
+func relativeName(dir, file string) (string, error) {
 	base, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err

@@ -22,47 +22,47 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
-// proven is the content of a receipt with a known signer.
-type proven struct {
+// receiptFacts is the content of a receipt with a known signer.
+type receiptFacts struct {
 	signer.Receipt
-	Artifacts []provenFile `json:"artifacts"`
-	Logged    bool         `json:"logged"`                   // the run's end row in this machine's log contains it
-	SignedBy  string       `json:"signed_by"`                // the key's id
-	AlsoBy    []string     `json:"also_signed_by,omitempty"` // claimed signers that are unknown here
-	checked   string       // the compared files, for people
-	log       string       // result of the comparison with the log, for people
-	replaced  string       // when the key was replaced, for people
+	Artifacts []receiptFile `json:"artifacts"`
+	Logged    bool          `json:"logged"`                   // the run's end row in this machine's log contains it
+	SignedBy  string        `json:"signed_by"`                // the key's id
+	AlsoBy    []string      `json:"also_signed_by,omitempty"` // claimed signers that are unknown here
+	checked   string        // the compared files, for people
+	log       string        // result of the comparison with the log, for people
+	replaced  string        // when the key was replaced, for people
 }
 
-type provenFile struct {
+type receiptFile struct {
 	fileName
 	SHA256 string `json:"sha256"`
 }
 
 func (p commands) verifyReceipt(c *cli.Context, v *verification) error {
-	trust, err := trusted(c)
+	trust, err := trustedKeys(c)
 	if err != nil {
 		return err
 	}
-	own, err := ownKeys(c)
+	own, err := loadMachineKeys(c)
 	if err != nil { // then --key names other keys
 		own.Trust = signer.NewTrust()
 	}
 	file := c.String("receipt")
 	text, err := p.readReceipt(file)
 	if err != nil {
-		v.cannot(file, err)
+		v.addUnreadable(file, err)
 		return nil
 	}
 	proof, problems := signer.VerifyReceipt(text, trust)
 	if len(problems) > 0 {
-		v.bad(problems...)
+		v.addProblems(problems...)
 		if problems[0].Kind == signer.BadKey {
 			v.hint = keyHint(own)
 		}
 		return nil
 	}
-	v.Receipt = newProven(proof)
+	v.Receipt = newReceiptFacts(proof)
 	compareLog(c, own, text, proof, v)
 	v.good = "the receipt of run " + proof.Run + " is as it was signed"
 	beside := c.Args().First()
@@ -84,9 +84,9 @@ func (p commands) verifyReceipt(c *cli.Context, v *verification) error {
 // compareFiles compares the files in a directory, called name in messages, with a receipt.
 func (v *verification) compareFiles(proof signer.Proof, name string, d signer.Directory) {
 	problems, err := proof.VerifyDirectory(d)
-	v.bad(problems...)
+	v.addProblems(problems...)
 	if err != nil {
-		v.cannot(name, err)
+		v.addUnreadable(name, err)
 	}
 	all, _ := proof.ArtifactSums(d.Path)
 	n := len(all)
@@ -98,7 +98,7 @@ func (v *verification) compareFiles(proof signer.Proof, name string, d signer.Di
 func (p commands) verifyOne(file, dir string, proof signer.Proof, v *verification) {
 	got, err := p.hashFile(file)
 	if err != nil {
-		v.cannot(file, err)
+		v.addUnreadable(file, err)
 		return
 	}
 	all, whole := proof.ArtifactSums(dir)
@@ -106,19 +106,19 @@ func (p commands) verifyOne(file, dir string, proof signer.Proof, v *verificatio
 	v.Files = &n
 	switch {
 	case what == "" && !whole:
-		v.unknown(signer.Problem{Kind: signer.BadList, Name: file, Why: fmt.Sprintf(
+		v.addUndecided(signer.Problem{Kind: signer.BadList, Name: file, Why: fmt.Sprintf(
 			"not among the %s that the receipt names; %d more are in SHA256SUMS, which is not beside the receipt as it was signed", terminal.Count(len(all), "file"), proof.ArtifactsUnlisted)})
 		return
 	case what == "":
-		v.bad(signer.Problem{Kind: signer.Changed, Name: file, Why: "the receipt says nothing about a file with the SHA-256 " + got})
+		v.addProblems(signer.Problem{Kind: signer.Changed, Name: file, Why: "the receipt says nothing about a file with the SHA-256 " + got})
 		return
 	}
 	v.Receipt.checked = fmt.Sprintf("%s is %s", file, what)
 	v.good += ", and " + v.Receipt.checked
 }
 
-// trusted returns the keys for verification: those of the command line, or else of the state directory.
-func trusted(c *cli.Context) (*signer.Trust, error) {
+// trustedKeys returns the keys for verification: those of the command line, or else of the state directory.
+func trustedKeys(c *cli.Context) (*signer.Trust, error) {
 	if paths := c.StringSlice("key"); len(paths) > 0 {
 		trust, err := signer.ReadTrust(paths...)
 		if err != nil {
@@ -126,22 +126,22 @@ func trusted(c *cli.Context) (*signer.Trust, error) {
 		}
 		return trust, nil
 	}
-	own, err := ownKeys(c)
+	own, err := loadMachineKeys(c)
 	return own.Trust, err
 }
 
-// own are the keys of this machine: the trusted ones, and files with others.
-type own struct {
+// machineKeys are the keys of this machine: the trusted ones, and files with others.
+type machineKeys struct {
 	*signer.Trust
 	strangers []string
 }
 
-func ownKeys(c *cli.Context) (own, error) {
+func loadMachineKeys(c *cli.Context) (machineKeys, error) {
 	_, keys, err := wiring.LoadKeys(c)
 	if err != nil {
-		return own{}, err
+		return machineKeys{}, err
 	}
-	o := own{}
+	o := machineKeys{}
 	if o.Trust, err = keys.Trust(); err == nil {
 		o.strangers, err = keys.UntrustedFiles(o.Trust)
 	}
@@ -149,7 +149,7 @@ func ownKeys(c *cli.Context) (own, error) {
 }
 
 // keyHint explains how to trust a key.
-func keyHint(o own) string {
+func keyHint(o machineKeys) string {
 	if len(o.strangers) > 0 {
 		return fmt.Sprintf("--key FILE, with the public key of who signed it. Nothing introduces the key in %s: a key that was lost, or that somebody put there. Name it if it is yours", o.strangers[0])
 	}
@@ -157,7 +157,7 @@ func keyHint(o own) string {
 }
 
 func (p commands) readReceipt(file string) ([]byte, error) {
-	r, err := p.Open(file)
+	r, err := p.OpenInput(file)
 	if err != nil {
 		return nil, err
 	}
@@ -165,19 +165,19 @@ func (p commands) readReceipt(file string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, signer.MaxEnvelope+1))
 }
 
-func newProven(proof signer.Proof) *proven {
-	x := &proven{Receipt: proof.Receipt, Artifacts: []provenFile{}, SignedBy: proof.Key.ID(), AlsoBy: proof.Strangers}
+func newReceiptFacts(proof signer.Proof) *receiptFacts {
+	x := &receiptFacts{Receipt: proof.Receipt, Artifacts: []receiptFile{}, SignedBy: proof.Key.ID(), AlsoBy: proof.Strangers}
 	if at := proof.Key.Replaced; !at.IsZero() {
 		x.replaced = ", which was replaced at " + at.Format(time.RFC3339)
 	}
 	for _, a := range proof.Artifacts {
-		x.Artifacts = append(x.Artifacts, provenFile{fileNameOf(a.Name), a.SHA256})
+		x.Artifacts = append(x.Artifacts, receiptFile{fileNameOf(a.Name), a.SHA256})
 	}
 	return x
 }
 
-// show prints the facts of a receipt, a line each.
-func (x *proven) show(w io.Writer) {
+// writeText prints the facts of a receipt, a line each.
+func (x *receiptFacts) writeText(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(t, "%s\t%s\n", name, terminal.Visible(fmt.Sprintf(format, args...)))
@@ -191,8 +191,8 @@ func (x *proven) show(w io.Writer) {
 		line("missing", "%s", strings.Join(x.MissingLayers, ", "))
 	}
 	line("secrets", "%s", cmp.Or(strings.Join(x.Secrets, ", "), "none"))
-	line("network", "%s", x.contacts())
-	line("files", "%s; %s", x.files(), x.checked)
+	line("network", "%s", x.listContacts())
+	line("files", "%s; %s", x.countFiles(), x.checked)
 	line("signed by", "%s%s", x.SignedBy, x.replaced)
 	line("log", "%s", x.log)
 	if len(x.AlsoBy) > 0 {
@@ -201,7 +201,7 @@ func (x *proven) show(w io.Writer) {
 	_ = t.Flush() // w is a strings.Builder
 }
 
-func (x *proven) howEnded() string {
+func (x *receiptFacts) howEnded() string {
 	text := fmt.Sprintf("%s, exit code %d", x.Ended, x.ExitCode)
 	if x.Signal != "" {
 		text += ", " + x.Signal
@@ -212,8 +212,8 @@ func (x *proven) howEnded() string {
 	return text
 }
 
-// files returns the number of artifacts, and how many of them the receipt lists.
-func (x *proven) files() string {
+// countFiles returns the number of artifacts, and how many of them the receipt lists.
+func (x *receiptFacts) countFiles() string {
 	text := terminal.Count(len(x.Artifacts)+x.ArtifactsUnlisted, "artifact")
 	if x.ArtifactsUnlisted > 0 {
 		text += fmt.Sprintf(" (%d named here, %d more in SHA256SUMS)", len(x.Artifacts), x.ArtifactsUnlisted)
@@ -224,8 +224,8 @@ func (x *proven) files() string {
 	return text
 }
 
-// contacts returns the first names that the run requested.
-func (x *proven) contacts() string {
+// listContacts returns the first names that the run requested.
+func (x *receiptFacts) listContacts() string {
 	const max = 20
 	var all []string
 	for _, e := range x.Egress[:min(len(x.Egress), max)] {
@@ -245,13 +245,13 @@ func (x *proven) contacts() string {
 	return cmp.Or(strings.Join(all, ", "), "none")
 }
 
-// maxApart bounds the time between a run's end in its receipt and in its row, which is written right after it: longer
+// maxClockSkew bounds the time between a run's end in its receipt and in its row, which is written right after it: longer
 // than the longest wait for the log.
-const maxApart = time.Minute
+const maxClockSkew = time.Minute
 
 // compareLog compares a receipt with the row of its run, if this machine's log should have it. The holder of a key can
 // backdate a receipt, but can't insert a row into the log.
-func compareLog(c *cli.Context, own own, text []byte, proof signer.Proof, v *verification) {
+func compareLog(c *cli.Context, own machineKeys, text []byte, proof signer.Proof, v *verification) {
 	cfg, _ := wiring.Load(c) // it loaded before if a key is ours
 	_, ours := own.KeyByID(proof.Key.ID())
 	files, err := audit.Files(cfg.SQLitePath)
@@ -263,17 +263,17 @@ func compareLog(c *cli.Context, own own, text []byte, proof signer.Proof, v *ver
 			return nil
 		})
 		if err != nil {
-			v.cannot(cfg.SQLitePath, err)
+			v.addUnreadable(cfg.SQLitePath, err)
 		}
 	case ours && err != nil:
-		v.cannot(cfg.SQLitePath, err)
+		v.addUnreadable(cfg.SQLitePath, err)
 	case ours:
 		v.Receipt.log = "not here: " + cfg.SQLitePath
 	default:
 		v.Receipt.log = "not compared: the key is not this machine's"
 	}
 	if !proof.Key.Revoked.IsZero() && !v.Receipt.Logged {
-		v.unknown(signer.Problem{Kind: signer.BadKey, Why: fmt.Sprintf(
+		v.addUndecided(signer.Problem{Kind: signer.BadKey, Why: fmt.Sprintf(
 			"the key %s. Whoever has it can date a receipt before that: only its row in the log where it was made tells", proof.Key.Revocation())})
 	}
 }
@@ -285,12 +285,12 @@ func compareRow(row audit.Row, logged []byte, err error, text []byte, proof sign
 		problem := signer.Problem{Kind: signer.BadLog, Why: err.Error()}
 		if !errors.Is(err, audit.ErrNoReceipt) {
 			v.Receipt.log = "not compared"
-			v.unknown(problem)
+			v.addUndecided(problem)
 			return
 		}
 		problem.Why = "the log of this machine has no receipt of run " + proof.Run + ", and a key of this machine signed this one"
 		v.hint = "--db FILE, if the run is in another log of this machine"
-		v.bad(problem)
+		v.addProblems(problem)
 		return
 	}
 	v.Receipt.log = fmt.Sprintf("row %d, at %s", row.Seq, row.Time.Format(time.RFC3339))
@@ -298,9 +298,9 @@ func compareRow(row audit.Row, logged []byte, err error, text []byte, proof sign
 	theirs, theirErr := signer.ParseEnvelope(text)
 	switch apart := row.Time.Sub(proof.Finished).Abs(); {
 	case err != nil || theirErr != nil || !bytes.Equal(ours.Payload, theirs.Payload):
-		v.bad(signer.Problem{Kind: signer.BadLog, Why: fmt.Sprintf("row %d of the log came with another receipt of this run", row.Seq)})
-	case apart > maxApart:
-		v.bad(signer.Problem{Kind: signer.BadLog, Why: fmt.Sprintf("it says that the run ended at %s, and its row %d was written at %s",
+		v.addProblems(signer.Problem{Kind: signer.BadLog, Why: fmt.Sprintf("row %d of the log came with another receipt of this run", row.Seq)})
+	case apart > maxClockSkew:
+		v.addProblems(signer.Problem{Kind: signer.BadLog, Why: fmt.Sprintf("it says that the run ended at %s, and its row %d was written at %s",
 			proof.Finished.Format(time.RFC3339), row.Seq, row.Time.Format(time.RFC3339))})
 	default:
 		v.Receipt.Logged = true

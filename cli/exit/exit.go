@@ -43,16 +43,16 @@ func Fail(hint, format string, args ...any) error {
 // Silent returns an error that sets the exit code and prints nothing.
 func Silent(code int) error { return &Error{Code: code} }
 
-// Unless returns err or, if it is nil and ok is false, a silent error: the output has the reason.
-func Unless(ok bool, err error) error {
+// UnlessOK returns err or, if it is nil and ok is false, a silent error: the output has the reason.
+func UnlessOK(ok bool, err error) error {
 	if err == nil && !ok {
 		return Silent(Failed)
 	}
 	return err
 }
 
-// Of converts err to an Error.
-func Of(err error) *Error {
+// FromError converts err to an Error.
+func FromError(err error) *Error {
 	if f, ok := errors.AsType[*Error](err); ok {
 		return f
 	}
@@ -74,16 +74,16 @@ func Of(err error) *Error {
 	return &Error{Code: Failed, Text: err.Error()}
 }
 
-// NotDone changes the exit code of a pipeline's refusal to Failed.
-func NotDone(err error) error {
+// AsFailure changes the exit code of a pipeline's refusal to Failed.
+func AsFailure(err error) error {
 	if refused, ok := errors.AsType[*pipeline.Error](err); ok {
 		return &Error{Code: Failed, Text: refused.Reason, Hint: refused.Remedy.String()}
 	}
 	return err
 }
 
-// Because returns the reason and the remedy of an error.
-func Because(err error) (reason, remedy string) {
+// Reason returns the reason and the remedy of an error.
+func Reason(err error) (reason, remedy string) {
 	if r, ok := errors.AsType[*backends.Refusal](err); ok {
 		return r.Reason, r.Remedy.String()
 	}
@@ -93,12 +93,12 @@ func Because(err error) (reason, remedy string) {
 	return err.Error(), ""
 }
 
-// Ours changes the exit code of an error of run to Refused, which scripts should not use themselves.
-func Ours(err error) error {
+// AsRefusal changes the exit code of an error of run to Refused, which scripts should not use themselves.
+func AsRefusal(err error) error {
 	if err == nil {
 		return nil
 	}
-	f := *Of(err)
+	f := *FromError(err)
 	if f.Text != "" && (f.Code == Failed || f.Code == BadUsage) {
 		f.Code = Refused
 	}

@@ -69,7 +69,7 @@ func newBench(t *testing.T) *bench {
 		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	b.secrets = newMint(t).secrets(hosttest.Long(90, 200))
-	b.names, b.search = sorted(b.secrets), newSearch(b.secrets)
+	b.names, b.search = sortedKeys(b.secrets), newSearch(b.secrets)
 	memory := vault.NewMemory()
 	for name, s := range b.secrets {
 		if err := memory.Set("default", name, []byte(s.value)); err != nil {
@@ -91,7 +91,7 @@ func newBench(t *testing.T) *bench {
 	slog.SetDefault(slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	bus := event.NewBus()
 	broker := approval.New(approval.Config{Audit: b.audit, Bus: bus})
-	listened := b.listen(bus)
+	listened := b.collectEvents(bus)
 	b.Pipeline = pipeline.New(pipeline.Config{
 		Backends: []backends.Backend{backend}, Audit: b.audit, Vault: vault.New(memory), Bus: bus, Approvals: broker, Packages: store, Results: results,
 		Temp: b.path("tmp"), Records: pipeline.Records{Capture: pipeline.Capture{Code: true, Output: true}}, Limits: pipeline.Bounds{Output: 8 << 20},
@@ -104,8 +104,8 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
-// listen collects all events and returns a function that waits for the end of the bus.
-func (b *bench) listen(bus *event.Bus) func() {
+// collectEvents collects all events and returns a function that waits for the end of the bus.
+func (b *bench) collectEvents(bus *event.Bus) func() {
 	listening, _, _ := bus.Listen(event.Filter{Namespace: event.All}, 1<<14, 0)
 	events := listening.Events()
 	done := make(chan struct{})
@@ -127,8 +127,8 @@ func (b *bench) close() {
 	b.parts = nil
 }
 
-// do runs a request with all secrets leased, and collects its output.
-func (b *bench) do(from, how string, q run.Request) pipeline.Outcome {
+// runRequest runs a request with all secrets leased, and collects its output.
+func (b *bench) runRequest(from, how string, q run.Request) pipeline.Outcome {
 	b.Helper()
 	var live bytes.Buffer
 	var mu sync.Mutex
@@ -144,10 +144,10 @@ func (b *bench) do(from, how string, q run.Request) pipeline.Outcome {
 	if err != nil {
 		b.Fatalf("%s, %s: %v", how, from, err)
 	}
-	b.keep(from, how, res.ID, res)
-	b.outcome.add(from, how+" live", live.String())
+	b.collect(from, how, res.ID, res)
+	b.outcome.append(from, how+" live", live.String())
 	if q.Artifacts != "" {
-		b.files(from, how+" artifact", q.Artifacts)
+		b.collectFiles(from, how+" artifact", q.Artifacts)
 	}
 	return res
 }

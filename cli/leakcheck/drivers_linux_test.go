@@ -9,9 +9,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-// drivers has sessions of each language hold each secret in variables whose description, as for inspect_state, the
+// leakByDrivers has sessions of each language hold each secret in variables whose description, as for inspect_state, the
 // language's driver cuts, without knowledge of secrets: some cuts fall into a secret.
-func (b *bench) drivers() {
+func (b *bench) leakByDrivers() {
 	for language, cells := range map[string][]string{
 		"python": {
 			"import os\nfor n, s in list(os.environ.items()):\n  if n.startswith('LEAK_'):\n    pad = 'p' * (hash(n) % 190)\n    globals().update({'a_' + n: s, 'b_' + n: pad + s, 'c_' + n: [pad, {s: s}], 'd_' + n: '\U0001F600' * 95 + s})",
@@ -47,7 +47,7 @@ func (b *bench) drivers() {
 			continue
 		}
 		for i, code := range cells {
-			res := b.do(language, fmt.Sprintf("driver %d", i), run.Request{Where: run.Where{Session: opened.ID}, Code: []byte(code)})
+			res := b.runRequest(language, fmt.Sprintf("driver %d", i), run.Request{Where: run.Where{Session: opened.ID}, Code: []byte(code)})
 			if i == 0 && res.Ended != "ok" {
 				b.Errorf("%s: %s %s %+v", language, res.Ended, res.Stderr, res.Error)
 			}
@@ -56,7 +56,7 @@ func (b *bench) drivers() {
 		if err != nil || len(state.Variables) < 3*len(b.names) {
 			b.Errorf("%s: %v, %d variables, %s", language, err, len(state.Variables), state.Note)
 		}
-		b.keep(language, "inspect", "", state)
+		b.collect(language, "inspect", "", state)
 		pipeline.Do(b.Context(), b.Pipeline, session.End{Session: opened.ID})
 	}
 }

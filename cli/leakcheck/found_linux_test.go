@@ -28,14 +28,14 @@ func TestSearch(t *testing.T) {
 			cmd.Env = append(cmd.Env, key+"="+secret.value)
 		}
 		out, _ := cmd.Output() // it ends with an exception
-		found := s.in(string(out))
+		found := s.secretsIn(string(out))
 		for key := range all {
 			if found[key] == "" {
 				t.Errorf("%s: %s (%s) is not found", name, key, all[key].format)
 			}
 		}
 	}
-	if found := s.in("nothing of value, " + strings.Repeat("0123456789abcdef", 100)); len(found) > 0 {
+	if found := s.secretsIn("nothing of value, " + strings.Repeat("0123456789abcdef", 100)); len(found) > 0 {
 		t.Errorf("found what is not there: %v", found)
 	}
 }

@@ -37,10 +37,10 @@ func TestLeaks(t *testing.T) {
 	names := make(chan string, len(all))
 	for range 3 {
 		work.Go(func() {
-			ids := b.sessions()
+			ids := b.createSessions()
 			for name := range names {
-				b.do(name, "run", run.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
-				b.session(ids, name, source)
+				b.runRequest(name, "run", run.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
+				b.leakBySession(ids, name, source)
 			}
 		})
 	}
@@ -53,21 +53,21 @@ func TestLeaks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.do(language, "run", run.Request{Language: language, Code: code})
+		b.runRequest(language, "run", run.Request{Language: language, Code: code})
 	}
 	work.Wait()
-	b.drivers()
-	b.refusals()
+	b.leakByDrivers()
+	b.leakByRefusals()
 	b.close()
 	for run, events := range b.events.of {
 		text, _ := json.Marshal(events)
-		b.outcome.add(b.of(run), "events", fromJSON(text))
+		b.outcome.append(b.encodingOf(run), "events", fromJSON(text))
 	}
-	b.outcome.add("", "log", b.log.String())
+	b.outcome.append("", "log", b.log.String())
 	os.RemoveAll(b.path("saved")) // artifacts, which were searched
-	b.files("", "left", b.dir)
-	b.report()
-	b.scan()
+	b.collectFiles("", "left", b.dir)
+	b.reportLeaks()
+	b.runScanner()
 }
 
 // TestExceptions reports encodings that are not searched for, and fails for those that are.
@@ -75,7 +75,7 @@ func TestExceptions(t *testing.T) {
 	b := newBench(t)
 	_, source := encodings(t)
 	for _, name := range exceptions {
-		b.do(name, "run", run.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
+		b.runRequest(name, "run", run.Request{Language: "python", Code: []byte(source), Env: []string{"ENCODING=" + name}})
 	}
 	for _, c := range b.outcome.texts {
 		if c.where == "run stdout" {
@@ -107,8 +107,8 @@ func encodings(t *testing.T) (all []string, source string) {
 	return all, string(text)
 }
 
-// sessions returns one session with all secrets leased, and one without any.
-func (b *bench) sessions() (ids [2]string) {
+// createSessions returns one session with all secrets leased, and one without any.
+func (b *bench) createSessions() (ids [2]string) {
 	for i := range ids {
 		_, opened, err := pipeline.Do(b.Context(), b.Pipeline, session.New{Language: "python"})
 		if err != nil {
@@ -117,14 +117,14 @@ func (b *bench) sessions() (ids [2]string) {
 		}
 		ids[i] = opened.ID
 	}
-	b.do("", "lend", run.Request{Where: run.Where{Session: ids[0]}, Code: []byte("kept = set(globals()) | {'kept'}")})
+	b.runRequest("", "lend", run.Request{Where: run.Where{Session: ids[0]}, Code: []byte("kept = set(globals()) | {'kept'}")})
 	return ids
 }
 
-// session has a session leak its secrets, and has another, without leases, print the values that it receives from it.
-func (b *bench) session(ids [2]string, name, source string) {
+// leakBySession has a session leak its secrets, and has another, without leases, print the values that it receives from it.
+func (b *bench) leakBySession(ids [2]string, name, source string) {
 	cell := func(id, how, code string) pipeline.Outcome {
-		return b.do(name, how, run.Request{Where: run.Where{Session: id}, Code: []byte(code), Reach: run.Reach{Secrets: []string{}}, Env: []string{"ENCODING=" + name, "HOW=session"}})
+		return b.runRequest(name, how, run.Request{Where: run.Where{Session: id}, Code: []byte(code), Reach: run.Reach{Secrets: []string{}}, Env: []string{"ENCODING=" + name, "HOW=session"}})
 	}
 	cell(ids[0], "cell", "for old in set(globals()) - kept: del globals()[old]\n"+source+"\nshow()\nsome(20)")
 	cell(ids[0], "cell", "files()\nstreams()\nprint(variables(globals()))")
@@ -135,7 +135,7 @@ func (b *bench) session(ids [2]string, name, source string) {
 	if err != nil {
 		b.Error(err)
 	}
-	b.keep(name, "inspect", "", state)
+	b.collect(name, "inspect", "", state)
 	_, _, err = pipeline.Do(b.Context(), b.Pipeline, session.Bridge{From: ids[0], Session: ids[1], Key: "carried"})
 	if err != nil {
 		b.Errorf("bridge: %v", err)
@@ -143,5 +143,5 @@ func (b *bench) session(ids [2]string, name, source string) {
 	cell(ids[1], "bridged", "import json; print(json.dumps(carried)[:3_000_000]); [print(c) for c in carried if isinstance(c, str)]; open('carried', 'w').write(repr(carried)); carried")
 	cell(ids[0], "cell", "class Shy:\n  def __init__(self, e): self.e = e\n  def __repr__(self): raise ValueError(self.e)\nshy = Shy(some(1)[0]); bad = {shy: shy}")
 	_, _, err = pipeline.Do(b.Context(), b.Pipeline, session.Bridge{From: ids[0], Session: ids[1], Key: "bad"})
-	b.outcome.add(name, "bridge error", fmt.Sprint(err))
+	b.outcome.append(name, "bridge error", fmt.Sprint(err))
 }

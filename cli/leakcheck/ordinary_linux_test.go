@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// corpus returns ordinary output: source code, logs, numbers, documents, tables, and text that only resembles secrets.
-func corpus(t *testing.T) string {
+// ordinaryOutput returns ordinary output: source code, logs, numbers, documents, tables, and text that only resembles secrets.
+func ordinaryOutput(t *testing.T) string {
 	t.Helper()
 	dice := rand.New(rand.NewPCG(3, 4))
 	var out strings.Builder
@@ -36,19 +36,19 @@ func corpus(t *testing.T) string {
 		word := words[dice.IntN(len(words))]
 		switch i % 10 {
 		case 0:
-			fmt.Fprintf(&out, "2026-01-02T03:04:%02d.%06dZ INFO [%s] request id=%s took %dms\n", i%60, dice.IntN(1e6), word, m.of(hexes, 32), dice.IntN(900))
+			fmt.Fprintf(&out, "2026-01-02T03:04:%02d.%06dZ INFO [%s] request id=%s took %dms\n", i%60, dice.IntN(1e6), word, m.randomText(hexes, 32), dice.IntN(900))
 		case 1:
-			fmt.Fprintf(&out, "%d,%.6f,%q,%s\n", i, dice.Float64()*1e6, word, m.of(digits, 12))
+			fmt.Fprintf(&out, "%d,%.6f,%q,%s\n", i, dice.Float64()*1e6, word, m.randomText(digits, 12))
 		case 2:
-			fmt.Fprintf(&out, `{"id":%d,"name":%q,"hash":"%s","nested":{"list":[1,2,3,null,true],"text":"\u00e9\n%s"}}`+"\n", i, word, m.of(hexes, 64), word)
+			fmt.Fprintf(&out, `{"id":%d,"name":%q,"hash":"%s","nested":{"list":[1,2,3,null,true],"text":"\u00e9\n%s"}}`+"\n", i, word, m.randomText(hexes, 64), word)
 		case 3:
 			fmt.Fprintf(&out, "\x1b[1m│\x1b[0m \x1b[32m%-12s\x1b[0m │ %10d │ %s\n", word, dice.IntN(1e9), strings.Repeat("─", 20))
 		case 4:
 			fmt.Fprintf(&out, "<td>%s &amp; &#233; &lt;%d&gt;</td> %%20 %%C3%%A9 =3D =\n", word, i)
 		case 5:
-			fmt.Fprintf(&out, "%s=%s\n", strings.ToUpper(word), m.of(alnum, 40))
+			fmt.Fprintf(&out, "%s=%s\n", strings.ToUpper(word), m.randomText(alnum, 40))
 		case 6:
-			fmt.Fprintf(&out, "%s\n", m.of(alnum+"/+", 76)) // base64 of other data
+			fmt.Fprintf(&out, "%s\n", m.randomText(alnum+"/+", 76)) // base64 of other data
 		case 7:
 			for range 16 {
 				fmt.Fprintf(&out, "%02x ", dice.IntN(256))
@@ -69,7 +69,7 @@ func corpus(t *testing.T) string {
 // TestOrdinary checks that output without secrets passes byte for byte while hundreds of secrets are leased.
 func TestOrdinary(t *testing.T) {
 	b := newBench(t)
-	want := corpus(t)
+	want := ordinaryOutput(t)
 	found := map[string]string{}
 	if b.search.verbatim(want, found, "raw"); len(found) > 0 {
 		t.Fatalf("the corpus has secrets: %v", found)

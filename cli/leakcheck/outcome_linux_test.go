@@ -20,14 +20,14 @@ type outcome struct {
 
 type captured struct{ from, where, text string } // from is the encoding, or "" for all
 
-func (o *outcome) add(from, where, text string) {
+func (o *outcome) append(from, where, text string) {
 	o.Lock()
 	defer o.Unlock()
 	o.texts = append(o.texts, captured{from, where, text})
 }
 
-// keep collects all text in a value, by way of its JSON.
-func (b *bench) keep(from, how, id string, v any) {
+// collect collects all text in a value, by way of its JSON.
+func (b *bench) collect(from, how, id string, v any) {
 	b.Helper()
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -40,7 +40,7 @@ func (b *bench) keep(from, how, id string, v any) {
 	for key, part := range any {
 		var out strings.Builder
 		flatten(&out, part)
-		b.outcome.add(from, how+" "+key, out.String())
+		b.outcome.append(from, how+" "+key, out.String())
 	}
 	if id == "" {
 		return
@@ -50,7 +50,7 @@ func (b *bench) keep(from, how, id string, v any) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.outcome.add(from, how+" row "+row.Kind, fromJSON(row.Data))
+		b.outcome.append(from, how+" row "+row.Kind, fromJSON(row.Data))
 	}
 }
 
@@ -83,8 +83,8 @@ func fromJSON(text []byte) string {
 	return out.String()
 }
 
-// of returns the encoding that the run in a name used.
-func (b *bench) of(name string) (from string) {
+// encodingOf returns the encoding that the run in a name used.
+func (b *bench) encodingOf(name string) (from string) {
 	b.runs.Range(func(id, encoding any) bool {
 		if strings.Contains(name, id.(string)) {
 			from = encoding.(string)
@@ -94,8 +94,8 @@ func (b *bench) of(name string) (from string) {
 	return from
 }
 
-// files collects the names, link targets and contents of all files below a directory.
-func (b *bench) files(from, where, dir string) {
+// collectFiles collects the names, link targets and contents of all files below a directory.
+func (b *bench) collectFiles(from, where, dir string) {
 	b.Helper()
 	filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
@@ -105,19 +105,19 @@ func (b *bench) files(from, where, dir string) {
 		name, _ := filepath.Rel(dir, path)
 		from := from
 		if from == "" {
-			from = b.of(name)
+			from = b.encodingOf(name)
 		}
-		b.outcome.add(from, where+" name", name)
+		b.outcome.append(from, where+" name", name)
 		switch {
 		case d.Type()&os.ModeSymlink != 0:
 			to, _ := os.Readlink(path)
-			b.outcome.add(from, where+" link", to)
+			b.outcome.append(from, where+" link", to)
 		case d.Type().IsRegular():
 			content, err := os.ReadFile(path)
 			if err != nil {
 				b.Error(err)
 			}
-			b.outcome.add(from, where+" content", string(content))
+			b.outcome.append(from, where+" content", string(content))
 		}
 		return nil
 	})

@@ -9,9 +9,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/run"
 )
 
-// refusals sends invalid requests that name a secret and contain its value in another field. Error messages must not
+// leakByRefusals sends invalid requests that name a secret and contain its value in another field. Error messages must not
 // contain it.
-func (b *bench) refusals() {
+func (b *bench) leakByRefusals() {
 	for i, change := range []func(q *run.Request, value string){
 		func(q *run.Request, v string) { q.Name = v + ".py" },
 		func(q *run.Request, v string) { q.Language = v },
@@ -53,10 +53,10 @@ func (b *bench) refused(i int, name string, change func(*run.Request, string)) {
 	change(&q, b.secrets[name].value)
 	_, res, err := pipeline.Do(b.Context(), b.Pipeline, q)
 	from := fmt.Sprintf("request %d", i)
-	b.keep(from, "refused", res.ID, res)
-	b.outcome.add(from, "error", fmt.Sprint(err))
+	b.collect(from, "refused", res.ID, res)
+	b.outcome.append(from, "error", fmt.Sprint(err))
 	var e *pipeline.Error
 	if errors.As(err, &e) {
-		b.outcome.add(from, "error", e.Reason+"\n"+e.Remedy.String())
+		b.outcome.append(from, "error", e.Reason+"\n"+e.Remedy.String())
 	}
 }

@@ -15,8 +15,8 @@ import (
 // dumpVariable names a directory in which all output is saved, for scanners.
 const dumpVariable = "SANDBOXMCP_LEAK_DUMP"
 
-// report writes the leaks by encoding and path, and fails for unexpected ones.
-func (b *bench) report() {
+// reportLeaks writes the leaks by encoding and path, and fails for unexpected ones.
+func (b *bench) reportLeaks() {
 	type place struct{ from, where string }
 	leaks := map[place]map[string]string{}
 	var mu sync.Mutex
@@ -31,7 +31,7 @@ func (b *bench) report() {
 		work.Go(func() {
 			room <- struct{}{}
 			defer func() { <-room }()
-			found := b.search.in(c.text)
+			found := b.search.secretsIn(c.text)
 			if len(found) == 0 {
 				return
 			}
@@ -49,7 +49,7 @@ func (b *bench) report() {
 	work.Wait()
 	var lines []string
 	for p, found := range leaks {
-		first := sorted(found)[0]
+		first := sortedKeys(found)[0]
 		line := fmt.Sprintf("%-24s %-36s %3d secrets, such as %s (%s): %s", p.from, p.where, len(found), first, b.secrets[first].format, found[first])
 		lines = append(lines, line)
 	}
@@ -59,8 +59,8 @@ func (b *bench) report() {
 	}
 }
 
-// scan runs a public scanner on all output, if one is installed.
-func (b *bench) scan() {
+// runScanner runs a public scanner on all output, if one is installed.
+func (b *bench) runScanner() {
 	dir := os.Getenv(dumpVariable)
 	if dir == "" {
 		dir = b.TempDir()

@@ -15,7 +15,7 @@ import (
 	stdbase32 "encoding/base32"
 )
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // width is the number of consecutive random bytes of a secret that count as a leak.
 const width = 10
@@ -63,8 +63,8 @@ func (s *search) verbatim(text string, found map[string]string, how string) {
 	}
 }
 
-// in returns the names of the secrets in text, and how each was found.
-func (s *search) in(text string) map[string]string {
+// secretsIn returns the names of the secrets in text, and how each was found.
+func (s *search) secretsIn(text string) map[string]string {
 	found := map[string]string{}
 	s.verbatim(text, found, "raw")
 	for _, d := range decoders() {
@@ -98,34 +98,34 @@ func decoders() []decoder {
 		{"percent", percent, true},
 		{"HTML", html.UnescapeString, true},
 		{"quoted-printable", printable, true},
-		{"base64", func(t string) string { return runs(t, alnum+"+/_-", 13, 4, fromBase64) }, true},
-		{"base64, folded", func(t string) string { return runs(spaceless(t), alnum+"+/_-", 13, 4, fromBase64) }, false},
-		{"base32", func(t string) string { return runs(spaceless(t), base32+upper, 16, 8, fromBase32) }, false},
-		{"hex", func(t string) string { return runs(hexed(t), hexes+"ABCDEF", 20, 2, fromHex) }, true},
+		{"base64", func(t string) string { return decodeRuns(t, alnum+"+/_-", 13, 4, fromBase64) }, true},
+		{"base64, folded", func(t string) string { return decodeRuns(removeSpaces(t), alnum+"+/_-", 13, 4, fromBase64) }, false},
+		{"base32", func(t string) string { return decodeRuns(removeSpaces(t), base32+upper, 16, 8, fromBase32) }, false},
+		{"hex", func(t string) string { return decodeRuns(joinHex(t), hexes+"ABCDEF", 20, 2, fromHex) }, true},
 		{"decimal", func(t string) string { return numbers(t, decimalRun(), 10) }, false},
 		{"binary", func(t string) string { return numbers(t, binaryRun(), 2) }, false},
 		{"octal", func(t string) string { return numbers(t, octalRun(), 8) }, false},
 		{"UTF-16", func(t string) string { return strings.ReplaceAll(t, "\x00", "") }, true},
-		{"UTF-16 units", wide, false},
-		{"white space", spaceless, false},
+		{"UTF-16 units", decodeUTF16, false},
+		{"white space", removeSpaces, false},
 		{"reversed", reversed, false},
 		{"rot13", rot13, false},
 	}
 }
 
 var (
-	decimalRun = once(`(?:\d{1,3}\D{1,4}){10,}`)
-	binaryRun  = once(`(?:[01]{8}[^01]{0,3}){10,}`)
-	octalRun   = once(`(?:[0-3]?[0-7]{2}\D{1,3}){10,}`)
-	backslash  = once(`\\(?:u\{?[0-9a-fA-F]{4,6}\}?|x[0-9a-fA-F]{2}|[0-3][0-7]{2}|.)`)
-	triplet    = once(`%[0-9a-fA-F]{2}`)
-	equals     = once(`=(?:[0-9A-Fa-f]{2}|\r?\n)`)
-	number     = once(`\d+`)
-	between    = once(`(?i)([0-9a-f]{2})(?:0x|\\x|[ ,:;\n\r\t-]{1,4}|, ?0x)(?:0x)?`)
+	decimalRun = lazyRegexp(`(?:\d{1,3}\D{1,4}){10,}`)
+	binaryRun  = lazyRegexp(`(?:[01]{8}[^01]{0,3}){10,}`)
+	octalRun   = lazyRegexp(`(?:[0-3]?[0-7]{2}\D{1,3}){10,}`)
+	backslash  = lazyRegexp(`\\(?:u\{?[0-9a-fA-F]{4,6}\}?|x[0-9a-fA-F]{2}|[0-3][0-7]{2}|.)`)
+	triplet    = lazyRegexp(`%[0-9a-fA-F]{2}`)
+	equals     = lazyRegexp(`=(?:[0-9A-Fa-f]{2}|\r?\n)`)
+	number     = lazyRegexp(`\d+`)
+	between    = lazyRegexp(`(?i)([0-9a-f]{2})(?:0x|\\x|[ ,:;\n\r\t-]{1,4}|, ?0x)(?:0x)?`)
 )
 
-// once compiles a pattern on first use.
-func once(pattern string) func() *regexp.Regexp {
+// lazyRegexp compiles a pattern on first use.
+func lazyRegexp(pattern string) func() *regexp.Regexp {
 	var re *regexp.Regexp
 	return func() *regexp.Regexp {
 		if re == nil {
@@ -166,8 +166,8 @@ func printable(text string) string {
 	return equals().ReplaceAllStringFunc(text, func(e string) string { b, _ := hex.DecodeString(strings.TrimSpace(e[1:])); return string(b) })
 }
 
-// runs decodes each run of at least least characters of an alphabet, from each offset at which a group may begin.
-func runs(text, alphabet string, least, offsets int, decode func(string) string) string {
+// decodeRuns decodes each run of at least least characters of an alphabet, from each offset at which a group may begin.
+func decodeRuns(text, alphabet string, least, offsets int, decode func(string) string) string {
 	var is [256]bool
 	for _, b := range []byte(alphabet) {
 		is[b] = true
@@ -205,8 +205,8 @@ func fromHex(run string) string {
 	return string(b)
 }
 
-// hexed removes separators between bytes in hex.
-func hexed(text string) string { return between().ReplaceAllString(text, "$1") }
+// joinHex removes separators between bytes in hex.
+func joinHex(text string) string { return between().ReplaceAllString(text, "$1") }
 
 func numbers(text string, re *regexp.Regexp, base int) string {
 	var out strings.Builder
@@ -221,8 +221,8 @@ func numbers(text string, re *regexp.Regexp, base int) string {
 	return out.String()
 }
 
-// wide reads a text as UTF-16, in both byte orders and from both offsets.
-func wide(text string) string {
+// decodeUTF16 reads a text as UTF-16, in both byte orders and from both offsets.
+func decodeUTF16(text string) string {
 	if !strings.Contains(text, "\x00") {
 		return text
 	}
@@ -243,7 +243,7 @@ func wide(text string) string {
 	return out.String()
 }
 
-func spaceless(text string) string { return strings.Join(strings.Fields(text), "") }
+func removeSpaces(text string) string { return strings.Join(strings.Fields(text), "") }
 
 func reversed(text string) string {
 	if !utf8.ValidString(text) {

@@ -42,7 +42,7 @@ func newMint(t *testing.T) mint {
 	return mint{t, rand.New(rand.NewPCG(1, 2))}
 }
 
-func (m mint) of(alphabet string, n int) string {
+func (m mint) randomText(alphabet string, n int) string {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = alphabet[m.IntN(len(alphabet))]
@@ -83,7 +83,7 @@ func (m mint) shaped(format string, parts []string) secret {
 			alphabet, count, _ := strings.Cut(rest, "\x00")
 			n := 0
 			fmt.Sscan(count, &n)
-			p = m.of(alphabet, n)
+			p = m.randomText(alphabet, n)
 			if n >= 10 {
 				s.core = append(s.core, p)
 			}
@@ -119,7 +119,7 @@ func (m mint) privateKey(i int) secret {
 // serviceAccount returns a JSON document with a key in it.
 func (m mint) serviceAccount() secret {
 	key := m.privateKey(0)
-	text, err := json.Marshal(map[string]string{"type": "service_account", "project_id": "p-" + m.of(lower, 5), "private_key": key.value})
+	text, err := json.Marshal(map[string]string{"type": "service_account", "project_id": "p-" + m.randomText(lower, 5), "private_key": key.value})
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -133,12 +133,12 @@ func (m mint) secrets(n int) map[string]secret {
 	add := func(s secret) { all[fmt.Sprintf("LEAK_%03d", len(all))] = s }
 	formats := shapes()
 	for len(all) < n {
-		for _, format := range sorted(formats) {
+		for _, format := range sortedKeys(formats) {
 			add(m.shaped(format, formats[format]))
 		}
 		add(m.privateKey(len(all)))
 		add(m.serviceAccount())
-		basic := m.of(alnum, 30)
+		basic := m.randomText(alnum, 30)
 		add(secret{"basic", base64.StdEncoding.EncodeToString([]byte("user:" + basic)), []string{base64.StdEncoding.EncodeToString([]byte("user:" + basic))[8:]}})
 	}
 	return all

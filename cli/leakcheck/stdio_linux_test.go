@@ -53,7 +53,7 @@ func TestStdio(t *testing.T) {
 		if err != nil {
 			t.Fatalf("vault add: %v: %s", err, out)
 		}
-		b.outcome.add("", "vault add", string(out))
+		b.outcome.append("", "vault add", string(out))
 	}
 	var log bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), self, "serve", "--structured") // it also ends with its input
@@ -70,7 +70,7 @@ func TestStdio(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.lines = bufio.NewReader(out)
-	a.ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	a.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
 	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	all, source := encodings(t)
 	var ids []string
@@ -84,28 +84,28 @@ func TestStdio(t *testing.T) {
 	}
 	for _, name := range all {
 		a.from = name
-		a.tools(source, ids)
+		a.leakByTools(source, ids)
 	}
 	for _, id := range ids {
 		a.call("terminate_session", map[string]any{"session_id": id})
 	}
 	a.in.Close()
 	rest, _ := io.ReadAll(a.lines)
-	b.outcome.add("", "last lines", string(rest))
+	b.outcome.append("", "last lines", string(rest))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the server ended with %v", err)
 	}
-	b.outcome.add("", "log", log.String())
-	b.files("", "left", b.dir)
-	b.report()
+	b.outcome.append("", "log", log.String())
+	b.collectFiles("", "left", b.dir)
+	b.reportLeaks()
 }
 
 // rendered are encodings that the protocol might alter: it escapes quotes, backslashes, HTML characters and line
 // breaks, and it cuts. TestLeaks covers the others.
 var rendered = []string{"raw", "base64 folded", "hex 0x", "hex escapes", "json of json", "unicode escapes", "python repr", "html hex", "percent twice", "one character a line"}
 
-// ask sends a request and returns its result. It collects all messages that arrive meanwhile.
-func (a *agent) ask(method string, params map[string]any) map[string]any {
+// request sends a request and returns its result. It collects all messages that arrive meanwhile.
+func (a *agent) request(method string, params map[string]any) map[string]any {
 	a.Helper()
 	a.calls++
 	params["_meta"] = map[string]any{"progressToken": a.calls}
@@ -134,7 +134,7 @@ func (a *agent) ask(method string, params map[string]any) map[string]any {
 		if answer.Method != "" {
 			where = answer.Method
 		}
-		a.outcome.add(a.from, where, fromJSON(line))
+		a.outcome.append(a.from, where, fromJSON(line))
 		if answer.ID == a.calls && answer.Method == "" {
 			return answer.Result
 		}
@@ -144,13 +144,13 @@ func (a *agent) ask(method string, params map[string]any) map[string]any {
 // call calls a tool and returns its structured content, which a refusal has, too.
 func (a *agent) call(tool string, arguments map[string]any) map[string]any {
 	a.Helper()
-	res := a.ask("tools/call", map[string]any{"name": tool, "arguments": arguments})
+	res := a.request("tools/call", map[string]any{"name": tool, "arguments": arguments})
 	content, _ := res["structuredContent"].(map[string]any)
 	return content
 }
 
-// tools leaks the encoding through each tool.
-func (a *agent) tools(source string, ids []string) {
+// leakByTools leaks the encoding through each tool.
+func (a *agent) leakByTools(source string, ids []string) {
 	env := map[string]any{"ENCODING": a.from}
 	run := a.call("execute_code", map[string]any{"language": "python", "code": source, "secrets": a.names, "env": env})
 	id, _ := run["request_id"].(string)
@@ -159,7 +159,7 @@ func (a *agent) tools(source string, ids []string) {
 	}
 	for _, key := range []string{"stdout_uri", "stderr_uri"} {
 		if uri, ok := run[key].(string); ok {
-			a.ask("resources/read", map[string]any{"uri": uri})
+			a.request("resources/read", map[string]any{"uri": uri})
 		}
 	}
 	a.call("get_artifacts", map[string]any{"request_id": id})

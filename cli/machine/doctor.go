@@ -37,7 +37,7 @@ The exit code is 1 if the default profile can't run here.
 
 Example: sandboxmcp doctor`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what is to contain programs: process, podman, docker or kubernetes", DefaultText: command.Configured},
+			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what is to contain programs: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
 			command.JSONFlag(),
 		},
 		Action: command.NoWords(p.doctor),
@@ -72,7 +72,7 @@ func (p commands) doctor(c *cli.Context) error {
 	if c.Bool("json") {
 		err = terminal.WriteJSON(p.Out, d)
 	}
-	return exit.Unless(d.Usable, err)
+	return exit.UnlessOK(d.Usable, err)
 }
 
 // Timeouts of checks, all of which run at the same time. An engine's service may have to start first, and a browser
@@ -94,17 +94,17 @@ type check struct {
 func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, error) {
 	one := func(f finding) (d diagnosis, err error) {
 		d.Usable = true
-		d.add(f)
+		d.addFinding(f)
 		return d, nil
 	}
-	checks := []check{{"backend", cfg.Backend, probeTimeout, func(ctx context.Context) (diagnosis, error) { return probed(ctx, cfg) }}}
+	checks := []check{{"backend", cfg.Backend, probeTimeout, func(ctx context.Context) (diagnosis, error) { return probeDefault(ctx, cfg) }}}
 	engines := wiring.EngineNames()
 	if cfg.Kubernetes.Image != "" { // otherwise no cluster is meant, even if there is a kubeconfig
 		engines = append(engines, kubernetes.Name)
 	}
 	for _, name := range engines {
 		checks = append(checks, check{"engine", name, checkTimeout, func(ctx context.Context) (diagnosis, error) {
-			return diagnosis{Usable: true, Found: surveyOne(ctx, cfg, name).findings()}, nil
+			return diagnosis{Usable: true, Found: surveyEngine(ctx, cfg, name).findings()}, nil
 		}})
 	}
 	checks = append(checks, check{"browser", "chromium", checkTimeout, func(ctx context.Context) (diagnosis, error) { return one(browserFinding(ctx, cfg)) }},
@@ -118,7 +118,7 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 	answers := make(chan answer, len(checks))
 	for i, l := range checks {
 		go func() {
-			d, err := l.within(ctx)
+			d, err := l.runWithTimeout(ctx)
 			answers <- answer{i, d, err}
 		}()
 	}
@@ -130,21 +130,21 @@ func examine(ctx context.Context, cfg config.Config, w io.Writer) (diagnosis, er
 		}
 		found[a.i] = a.d.Found
 		if !a.d.Usable && d.Usable {
-			d.unusable(a.d.Why)
+			d.markUnusable(a.d.Why)
 			fmt.Fprintf(w, "unusable: %s\n\n", terminal.Visible(d.Why)) // errors of stdout show below
 		}
 		for _, f := range a.d.Found {
-			if err := show(w, f); err != nil {
+			if err := writeFinding(w, f); err != nil {
 				return d, err
 			}
 		}
 	}
 	d.Found = slices.Concat(found...)
-	return d, d.verdict(w)
+	return d, d.writeVerdict(w)
 }
 
-// within does the check, and reports a timeout even if the check ignores its context.
-func (l check) within(ctx context.Context) (diagnosis, error) {
+// runWithTimeout does the check, and reports a timeout even if the check ignores its context.
+func (l check) runWithTimeout(ctx context.Context) (diagnosis, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	type answer struct {
 		diagnosis
@@ -161,20 +161,20 @@ func (l check) within(ctx context.Context) (diagnosis, error) {
 		return a.diagnosis, a.err
 	case <-time.After(l.timeout + time.Second): // the second is for checks that heed the context and report more
 		d := diagnosis{Usable: true}
-		d.add(finding{Kind: l.kind, Name: l.name, Needed: l.kind == "backend" || l.kind == "state", Detail: fmt.Sprintf("it has not answered within %v", l.timeout)})
+		d.addFinding(finding{Kind: l.kind, Name: l.name, Needed: l.kind == "backend" || l.kind == "state", Detail: fmt.Sprintf("it has not answered within %v", l.timeout)})
 		return d, nil
 	}
 }
 
-// probed returns the layers and limits that the default backend offers to a run of the default profile.
-func probed(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
+// probeDefault returns the layers and limits that the default backend offers to a run of the default profile.
+func probeDefault(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
 	d.Usable = true
 	profile, required := cfg.Profiles[cfg.Profile], wiring.Requires(cfg, cfg.Profile)
 	backend := wiring.Backend(cfg.Backend, cfg, wiring.Purpose{Delegate: slices.Contains(required, backends.LayerCgroup)})
 	defer backend.Close()
 	promised := backend.Promises(profile.Layers)
 	if promised == nil {
-		d.unusable(fmt.Sprintf("the backend %s does not have the profile %s", cfg.Backend, profile.Layers))
+		d.markUnusable(fmt.Sprintf("the backend %s does not have the profile %s", cfg.Backend, profile.Layers))
 		return d, nil
 	}
 	if required == nil {
@@ -182,21 +182,21 @@ func probed(ctx context.Context, cfg config.Config) (d diagnosis, err error) {
 	}
 	probe, err := backend.Probe(ctx, backends.Spec{Profile: profile.Layers, Require: required})
 	if err != nil && cfg.Backend != "process" { // its engine does not answer: a finding has the details
-		reason, _ := exit.Because(err)
-		d.unusable(cfg.Backend + ": " + reason)
+		reason, _ := exit.Reason(err)
+		d.markUnusable(cfg.Backend + ": " + reason)
 		return d, nil
 	}
 	if err != nil {
 		return d, err
 	}
 	if !probe.Usable {
-		d.unusable(probe.Why.String())
+		d.markUnusable(probe.Why.String())
 	}
 	for _, l := range probe.Layers {
-		d.add(finding{Kind: "layer", Name: l.Name, OK: l.InForce, Needed: slices.Contains(required, l.Name), Detail: l.Detail, Remedy: l.Remedy.String()})
+		d.addFinding(finding{Kind: "layer", Name: l.Name, OK: l.InForce, Needed: slices.Contains(required, l.Name), Detail: l.Detail, Remedy: l.Remedy.String()})
 	}
 	for _, r := range append(probe.Runtimes, containment.Offered(wiring.Runtimes(cfg), cfg.Backend)...) {
-		d.add(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})
+		d.addFinding(finding{Kind: "runtime", Name: r.Name, OK: r.Path != "", Detail: runtimeDetail(r)})
 	}
 	return d, nil
 }
@@ -214,19 +214,19 @@ func stateFinding(ctx context.Context, cfg config.Config) finding {
 	return f
 }
 
-// unusable records why the default profile can't run; the first reason counts.
-func (d *diagnosis) unusable(why string) {
+// markUnusable records why the default profile can't run; the first reason counts.
+func (d *diagnosis) markUnusable(why string) {
 	d.Usable = false
 	if d.Why == "" {
 		d.Why = why
 	}
 }
 
-// add records a finding. A failed one that is required makes the host unusable.
-func (d *diagnosis) add(f finding) {
+// addFinding records a finding. A failed one that is required makes the host unusable.
+func (d *diagnosis) addFinding(f finding) {
 	d.Found = append(d.Found, f)
 	if f.Needed && !f.OK {
-		d.unusable(f.Kind + " " + f.Name + ": " + f.Detail)
+		d.markUnusable(f.Kind + " " + f.Name + ": " + f.Detail)
 	}
 }
 
@@ -244,7 +244,7 @@ func runtimeDetail(r backends.Runtime) string {
 	return detail
 }
 
-func show(w io.Writer, f finding) error {
+func writeFinding(w io.Writer, f finding) error {
 	state := "yes"
 	switch {
 	case !f.OK && f.Needed:
@@ -260,18 +260,18 @@ func show(w io.Writer, f finding) error {
 	return err
 }
 
-// verdict prints whether the default profile can run, and returns an error if it can't.
-func (d diagnosis) verdict(w io.Writer) error {
-	verdict := fmt.Sprintf("the profile %s can run%s", d.Profile, in(d.Backend))
+// writeVerdict prints whether the default profile can run, and returns an error if it can't.
+func (d diagnosis) writeVerdict(w io.Writer) error {
+	verdict := fmt.Sprintf("the profile %s can run%s", d.Profile, backendPlace(d.Backend))
 	if !d.Usable {
-		verdict = fmt.Sprintf("the profile %s can't run%s: %s", d.Profile, in(d.Backend), terminal.Visible(d.Why))
+		verdict = fmt.Sprintf("the profile %s can't run%s: %s", d.Profile, backendPlace(d.Backend), terminal.Visible(d.Why))
 	}
 	_, err := fmt.Fprintln(w, "\n"+verdict)
 	return err
 }
 
-// in describes the backend, unless it is the process backend.
-func in(backend string) string {
+// backendPlace describes the backend, unless it is the process backend.
+func backendPlace(backend string) string {
 	if backend == "process" {
 		return ""
 	}

@@ -12,8 +12,8 @@ import (
 
 // TestDoctorWaitsForNobody checks that other findings are printed while an engine does not answer.
 func TestDoctorWaitsForNobody(t *testing.T) {
-	cfg := settings(t)
-	address, _ := deaf(t)
+	cfg := deafConfig(t)
+	address, _ := listenDeaf(t)
 	cfg.Containers.Podman, cfg.Containers.Docker = address, address
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -51,13 +51,13 @@ func TestDoctorDeadline(t *testing.T) {
 			<-never
 			return diagnosis{}, nil
 		}}
-		d, err := l.within(t.Context())
+		d, err := l.runWithTimeout(t.Context())
 		if took := time.Since(began); err != nil || took != 21*time.Second || !d.Usable || len(d.Found) != 1 ||
 			d.Found[0].Name != "stuck" || d.Found[0].Detail != "it has not answered within 20s" {
 			t.Errorf("after %v: %+v, %v", took, d, err)
 		}
 		l.kind, l.timeout = "backend", time.Second
-		if d, _ := l.within(t.Context()); d.Usable || d.Why != "backend stuck: it has not answered within 1s" {
+		if d, _ := l.runWithTimeout(t.Context()); d.Usable || d.Why != "backend stuck: it has not answered within 1s" {
 			t.Errorf("got %+v", d)
 		}
 	})

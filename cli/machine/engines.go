@@ -17,20 +17,20 @@ import (
 // others.
 const engineTimeout = 5 * time.Second
 
-// surveyed is a container engine with its images in the JSON output: the configured ones, and those that were built
+// engineSurvey is a container engine with its images in the JSON output: the configured ones, and those that were built
 // here.
-type surveyed struct {
-	Engine  string          `json:"engine"`
-	Answers bool            `json:"answers"`
-	Why     string          `json:"why,omitempty"` // reason for which it does not answer
-	Remedy  string          `json:"remedy,omitempty"`
-	Images  []surveyedImage `json:"images"`
+type engineSurvey struct {
+	Engine  string       `json:"engine"`
+	Answers bool         `json:"answers"`
+	Why     string       `json:"why,omitempty"` // reason for which it does not answer
+	Remedy  string       `json:"remedy,omitempty"`
+	Images  []imageState `json:"images"`
 	info    container.Info
 	err     error // error of an engine that does not answer
 }
 
-// surveyedImage is the state of an image in one engine.
-type surveyedImage struct {
+// imageState is the state of an image in one engine.
+type imageState struct {
 	Language   string    `json:"language"`
 	Reference  string    `json:"reference"`
 	Configured bool      `json:"configured"` // used for runs of the language
@@ -43,61 +43,61 @@ type surveyedImage struct {
 	remedy     string
 }
 
-// imageOf returns the state of an image from an engine's answer.
-func imageOf(language, reference string, configured bool, i container.Image, err error) surveyedImage {
-	s := surveyedImage{Language: language, Reference: reference, Configured: configured, There: err == nil, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created}
+// newImageState returns the state of an image from an engine's answer.
+func newImageState(language, reference string, configured bool, i container.Image, err error) imageState {
+	s := imageState{Language: language, Reference: reference, Configured: configured, There: err == nil, ID: i.ID, Digest: i.Digest, Size: i.Size, Created: i.Created}
 	if err != nil && !errors.Is(err, container.ErrNoImage) {
-		s.Why, s.remedy = exit.Because(err)
+		s.Why, s.remedy = exit.Reason(err)
 	}
 	return s
 }
 
-// survey asks all engines at the same time.
-func survey(ctx context.Context, cfg config.Config, names []string) []surveyed {
-	all := make([]surveyed, len(names))
+// surveyEngines asks all engines at the same time.
+func surveyEngines(ctx context.Context, cfg config.Config, names []string) []engineSurvey {
+	all := make([]engineSurvey, len(names))
 	var asked sync.WaitGroup
 	for i, name := range names {
 		asked.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 			defer cancel()
-			all[i] = surveyOne(ctx, cfg, name)
+			all[i] = surveyEngine(ctx, cfg, name)
 		})
 	}
 	asked.Wait()
 	return all
 }
 
-func surveyOne(ctx context.Context, cfg config.Config, name string) surveyed {
+func surveyEngine(ctx context.Context, cfg config.Config, name string) engineSurvey {
 	engine := wiring.Engine(name, cfg)
 	defer engine.Close()
-	return ask(ctx, engine, cfg)
+	return describeEngine(ctx, engine, cfg)
 }
 
-func ask(ctx context.Context, engine container.Engine, cfg config.Config) surveyed {
-	s := surveyed{Engine: engine.Name(), Images: []surveyedImage{}}
+func describeEngine(ctx context.Context, engine container.Engine, cfg config.Config) engineSurvey {
+	s := engineSurvey{Engine: engine.Name(), Images: []imageState{}}
 	if s.info, s.err = engine.Info(ctx); s.err != nil {
-		s.Why, s.Remedy = exit.Because(s.err)
+		s.Why, s.Remedy = exit.Reason(s.err)
 		return s
 	}
 	s.Answers = true
 	seen := map[string]bool{}
 	for _, language := range config.Languages() {
-		reference := cfg.Images.Of(language)
+		reference := cfg.Images.ForLanguage(language)
 		i, err := engine.Image(ctx, reference)
 		seen[i.ID] = err == nil
-		s.Images = append(s.Images, imageOf(language, reference, true, i, err))
+		s.Images = append(s.Images, newImageState(language, reference, true, i, err))
 	}
 	own, _ := engine.Images(ctx, container.LabelImage) // the images in use are known; this adds more
 	for _, i := range own {
 		if !seen[i.ID] && len(i.Names) > 0 {
-			s.Images = append(s.Images, imageOf(i.Labels[container.LabelImage], i.Names[0], false, i, nil))
+			s.Images = append(s.Images, newImageState(i.Labels[container.LabelImage], i.Names[0], false, i, nil))
 		}
 	}
 	return s
 }
 
 // findings returns doctor's lines about one engine.
-func (s surveyed) findings() []finding {
+func (s engineSurvey) findings() []finding {
 	f := finding{Kind: "engine", Name: s.Engine, OK: s.Answers, Detail: s.Why, Remedy: s.Remedy}
 	switch {
 	case !s.Answers:
@@ -106,7 +106,7 @@ func (s surveyed) findings() []finding {
 		f.Detail = "version " + s.info.Version + " at " + s.info.Address + map[bool]string{true: ", with users mapped", false: ", without user namespaces"}[s.info.UserNS]
 		return []finding{f}
 	}
-	f.Detail = described(s.info)
+	f.Detail = engineFacts(s.info)
 	all := []finding{f}
 	for _, i := range s.Images {
 		all = append(all, i.finding(s.Engine))
@@ -114,8 +114,8 @@ func (s surveyed) findings() []finding {
 	return all
 }
 
-// described returns the facts of an engine on one line.
-func described(i container.Info) string {
+// engineFacts returns the facts of an engine on one line.
+func engineFacts(i container.Info) string {
 	parts := []string{"version " + i.Version + " at " + i.Address}
 	switch {
 	case i.Rootless:
@@ -145,11 +145,11 @@ func described(i container.Info) string {
 	return strings.Join(parts, ", ")
 }
 
-func (i surveyedImage) finding(engine string) finding {
+func (i imageState) finding(engine string) finding {
 	f := finding{Kind: "image", Name: i.Language, OK: i.There, Detail: i.Why, Remedy: i.remedy}
 	switch {
 	case i.There:
-		f.Detail = engine + " has " + i.Reference + ", " + megas(i.Size)
+		f.Detail = engine + " has " + i.Reference + ", " + formatMB(i.Size)
 		if !i.Configured {
 			f.Detail += ", which no run uses: sandboxmcp config says which image one does"
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
 )
 
-// deaf listens at an address and never answers. It counts connections.
-func deaf(t *testing.T) (address string, came *atomic.Int32) {
+// listenDeaf listens at an address and never answers. It counts connections.
+func listenDeaf(t *testing.T) (address string, came *atomic.Int32) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
@@ -45,12 +45,12 @@ func deaf(t *testing.T) (address string, came *atomic.Int32) {
 
 // TestDeafEngines checks that the timeout bounds the wait for engines that do not answer.
 func TestDeafEngines(t *testing.T) {
-	cfg := settings(t)
-	address, came := deaf(t)
+	cfg := deafConfig(t)
+	address, came := listenDeaf(t)
 	cfg.Containers.Podman, cfg.Containers.Docker = address, address
 	ctx, cancel := context.WithCancel(t.Context())
-	answers := make(chan []surveyed)
-	go func() { answers <- survey(ctx, cfg, wiring.EngineNames()) }()
+	answers := make(chan []engineSurvey)
+	go func() { answers <- surveyEngines(ctx, cfg, wiring.EngineNames()) }()
 	hosttest.Until(t, "an engine is asked", func() bool { return came.Load() > 0 })
 	cancel()
 	for _, s := range <-answers {
@@ -62,29 +62,29 @@ func TestDeafEngines(t *testing.T) {
 
 func TestShowImages(t *testing.T) {
 	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
-	podman := surveyed{Engine: "podman", Answers: true, Images: []surveyedImage{
-		imageOf("python", "a:1", true, container.Image{Size: 123_456_789, Created: now.Add(-49 * time.Hour), Digest: "a@sha256:00"}, nil),
-		imageOf("node", "b:1", true, container.Image{}, container.ErrNoImage),
-		imageOf("shell", "c:1", true, container.Image{}, &backends.Refusal{Reason: "broken\x1b[31m"}),
-		imageOf("r", "d:1", false, container.Image{Size: 1, Created: now}, nil),
+	podman := engineSurvey{Engine: "podman", Answers: true, Images: []imageState{
+		newImageState("python", "a:1", true, container.Image{Size: 123_456_789, Created: now.Add(-49 * time.Hour), Digest: "a@sha256:00"}, nil),
+		newImageState("node", "b:1", true, container.Image{}, container.ErrNoImage),
+		newImageState("shell", "c:1", true, container.Image{}, &backends.Refusal{Reason: "broken\x1b[31m"}),
+		newImageState("r", "d:1", false, container.Image{Size: 1, Created: now}, nil),
 	}}
-	docker := surveyed{Engine: "docker", Why: "it is asleep"}
+	docker := engineSurvey{Engine: "docker", Why: "it is asleep"}
 	for _, test := range []struct {
 		name string
-		all  []surveyed
+		all  []engineSurvey
 		want string
 	}{
-		{"both", []surveyed{docker, podman}, `ENGINE  LANGUAGE  IMAGE  THERE          SIZE  MADE        DIGEST
+		{"both", []engineSurvey{docker, podman}, `ENGINE  LANGUAGE  IMAGE  THERE          SIZE  MADE        DIGEST
 podman  python    a:1    yes          123 MB  2 days ago  sha256:00
 podman  node      b:1    no                -  -           -
 podman  shell     c:1    ?                 -  -           broken\x1b[31m
 podman  r         d:1    yes, unused    0 MB  just now    -
 docker can't be asked: it is asleep
 `},
-		{"none", []surveyed{docker}, ""},
+		{"none", []engineSurvey{docker}, ""},
 	} {
 		var b bytes.Buffer
-		if err := showImages(&b, test.all, now); err != nil || b.String() != test.want {
+		if err := writeImages(&b, test.all, now); err != nil || b.String() != test.want {
 			t.Errorf("%s: got %v\n%s\nwant\n%s", test.name, err, &b, test.want)
 		}
 	}
@@ -93,7 +93,7 @@ docker can't be asked: it is asleep
 	}
 }
 
-func settings(t *testing.T) config.Config {
+func deafConfig(t *testing.T) config.Config {
 	t.Helper()
 	cfg, err := config.Load(config.Options{Env: []string{"HOME=" + t.TempDir()}})
 	if err != nil {

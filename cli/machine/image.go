@@ -84,7 +84,7 @@ Examples:
 // withEngine calls f with the engine in the command line, or else the configured backend if it is an engine, or else
 // the first that answers.
 func withEngine(c *cli.Context, f func(context.Context, container.Engine, config.Config) error) error {
-	names, cfg, err := enginesMeant(c)
+	names, cfg, err := selectedEngines(c)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func withEngine(c *cli.Context, f func(context.Context, container.Engine, config
 	var why error
 	for _, name := range names {
 		engine := wiring.Engine(name, cfg)
-		err := answers(ctx, engine)
+		err := checkEngine(ctx, engine)
 		if err == nil {
 			defer engine.Close()
 			return f(ctx, engine, cfg)
@@ -111,19 +111,19 @@ func withEngine(c *cli.Context, f func(context.Context, container.Engine, config
 
 // noEngine returns the error if none of several engines answers.
 func noEngine(why error) error {
-	reason, remedy := exit.Because(why)
+	reason, remedy := exit.Reason(why)
 	return exit.Fail(cmp.Or(remedy, "sandboxmcp doctor"), "neither podman nor docker answers: %s", reason)
 }
 
-func answers(ctx context.Context, engine container.Engine) error {
+func checkEngine(ctx context.Context, engine container.Engine) error {
 	ctx, cancel := context.WithTimeout(ctx, engineTimeout)
 	defer cancel()
 	_, err := engine.Info(ctx)
 	return err
 }
 
-// enginesMeant returns the engines that the command applies to; the first that answers is used.
-func enginesMeant(c *cli.Context) ([]string, config.Config, error) {
+// selectedEngines returns the engines that the command applies to; the first that answers is used.
+func selectedEngines(c *cli.Context) ([]string, config.Config, error) {
 	cfg, err := wiring.Load(c)
 	if err != nil {
 		return nil, cfg, err
@@ -139,8 +139,8 @@ func enginesMeant(c *cli.Context) ([]string, config.Config, error) {
 	return wiring.EngineNames(), cfg, nil
 }
 
-// progress prints a line of a slow operation, escaped.
-func (p commands) progress(line string) {
+// printProgress prints a line of a slow operation, escaped.
+func (p commands) printProgress(line string) {
 	fmt.Fprintln(p.Err, terminal.Visible(line)) // a failure is harmless
 }
 
@@ -155,19 +155,19 @@ func (p commands) imagePull(c *cli.Context) error {
 		if len(words) == 0 {
 			words = config.Languages()
 		}
-		return p.each(words, func(word string) error {
+		return p.forEachWord(words, func(word string) error {
 			reference := word
 			if slices.Contains(config.Languages(), word) {
-				reference = cfg.Images.Of(word)
+				reference = cfg.Images.ForLanguage(word)
 			}
-			if err := engine.Pull(ctx, reference, p.progress); err != nil {
+			if err := engine.Pull(ctx, reference, p.printProgress); err != nil {
 				return withLogin(engine.Name(), reference, err)
 			}
 			got, err := engine.Image(ctx, reference)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(p.Out, "%s has %s, %s, %s\n", engine.Name(), terminal.Visible(reference), megas(got.Size), terminal.Visible(identity(got)))
+			_, err = fmt.Fprintf(p.Out, "%s has %s, %s, %s\n", engine.Name(), terminal.Visible(reference), formatMB(got.Size), terminal.Visible(imageIdentity(got)))
 			return err
 		})
 	})
@@ -187,9 +187,9 @@ func withLogin(engine, reference string, err error) error {
 	return exit.Fail(engine+" login "+host+", if there is such an image", "%v", err)
 }
 
-// identity returns an image's digest, or its id if it comes from no registry. It omits the repository: engines name any
+// imageIdentity returns an image's digest, or its id if it comes from no registry. It omits the repository: engines name any
 // one of several.
-func identity(i container.Image) string {
+func imageIdentity(i container.Image) string {
 	if _, sum, ok := strings.Cut(i.Digest, "@"); ok {
 		return sum
 	}
@@ -213,7 +213,7 @@ func (p commands) imageBuild(c *cli.Context) error {
 		}
 	}
 	return withEngine(c, func(ctx context.Context, engine container.Engine, cfg config.Config) error {
-		return p.each(languages, func(language string) error { return p.build(ctx, engine, cfg, language) })
+		return p.forEachWord(languages, func(language string) error { return p.build(ctx, engine, cfg, language) })
 	})
 }
 
@@ -224,7 +224,7 @@ func (p commands) build(ctx context.Context, engine container.Engine, cfg config
 	}
 	name := image.Name(engine.Name(), language)
 	labels := map[string]string{container.LabelImage: language}
-	if err := engine.Build(ctx, name, bytes.NewReader(archive), labels, p.progress); err != nil {
+	if err := engine.Build(ctx, name, bytes.NewReader(archive), labels, p.printProgress); err != nil {
 		return err
 	}
 	built, err := engine.Image(ctx, name)
@@ -232,15 +232,15 @@ func (p commands) build(ctx context.Context, engine container.Engine, cfg config
 		return err
 	}
 	use := fmt.Sprintf("use it with, in the configuration, images: {%s: %q}", language, name)
-	if cfg.Images.Of(language) == name {
+	if cfg.Images.ForLanguage(language) == name {
 		use = "runs with --backend " + engine.Name() + " use it"
 	}
-	_, err = fmt.Fprintf(p.Out, "%s has built %s, %s\n%s\n", engine.Name(), name, megas(built.Size), use)
+	_, err = fmt.Fprintf(p.Out, "%s has built %s, %s\n%s\n", engine.Name(), name, formatMB(built.Size), use)
 	return err
 }
 
-// each calls f for all words, even if some fail. A single error is returned as it is.
-func (p commands) each(words []string, f func(word string) error) error {
+// forEachWord calls f for all words, even if some fail. A single error is returned as it is.
+func (p commands) forEachWord(words []string, f func(word string) error) error {
 	failed := 0
 	for _, word := range words {
 		err := f(word)
@@ -259,16 +259,16 @@ func (p commands) each(words []string, f func(word string) error) error {
 }
 
 func (p commands) imageList(c *cli.Context) error {
-	names, cfg, err := enginesMeant(c)
+	names, cfg, err := selectedEngines(c)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
-	all := survey(ctx, cfg, names)
-	err = p.Print(c, all, func(w io.Writer) error { return showImages(w, all, time.Now()) })
+	all := surveyEngines(ctx, cfg, names)
+	err = p.Print(c, all, func(w io.Writer) error { return writeImages(w, all, time.Now()) })
 	switch {
-	case err != nil, slices.ContainsFunc(all, func(s surveyed) bool { return s.Answers }):
+	case err != nil, slices.ContainsFunc(all, func(s engineSurvey) bool { return s.Answers }):
 		return err
 	case c.Bool("json"):
 		return exit.Silent(exit.Failed) // the list has the errors
@@ -278,9 +278,9 @@ func (p commands) imageList(c *cli.Context) error {
 	return noEngine(all[0].err)
 }
 
-// showImages prints a line for each image of each engine that answers, and then one for each engine that does not. If
+// writeImages prints a line for each image of each engine that answers, and then one for each engine that does not. If
 // none answers, it returns an error.
-func showImages(w io.Writer, all []surveyed, now time.Time) error {
+func writeImages(w io.Writer, all []engineSurvey, now time.Time) error {
 	columns := terminal.Columns("ENGINE", "LANGUAGE", "IMAGE", "THERE", "SIZE", "MADE", "DIGEST")
 	columns[4].Right = true
 	t := terminal.NewTable(w, columns...)
@@ -305,7 +305,7 @@ func showImages(w io.Writer, all []surveyed, now time.Time) error {
 }
 
 // cells returns the columns of an image in a list.
-func (i surveyedImage) cells(now time.Time) []string {
+func (i imageState) cells(now time.Time) []string {
 	switch {
 	case i.Why != "":
 		return []string{"?", "-", "-", i.Why}
@@ -319,8 +319,8 @@ func (i surveyedImage) cells(now time.Time) []string {
 	if _, sum, ok := strings.Cut(i.Digest, "@"); ok {
 		digest = sum
 	}
-	return []string{there, megas(i.Size), terminal.Ago(now.Sub(i.Created)), digest}
+	return []string{there, formatMB(i.Size), terminal.Ago(now.Sub(i.Created)), digest}
 }
 
-// megas formats a number of bytes in MB, as engines do.
-func megas(bytes int64) string { return fmt.Sprintf("%.0f MB", float64(max(bytes, 0))/1e6) }
+// formatMB formats a number of bytes in MB, as engines do.
+func formatMB(bytes int64) string { return fmt.Sprintf("%.0f MB", float64(max(bytes, 0))/1e6) }

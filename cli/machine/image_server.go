@@ -37,7 +37,7 @@ func (p commands) buildServer(c *cli.Context) error {
 		return p.saveServer(c)
 	}
 	return withEngine(c, func(ctx context.Context, engine container.Engine, cfg config.Config) error {
-		s, err := serverOf(cfg)
+		s, err := serverParts(cfg)
 		if err != nil {
 			return err
 		}
@@ -55,7 +55,7 @@ func (p commands) buildServer(c *cli.Context) error {
 		archive, w := io.Pipe()
 		go func() { w.CloseWithError(s.WriteContext(w)) }()
 		defer archive.Close()
-		if err := engine.Build(ctx, name, archive, map[string]string{container.LabelImage: serverImage}, p.progress); err != nil {
+		if err := engine.Build(ctx, name, archive, map[string]string{container.LabelImage: serverImage}, p.printProgress); err != nil {
 			return err
 		}
 		_, err = fmt.Fprintf(p.Out, "%s has built %s\npush it to the cluster's registry: %[1]s push %[2]s\n", engine.Name(), name)
@@ -63,8 +63,8 @@ func (p commands) buildServer(c *cli.Context) error {
 	})
 }
 
-// serverOf returns the parts of the server's image.
-func serverOf(cfg config.Config) (s image.Server, err error) {
+// serverParts returns the parts of the server's image.
+func serverParts(cfg config.Config) (s image.Server, err error) {
 	if s.Binary, s.Arch, err = container.Static(cfg.Containers.Binary); err != nil {
 		return s, err
 	}
@@ -80,7 +80,7 @@ func (p commands) saveServer(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s, err := serverOf(cfg)
+	s, err := serverParts(cfg)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (p commands) saveServer(c *cli.Context) (err error) {
 	}
 	dir, base, err := hostfs.Parent(file)
 	if err != nil {
-		return command.NotThere("name a file in a directory that can be written", "--output", err)
+		return command.PathError("name a file in a directory that can be written", "--output", err)
 	}
 	defer dir.Close()
 	size := int64(0)
@@ -101,6 +101,6 @@ func (p commands) saveServer(c *cli.Context) (err error) {
 	}); err != nil {
 		return fmt.Errorf("write the image to %s: %w", terminal.Visible(file), err)
 	}
-	_, err = fmt.Fprintf(p.Out, "%s has %s for %s, %s\n", terminal.Visible(file), name, s.Arch, megas(size))
+	_, err = fmt.Fprintf(p.Out, "%s has %s for %s, %s\n", terminal.Visible(file), name, s.Arch, formatMB(size))
 	return err
 }

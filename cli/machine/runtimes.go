@@ -31,21 +31,21 @@ Example: sandboxmcp runtimes`,
 			&cli.StringFlag{Name: "backend", Usage: "only the backend `NAME`: process, podman, docker or kubernetes"},
 			command.JSONFlag(),
 		},
-		Action: command.NoWords(wiring.Loaded(p.runtimes)),
+		Action: command.NoWords(wiring.WithConfig(p.runtimes)),
 	}
 }
 
-// offered are the languages and layers of a backend in the JSON output.
-type offered struct {
+// backendOffer are the languages and layers of a backend in the JSON output.
+type backendOffer struct {
 	Backend  string           `json:"backend"`
 	Default  bool             `json:"default"`
 	Usable   bool             `json:"usable"`
 	Why      string           `json:"why,omitempty"` // reason for which it is not usable
-	Runtimes []offeredRuntime `json:"runtimes"`
+	Runtimes []runtimeOffer   `json:"runtimes"`
 	Layers   []backends.Layer `json:"layers"`
 }
 
-type offeredRuntime struct {
+type runtimeOffer struct {
 	Language  string `json:"language"`
 	Available bool   `json:"available"`
 	Version   string `json:"version,omitempty"`
@@ -54,16 +54,16 @@ type offeredRuntime struct {
 }
 
 func (p commands) runtimes(ctx context.Context, c *cli.Context, cfg config.Config) error {
-	all, err := offers(ctx, cfg, c.String("backend"))
+	all, err := probeBackends(ctx, cfg, c.String("backend"))
 	if err != nil {
 		return err
 	}
-	err = p.Print(c, all, func(w io.Writer) error { return showOffers(w, all) })
-	return exit.Unless(slices.ContainsFunc(all, func(o offered) bool { return o.Usable }), err)
+	err = p.Print(c, all, func(w io.Writer) error { return writeOffers(w, all) })
+	return exit.UnlessOK(slices.ContainsFunc(all, func(o backendOffer) bool { return o.Usable }), err)
 }
 
-// offers probes all backends at the same time, or only the named one. A backend that does not answer is unusable.
-func offers(ctx context.Context, cfg config.Config, only string) ([]offered, error) {
+// probeBackends probes all backends at the same time, or only the named one. A backend that does not answer is unusable.
+func probeBackends(ctx context.Context, cfg config.Config, only string) ([]backendOffer, error) {
 	parts, err := wiring.New(ctx, cfg, wiring.Purpose{})
 	if err != nil {
 		return nil, err
@@ -76,14 +76,14 @@ func offers(ctx context.Context, cfg config.Config, only string) ([]offered, err
 		}
 		names = []string{only}
 	}
-	all := make([]offered, len(names))
+	all := make([]backendOffer, len(names))
 	var asked sync.WaitGroup
 	for i, name := range names {
 		asked.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 			defer cancel()
 			probe, err := containment.Probe(ctx, parts.Pipeline, name)
-			all[i] = asOffered(name, probe, err)
+			all[i] = newRuntimeOffer(name, probe, err)
 			all[i].Default = name == cfg.Backend
 		})
 	}
@@ -91,13 +91,13 @@ func offers(ctx context.Context, cfg config.Config, only string) ([]offered, err
 	return all, ctx.Err()
 }
 
-func asOffered(name string, probe backends.Probe, err error) offered {
-	o := offered{Backend: name, Usable: probe.Usable && err == nil, Why: probe.Why.String(), Runtimes: []offeredRuntime{}, Layers: []backends.Layer{}}
+func newRuntimeOffer(name string, probe backends.Probe, err error) backendOffer {
+	o := backendOffer{Backend: name, Usable: probe.Usable && err == nil, Why: probe.Why.String(), Runtimes: []runtimeOffer{}, Layers: []backends.Layer{}}
 	if err != nil {
-		o.Why, _ = exit.Because(err)
+		o.Why, _ = exit.Reason(err)
 	}
 	for _, r := range probe.Runtimes {
-		o.Runtimes = append(o.Runtimes, offeredRuntime{r.Name, r.Path != "", r.Version, r.Path, r.Why.String()})
+		o.Runtimes = append(o.Runtimes, runtimeOffer{r.Name, r.Path != "", r.Version, r.Path, r.Why.String()})
 	}
 	for _, l := range probe.Layers {
 		o.Layers = append(o.Layers, l.Layer)
@@ -105,7 +105,7 @@ func asOffered(name string, probe backends.Probe, err error) offered {
 	return o
 }
 
-func showOffers(w io.Writer, all []offered) error {
+func writeOffers(w io.Writer, all []backendOffer) error {
 	t := terminal.NewTable(w, terminal.Columns("BACKEND", "LANGUAGE", "VERSION", "WHERE")...)
 	footer := ""
 	for _, o := range all {

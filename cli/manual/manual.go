@@ -46,16 +46,16 @@ func (s Section) write(b *strings.Builder) {
 	}
 	b.WriteString(macro + quote(s.Title) + "\n")
 	if s.Synopsis != "" {
-		literal(b, strings.Split(s.Synopsis, "\n"))
+		literalText(b, strings.Split(s.Synopsis, "\n"))
 	}
-	text(b, s.Text)
+	writeText(b, s.Text)
 	for _, t := range s.Terms {
-		b.WriteString(".TP\n\\fB" + line(t.Word) + "\\fR\n" + line(t.Meaning) + "\n")
+		b.WriteString(".TP\n\\fB" + escapeLine(t.Word) + "\\fR\n" + escapeLine(t.Meaning) + "\n")
 	}
 }
 
-// text writes paragraphs. An indented line is an example or a row of a list, and is not filled.
-func text(b *strings.Builder, s string) {
+// writeText writes paragraphs. An indented line is an example or a row of a list, and is not filled.
+func writeText(b *strings.Builder, s string) {
 	var out []string
 	begin := true // of a paragraph
 	for l := range strings.SplitSeq(s, "\n") {
@@ -64,7 +64,7 @@ func text(b *strings.Builder, s string) {
 			continue
 		}
 		if len(out) > 0 {
-			literal(b, out)
+			literalText(b, out)
 			out, begin = nil, true
 		}
 		if l == "" {
@@ -75,17 +75,17 @@ func text(b *strings.Builder, s string) {
 			b.WriteString(".PP\n")
 			begin = false
 		}
-		b.WriteString(line(l) + "\n")
+		b.WriteString(escapeLine(l) + "\n")
 	}
 	if len(out) > 0 {
-		literal(b, out)
+		literalText(b, out)
 	}
 }
 
-func literal(b *strings.Builder, lines []string) {
+func literalText(b *strings.Builder, lines []string) {
 	b.WriteString(".PP\n.RS 4\n.nf\n")
 	for _, l := range lines {
-		b.WriteString(line(l) + "\n")
+		b.WriteString(escapeLine(l) + "\n")
 	}
 	b.WriteString(".fi\n.RE\n")
 }
@@ -95,8 +95,8 @@ func escape(s string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(s)
 }
 
-// line escapes a whole line of text, which must not begin like a request.
-func line(s string) string {
+// escapeLine escapes a whole line of text, which must not begin like a request.
+func escapeLine(s string) string {
 	s = escape(s)
 	if strings.HasPrefix(s, ".") {
 		return `\&` + s

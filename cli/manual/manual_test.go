@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func page() Page {
+func testPage() Page {
 	return Page{Name: "tool", About: "do it", Source: "tool 1.2", Sections: []Section{
 		{Title: "DESCRIPTION", Text: "It's two\nlines.\n\nAn example:\n  tool -x 'a\\b'\n\n.hidden is a file."},
 		{Title: `a "quoted" title`, Sub: true, Synopsis: "tool [-x]", Terms: []Term{{"-x, --long X", ".5 is X"}}},
@@ -17,7 +17,7 @@ func page() Page {
 
 func TestWrite(t *testing.T) {
 	var b strings.Builder
-	if err := Write(&b, page()); err != nil {
+	if err := Write(&b, testPage()); err != nil {
 		t.Fatal(err)
 	}
 	want := `.TH "TOOL" 1 "" "tool 1.2" "User Commands"
@@ -60,7 +60,7 @@ func TestGroff(t *testing.T) {
 		t.Skip("no groff")
 	}
 	var b strings.Builder
-	if err := Write(&b, page()); err != nil {
+	if err := Write(&b, testPage()); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(groff, "-man", "-ww", "-Tascii")

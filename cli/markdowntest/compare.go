@@ -9,8 +9,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// cut removes the lines of got for which want has dots.
-func cut(want, got []string) []string {
+// alignDots removes the lines of got for which want has dots.
+func alignDots(want, got []string) []string {
 	i := slices.Index(want, "...")
 	rest := len(want) - i - 1
 	if i < 0 || len(got) < i+rest {
@@ -19,11 +19,11 @@ func cut(want, got []string) []string {
 	return slices.Concat(got[:i], []string{"..."}, got[len(got)-rest:])
 }
 
-// value matches ids, hashes and keys, which differ from run to run.
-var value = lazy.Regexp(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b[0-9a-f]{64}\b|[A-Za-z0-9+/]{43}=`)
+// variableValue matches ids, hashes and keys, which differ from run to run.
+var variableValue = lazy.Regexp(`\b01[0-9A-HJKMNP-TV-Z]{24}\b|\b[0-9a-f]{64}\b|[A-Za-z0-9+/]{43}=`)
 
-// varying are the parts of output that differ between machines or from time to time.
-var varying = []struct {
+// varyingParts are the parts of output that differ between machines or from time to time.
+var varyingParts = []struct {
 	of func() *regexp.Regexp
 	as string
 }{
@@ -49,13 +49,13 @@ func canonical(lines []string) (all []string) {
 		if noCgroup().MatchString(l) {
 			continue
 		}
-		l = value().ReplaceAllStringFunc(l, func(v string) string {
+		l = variableValue().ReplaceAllStringFunc(l, func(v string) string {
 			if numbers[v] == 0 {
 				numbers[v] = len(numbers) + 1
 			}
 			return fmt.Sprintf("VALUE%d", numbers[v])
 		})
-		for _, v := range varying {
+		for _, v := range varyingParts {
 			l = v.of().ReplaceAllString(l, v.as)
 		}
 		all = append(all, strings.TrimSpace(l))

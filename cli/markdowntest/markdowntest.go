@@ -31,11 +31,11 @@ type block struct {
 	line     int // of its first command, from 1
 	needs    []string
 	indent   string // of a block in a list
-	commands []*typed
+	commands []*typedCommand
 }
 
-// typed is a command of a block, with its documented output.
-type typed struct {
+// typedCommand is a command of a block, with its documented output.
+type typedCommand struct {
 	text     string
 	output   []string
 	printed  []string // real output, or its replacement
@@ -62,11 +62,11 @@ func blocks(lines []string) (all []block) {
 		for i++; i < len(lines) && strings.TrimSpace(lines[i]) != "```"; i++ {
 			l := strings.TrimPrefix(lines[i], indent)
 			if text, prompt := strings.CutPrefix(l, "$ "); prompt {
-				for unfinished(text) && i+1 < len(lines) {
+				for isUnfinished(text) && i+1 < len(lines) {
 					i++
 					text += "\n" + strings.TrimPrefix(lines[i], indent)
 				}
-				b.commands = append(b.commands, &typed{text: text, from: i + 1, to: i + 1})
+				b.commands = append(b.commands, &typedCommand{text: text, from: i + 1, to: i + 1})
 			} else if n := len(b.commands); n > 0 {
 				c := b.commands[n-1]
 				c.output, c.printed, c.to = append(c.output, lines[i]), append(c.printed, lines[i]), i+1
@@ -77,8 +77,8 @@ func blocks(lines []string) (all []block) {
 	return all
 }
 
-// unfinished reports whether bash would read another line.
-func unfinished(text string) bool {
+// isUnfinished reports whether bash would read another line.
+func isUnfinished(text string) bool {
 	out, err := exec.Command("bash", "-n", "-c", text).CombinedOutput()
 	return strings.HasSuffix(text, `\`) || err != nil && strings.Contains(string(out), "unexpected")
 }

@@ -147,16 +147,16 @@ func (s *shell) run(t *testing.T, text string) (lines []string, code string) {
 // runBlock reports whether the output differs from the documented one, which is an error unless update is set.
 func (s *shell) runBlock(t *testing.T, b block, update bool) (differs bool) {
 	for _, c := range b.commands {
-		got, code := s.run(t, s.named(c.text))
+		got, code := s.run(t, s.substituteValues(c.text))
 		if len(c.output) == 0 {
 			if code != "0" {
 				t.Errorf("%s\nended with exit code %s:\n%s", c.text, code, strings.Join(got, "\n"))
 			}
 			continue
 		}
-		s.learn(c.output, got)
+		s.recordValues(c.output, got)
 		want := canonical(c.output)
-		differ := !slices.Equal(want, cut(want, canonical(got)))
+		differ := !slices.Equal(want, alignDots(want, canonical(got)))
 		differs = differs || differ
 		if differ && !update {
 			t.Errorf("%s\nprints:\n%s\nand the file shows:\n%s", c.text, strings.Join(got, "\n"), strings.Join(c.output, "\n"))
@@ -171,9 +171,9 @@ func (s *shell) runBlock(t *testing.T, b block, update bool) (differs bool) {
 	return differs
 }
 
-// learn maps documented values to the values of this run.
-func (s *shell) learn(expected, printed []string) {
-	a, b := value().FindAllString(strings.Join(expected, "\n"), -1), value().FindAllString(strings.Join(printed, "\n"), -1)
+// recordValues maps documented values to the values of this run.
+func (s *shell) recordValues(expected, printed []string) {
+	a, b := variableValue().FindAllString(strings.Join(expected, "\n"), -1), variableValue().FindAllString(strings.Join(printed, "\n"), -1)
 	for i := range min(len(a), len(b)) {
 		if _, known := s.names[a[i]]; !known {
 			s.names[a[i]] = b[i]
@@ -184,8 +184,8 @@ func (s *shell) learn(expected, printed []string) {
 // typedValue matches a value in a command, possibly abbreviated.
 var typedValue = lazy.Regexp(`\b01[0-9A-HJKMNP-TV-Z]{2,24}\b|\b[0-9a-f]{64}\b`)
 
-// named replaces documented values in a command by those of this run.
-func (s *shell) named(text string) string {
+// substituteValues replaces documented values in a command by those of this run.
+func (s *shell) substituteValues(text string) string {
 	return typedValue().ReplaceAllStringFunc(text, func(short string) string {
 		for example, printed := range s.names {
 			if strings.HasPrefix(example, short) {

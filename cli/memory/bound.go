@@ -7,12 +7,12 @@ import (
 	"runtime/metrics"
 )
 
-// lean is the heap size, in bytes, below which garbage is collected as usual. Above it, the heap may grow by a quarter,
+// leanHeap is the heap size, in bytes, below which garbage is collected as usual. Above it, the heap may grow by a quarter,
 // instead of by its own size.
-const lean = 96 << 20
+const leanHeap = 96 << 20
 
-// overhead is the approximate memory of the runtime in addition to the heap, in bytes.
-const overhead = 32 << 20
+// runtimeOverhead is the approximate memory of the runtime in addition to the heap, in bytes.
+const runtimeOverhead = 32 << 20
 
 // BoundGarbage collects garbage earlier once a server uses more than lean. It adapts the limit after each collection.
 // GOMEMLIMIT in the environment takes precedence.
@@ -26,6 +26,6 @@ func BoundGarbage() {
 func boundGarbage() {
 	inUse := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(inUse)
-	debug.SetMemoryLimit(max(lean, int64(inUse[0].Value.Uint64())*5/4+overhead))
+	debug.SetMemoryLimit(max(leanHeap, int64(inUse[0].Value.Uint64())*5/4+runtimeOverhead))
 	runtime.AddCleanup(new([64]byte), func(int) { boundGarbage() }, 0)
 }

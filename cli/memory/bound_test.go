@@ -27,9 +27,9 @@ func TestBoundGarbage(t *testing.T) {
 			return right(debug.SetMemoryLimit(-1))
 		})
 	}
-	follows("little is in use", func(limit int64) bool { return limit == lean })
-	used := make([]byte, 2*lean)
-	follows("much is in use", func(limit int64) bool { return limit > 2*lean && limit < 3*lean })
+	follows("little is in use", func(limit int64) bool { return limit == leanHeap })
+	used := make([]byte, 2*leanHeap)
+	follows("much is in use", func(limit int64) bool { return limit > 2*leanHeap && limit < 3*leanHeap })
 	runtime.KeepAlive(used)
-	follows("little is in use again", func(limit int64) bool { return limit == lean })
+	follows("little is in use again", func(limit int64) bool { return limit == leanHeap })
 }

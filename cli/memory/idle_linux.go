@@ -31,7 +31,7 @@ func dropProgram() {
 		return
 	}
 	defer f.Close()
-	for _, m := range unchanged(bufio.NewScanner(f), exe) {
+	for _, m := range unmodifiedMappings(bufio.NewScanner(f), exe) {
 		_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.begin, m.end-m.begin, unix.MADV_DONTNEED)
 	}
 }
@@ -39,9 +39,9 @@ func dropProgram() {
 // mapping is a range of addresses.
 type mapping struct{ begin, end uintptr }
 
-// unchanged returns the read-only and unmodified mappings of a file in an smaps of proc(5). Constants that a linker
+// unmodifiedMappings returns the read-only and unmodified mappings of a file in an smaps of proc(5). Constants that a linker
 // relocated are modified: dropping them would lose the addresses.
-func unchanged(smaps *bufio.Scanner, file string) (all []mapping) {
+func unmodifiedMappings(smaps *bufio.Scanner, file string) (all []mapping) {
 	var m mapping
 	mine := false
 	for smaps.Scan() {

@@ -34,7 +34,7 @@ func TestUnchanged(t *testing.T) {
 		"no file":        {part("7f0000000000-7f0000002000 r--p 00000000 00:00 0 ", "0", "0"), nil},
 		"one of several": {part("1000-2000 rw-p 0 0:0 7 /bin/x", "0", "0") + part("2000-3000 r-xp 0 0:0 7 /bin/x", "0", "0") + part("3000-4000 r--p 0 0:0 7 /etc/x", "0", "0"), []mapping{{0x2000, 0x3000}}},
 	} {
-		if got := unchanged(bufio.NewScanner(strings.NewReader(c.smaps)), "/bin/x"); !slices.Equal(got, c.want) {
+		if got := unmodifiedMappings(bufio.NewScanner(strings.NewReader(c.smaps)), "/bin/x"); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %x, want %x", name, got, c.want)
 		}
 	}
@@ -61,14 +61,14 @@ func TestDropProgram(t *testing.T) {
 	if untouched[0] != 0x7f { // of ELF; the page is present now
 		t.Fatal("this is no program")
 	}
-	if !touched(t, untouched) {
+	if !isResident(t, untouched) {
 		t.Fatal("a page that was read is not in memory")
 	}
 	dropProgram()
 	if !bytes.Equal(changed, page) {
 		t.Error("what was written to memory is lost")
 	}
-	if touched(t, untouched) {
+	if isResident(t, untouched) {
 		t.Error("an unchanged page of the program's file is still there")
 	}
 }
@@ -82,8 +82,8 @@ func ownFile(t *testing.T) int {
 	return int(f.Fd())
 }
 
-// touched reports whether the first page of b is in this process's memory. mincore would report on the page cache.
-func touched(t *testing.T, b []byte) bool {
+// isResident reports whether the first page of b is in this process's memory. mincore would report on the page cache.
+func isResident(t *testing.T, b []byte) bool {
 	f, err := os.Open("/proc/self/pagemap")
 	if err != nil {
 		hosttest.Missing(t, "pagemap", err.Error())

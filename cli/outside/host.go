@@ -28,9 +28,9 @@ Example: sandboxmcp host exec docker ps`,
 	}
 }
 
-// onHost calls f with a pipeline of this process. Access that is not allowed is asked for at the terminal, if there is
+// withHost calls f with a pipeline of this process. Access that is not allowed is asked for at the terminal, if there is
 // one.
-func (p commands) onHost(c *cli.Context, why wiring.Purpose, f func(context.Context, *pipeline.Pipeline, host.Caller) error) error {
+func (p commands) withHost(c *cli.Context, why wiring.Purpose, f func(context.Context, *pipeline.Pipeline, host.Caller) error) error {
 	cfg, err := wiring.Load(c)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (p commands) onHost(c *cli.Context, why wiring.Purpose, f func(context.Cont
 		defer tty.Close()
 	}
 	why.Ask = tty != nil
-	return wiring.With(p.Streams, c, cfg, why, func(ctx context.Context, parts *wiring.Parts) error {
+	return wiring.WithParts(p.Streams, c, cfg, why, func(ctx context.Context, parts *wiring.Parts) error {
 		who := host.Caller{Namespace: c.String("namespace"), Ask: tty.AskOnTerminal(parts.Approvals)}
 		return f(ctx, parts.Pipeline, who)
 	})

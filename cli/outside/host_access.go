@@ -38,7 +38,7 @@ Example: sandboxmcp host access request "docker restart *"`,
 			UsageText:   "sandboxmcp host access list [--json] [--server PID]",
 			Description: "Example: sandboxmcp host access list --json",
 			Flags:       []cli.Flag{command.JSONFlag(), client.ServerFlag()},
-			Action:      command.NoWords(wiring.Loaded(p.hostAccessList)),
+			Action:      command.NoWords(wiring.WithConfig(p.hostAccessList)),
 		}, {
 			Name: "request", Usage: "ask for access, as an agent would",
 			UsageText: "sandboxmcp host access request PATTERN [--kind command|read|write] [--for DURATION] [--namespace NAMESPACE]",
@@ -58,7 +58,7 @@ Example: sandboxmcp host access request "docker restart *"`,
 			UsageText:   "sandboxmcp host access revoke ID|PATTERN [--reason TEXT] [--json] [--server PID]",
 			Description: `Example: sandboxmcp host access revoke "docker restart *"`,
 			Flags:       client.AnswerFlags(),
-			Action:      command.OneWord(p.hostRevoke, "sandboxmcp host access list", "revoke needs the id of one approval, or its pattern in quotes"),
+			Action:      command.ExactlyOneWord(p.hostRevoke, "sandboxmcp host access list", "revoke needs the id of one approval, or its pattern in quotes"),
 		}},
 	}
 }
@@ -68,7 +68,7 @@ func accessFlags() []cli.Flag {
 		&cli.StringFlag{Name: "kind", Usage: "`KIND`: command, or read or write for a directory", Value: "command"},
 		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
 		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for whoever decides, and the log"},
-		client.InServersNamespace(), command.JSONFlag(), client.ServerFlag(),
+		client.ServerNamespaceFlag(), command.JSONFlag(), client.ServerFlag(),
 	}
 }
 
@@ -89,7 +89,7 @@ func requestedAccess(c *cli.Context) (control.GrantRequest, error) {
 	if err == nil {
 		g.What, err = onHost.Describe(c.String("kind"), c.Args().First())
 	}
-	return g, exit.NotDone(err)
+	return g, exit.AsFailure(err)
 }
 
 func (p commands) hostAllow(c *cli.Context) error {
@@ -98,7 +98,7 @@ func (p commands) hostAllow(c *cli.Context) error {
 		return err
 	}
 	return client.WithServer(c, func(ctx context.Context, server *control.Client) error {
-		g.Namespace = client.OfServer(c, server)
+		g.Namespace = client.ServerNamespace(c, server)
 		held, err := control.Ask(ctx, server, control.GiveGrant, g)
 		switch {
 		case errors.Is(err, approval.ErrRoot):
@@ -117,7 +117,7 @@ func (p commands) hostRequest(c *cli.Context) error {
 		return err
 	}
 	return client.WithServer(c, func(ctx context.Context, server *control.Client) error {
-		g.Namespace = client.OfServer(c, server)
+		g.Namespace = client.ServerNamespace(c, server)
 		q, err := control.Ask(ctx, server, control.OpenApproval, g)
 		switch {
 		case err != nil:
@@ -128,7 +128,7 @@ func (p commands) hostRequest(c *cli.Context) error {
 		tty := console.Open()
 		defer tty.Close()
 		if v, answered := tty.Decide(ctx, q); answered {
-			return client.Give(ctx, p.Streams, c, server, q.ID, v, "sandboxmcp approvals")
+			return client.SubmitVerdict(ctx, p.Streams, c, server, q.ID, v, "sandboxmcp approvals")
 		}
 		_, err = fmt.Fprintf(p.Out, "asked to %s, for the namespace %s; until %s it waits for\n  sandboxmcp approve %s\n",
 			terminal.Visible(q.What), terminal.Visible(q.Namespace), q.Expires.Local().Format(time.DateTime), terminal.Visible(q.ID))
@@ -138,9 +138,9 @@ func (p commands) hostRequest(c *cli.Context) error {
 
 func (p commands) hostRevoke(c *cli.Context) error {
 	word := c.Args().First()
-	return client.WithKnown(c, approval.Host, func(ctx context.Context, all client.Known) error {
+	return client.WithApprovals(c, approval.Host, func(ctx context.Context, all client.Approvals) error {
 		all.Waiting = nil // sandboxmcp deny handles these
-		n, err := all.Deny(ctx, p.Streams, c, "sandboxmcp host access list", func(q approval.Question) bool { return meantOnHost(word, q) })
+		n, err := all.Deny(ctx, p.Streams, c, "sandboxmcp host access list", func(q approval.Question) bool { return matchesGrant(word, q) })
 		if err == nil && n == 0 {
 			err = exit.Fail("sandboxmcp host access list", "no approval on the host has the id or the pattern %s", terminal.Visible(word))
 		}
@@ -166,7 +166,7 @@ func (p commands) hostAccessList(_ context.Context, c *cli.Context, cfg config.C
 	for _, one := range onHost.Policy.Blocked() {
 		all.Blocked = append(all.Blocked, one.String())
 	}
-	err = client.WithKnown(c, approval.Host, func(_ context.Context, known client.Known) error {
+	err = client.WithApprovals(c, approval.Host, func(_ context.Context, known client.Approvals) error {
 		all.Servers = known.Servers
 		for _, g := range known.Approved {
 			all.Held = append(all.Held, g.Grant)
@@ -176,10 +176,10 @@ func (p commands) hostAccessList(_ context.Context, c *cli.Context, cfg config.C
 	if _, none := errors.AsType[*exit.Error](err); err != nil && (!none || c.String("server") != "") { // without a server there are no approvals
 		return err
 	}
-	return p.Print(c, all, all.show)
+	return p.Print(c, all, all.writeText)
 }
 
-func (all *hostAccess) show(w io.Writer) error {
+func (all *hostAccess) writeText(w io.Writer) error {
 	if !all.Enabled {
 		fmt.Fprintln(w, "host access is off: host.enabled: true in the configuration turns it on")
 	}
@@ -204,8 +204,8 @@ func (all *hostAccess) show(w io.Writer) error {
 	return nil
 }
 
-// meantOnHost reports whether word is the id of an approval, or its command or path.
-func meantOnHost(word string, q approval.Question) bool {
+// matchesGrant reports whether word is the id of an approval, or its command or path.
+func matchesGrant(word string, q approval.Question) bool {
 	_, what, _ := strings.Cut(q.What, " ")
 	if one, err := host.ParsePattern(word); err == nil && one.String() == what {
 		return true

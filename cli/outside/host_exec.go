@@ -32,11 +32,11 @@ The exit code is the command's; 124 when its time was up, 125 when it was refuse
 Example: sandboxmcp host exec git status --short`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "directory", Usage: "run it in `DIR`, below a directory that is allowed (default: the first of these)"},
-			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: command.Configured},
+			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: command.SeeConfig},
 			&cli.BoolFlag{Name: "stdin", Usage: "let it read standard input"},
 			command.NamespaceFlag(), command.JSONFlag(),
 		},
-		Action: func(c *cli.Context) error { return exit.Ours(p.hostExec(c)) },
+		Action: func(c *cli.Context) error { return exit.AsRefusal(p.hostExec(c)) },
 	}
 }
 
@@ -44,7 +44,7 @@ func (p commands) hostExec(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return exit.Usage("sandboxmcp host exec git status --short", "exec needs a command")
 	}
-	if c.IsSet("timeout") && !command.Positive(c, "timeout") {
+	if c.IsSet("timeout") && !command.IsPositive(c, "timeout") {
 		return exit.Usage("leave it out for the default", "--timeout must be more than 0")
 	}
 	q := host.Exec{Namespace: c.String("namespace"), Directory: c.String("directory"), Timeout: command.Seconds(c.Float64("timeout"))}
@@ -57,7 +57,7 @@ func (p commands) hostExec(c *cli.Context) error {
 		q.Stdin = p.In
 	}
 	var res pipeline.Outcome
-	err := p.onHost(c, wiring.Purpose{}, func(ctx context.Context, line *pipeline.Pipeline, who host.Caller) (err error) {
+	err := p.withHost(c, wiring.Purpose{}, func(ctx context.Context, line *pipeline.Pipeline, who host.Caller) (err error) {
 		q.Ask = who.Ask
 		var end host.ExecEnd
 		end, res, err = pipeline.Do(ctx, line, q)
@@ -96,11 +96,11 @@ func (p commands) showHost(res pipeline.Outcome) {
 		_, _ = io.WriteString(screen, one.text) // the reader has gone
 		_ = screen.Close()
 		if one.cut > 0 {
-			p.Say("the last %d bytes of %s are gone: %d are kept", one.cut, one.name, host.DefaultHostOutput)
+			p.Messagef("the last %d bytes of %s are gone: %d are kept", one.cut, one.name, host.DefaultHostOutput)
 		}
 	}
 	for _, w := range res.Warnings {
-		p.Say("warning: %s", w)
+		p.Messagef("warning: %s", w)
 	}
 }
 

@@ -33,7 +33,7 @@ Example: sandboxmcp host read ~/project/README.md`,
 		Flags: append(hostFlags(),
 			&cli.Int64Flag{Name: "offset", Usage: "`BYTES` to leave out at its beginning"},
 			&cli.Int64Flag{Name: "max-bytes", Usage: "the most `BYTES` to print", DefaultText: "all"}, command.OutFlag()),
-		Action: func(c *cli.Context) error { return exit.NotDone(p.hostRead(c)) },
+		Action: func(c *cli.Context) error { return exit.AsFailure(p.hostRead(c)) },
 	}, {
 		Name:      "write",
 		Usage:     "write a file: as a whole, or not at all",
@@ -44,7 +44,7 @@ refused below a directory that does not name them.
 
 Example: date | sandboxmcp host write ~/project/now.txt --mode overwrite`,
 		Flags:  append(hostFlags(), &cli.StringFlag{Name: "mode", Usage: "what to do about a file that is there: `MODE` is create, which refuses, overwrite or append", Value: "create"}),
-		Action: func(c *cli.Context) error { return exit.NotDone(p.hostWrite(c)) },
+		Action: func(c *cli.Context) error { return exit.AsFailure(p.hostWrite(c)) },
 	}, {
 		Name:        "list",
 		Usage:       "list a directory",
@@ -53,7 +53,7 @@ Example: date | sandboxmcp host write ~/project/now.txt --mode overwrite`,
 		Flags: append(hostFlags(),
 			&cli.BoolFlag{Name: "recursive", Usage: "list the directories below, too"},
 			&cli.IntFlag{Name: "limit", Usage: "list at most `N` entries", Value: 1000}),
-		Action: func(c *cli.Context) error { return exit.NotDone(p.hostList(c)) },
+		Action: func(c *cli.Context) error { return exit.AsFailure(p.hostList(c)) },
 	}, {
 		Name:      "copy",
 		Usage:     "copy a file to or from a session, or what a run left, or within this machine",
@@ -68,7 +68,7 @@ Examples:
 			&cli.StringFlag{Name: "session", Usage: "the session `ID` that has the relative path"},
 			&cli.StringFlag{Name: "run", Usage: "the run `REQUEST_ID` that left SRC"},
 			&cli.BoolFlag{Name: "overwrite", Usage: "replace a file that is there"}, client.ServerFlag()),
-		Action: func(c *cli.Context) error { return exit.NotDone(p.hostCopy(c)) },
+		Action: func(c *cli.Context) error { return exit.AsFailure(p.hostCopy(c)) },
 	}}
 }
 
@@ -76,8 +76,8 @@ func hostFlags() []cli.Flag {
 	return []cli.Flag{&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it is done for", Value: "default"}, command.JSONFlag()}
 }
 
-// onDisk makes a typed path absolute: a shell has a known working directory, an agent does not.
-func onDisk(typed string) (string, error) {
+// absolutePath makes a typed path absolute: a shell has a known working directory, an agent does not.
+func absolutePath(typed string) (string, error) {
 	if typed == "" {
 		return "", exit.Usage("sandboxmcp host --help", "a path is empty")
 	}
@@ -88,17 +88,17 @@ func onDisk(typed string) (string, error) {
 	return path, err
 }
 
-// onlyPath returns the path that is the only argument of the command.
-func onlyPath(c *cli.Context) (string, error) {
-	args, err := words(c, 1, 1)
+// pathArgument returns the path that is the only argument of the command.
+func pathArgument(c *cli.Context) (string, error) {
+	args, err := argumentsBetween(c, 1, 1)
 	if err != nil {
 		return "", err
 	}
-	return onDisk(args[0])
+	return absolutePath(args[0])
 }
 
-// words returns the arguments of the command, whose number must be between lower and upper.
-func words(c *cli.Context, lower, upper int) ([]string, error) {
+// argumentsBetween returns the arguments of the command, whose number must be between lower and upper.
+func argumentsBetween(c *cli.Context, lower, upper int) ([]string, error) {
 	if n := c.NArg(); n < lower || n > upper {
 		return nil, exit.Usage(c.Command.HelpName+" --help", "it is used like this: %s", c.Command.UsageText)
 	}
@@ -106,7 +106,7 @@ func words(c *cli.Context, lower, upper int) ([]string, error) {
 }
 
 func (p commands) hostCopy(c *cli.Context) error {
-	args, err := words(c, 2, 2)
+	args, err := argumentsBetween(c, 2, 2)
 	if err != nil {
 		return err
 	}
@@ -118,16 +118,16 @@ func (p commands) hostCopy(c *cli.Context) error {
 	}
 	source, err := args[0], error(nil)
 	if !c.IsSet("run") {
-		source, err = onDisk(source)
+		source, err = absolutePath(source)
 	}
 	if err != nil {
 		return err
 	}
-	destination, err := onDisk(args[1])
+	destination, err := absolutePath(args[1])
 	if err != nil {
 		return err
 	}
-	return p.onHost(c, wiring.Purpose{Results: true}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
+	return p.withHost(c, wiring.Purpose{Results: true}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
 		w, res, err := pipeline.Do(ctx, l, host.CopyFile{
 			Caller: who, Run: c.String("run"), Source: source, Destination: destination, Overwrite: c.Bool("overwrite"),
 		})
@@ -138,18 +138,18 @@ func (p commands) hostCopy(c *cli.Context) error {
 // copyWithSession copies through the server of a session. Relative paths are in the session.
 func (p commands) copyWithSession(c *cli.Context, args []string) error {
 	q := control.Copy{OfSession: control.OfSession{ID: c.String("session")}, Source: args[0], Destination: args[1], Overwrite: c.Bool("overwrite")}
-	return client.Answered(c, control.CopyFile, q, func(done control.Copied) error { return p.showFile(c, done, "copied to") })
+	return client.CallServer(c, control.CopyFile, q, func(done control.Copied) error { return p.showFile(c, done, "copied to") })
 }
 
 func (p commands) hostRead(c *cli.Context) error {
-	path, err := onlyPath(c)
+	path, err := pathArgument(c)
 	if err != nil {
 		return err
 	}
 	if c.Int64("offset") < 0 || c.Int64("max-bytes") < 0 {
 		return exit.Usage("leave it out for all of the file", "--offset and --max-bytes must not be negative")
 	}
-	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
+	return p.withHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
 		got, res, err := pipeline.Do(ctx, l, host.ReadFile{
 			Caller: who, Path: path, Offset: c.Int64("offset"), Max: c.Int64("max-bytes"),
 		})
@@ -167,7 +167,7 @@ func (p commands) hostRead(c *cli.Context) error {
 		case !got.Text:
 			return exit.Fail("--out FILE, or a pipe", "%s is not text", path)
 		}
-		_, err = io.WriteString(p.Out, terminal.Lines(string(got.Content)))
+		_, err = io.WriteString(p.Out, terminal.VisibleLines(string(got.Content)))
 		return err
 	})
 }
@@ -184,14 +184,14 @@ type hostContent struct {
 }
 
 func (p commands) hostList(c *cli.Context) error {
-	path, err := onlyPath(c)
+	path, err := pathArgument(c)
 	if err != nil {
 		return err
 	}
 	if c.Int("limit") < 1 {
 		return exit.Usage("leave it out for 1000", "--limit must be more than 0")
 	}
-	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
+	return p.withHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
 		list, res, err := pipeline.Do(ctx, l, host.ListDirectory{
 			Caller: who, Path: path, Recursive: c.Bool("recursive"), Limit: c.Int("limit"),
 		})
@@ -228,17 +228,17 @@ func (p commands) showDir(c *cli.Context, l host.Listing, res pipeline.Outcome) 
 		return err
 	}
 	if l.More {
-		p.Say("there are more: --limit %d shows twice as many", 2*c.Int("limit"))
+		p.Messagef("there are more: --limit %d shows twice as many", 2*c.Int("limit"))
 	}
 	return nil
 }
 
 func (p commands) hostWrite(c *cli.Context) error {
-	args, err := words(c, 1, 2)
+	args, err := argumentsBetween(c, 1, 2)
 	if err != nil {
 		return err
 	}
-	path, err := onDisk(args[0])
+	path, err := absolutePath(args[0])
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (p commands) hostWrite(c *cli.Context) error {
 	if len(args) == 2 {
 		from = args[1]
 	}
-	in, err := p.Open(from)
+	in, err := p.OpenInput(from)
 	if err != nil {
 		return exit.Fail("", "%v", err)
 	}
@@ -255,7 +255,7 @@ func (p commands) hostWrite(c *cli.Context) error {
 	if err != nil {
 		return exit.Fail("", "read %s: %v", from, err)
 	}
-	return p.onHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
+	return p.withHost(c, wiring.Purpose{}, func(ctx context.Context, l *pipeline.Pipeline, who host.Caller) error {
 		w, res, err := pipeline.Do(ctx, l, host.WriteFile{Caller: who, Path: path, Content: content, Mode: c.String("mode")})
 		return p.showWritten(c, w, res, "wrote", err)
 	})
@@ -271,7 +271,7 @@ func (p commands) showWritten(c *cli.Context, w host.Written, res pipeline.Outco
 func (p commands) showFile(c *cli.Context, w control.Copied, did string) error {
 	for _, n := range w.Notes {
 		if !c.Bool("json") {
-			p.Say("note: %s", n)
+			p.Messagef("note: %s", n)
 		}
 	}
 	hash := ""

@@ -53,8 +53,8 @@ func (p commands) webBrowser(c *cli.Context) error {
 	switch {
 	case c.NArg() != 1:
 		return exit.Usage("sandboxmcp web browser https://example.com", "browser needs the URL of one page")
-	case !slices.Contains(formats(), c.String("format")):
-		return noFormat(c)
+	case !slices.Contains(pageFormats(), c.String("format")):
+		return formatError(c)
 	case c.Int("max-bytes") < 0:
 		return exit.Usage("sandboxmcp web browser --help", "--max-bytes can't be less than 0")
 	}
@@ -77,25 +77,25 @@ func (p commands) showBrowsed(c *cli.Context, b pages.Browsed, res pipeline.Outc
 		return err
 	}
 	if c.Bool("json") {
-		return terminal.WriteJSON(p.Out, seenPage{Run: res.ID, Namespace: res.Namespace, Ended: res.Ended, URL: b.URL, Host: b.Host, Status: b.Status,
+		return terminal.WriteJSON(p.Out, browsedPage{Run: res.ID, Namespace: res.Namespace, Ended: res.Ended, URL: b.URL, Host: b.Host, Status: b.Status,
 			Title: b.Title, Late: b.Late, Notes: b.Notes, Untrusted: untrusted, Text: res.Stdout, Total: b.Total, Picture: file, Egress: res.Egress,
 			Layers: res.Layers, Timings: res.Timings, Memory: res.PeakMemory, Receipt: res.Receipt})
 	}
 	if b.Status >= 400 {
-		p.Say("%s answered with HTTP %d", b.Host, b.Status)
+		p.Messagef("%s answered with HTTP %d", b.Host, b.Status)
 	}
 	if b.Late != "" {
-		p.Say("not complete: %s; this is what was there", b.Late)
+		p.Messagef("not complete: %s; this is what was there", b.Late)
 	}
 	for _, n := range b.Notes {
-		p.Say("%s", n)
+		p.Messagef("%s", n)
 	}
-	p.sayMissing(res.Egress)
+	p.reportMissing(res.Egress)
 	if len(res.Stdout) < b.Total {
-		p.Say("these are %d bytes of %d", len(res.Stdout), b.Total)
+		p.Messagef("these are %d bytes of %d", len(res.Stdout), b.Total)
 	}
 	if file != "" {
-		p.Say("the picture is in %s", file)
+		p.Messagef("the picture is in %s", file)
 	}
 	text := res.Stdout
 	if b.Title != "" {
@@ -108,14 +108,14 @@ func (p commands) showBrowsed(c *cli.Context, b pages.Browsed, res pipeline.Outc
 // maxMissing bounds the hosts that are reported as not loaded: a page can name any number.
 const maxMissing = 20
 
-// sayMissing reports the hosts from which nothing was loaded.
-func (p commands) sayMissing(all []egress.Record) {
+// reportMissing reports the hosts from which nothing was loaded.
+func (p commands) reportMissing(all []egress.Record) {
 	missing := slices.DeleteFunc(slices.Clone(all), func(d egress.Record) bool { return d.Allowed && !d.Failed })
 	for _, d := range missing[:min(len(missing), maxMissing)] {
-		p.Say("not loaded from %s: %s", d.Name, d.Reason)
+		p.Messagef("not loaded from %s: %s", d.Name, d.Reason)
 	}
 	if more := len(missing) - maxMissing; more > 0 {
-		p.Say("and not from %d others: --json names them", more)
+		p.Messagef("and not from %d others: --json names them", more)
 	}
 }
 
@@ -159,8 +159,8 @@ func pictureName(host string) string {
 	return name[:min(len(name), 100)]
 }
 
-// seenPage is a page in the JSON output of web browser.
-type seenPage struct {
+// browsedPage is a page in the JSON output of web browser.
+type browsedPage struct {
 	Run       string           `json:"run"` // id in the audit log
 	Namespace string           `json:"namespace"`
 	Ended     string           `json:"ended"`

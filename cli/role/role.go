@@ -16,15 +16,15 @@ const (
 	PageReader    = "__read-web-page"         // the only argument: parses web pages
 )
 
-// Take runs serve and exits with its code if this process is that helper.
-func Take(helper string, serve func() int) {
-	if of(os.Args, os.Getpid()) == helper {
+// TakeOver runs serve and exits with its code if this process is that helper.
+func TakeOver(helper string, serve func() int) {
+	if roleOf(os.Args, os.Getpid()) == helper {
 		os.Exit(serve())
 	}
 }
 
-// of returns the helper that arguments and process id select, or "".
-func of(args []string, pid int) string {
+// roleOf returns the helper that arguments and process id select, or "".
+func roleOf(args []string, pid int) string {
 	switch {
 	case len(args) == 0:
 	case args[0] == HostCommand,

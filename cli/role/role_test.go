@@ -31,7 +31,7 @@ func TestOf(t *testing.T) {
 		{"sandboxmcp run " + PageReader, 7, ""},
 		{PageReader, 7, ""},
 	} {
-		if got := of(strings.Fields(tt.args), tt.pid); got != tt.want {
+		if got := roleOf(strings.Fields(tt.args), tt.pid); got != tt.want {
 			t.Errorf("%q as %d: got %q, want %q", tt.args, tt.pid, got, tt.want)
 		}
 	}

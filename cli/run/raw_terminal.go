@@ -24,7 +24,7 @@ func (p commands) checkTTY(c *cli.Context, cfg config.Config) error {
 		return nil
 	case c.Bool("json"):
 		return exit.Usage("leave one of them out", "--tty and --json contradict each other")
-	case !terminal.TypedAt(p.In) || !terminal.IsTerminal(p.Out):
+	case !terminal.IsInteractive(p.In) || !terminal.IsTerminal(p.Out):
 		return exit.Usage("leave out --tty", "--tty needs a terminal to type at and to show on, and there is none")
 	case cfg.Network == "ask" && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0:
 		return exit.Fail("--allow DOMAIN names what it may reach, and --no-network is nothing",
@@ -63,13 +63,13 @@ func (p commands) passTerminal(l *rawTerminal, r *run.Request, cfg config.Config
 	}
 	r.Stdin = p.In // even if the code came from there
 	name := os.Getenv("TERM")
-	if !terminalName().MatchString(name) {
+	if !namePattern().MatchString(name) {
 		name = "dumb"
 	}
 	r.Env = append([]string{"TERM=" + name}, r.Env...)
 	sizes, done := make(chan backends.Size), make(chan struct{})
-	r.Terminal = &backends.Terminal{Size: sizeOf(screen), Resized: sizes}
-	changes, stop := console.Resized()
+	r.Terminal = &backends.Terminal{Size: terminalSize(screen), Resized: sizes}
+	changes, stop := console.WatchSize()
 	go func() {
 		for {
 			select {
@@ -78,7 +78,7 @@ func (p commands) passTerminal(l *rawTerminal, r *run.Request, cfg config.Config
 				return
 			}
 			select {
-			case sizes <- sizeOf(screen):
+			case sizes <- terminalSize(screen):
 			case <-done:
 				return
 			}
@@ -92,9 +92,9 @@ func (p commands) passTerminal(l *rawTerminal, r *run.Request, cfg config.Config
 	return nil
 }
 
-var terminalName = lazy.Regexp(`^[A-Za-z0-9+._-]{1,64}$`)
+var namePattern = lazy.Regexp(`^[A-Za-z0-9+._-]{1,64}$`)
 
-func sizeOf(fd int) backends.Size {
+func terminalSize(fd int) backends.Size {
 	columns, rows, err := term.GetSize(fd)
 	if err != nil || columns <= 0 || rows <= 0 {
 		return backends.Size{Columns: 80, Rows: 24}

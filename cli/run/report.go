@@ -23,9 +23,9 @@ type Report struct {
 	saved    string // directory of the saved artifacts
 }
 
-// interrupted returns the exit code of a run that ended because of a signal or an output error rather than its program,
+// interruptedExit returns the exit code of a run that ended because of a signal or an output error rather than its program,
 // or 0.
-func (r Report) interrupted(cause, output error) (code int, why string) {
+func (r Report) interruptedExit(cause, output error) (code int, why string) {
 	var signal command.Interruption
 	switch {
 	case errors.As(cause, &signal):
@@ -41,23 +41,23 @@ func (r Report) interrupted(cause, output error) (code int, why string) {
 	return 0, ""
 }
 
-// end prints the notes on a result and returns its exit code as an error.
-func (r Report) end() error {
+// writeEnd prints the notes on a result and returns its exit code as an error.
+func (r Report) writeEnd() error {
 	if r.inResult { // even with --quiet
-		r.Cut(": --output BYTES keeps more")
+		r.ReportCut(": --output BYTES keeps more")
 	}
 	if !r.quiet {
-		r.notes()
+		r.writeNotes()
 	}
 	if !r.quiet && terminal.IsTerminal(r.Err) {
-		r.Say("%s", r.summary())
+		r.Messagef("%s", r.summaryLine())
 	}
 	unsaved := ""
 	if r.Result.ArtifactsFailed != "" {
 		unsaved = "the script ended, but its artifacts could not all be saved: " + terminal.Visible(r.Result.ArtifactsFailed)
 	}
 	if unsaved != "" && r.Result.Ended != backends.EndedOK { // the script's own failure matters more
-		r.Say("%s", unsaved)
+		r.Messagef("%s", unsaved)
 	}
 	switch r.Result.Ended {
 	case backends.EndedOK:
@@ -76,51 +76,51 @@ func (r Report) end() error {
 	return exit.Silent(r.Result.ExitCode)
 }
 
-// Warnings prints warnings that also apply to runs without an end, whose output may have been printed already.
-func (r Report) Warnings() {
+// WriteWarnings prints warnings that also apply to runs without an end, whose output may have been printed already.
+func (r Report) WriteWarnings() {
 	if r.quiet {
 		return
 	}
 	for _, w := range r.Result.Warnings {
-		r.Say("warning: %s", terminal.Visible(w.String()))
+		r.Messagef("warning: %s", terminal.Visible(w.String()))
 	}
 }
 
-// notes prints facts that the caller may not expect.
-func (r Report) notes() {
+// writeNotes prints facts that the caller may not expect.
+func (r Report) writeNotes() {
 	res := &r.Result
 	switch res.Ended {
 	case backends.EndedTimeout, backends.EndedOOM, backends.EndedLimit:
-		r.Say("the script was ended after %.1f s: %s", res.WallMS/1000, HowEnded(res))
+		r.Messagef("the script was ended after %.1f s: %s", res.WallMS/1000, HowEnded(res))
 	case backends.EndedSignal:
-		r.Say("the script was killed by %s", res.Signal)
+		r.Messagef("the script was killed by %s", res.Signal)
 	}
 	for _, a := range res.Artifacts {
 		if a.Withheld != "" {
-			r.Say("artifact %s is withheld: %s", terminal.Visible(a.Name), terminal.Visible(a.Withheld))
+			r.Messagef("artifact %s is withheld: %s", terminal.Visible(a.Name), terminal.Visible(a.Withheld))
 		}
 	}
 	if res.Dropped > 0 {
-		r.Say("%d artifacts were left out: %s", res.Dropped, terminal.Visible(res.Why))
+		r.Messagef("%d artifacts were left out: %s", res.Dropped, terminal.Visible(res.Why))
 	}
-	r.Unreached()
+	r.ReportUnreached()
 	for _, h := range res.Hints {
-		r.Say("hint: %s", terminal.Visible(h.String()))
+		r.Messagef("hint: %s", terminal.Visible(h.String()))
 	}
 }
 
-// Cut prints how much output the result lacks, followed by the hint more, and reports whether any is missing.
-func (r Report) Cut(more string) bool {
+// ReportCut prints how much output the result lacks, followed by the hint more, and reports whether any is missing.
+func (r Report) ReportCut(more string) bool {
 	for i, cut := range []int64{r.Result.StdoutCut, r.Result.StderrCut} {
 		if cut > 0 {
-			r.Say("the last %d bytes of %s were cut off%s", cut, []string{"stdout", "stderr"}[i], more)
+			r.Messagef("the last %d bytes of %s were cut off%s", cut, []string{"stdout", "stderr"}[i], more)
 		}
 	}
 	return r.Result.StdoutCut+r.Result.StderrCut > 0
 }
 
-// Unreached prints the names that the script could not reach.
-func (r Report) Unreached() {
+// ReportUnreached prints the names that the script could not reach.
+func (r Report) ReportUnreached() {
 	const limit = 5
 	var printed, more int
 	for _, d := range r.Result.Egress {
@@ -130,17 +130,17 @@ func (r Report) Unreached() {
 			more++
 		case d.Failed:
 			printed++
-			r.Say("%s can't be reached: %s", terminal.Visible(d.Name), terminal.Visible(d.Reason))
+			r.Messagef("%s can't be reached: %s", terminal.Visible(d.Name), terminal.Visible(d.Reason))
 		case d.Ask == "":
 			printed++
-			r.Say("egress refused: %s", terminal.Visible(d.Reason))
+			r.Messagef("egress refused: %s", terminal.Visible(d.Reason))
 		default:
 			printed++
-			r.Say("wanted: %s; allow with --allow %s (egress refused: %s)", terminal.Visible(d.Host()), terminal.Visible(d.Ask), terminal.Visible(d.Why()))
+			r.Messagef("wanted: %s; allow with --allow %s (egress refused: %s)", terminal.Visible(d.Host()), terminal.Visible(d.Ask), terminal.Visible(d.Why()))
 		}
 	}
 	if more > 0 {
-		r.Say("%s more could not be reached; --json lists them", terminal.Count(more, "name"))
+		r.Messagef("%s more could not be reached; --json lists them", terminal.Count(more, "name"))
 	}
 }
 
@@ -159,8 +159,8 @@ func HowEnded(res *pipeline.Outcome) string {
 	return res.Ended
 }
 
-// summary returns the last line: end, duration, containment, artifacts and id.
-func (r Report) summary() string {
+// summaryLine returns the last line: end, duration, containment, artifacts and id.
+func (r Report) summaryLine() string {
 	res := &r.Result
 	parts := []string{
 		fmt.Sprintf("%s in %.2f s", HowEnded(res), res.WallMS/1000),
@@ -171,12 +171,12 @@ func (r Report) summary() string {
 		if r.saved != "" {
 			where = " in " + r.saved
 		}
-		parts = append(parts, terminal.Count(n, "artifact")+": "+names(res.Artifacts)+where)
+		parts = append(parts, terminal.Count(n, "artifact")+": "+artifactNames(res.Artifacts)+where)
 	}
 	return strings.Join(append(parts, "run "+res.ID), " | ")
 }
 
-func names(artifacts []signer.Artifact) string {
+func artifactNames(artifacts []signer.Artifact) string {
 	const limit = 3
 	var list []string
 	for i, a := range artifacts {

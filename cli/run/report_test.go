@@ -18,8 +18,8 @@ func TestReportForged(t *testing.T) {
 		ArtifactsFailed: forged}
 	var b bytes.Buffer
 	r := Report{Streams: &command.Streams{Err: &b}, Result: res}
-	r.Warnings()
-	(&command.Streams{Err: &b}).Exit(r.end())
+	r.WriteWarnings()
+	(&command.Streams{Err: &b}).Exit(r.writeEnd())
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
 	if len(lines) != 5 {
 		t.Errorf("got %d lines, want 5", len(lines))

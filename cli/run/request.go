@@ -28,14 +28,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
 
-// requested returns request's result, or an error as soon as ctx ends: opening or reading a FIFO blocks until somebody
+// requestUntil returns request's result, or an error as soon as ctx ends: opening or reading a FIFO blocks until somebody
 // writes. Such a read ends with the process.
-func requested(ctx context.Context, in io.Reader, c *cli.Context) (r run.Request, err error) {
+func requestUntil(ctx context.Context, in io.Reader, c *cli.Context) (r run.Request, err error) {
 	done := make(chan struct{})
 	var read run.Request
 	var failed error
 	go func() {
-		read, failed = request(in, c)
+		read, failed = newRequest(in, c)
 		close(done)
 	}()
 	select {
@@ -46,9 +46,9 @@ func requested(ctx context.Context, in io.Reader, c *cli.Context) (r run.Request
 	}
 }
 
-// request returns the request in the command line, with absolute paths.
-func request(in io.Reader, c *cli.Context) (run.Request, error) {
-	what, err := whatToRun(c)
+// newRequest returns the request in the command line, with absolute paths.
+func newRequest(in io.Reader, c *cli.Context) (run.Request, error) {
+	what, err := sourceOf(c)
 	if err != nil {
 		return run.Request{}, err
 	}
@@ -73,13 +73,13 @@ func request(in io.Reader, c *cli.Context) (run.Request, error) {
 	if c.IsSet("gpus") {
 		r.GPUs = config.SplitGPUs(c.String("gpus"))
 		if err := container.CheckGPUs(r.GPUs); err != nil {
-			why, _ := exit.Because(err)
+			why, _ := exit.Reason(err)
 			return r, exit.Usage("--gpus all", "--gpus: %s", why)
 		}
 	}
 	for _, step := range []func() error{
-		func() error { return Limits(c, &r.Limits) },
-		func() error { return Script(in, &r, what) },
+		func() error { return ReadLimits(c, &r.Limits) },
+		func() error { return ReadScript(in, &r, what) },
 		func() error { return hostInputs(c, &r, what.File) },
 		func() (err error) { r.Artifacts, err = ArtifactsDir(c); return err },
 	} {
@@ -98,7 +98,7 @@ type Source struct {
 	args    []string // arguments of a file or of code
 }
 
-func whatToRun(c *cli.Context) (w Source, err error) {
+func sourceOf(c *cli.Context) (w Source, err error) {
 	words := c.Args().Slice()
 	after := len(words) > 0 && words[0] == "--" // see package cmdline
 	switch {
@@ -116,11 +116,11 @@ func whatToRun(c *cli.Context) (w Source, err error) {
 	return w, nil
 }
 
-// Limits reads the limits in the command line into l.
-func Limits(c *cli.Context, l *backends.Limits) error {
+// ReadLimits reads the limits in the command line into l.
+func ReadLimits(c *cli.Context, l *backends.Limits) error {
 	// Zero would mean the default, which nobody who types it expects.
 	for _, name := range []string{"timeout", "ram", "cpu", "processes", "disk", "output"} {
-		if c.IsSet(name) && !(command.Positive(c, name)) {
+		if c.IsSet(name) && !(command.IsPositive(c, name)) {
 			return exit.Usage("leave it out for the default", "--%s must be more than 0", name)
 		}
 	}
@@ -137,12 +137,12 @@ func Limits(c *cli.Context, l *backends.Limits) error {
 // megabytes converts to bytes without overflow: the caps are far below.
 func megabytes(n int64) int64 { return min(n, 1<<40) << 20 }
 
-// Script reads the code. If it comes from standard input, the program has no input; otherwise the request keeps it.
-func Script(in io.Reader, r *run.Request, w Source) error {
+// ReadScript reads the code. If it comes from standard input, the program has no input; otherwise the request keeps it.
+func ReadScript(in io.Reader, r *run.Request, w Source) error {
 	file := w.File
 	switch {
 	case w.command != nil:
-		r.Stdin, r.Beside = in, besideCommand(w.command[0])
+		r.Stdin, r.Beside = in, findBesideCommand(w.command[0])
 		return nil
 	case file == "": // code may be empty: it is refused like an empty file
 		r.Code, r.Language, r.Stdin = []byte(w.code), cmp.Or(r.Language, validate.Python), in
@@ -168,7 +168,7 @@ func Script(in io.Reader, r *run.Request, w Source) error {
 		return exit.Usage("sandboxmcp run "+filepath.Join(file, "main.py")+" --workspace "+file, "%s is a directory: name the script in it", terminal.Visible(file))
 	}
 	r.Code, err = ReadCode(f, file)
-	r.Name, r.Stdin, r.Beside = filepath.Base(file), in, beside(file)
+	r.Name, r.Stdin, r.Beside = filepath.Base(file), in, findBesideScript(file)
 	return err
 }
 
@@ -181,34 +181,34 @@ func ReadCode(from io.Reader, name string) ([]byte, error) {
 	return code, nil
 }
 
-// besideCommand returns a function that finds a command's program on the host, and other files in the current
+// findBesideCommand returns a function that finds a command's program on the host, and other files in the current
 // directory.
-func besideCommand(program string) func(name string) (string, bool) {
-	here := beside("-")
+func findBesideCommand(program string) func(name string) (string, bool) {
+	here := findBesideScript("-")
 	return func(name string) (string, bool) {
 		if name != program {
 			return here(name)
 		}
 		if strings.Contains(name, "/") {
-			return name, exists(name)
+			return name, fileExists(name)
 		}
 		if path, err := exec.LookPath(name); err == nil {
 			return path, true
 		}
-		return name, exists(name)
+		return name, fileExists(name)
 	}
 }
 
-// beside returns a function that finds a file or a module next to the script, as its interpreter would.
-func beside(file string) func(name string) (string, bool) {
+// findBesideScript returns a function that finds a file or a module next to the script, as its interpreter would.
+func findBesideScript(file string) func(name string) (string, bool) {
 	return func(name string) (string, bool) {
 		dir := filepath.Dir(file)
-		if path := filepath.Join(dir, name); filepath.IsLocal(name) && exists(path) {
+		if path := filepath.Join(dir, name); filepath.IsLocal(name) && fileExists(path) {
 			return path, true
 		}
 		module, _, _ := strings.Cut(filepath.Base(name), ".")
 		for _, extension := range []string{".py", ".js", ".mjs", ".cjs", ".ts", ".json", ""} {
-			if path := filepath.Join(dir, module+extension); exists(path) {
+			if path := filepath.Join(dir, module+extension); fileExists(path) {
 				return path, true
 			}
 		}
@@ -216,7 +216,7 @@ func beside(file string) func(name string) (string, bool) {
 	}
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
@@ -241,8 +241,8 @@ func hostInputs(c *cli.Context, r *run.Request, file string) error {
 	if text == "" {
 		return nil
 	}
-	dir, write := access(text)
-	abs, err := existing("--workspace", dir)
+	dir, write := splitAccess(text)
+	abs, err := existingPath("--workspace", dir)
 	if err != nil {
 		return err
 	}
@@ -250,12 +250,12 @@ func hostInputs(c *cli.Context, r *run.Request, file string) error {
 		return exit.Usage("--workspace "+filepath.Dir(dir), "--workspace %s is not a directory", dir)
 	}
 	r.Workspace = backends.Mount{Host: abs, Write: write}
-	r.Within = within(abs, file)
+	r.Within = relativeTo(abs, file)
 	return nil
 }
 
-// within returns the path of file relative to dir, or "" if it is not inside.
-func within(dir, file string) string {
+// relativeTo returns the path of file relative to dir, or "" if it is not inside.
+func relativeTo(dir, file string) string {
 	abs, err := filepath.Abs(file)
 	if err == nil {
 		abs, err = filepath.EvalSymlinks(abs)
@@ -272,18 +272,18 @@ func within(dir, file string) string {
 
 // parseMount parses HOST:PATH[:ro|rw]. The host path may contain colons, PATH may not.
 func parseMount(text string) (backends.Mount, error) {
-	rest, write := access(text)
+	rest, write := splitAccess(text)
 	i := strings.LastIndex(rest, ":")
 	if i <= 0 || !strings.HasPrefix(rest[i+1:], "/") {
 		return backends.Mount{}, exit.Usage("--mount ./data:/data, or --mount ./data:/data:rw to let it write there",
 			"--mount %s is not of the form HOST:PATH[:ro|rw] with an absolute PATH", text)
 	}
-	host, err := existing("--mount", rest[:i])
+	host, err := existingPath("--mount", rest[:i])
 	return backends.Mount{Host: host, Inside: rest[i+1:], Write: write}, err
 }
 
-// access splits :ro or :rw off the end of text.
-func access(text string) (path string, write bool) {
+// splitAccess splits :ro or :rw off the end of text.
+func splitAccess(text string) (path string, write bool) {
 	if path, ok := strings.CutSuffix(text, ":rw"); ok {
 		return path, true
 	}
@@ -292,7 +292,7 @@ func access(text string) (path string, write bool) {
 
 // parseInput follows cp -r: a directory keeps its name, "directory/." stands for its content.
 func parseInput(path string) (run.Input, error) {
-	abs, err := existing("--input", path)
+	abs, err := existingPath("--input", path)
 	in := run.Input{Host: abs, Name: filepath.Base(path)}
 	if last := path[strings.LastIndex(path, "/")+1:]; last == "." || last == ".." {
 		in.Name = "."
@@ -300,15 +300,15 @@ func parseInput(path string) (run.Input, error) {
 	return in, err
 }
 
-// existing returns the absolute path, with links resolved, of an existing file. It refuses a link that a program may
+// existingPath returns the absolute path, with links resolved, of an existing file. It refuses a link that a program may
 // have left: the next run would be shown the link's target.
-func existing(flag, path string) (string, error) {
+func existingPath(flag, path string) (string, error) {
 	abs, err := hostfs.Resolve(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", exit.Usage("check the spelling; the path starts at the current directory", "%s %s: there is no such file or directory", flag, terminal.Visible(path))
 	}
 	if err != nil {
-		return "", command.NotThere("", flag, err)
+		return "", command.PathError("", flag, err)
 	}
 	return abs, nil
 }

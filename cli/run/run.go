@@ -70,7 +70,7 @@ Examples:
   sandboxmcp run --tty -- bash`,
 		Flags: runFlags(),
 		Action: func(c *cli.Context) error {
-			return exit.Ours(p.run(c))
+			return exit.AsRefusal(p.run(c))
 		},
 	}
 }
@@ -79,13 +79,13 @@ func runFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "c", Usage: "run `CODE` instead of a file, in Python unless --language says otherwise"},
 		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell, r or one of the configuration (default: by its extension, or its first line)"},
-		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: command.Configured},
+		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: command.SeeConfig},
 		&cli.Float64Flag{Name: "grace", Usage: "`SECONDS` that it has to end by itself after Ctrl-C or SIGTERM, which it is sent; 0 kills it", Value: 10},
-		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all of its processes together", DefaultText: command.Configured},
-		&cli.Float64Flag{Name: "cpu", Usage: "`CORES` that it may use", DefaultText: command.Configured},
-		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: command.Configured},
-		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: command.Configured},
-		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept for --json and the record", DefaultText: command.Configured},
+		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all of its processes together", DefaultText: command.SeeConfig},
+		&cli.Float64Flag{Name: "cpu", Usage: "`CORES` that it may use", DefaultText: command.SeeConfig},
+		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: command.SeeConfig},
+		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: command.SeeConfig},
+		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept for --json and the record", DefaultText: command.SeeConfig},
 		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`", KeepSpace: true},
 		&cli.StringSliceFlag{Name: "secret", Usage: "lend the secret `NAME` to it, as an environment variable"},
 		&cli.StringSliceFlag{Name: "allow", Usage: "let it connect to `DOMAIN[:PORT]`, such as example.com, '*.example.com' or db.example.com:5432, or to a port of this machine, localhost:3000, and nothing else"},
@@ -95,8 +95,8 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "workspace", Usage: "show the host's directory as /workspace: `DIR[:ro|rw]`, read-only unless it says rw"},
 		&cli.StringFlag{Name: "artifacts", Usage: "save what it leaves behind in `DIR`, with a SHA256SUMS"},
 		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the run belongs to", Value: "default"},
-		&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman, docker or kubernetes", DefaultText: command.Configured},
-		&cli.StringFlag{Name: "gpus", Usage: "show it graphics processors, in a container: `WHICH` are all, none, or indices such as 0,1", DefaultText: command.Configured},
+		&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
+		&cli.StringFlag{Name: "gpus", Usage: "show it graphics processors, in a container: `WHICH` are all, none, or indices such as 0,1", DefaultText: command.SeeConfig},
 		&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile: hardened, landlock, or one of the configuration"},
 		&cli.StringSliceFlag{Name: "require", Usage: "refuse to run it without the `LAYER`"},
 		&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
@@ -121,29 +121,29 @@ func (p commands) run(c *cli.Context) error {
 	beside := &terminal.Filter{W: stderr, Open: c.Bool("raw") || !terminal.IsTerminal(p.Err)}
 	res, err := p.execute(ctx, c, stop, &tty, screen, beside)
 	if wait := stop.ReaderWait(res.Ended); wait > 0 && c.Bool("json") {
-		time.AfterFunc(wait, p.End)
+		time.AfterFunc(wait, p.LimitWrites)
 	} else if wait > 0 { // they were waited for
-		p.End()
+		p.LimitWrites()
 	}
 	_, _ = screen.Close(), beside.Close()                     // errors here show below, too
 	if c.Bool("json") && (err == nil || res.Refused != nil) { // otherwise the pipeline was not reached, and Main reports the reason
 		if res.Refused != nil {
-			res.ExitCode = exit.Of(err).Code // 0 would read as success
+			res.ExitCode = exit.FromError(err).Code // 0 would read as success
 		}
 		terminal.WriteJSON(stdout, res) // errors here show below
 	}
 	r := Report{Streams: p.Streams, Result: res, quiet: c.Bool("quiet") || c.Bool("json"), inResult: c.Bool("json"), saved: c.String("artifacts")}
-	r.Warnings()
-	if stdout.Unread() {
-		p.Say("the rest of the output was not written: nobody read it in time")
+	r.WriteWarnings()
+	if stdout.IsUnread() {
+		p.Messagef("the rest of the output was not written: nobody read it in time")
 	}
-	if code, why := r.interrupted(context.Cause(ctx), stdout.Err()); code != 0 {
+	if code, why := r.interruptedExit(context.Cause(ctx), stdout.Err()); code != 0 {
 		return &exit.Error{Code: code, Text: why}
 	}
 	if err != nil {
 		return err
 	}
-	return r.end()
+	return r.writeEnd()
 }
 
 // execute runs the request in the command line. Its output goes to stdout and stderr while it runs, unless only the
@@ -168,7 +168,7 @@ func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 				"network: ask wants a person asked about what it connects to, and there is no terminal to ask at")
 		}
 	}
-	request, err := requested(ctx, p.In, c)
+	request, err := requestUntil(ctx, p.In, c)
 	if err != nil {
 		return pipeline.Outcome{}, err
 	}
@@ -190,7 +190,7 @@ func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	why := wiring.Purpose{Backend: c.String("backend"), Delegate: slices.Contains(required, backends.LayerCgroup), Ask: person != nil}
 	why.Local, _ = egress.CutLocal(c.StringSlice("allow"))
 	if !c.Bool("quiet") && !c.Bool("json") {
-		why.Progress = func(line string) { p.Say("%s", line) }
+		why.Progress = func(line string) { p.Messagef("%s", line) }
 	}
 	parts, err := wiring.New(ctx, cfg, why)
 	if err != nil {
@@ -198,10 +198,10 @@ func (p commands) execute(ctx context.Context, c *cli.Context, stop *pipeline.St
 	}
 	defer func() {
 		if err := parts.Close(); err != nil {
-			p.Say("warning: %v", err)
+			p.Messagef("warning: %v", err)
 		}
 		if err := wiring.PushLast(context.WithoutCancel(ctx), cfg, parts.Places); err != nil {
-			p.Say("warning: %v", err)
+			p.Messagef("warning: %v", err)
 		}
 	}()
 	if person != nil {

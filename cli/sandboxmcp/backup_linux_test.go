@@ -23,15 +23,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// backups is a home with a state, and a key for its backups.
-type backups struct {
+// backupTest is a home with a state, and a key for its backups.
+type backupTest struct {
 	*testing.T
 	home, key, to string
 }
 
-func newBackups(t *testing.T) *backups {
+func newBackupTest(t *testing.T) *backupTest {
 	t.Helper()
-	b := &backups{T: t, home: t.TempDir()}
+	b := &backupTest{T: t, home: t.TempDir()}
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
 		t.Fatal(err)
@@ -43,32 +43,32 @@ func newBackups(t *testing.T) *backups {
 	return b
 }
 
-// try runs a command with a home.
-func (b *backups) try(ctx context.Context, home, stdin string, args ...string) (string, error) {
+// runCommand runs a command with a home.
+func (b *backupTest) runCommand(ctx context.Context, home, stdin string, args ...string) (string, error) {
 	cmd := command(ctx, b.T, home, args...)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-func (b *backups) do(home, stdin string, args ...string) string {
+func (b *backupTest) mustRun(home, stdin string, args ...string) string {
 	b.Helper()
-	out, err := b.try(b.Context(), home, stdin, args...)
+	out, err := b.runCommand(b.Context(), home, stdin, args...)
 	if err != nil {
 		b.Fatalf("%q: %v, %s", args, err, out)
 	}
 	return out
 }
 
-// state returns the state directory of a home.
-func state(home string) string { return filepath.Join(home, "state/sandboxmcp") }
+// stateDir returns the state directory of a home.
+func stateDir(home string) string { return filepath.Join(home, "state/sandboxmcp") }
 
 // TestBackupWhileOthersWrite checks that a backup has all rows that were acknowledged before it started, and no secret
 // or token without its row.
 func TestBackupWhileOthersWrite(t *testing.T) {
-	need(t, "sandbox", "bash")
-	b := newBackups(t)
-	b.do(b.home, "first", "vault", "add", "K", "--stdin")
+	requireFeatures(t, "sandbox", "bash")
+	b := newBackupTest(t)
+	b.mustRun(b.home, "first", "vault", "add", "K", "--stdin")
 	var mu sync.Mutex
 	var acknowledged []string
 	ctx, stop := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func TestBackupWhileOthersWrite(t *testing.T) {
 	} {
 		writers.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				out, err := b.try(t.Context(), b.home, fmt.Sprintf("secret value %d", i), args(i)...)
+				out, err := b.runCommand(t.Context(), b.home, fmt.Sprintf("secret value %d", i), args(i)...)
 				if err != nil {
 					t.Errorf("%s: %v, %s", name, err, out)
 				}
@@ -107,21 +107,21 @@ func TestBackupWhileOthersWrite(t *testing.T) {
 		before := slices.Clone(acknowledged)
 		mu.Unlock()
 		file := filepath.Join(b.home, fmt.Sprintf("%d.age", round))
-		b.do(b.home, "", "backup", "--out", file, "--to", b.to)
+		b.mustRun(b.home, "", "backup", "--out", file, "--to", b.to)
 		there := t.TempDir()
-		b.do(there, "", "restore", file, "--identity", b.key)
+		b.mustRun(there, "", "restore", file, "--identity", b.key)
 		b.wantRestored(there, before)
 	}
 	stop()
 	writers.Wait()
-	b.do(b.home, "", "audit", "verify")
+	b.mustRun(b.home, "", "audit", "verify")
 }
 
 // wantRestored checks a restored state against its log.
-func (b *backups) wantRestored(home string, acknowledged []string) {
+func (b *backupTest) wantRestored(home string, acknowledged []string) {
 	b.Helper()
 	ended, named := map[string]bool{}, map[string]bool{}
-	log, err := audit.Open(b.Context(), filepath.Join(state(home), "sandboxmcp.db"))
+	log, err := audit.Open(b.Context(), filepath.Join(stateDir(home), "sandboxmcp.db"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func (b *backups) wantRestored(home string, acknowledged []string) {
 			b.Errorf("run %s was acknowledged before the backup, and is not in it", id)
 		}
 	}
-	entries, problems, err := vault.NewSealed(state(home), nil).List(b.Context(), "")
+	entries, problems, err := vault.NewSealed(stateDir(home), nil).List(b.Context(), "")
 	if err != nil || len(problems) > 0 || len(entries) == 0 {
 		b.Errorf("%d secrets, %v, %v", len(entries), problems, err)
 	}
@@ -154,7 +154,7 @@ func (b *backups) wantRestored(home string, acknowledged []string) {
 			b.Errorf("secret %s has no row", e.Key)
 		}
 	}
-	tokens, err := identity.OpenTokens(state(home)).List()
+	tokens, err := identity.OpenTokens(stateDir(home)).List()
 	for _, token := range tokens {
 		if !named["token.created "+token.Name] {
 			b.Errorf("token %s has no row", token.Name)
@@ -163,17 +163,17 @@ func (b *backups) wantRestored(home string, acknowledged []string) {
 	if err != nil || last != "state.restored" {
 		b.Errorf("the last row is %s; %v", last, err)
 	}
-	b.do(home, "", "audit", "verify")
-	b.do(home, "", "vault", "verify")
-	b.do(home, "", "run", "-c", "true", "--language", "shell")
+	b.mustRun(home, "", "audit", "verify")
+	b.mustRun(home, "", "vault", "verify")
+	b.mustRun(home, "", "run", "-c", "true", "--language", "shell")
 }
 
 // TestRestoreRefuses checks that a backup that was truncated, changed, or encrypted for another key restores nothing.
 func TestRestoreRefuses(t *testing.T) {
-	b, other := newBackups(t), newBackups(t)
-	b.do(b.home, "value", "vault", "add", "K", "--stdin")
+	b, other := newBackupTest(t), newBackupTest(t)
+	b.mustRun(b.home, "value", "vault", "add", "K", "--stdin")
 	file := filepath.Join(b.home, "b.age")
-	b.do(b.home, "", "backup", "--out", file, "--to", b.to)
+	b.mustRun(b.home, "", "backup", "--out", file, "--to", b.to)
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -182,10 +182,10 @@ func TestRestoreRefuses(t *testing.T) {
 	if info.Mode() != 0o600 {
 		t.Errorf("the mode of a backup is %v", info.Mode())
 	}
-	if out, err := b.try(t.Context(), b.home, "", "backup", "--out", file, "--to", b.to); err == nil || !strings.Contains(out, "is not overwritten") {
+	if out, err := b.runCommand(t.Context(), b.home, "", "backup", "--out", file, "--to", b.to); err == nil || !strings.Contains(out, "is not overwritten") {
 		t.Errorf("an existing file: %v, %s", err, out)
 	}
-	if out, err := b.try(t.Context(), b.home, "", "restore", file, "--identity", b.key); err == nil || !strings.Contains(out, "there is a state") {
+	if out, err := b.runCommand(t.Context(), b.home, "", "restore", file, "--identity", b.key); err == nil || !strings.Contains(out, "there is a state") {
 		t.Errorf("over a state: %v, %s", err, out)
 	}
 	refused := func(name string, content []byte, key string) {
@@ -195,7 +195,7 @@ func TestRestoreRefuses(t *testing.T) {
 		if err := os.WriteFile(bad, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := b.try(t.Context(), there, "", "restore", bad, "--identity", key)
+		out, err := b.runCommand(t.Context(), there, "", "restore", bad, "--identity", key)
 		if err == nil || !strings.Contains(out, "nothing was put in place") {
 			t.Errorf("%s: %v, %s", name, err, out)
 		}
@@ -218,20 +218,20 @@ func TestRestoreRefuses(t *testing.T) {
 // TestKilledWhileBackingUp checks that a killed backup leaves no file, and a killed restore nothing incomplete; the
 // next command removes their leftovers.
 func TestKilledWhileBackingUp(t *testing.T) {
-	b := newBackups(t)
-	b.do(b.home, "value", "vault", "add", "K", "--stdin")
+	b := newBackupTest(t)
+	b.mustRun(b.home, "value", "vault", "add", "K", "--stdin")
 	dir := filepath.Join(b.home, "kept")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	whole := filepath.Join(dir, "whole.age")
 	began := time.Now()
-	b.do(b.home, "", "backup", "--out", whole, "--to", b.to)
+	b.mustRun(b.home, "", "backup", "--out", whole, "--to", b.to)
 	usual, made := time.Since(began), 0
 	for i := range hosttest.Long(15, 200) {
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(usual*5/4))
 		file := filepath.Join(dir, fmt.Sprintf("%d.age", i))
-		_, err := b.try(ctx, b.home, "", "backup", "--out", file, "--to", b.to)
+		_, err := b.runCommand(ctx, b.home, "", "backup", "--out", file, "--to", b.to)
 		cancel()
 		if _, none := os.Stat(file); none != nil {
 			if err == nil {
@@ -240,7 +240,7 @@ func TestKilledWhileBackingUp(t *testing.T) {
 			continue
 		}
 		made++
-		b.do(t.TempDir(), "", "restore", file, "--identity", b.key)
+		b.mustRun(t.TempDir(), "", "restore", file, "--identity", b.key)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != made+1 {
 		t.Errorf("there are %v, and %d were made; %v", entries, made, err)
@@ -248,17 +248,17 @@ func TestKilledWhileBackingUp(t *testing.T) {
 	there, done := t.TempDir(), 0
 	for range hosttest.Long(15, 200) {
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(usual*5/2))
-		_, _ = b.try(ctx, there, "", "restore", whole, "--identity", b.key)
+		_, _ = b.runCommand(ctx, there, "", "restore", whole, "--identity", b.key)
 		cancel()
-		if _, err := os.Stat(state(there)); err == nil {
+		if _, err := os.Stat(stateDir(there)); err == nil {
 			done++
 			b.wantRestored(there, nil)
-			if err := os.RemoveAll(state(there)); err != nil {
+			if err := os.RemoveAll(stateDir(there)); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	b.do(there, "", "restore", whole, "--identity", b.key)
+	b.mustRun(there, "", "restore", whole, "--identity", b.key)
 	if left, err := os.ReadDir(filepath.Join(there, "state")); err != nil || len(left) != 1 {
 		t.Errorf("left are %v, %v", left, err)
 	}
@@ -270,16 +270,16 @@ func TestBackupOnAFullDisk(t *testing.T) {
 	if !hosttest.Apart(t) {
 		return
 	}
-	b := newBackups(t)
-	b.do(b.home, "value", "vault", "add", "K", "--stdin")
+	b := newBackupTest(t)
+	b.mustRun(b.home, "value", "vault", "add", "K", "--stdin")
 	whole := filepath.Join(b.home, "whole.age")
-	b.do(b.home, "", "backup", "--out", whole, "--to", b.to)
+	b.mustRun(b.home, "", "backup", "--out", whole, "--to", b.to)
 	small := filepath.Join(t.TempDir(), "small")
 	if err := errors.Join(os.Mkdir(small, 0o700), syscall.Mount("none", small, "tmpfs", 0, "size=64k")); err != nil {
 		hosttest.Missing(t, "mount namespace", err.Error())
 	}
 	defer syscall.Unmount(small, syscall.MNT_DETACH)
-	out, err := b.try(t.Context(), b.home, "", "backup", "--out", filepath.Join(small, "b.age"), "--to", b.to)
+	out, err := b.runCommand(t.Context(), b.home, "", "backup", "--out", filepath.Join(small, "b.age"), "--to", b.to)
 	if entries, _ := os.ReadDir(small); err == nil || !strings.Contains(out, "nothing is left of the backup") || len(entries) > 0 {
 		t.Errorf("a backup: %v, %s; left are %v", err, out, entries)
 	}
@@ -288,7 +288,7 @@ func TestBackupOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Unmount(filepath.Join(there, "state"), syscall.MNT_DETACH)
-	out, err = b.try(t.Context(), there, "", "restore", whole, "--identity", b.key)
+	out, err = b.runCommand(t.Context(), there, "", "restore", whole, "--identity", b.key)
 	if entries, _ := os.ReadDir(filepath.Join(there, "state")); err == nil || !strings.Contains(out, "nothing was put in place") || len(entries) > 0 {
 		t.Errorf("a restoration: %v, %s; left are %v", err, out, entries)
 	}
@@ -297,21 +297,21 @@ func TestBackupOnAFullDisk(t *testing.T) {
 // TestBackupKnowsAllState checks that the table of a backup's parts has a row for each file that a server and its
 // commands create.
 func TestBackupKnowsAllState(t *testing.T) {
-	need(t, "sandbox", "bash")
-	b := newBackups(t)
-	b.do(b.home, "value", "vault", "add", "K", "--stdin")
-	b.do(b.home, "", "token", "create", "t", "--namespace", "default")
-	b.do(b.home, "", "key", "rotate")
-	b.do(b.home, "", "start", "--listen", "127.0.0.1:0")
-	b.do(b.home, "", "run", "-c", "echo >f", "--language", "shell", "--here")
-	out := b.do(b.home, "", "backup", "--out", filepath.Join(b.home, "b.age"), "--to", b.to)
-	b.do(b.home, "", "stop")
+	requireFeatures(t, "sandbox", "bash")
+	b := newBackupTest(t)
+	b.mustRun(b.home, "value", "vault", "add", "K", "--stdin")
+	b.mustRun(b.home, "", "token", "create", "t", "--namespace", "default")
+	b.mustRun(b.home, "", "key", "rotate")
+	b.mustRun(b.home, "", "start", "--listen", "127.0.0.1:0")
+	b.mustRun(b.home, "", "run", "-c", "echo >f", "--language", "shell", "--here")
+	out := b.mustRun(b.home, "", "backup", "--out", filepath.Join(b.home, "b.age"), "--to", b.to)
+	b.mustRun(b.home, "", "stop")
 	if strings.Contains(out, "warning") {
 		t.Error(out)
 	}
 	there := t.TempDir()
-	b.do(there, "", "restore", filepath.Join(b.home, "b.age"), "--identity", b.key)
-	err := filepath.WalkDir(state(there), func(path string, e fs.DirEntry, err error) error {
+	b.mustRun(there, "", "restore", filepath.Join(b.home, "b.age"), "--identity", b.key)
+	err := filepath.WalkDir(stateDir(there), func(path string, e fs.DirEntry, err error) error {
 		if info, err := e.Info(); err == nil && info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("others may read %s: %v", path, info.Mode())
 		}

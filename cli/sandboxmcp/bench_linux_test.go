@@ -18,7 +18,7 @@ import (
 // benchCommand returns a bench command for which only bash and sandboxmcp are installed.
 func benchCommand(t *testing.T, home string, args ...string) *exec.Cmd {
 	t.Helper()
-	need(t, "sandbox", "bash")
+	requireFeatures(t, "sandbox", "bash")
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func checkLatency(t *testing.T, r bench.Report) {
 		if !slices.IsSorted([]float64{f.Min, f.P50, f.P90, f.P99}) || f.Min <= 0 {
 			t.Errorf("%s: %+v", f.Variant, f.Spread)
 		}
-		if bare := r.Latency[0].P50; !near(f.Ratio, f.P50/bare) {
+		if bare := r.Latency[0].P50; !isClose(f.Ratio, f.P50/bare) {
 			t.Errorf("%s: ratio %v of %v ms and bare's %v", f.Variant, f.Ratio, f.P50, bare)
 		}
 	}
@@ -92,16 +92,16 @@ func checkLoad(t *testing.T, r bench.Report) {
 		t.Fatalf("load: %+v", r.Load)
 	}
 	for _, f := range r.Load {
-		if f.Error != "" || f.Concurrency != r.Machine.Cores || !near(f.PerSecond, float64(f.Runs)/0.5) {
+		if f.Error != "" || f.Concurrency != r.Machine.Cores || !isClose(f.PerSecond, float64(f.Runs)/0.5) {
 			t.Errorf("%s: %+v", f.Variant, f)
 		}
-		if r.Load[0].Runs > 0 && !near(f.Ratio, f.PerSecond/r.Load[0].PerSecond) {
+		if r.Load[0].Runs > 0 && !isClose(f.Ratio, f.PerSecond/r.Load[0].PerSecond) {
 			t.Errorf("%s: ratio %v of %+v", f.Variant, f.Ratio, f)
 		}
 	}
 }
 
-func near(a, b float64) bool { return math.Abs(a-b) <= 0.0006 }
+func isClose(a, b float64) bool { return math.Abs(a-b) <= 0.0006 }
 
 // TestBenchEnds ends a measurement at several moments, while servers start and during runs, and checks that nothing is
 // left.
@@ -115,21 +115,21 @@ func TestBenchEnds(t *testing.T) {
 		{syscall.SIGINT, "trying ", 130}, {syscall.SIGHUP, "one at a time: ", 129},
 	} {
 		home := t.TempDir()
-		d := sit(t, benchCommand(t, home, "--runs", "100000"))
-		d.sees(0, tt.at)
+		d := startOnTerminal(t, benchCommand(t, home, "--runs", "100000"))
+		d.waitForText(0, tt.at)
 		_ = d.cmd.Process.Signal(tt.signal)
-		d.leaves(tt.code)
+		d.expectExit(tt.code)
 		if left := leftovers(t, home); len(left) > 0 {
 			t.Errorf("%v while %s left behind: %q", tt.signal, tt.at, left)
 		}
-		if left := append(commandLines(home), having("TMPDIR="+home+"/tmp")...); len(left) > 0 {
+		if left := append(commandLines(home), processesWith("TMPDIR="+home+"/tmp")...); len(left) > 0 {
 			t.Errorf("%v while %s: processes are left: %q", tt.signal, tt.at, left)
 		}
 	}
 }
 
-// having lists the processes that were started with a variable.
-func having(variable string) (found []string) {
+// processesWith lists the processes that were started with a variable.
+func processesWith(variable string) (found []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, f := range files {
 		text, err := os.ReadFile(f)

@@ -15,12 +15,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/markdowntest"
 )
 
-var update = flag.Bool("update", false, "write output that differs into the Markdown files")
+var updateFlag = flag.Bool("update", false, "write output that differs into the Markdown files")
 
 // TestConsole runs each console block of each Markdown file. Their scripts, data and shell preludes are in
 // testdata/console. Package cli/enginecheck runs blocks that need containers.
 func TestConsole(t *testing.T) {
-	need(t, "sandbox", "python", "bash")
+	requireFeatures(t, "sandbox", "python", "bash")
 	const root = "../.."
 	ran := 0
 	markdowntest.Files(t, root, func(name string) {
@@ -34,7 +34,7 @@ func TestConsole(t *testing.T) {
 			}
 			env.Vars = slices.DeleteFunc(env.Vars, func(v string) bool { return strings.HasPrefix(v, "XDG_") }) // the README documents ~/.config
 			markdowntest.Run(t, filepath.Join(root, name), markdowntest.Machine{
-				Dir: dir, Env: env.Vars, Need: needBlock, Update: *update,
+				Dir: dir, Env: env.Vars, Need: requireForBlock, Update: *updateFlag,
 				With: filepath.Join("testdata", "console", strings.ReplaceAll(name, "/", "_")+".txtar"),
 			})
 		})
@@ -44,11 +44,11 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-func needBlock(t testing.TB, needs []string) {
+func requireForBlock(t testing.TB, needs []string) {
 	for _, what := range needs {
 		if what == "internet" || what == "images" { // no test has these
 			t.Skipf("it needs %s", what)
 		}
-		need(t, what)
+		requireFeatures(t, what)
 	}
 }

@@ -64,7 +64,7 @@ func TestDependencies(t *testing.T) {
 	for path := range rows {
 		t.Errorf("%s has a row for %s, which go.mod does not require", contributing, path)
 	}
-	if !*update || t.Failed() {
+	if !*updateFlag || t.Failed() {
 		return
 	}
 	costs := costsOf(t)
@@ -135,7 +135,7 @@ func costsOf(t *testing.T) map[string]cost {
 			continue
 		}
 		left := map[string]bool{}
-		reach(packages, "github.com/sandboxmcp/sandboxmcp/cli/sandboxmcp", module, left)
+		collectReachable(packages, "github.com/sandboxmcp/sandboxmcp/cli/sandboxmcp", module, left)
 		var c cost
 		for path := range packages {
 			if !left[path] {
@@ -147,15 +147,15 @@ func costsOf(t *testing.T) map[string]cost {
 	return costs
 }
 
-// reach adds the packages that a package needs, without those of a module, to left.
-func reach(packages map[string]imported, path, without string, left map[string]bool) {
+// collectReachable adds the packages that a package needs, without those of a module, to left.
+func collectReachable(packages map[string]imported, path, without string, left map[string]bool) {
 	p, known := packages[path]
 	if !known || left[path] || p.Module.Path == without {
 		return
 	}
 	left[path] = true
 	for _, i := range p.Imports {
-		reach(packages, i, without, left)
+		collectReachable(packages, i, without, left)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // TestAgents runs the agent's loop of the examples in both languages: they print the same, except for ids and times. It
 // strips the types of the TypeScript first, so that any Node runs it.
 func TestAgents(t *testing.T) {
-	need(t, "sandbox", "python", "node")
+	requireFeatures(t, "sandbox", "python", "node")
 	dir := t.TempDir()
 	env := &testscript.Env{WorkDir: dir, Vars: os.Environ()}
 	if err := setup(env); err != nil {

@@ -39,7 +39,7 @@ func (s *fullServer) failCalls(calls string) (stop func()) {
 // A failing disk makes the server unready, and nothing is acknowledged. Errors for clients name no file of the host.
 // The server continues when the disk works again.
 func TestFailingDisk(t *testing.T) {
-	need(t, "sandbox")
+	requireFeatures(t, "sandbox")
 	for _, calls := range []string{"fsync,fdatasync", "pread64"} {
 		t.Run(calls, func(t *testing.T) {
 			s := &fullServer{t: t, home: t.TempDir(), tokens: map[string]string{}}
@@ -58,7 +58,7 @@ func TestFailingDisk(t *testing.T) {
 					RequestID string `json:"request_id"`
 				}
 			}
-			s.get(&ran, "POST", "/v1/tools/execute_code", "f1", code)
+			s.getJSON(&ran, "POST", "/v1/tools/execute_code", "f1", code)
 			call := s.beginMCP()
 			stop := s.failCalls(calls)
 			defer stop()
@@ -75,7 +75,7 @@ func TestFailingDisk(t *testing.T) {
 					{"POST", "/v1/tools/audit_execution", "f1", `{"request_id":"` + ran.Result.RequestID + `"}`},
 					{"GET", "/v1/log", "p", ""}, {"GET", "/v1/figures", "p", ""}, {"GET", "/v1/log/" + ran.Result.RequestID, "p", ""}, {"GET", "/v1/log/" + ran.Result.RequestID + "/evidence", "p", ""}, {"GET", "/v1/stored", "p", ""}, {"POST", "/v1/grants", "p", `{"kind":"egress","what":"c.example","namespace":"team"}`}, {"GET", "/v1/secrets?namespace=team", "p", ""},
 				}...) {
-					res, text := s.do(q[0], q[1], q[2], q[3])
+					res, text := s.request(q[0], q[1], q[2], q[3])
 					if texts = append(texts, q[1]+": "+text); res.StatusCode == 200 && q[1] == "/v1/tools/execute_code" {
 						t.Errorf("it was run: %s", text)
 					}
@@ -84,7 +84,7 @@ func TestFailingDisk(t *testing.T) {
 					_, text := call(tool, arguments)
 					texts = append(texts, tool+": "+text)
 				}
-				res, text := s.do("GET", "/readyz", "", "")
+				res, text := s.request("GET", "/readyz", "", "")
 				if calls != "pread64" && res.StatusCode != 503 {
 					t.Errorf("/readyz: %d %s", res.StatusCode, text)
 				}
@@ -95,9 +95,9 @@ func TestFailingDisk(t *testing.T) {
 				}
 			}
 			stop()
-			hosttest.Until(t, "it is ready again", func() bool { return s.status("GET", "/readyz", "") == 200 })
+			hosttest.Until(t, "it is ready again", func() bool { return s.statusOf("GET", "/readyz", "") == 200 })
 			hosttest.Until(t, "runs go on", func() bool {
-				res, _ := s.do("POST", "/v1/tools/execute_code", "f1", code)
+				res, _ := s.request("POST", "/v1/tools/execute_code", "f1", code)
 				return res.StatusCode == 200
 			})
 			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {

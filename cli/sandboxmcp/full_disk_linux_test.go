@@ -29,8 +29,8 @@ type fullServer struct {
 	cmd    *exec.Cmd
 }
 
-// do sends a request with headers, as alternating names and values, and returns the response and its body.
-func (s *fullServer) do(method, path, token, body string, headers ...string) (*http.Response, string) {
+// request sends a request with headers, as alternating names and values, and returns the response and its body.
+func (s *fullServer) request(method, path, token, body string, headers ...string) (*http.Response, string) {
 	s.t.Helper()
 	q, err := http.NewRequestWithContext(s.t.Context(), method, "http://localhost"+path, strings.NewReader(body))
 	if err != nil {
@@ -55,16 +55,16 @@ func (s *fullServer) do(method, path, token, body string, headers ...string) (*h
 	return res, string(text)
 }
 
-// get sends a request that must succeed, and decodes its response into v.
-func (s *fullServer) get(v any, method, path, token, body string) {
+// getJSON sends a request that must succeed, and decodes its response into v.
+func (s *fullServer) getJSON(v any, method, path, token, body string) {
 	s.t.Helper()
-	if res, text := s.do(method, path, token, body); res.StatusCode >= 300 || json.Unmarshal([]byte(text), v) != nil {
+	if res, text := s.request(method, path, token, body); res.StatusCode >= 300 || json.Unmarshal([]byte(text), v) != nil {
 		s.t.Fatalf("%s %s: %d %s", method, path, res.StatusCode, text)
 	}
 }
 
-func (s *fullServer) status(method, path, token string) int {
-	res, _ := s.do(method, path, token, "")
+func (s *fullServer) statusOf(method, path, token string) int {
+	res, _ := s.request(method, path, token, "")
 	return res.StatusCode
 }
 
@@ -124,16 +124,16 @@ func (s *fullServer) start() {
 // beginMCP begins a session over /mcp, and returns a function that calls a tool in it.
 func (s *fullServer) beginMCP() (call func(tool, arguments string) (*http.Response, string)) {
 	accept := []string{"Accept", "application/json, text/event-stream"}
-	begun, _ := s.do("POST", "/mcp", "f1", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, accept...)
+	begun, _ := s.request("POST", "/mcp", "f1", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`, accept...)
 	accept = append(accept, "Mcp-Session-Id", begun.Header.Get("Mcp-Session-Id"))
-	s.do("POST", "/mcp", "f1", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, accept...)
+	s.request("POST", "/mcp", "f1", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, accept...)
 	return func(tool, arguments string) (*http.Response, string) {
-		return s.do("POST", "/mcp", "f1", fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments), accept...)
+		return s.request("POST", "/mcp", "f1", fmt.Sprintf(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, tool, arguments), accept...)
 	}
 }
 
-// fill leaves no room on the disk, until free.
-func (s *fullServer) fill() (free func()) {
+// fillDisk leaves no room on the disk, until free.
+func (s *fullServer) fillDisk() (free func()) {
 	s.t.Helper()
 	f, err := os.Create(filepath.Join(s.home, "state", "fill"))
 	for err == nil {
@@ -147,10 +147,10 @@ func (s *fullServer) fill() (free func()) {
 // once, and their rows follow when there is room. Nothing else happens without a row; agents are told to retry, and
 // learn no path of the host.
 func TestFullDisk(t *testing.T) {
-	need(t, "sandbox", "root")
+	requireFeatures(t, "sandbox", "root")
 	s := serveOnSmallDisk(t)
 	run := func() (*http.Response, string) {
-		return s.do("POST", "/v1/tools/execute_code", "f1", `{"language":"shell","code":"echo hi"}`)
+		return s.request("POST", "/v1/tools/execute_code", "f1", `{"language":"shell","code":"echo hi"}`)
 	}
 	if res, text := run(); res.StatusCode != 200 {
 		t.Fatalf("%d %s", res.StatusCode, text)
@@ -161,15 +161,15 @@ func TestFullDisk(t *testing.T) {
 		ID       string
 		Question struct{ ID string }
 	}
-	s.get(&session, "POST", "/sessions", "f1", "{}")
-	s.get(&sandbox, "POST", "/sandboxes", "f1", `{"templateID":"base","timeout":300}`)
-	s.get(&question, "POST", "/v1/approvals", "p", `{"kind":"egress","what":"a.example","namespace":"team"}`)
-	s.get(&granted, "POST", "/v1/grants", "p", `{"kind":"egress","what":"b.example","namespace":"team"}`)
-	if s.status("GET", "/sessions", "f2") != 200 || s.status("GET", "/readyz", "") != 200 {
+	s.getJSON(&session, "POST", "/sessions", "f1", "{}")
+	s.getJSON(&sandbox, "POST", "/sandboxes", "f1", `{"templateID":"base","timeout":300}`)
+	s.getJSON(&question, "POST", "/v1/approvals", "p", `{"kind":"egress","what":"a.example","namespace":"team"}`)
+	s.getJSON(&granted, "POST", "/v1/grants", "p", `{"kind":"egress","what":"b.example","namespace":"team"}`)
+	if s.statusOf("GET", "/sessions", "f2") != 200 || s.statusOf("GET", "/readyz", "") != 200 {
 		t.Fatal("it is not ready")
 	}
-	free := s.fill()
-	if res, text := s.do("GET", "/readyz", "", ""); res.StatusCode != 503 || !strings.Contains(text, "the audit log can't be written") || strings.Contains(text, s.home) {
+	free := s.fillDisk()
+	if res, text := s.request("GET", "/readyz", "", ""); res.StatusCode != 503 || !strings.Contains(text, "the audit log can't be written") || strings.Contains(text, s.home) {
 		t.Errorf("/readyz: %d %s", res.StatusCode, text)
 	}
 	inSandbox := []string{"E2b-Sandbox-Id", sandbox.SandboxID, "X-Access-Token", sandbox.EnvdAccessToken, "E2b-Sandbox-Port"}
@@ -187,7 +187,7 @@ func TestFullDisk(t *testing.T) {
 		"a question":       {"POST", "/v1/approvals", "p", `{"kind":"egress","what":"d.example","namespace":"team"}`, nil},
 		"a yes":            {"POST", "/v1/approvals/" + question.ID, "p", `{"allow":true}`, nil},
 	} {
-		res, text := s.do(q.method, q.path, q.token, q.body, q.headers...)
+		res, text := s.request(q.method, q.path, q.token, q.body, q.headers...)
 		if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || strings.Contains(text, s.home) || strings.Contains(text, "sandboxmcp.db") {
 			t.Errorf("%s: %d, Retry-After %q, %s", name, res.StatusCode, res.Header.Get("Retry-After"), text)
 		}
@@ -199,17 +199,17 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%s: %d %s", tool, res.StatusCode, text)
 		}
 	}
-	s.takeAway(question.ID, granted.Question.ID, session.ID)
+	s.revokeRights(question.ID, granted.Question.ID, session.ID)
 	free()
-	hosttest.Until(t, "it is ready again", func() bool { return s.status("GET", "/readyz", "") == 200 })
+	hosttest.Until(t, "it is ready again", func() bool { return s.statusOf("GET", "/readyz", "") == 200 })
 	hosttest.Until(t, "all rows are there", func() bool {
-		_, text := s.do("GET", "/v1/log", "p", "")
+		_, text := s.request("GET", "/v1/log", "p", "")
 		return strings.Contains(text, "token.revoked") && strings.Contains(text, "egress.denied") && strings.Contains(text, "egress.revoked") && strings.Contains(text, "session.killed")
 	})
 	if res, text := run(); res.StatusCode != 200 {
 		t.Errorf("with room again: %d %s", res.StatusCode, text)
 	}
-	if got := s.status("GET", "/sessions", "f2"); got != 401 {
+	if got := s.statusOf("GET", "/sessions", "f2"); got != 401 {
 		t.Errorf("the revoked token: %d", got)
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -223,29 +223,29 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// takeAway revokes several rights, each of which ends at once. The responses say that rows are late.
-func (s *fullServer) takeAway(question, granted, session string) {
+// revokeRights revokes several rights, each of which ends at once. The responses say that rows are late.
+func (s *fullServer) revokeRights(question, granted, session string) {
 	t := s.t
 	t.Helper()
 	for id, want := range map[string]string{question: `"allowed":false`, granted: `"revoked":true`} {
-		if res, text := s.do("POST", "/v1/approvals/"+id, "p", `{"allow":false}`); res.StatusCode != 200 || !strings.Contains(text, want) || !strings.Contains(text, `"late"`) {
+		if res, text := s.request("POST", "/v1/approvals/"+id, "p", `{"allow":false}`); res.StatusCode != 200 || !strings.Contains(text, want) || !strings.Contains(text, `"late"`) {
 			t.Errorf("a no: %d %s, want %s", res.StatusCode, text, want)
 		}
 	}
-	if _, text := s.do("GET", "/v1/grants", "p", ""); strings.Contains(text, "b.example") {
+	if _, text := s.request("GET", "/v1/grants", "p", ""); strings.Contains(text, "b.example") {
 		t.Errorf("what was taken back holds: %s", text)
 	}
-	if res, text := s.do("DELETE", "/sessions/"+session, "f1", ""); res.StatusCode != 204 || res.Header.Get("Warning") == "" {
+	if res, text := s.request("DELETE", "/sessions/"+session, "f1", ""); res.StatusCode != 204 || res.Header.Get("Warning") == "" {
 		t.Errorf("the end of a session: %d %v %s", res.StatusCode, res.Header, text)
 	}
-	if got := s.status("GET", "/sessions/"+session, "f1"); got == 200 {
+	if got := s.statusOf("GET", "/sessions/"+session, "f1"); got == 200 {
 		t.Error("the session lives")
 	}
 	out, err := command(t.Context(), t, s.home, "token", "revoke", "f2").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "revoked f2") || !strings.Contains(string(out), "is written as soon as") {
 		t.Errorf("a token: %v, %s", err, out)
 	}
-	if got := s.status("GET", "/sessions", "f2"); got != 401 {
+	if got := s.statusOf("GET", "/sessions", "f2"); got != 401 {
 		t.Errorf("the revoked token: %d", got)
 	}
 }

@@ -12,14 +12,14 @@ import (
 // Bounds for allocations before main, in bytes: every command pays for them. The numbers vary by a few hundred bytes
 // between starts, and little between versions of Go.
 const (
-	maxInit    = 2600 << 10 // of all packages, 420 of them for client-go
-	maxLibrary = 24 << 10   // of one package of a library
-	maxOurs    = 8 << 10    // of one package of ours
+	maxInit        = 2600 << 10 // of all packages, 420 of them for client-go
+	maxLibraryInit = 24 << 10   // of one package of a library
+	maxOurInit     = 8 << 10    // of one package of ours
 )
 
-// dearInits are packages of libraries that allocate more and are required. Replacing one of these, or a version that
+// expensiveInits are packages of libraries that allocate more and are required. Replacing one of these, or a version that
 // builds its tables on demand, saves as much time as memory.
-func dearInits() map[string]string {
+func expensiveInits() map[string]string {
 	return map[string]string{
 		"github.com/distribution/reference":            "names of images: the client of Docker",
 		"github.com/elastic/go-seccomp-bpf/arch":       "numbers of system calls: the filter",
@@ -50,7 +50,7 @@ func TestInitialised(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	var order []string
-	all, dear := 0, dearInits()
+	all, dear := 0, expensiveInits()
 	for l := range strings.Lines(string(out)) {
 		words := strings.Fields(l) // init PATH @1.2 ms, 0.1 ms clock, 1024 bytes, 7 allocs
 		if len(words) < 11 || words[0] != "init" {
@@ -63,9 +63,9 @@ func TestInitialised(t *testing.T) {
 		}
 		order = append(order, path)
 		all += bytes
-		limit := maxLibrary
+		limit := maxLibraryInit
 		if strings.HasPrefix(path, "github.com/sandboxmcp/sandboxmcp/") {
-			limit = maxOurs
+			limit = maxOurInit
 		}
 		if _, known := dear[path]; known && bytes <= limit {
 			t.Errorf("%s allocates only %d bytes: take it out of the list", path, bytes)

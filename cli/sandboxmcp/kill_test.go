@@ -27,7 +27,7 @@ import (
 // TestKilledAtAnyMoment kills the program while it runs scripts. Afterwards the log is intact, each returned result has
 // its row, each run has one end, and no process, mount, cgroup or file of a run is left.
 func TestKilledAtAnyMoment(t *testing.T) {
-	need(t, "sandbox", "bash")
+	requireFeatures(t, "sandbox", "bash")
 	home := t.TempDir()
 	script := filepath.Join(home, "run.sh")
 	marker := "marker-" + filepath.Base(filepath.Dir(home)) + filepath.Base(home)

@@ -10,7 +10,7 @@ import (
 
 // After another process rotated the log, the people's API and the page still show rows of all its files.
 func TestRotatedBesideServer(t *testing.T) {
-	need(t, "sandbox")
+	requireFeatures(t, "sandbox")
 	s := &fullServer{t: t, home: t.TempDir(), tokens: map[string]string{}}
 	s.start()
 	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -21,7 +21,7 @@ func TestRotatedBesideServer(t *testing.T) {
 				RequestID string `json:"request_id"`
 			}
 		}
-		s.get(&ran, "POST", "/v1/tools/execute_code", "f1", `{"language":"shell","code":"echo hi"}`)
+		s.getJSON(&ran, "POST", "/v1/tools/execute_code", "f1", `{"language":"shell","code":"echo hi"}`)
 		runs = append(runs, ran.Result.RequestID)
 		if len(runs) == 3 {
 			break
@@ -30,31 +30,31 @@ func TestRotatedBesideServer(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	_, entrance := s.do("GET", "/", "", "")
+	_, entrance := s.request("GET", "/", "", "")
 	room := "/" + regexp.MustCompile(`~[a-z2-7]{32}`).FindString(entrance)
-	in, text := s.do("POST", room+"/enter", "", url.Values{"bearer": {s.tokens["p"]}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost")
+	in, text := s.request("POST", room+"/enter", "", url.Values{"bearer": {s.tokens["p"]}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", "http://localhost")
 	if len(in.Cookies()) == 0 {
 		t.Fatalf("not let in: %s %s", in.Status, text)
 	}
 	page := func(path string) string {
-		res, text := s.do("GET", room+path, "", "", "Cookie", in.Cookies()[0].Name+"="+in.Cookies()[0].Value)
+		res, text := s.request("GET", room+path, "", "", "Cookie", in.Cookies()[0].Name+"="+in.Cookies()[0].Value)
 		if res.StatusCode != 200 {
 			t.Errorf("%s: %s %s", path, res.Status, text)
 		}
 		return text
 	}
-	_, found := s.do("GET", "/v1/log?kind=execution.completed", "p", "")
+	_, found := s.request("GET", "/v1/log?kind=execution.completed", "p", "")
 	ran := page("/ran")
 	for _, id := range runs {
 		if !strings.Contains(found, id) || !strings.Contains(ran, id) || !strings.Contains(page("/run?id="+id), id) {
 			t.Errorf("run %s is not found, of %q: %s", id, runs, found)
 		}
 		var story struct{ Rows []struct{ Kind string } }
-		if s.get(&story, "GET", "/v1/log/"+id, "p", ""); len(story.Rows) < 2 {
+		if s.getJSON(&story, "GET", "/v1/log/"+id, "p", ""); len(story.Rows) < 2 {
 			t.Errorf("the story of run %s is %+v", id, story)
 		}
 		var evidence struct{ Proof string }
-		if s.get(&evidence, "GET", "/v1/log/"+id+"/evidence", "p", ""); evidence.Proof == "" {
+		if s.getJSON(&evidence, "GET", "/v1/log/"+id+"/evidence", "p", ""); evidence.Proof == "" {
 			t.Errorf("run %s has no proof", id)
 		}
 	}
@@ -64,7 +64,7 @@ func TestRotatedBesideServer(t *testing.T) {
 			Runs int
 		}
 	}
-	s.get(&figures, "GET", "/v1/figures", "p", "")
+	s.getJSON(&figures, "GET", "/v1/figures", "p", "")
 	sum := 0
 	for _, d := range figures.Days { // two, at midnight
 		sum += d.Runs

@@ -46,7 +46,7 @@ func await() {
 }
 
 func TestScripts(t *testing.T) {
-	hear(t)
+	handleSignals(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
@@ -54,7 +54,7 @@ func TestScripts(t *testing.T) {
 		Setup:               setup,
 		Condition:           condition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "sql": runSQL, "bytes": writeBytes, "website": website, "site": site,
+			"exits": exits, "sql": runSQL, "bytes": writeBytes, "website": serveWebsite, "site": serveSite,
 		},
 	})
 }
@@ -105,15 +105,15 @@ func condition(name string) (bool, error) {
 	case "root":
 		return os.Geteuid() == 0, nil
 	case "python":
-		ok = found("python3")
+		ok = isInstalled("python3")
 	case "node":
-		ok = found("node")
+		ok = isInstalled("node")
 	case "bash", "zsh", "fish", "git", "curl", "openssl", "cosign", "perl", "gcc":
-		ok = found(name)
+		ok = isInstalled(name)
 	case "typescript": // Node runs it from 22.18 on
 		ok = exec.Command("node", "--input-type=module-typescript", "-e", "let x: number = 1").Run() == nil
 	case "keyring":
-		ok = found("dbus-daemon") && found("gnome-keyring-daemon") && found("setpriv")
+		ok = isInstalled("dbus-daemon") && isInstalled("gnome-keyring-daemon") && isInstalled("setpriv")
 	case "sandbox":
 		ok = sandboxWorks()
 	case "chromium":
@@ -128,8 +128,8 @@ func condition(name string) (bool, error) {
 	return ok, nil
 }
 
-// need skips a test if this machine lacks features: see condition.
-func need(t testing.TB, things ...string) {
+// requireFeatures skips a test if this machine lacks features: see condition.
+func requireFeatures(t testing.TB, things ...string) {
 	t.Helper()
 	for _, name := range things {
 		ok, err := condition(name)
@@ -142,7 +142,7 @@ func need(t testing.TB, things ...string) {
 	}
 }
 
-func found(program string) bool {
+func isInstalled(program string) bool {
 	_, err := exec.LookPath(program)
 	return err == nil
 }

@@ -31,7 +31,7 @@ func (s *httpServer) streams(t *testing.T) map[string]doorStream {
 	}
 	const asJSON, asEvents = "Content-Type: application/json", "Accept: application/json, text/event-stream"
 	watch := `{"path":"/"}`
-	cookie, room := s.enter(t)
+	cookie, room := s.signIn(t)
 	return map[string]doorStream{
 		"people":      {"GET /v1/events", bearer("person"), ""},
 		"page":        {"GET " + room + "/live", []string{"Cookie: " + cookie, "Accept: text/event-stream"}, ""},
@@ -86,7 +86,7 @@ func TestHostileStreams(t *testing.T) {
 				if strings.HasPrefix(path, "/v1/tools/") {
 					method, body = "POST", "{}"
 				}
-				if w, text := s.ask(t, method, path, body, header[0], header[1]); w.StatusCode != http.StatusOK {
+				if w, text := s.request(t, method, path, body, header[0], header[1]); w.StatusCode != http.StatusOK {
 					t.Errorf("%s: another identity got %s %s", path, w.Status, text)
 				}
 			}
@@ -108,7 +108,7 @@ func TestTooLargeBodies(t *testing.T) {
 		s.token(t, strings.Fields(name)...)
 	}
 	streams, session, port := s.streams(t), s.session(t), s.sandbox(t)
-	cookie, room := s.enter(t)
+	cookie, room := s.signIn(t)
 	page := "Cookie: " + cookie + "\r\nOrigin: http://" + s.address + "\r\nContent-Type: application/x-www-form-urlencoded"
 	bearer := func(name, kind string) string {
 		return "Authorization: Bearer " + s.tokens[name] + "\r\nContent-Type: application/" + kind

@@ -70,7 +70,7 @@ func TestListenerFails(t *testing.T) {
 			if flags != nil {
 				hosttest.Until(t, "/readyz tells it", func() bool { return ready() == http.StatusServiceUnavailable })
 				a := agent{t: t, in: in, lines: bufio.NewReader(out)}
-				a.ask("ping", map[string]any{})
+				a.request("ping", map[string]any{})
 				in.Close()
 				want, code = `level=ERROR msg="nothing is answered over HTTP any more`, 0
 			}

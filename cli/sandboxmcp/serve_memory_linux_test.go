@@ -97,8 +97,8 @@ func (s *httpServer) resident(t *testing.T, which string) int64 {
 	return kb << 10
 }
 
-// ask sends a request and returns its response. Headers are alternating names and values.
-func (s *httpServer) ask(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
+// request sends a request and returns its response. Headers are alternating names and values.
+func (s *httpServer) request(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.address+path, strings.NewReader(body))
 	if err != nil {
@@ -130,7 +130,7 @@ type attack struct {
 // session creates a session of the hostile identity.
 func (s *httpServer) session(t *testing.T) (id string) {
 	var made struct{ ID string }
-	_, text := s.ask(t, "POST", "/sessions", `{"language":"shell"}`, "Authorization", "Bearer "+s.tokens["hostile"])
+	_, text := s.request(t, "POST", "/sessions", `{"language":"shell"}`, "Authorization", "Bearer "+s.tokens["hostile"])
 	if err := json.Unmarshal([]byte(text), &made); err != nil || made.ID == "" {
 		t.Fatalf("got %v, %s", err, text)
 	}
@@ -140,7 +140,7 @@ func (s *httpServer) session(t *testing.T) (id string) {
 // sandbox creates a sandbox of an SDK, and returns the headers of requests to its ports.
 func (s *httpServer) sandbox(t *testing.T) (port func(string) []string) {
 	var sandbox struct{ SandboxID, EnvdAccessToken string }
-	_, text := s.ask(t, "POST", "/sandboxes", `{"templateID":"base","timeout":600}`, "X-API-Key", s.tokens["sdk"])
+	_, text := s.request(t, "POST", "/sandboxes", `{"templateID":"base","timeout":600}`, "X-API-Key", s.tokens["sdk"])
 	if err := json.Unmarshal([]byte(text), &sandbox); err != nil || sandbox.SandboxID == "" {
 		t.Fatalf("got %v, %s", err, text)
 	}
@@ -186,16 +186,16 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	add("v1", "/v1/tools/execute_code", field(`{"language":"shell","code":"`, 9*mb, `"}`), bearer("hostile")...)
 	add("people", "/v1/sessions/"+session+"/bridge", field(`{"key":"a","value":"`, 15*mb, `"}`), bearer("person")...)
 
-	cookie, room := s.enter(t)
+	cookie, room := s.signIn(t)
 	add("page", room+"/cell", "token=x&code="+strings.Repeat("%41", 4*mb/3-100), "Cookie: "+cookie, "Origin: http://"+s.address, "Content-Type: application/x-www-form-urlencoded")
 	return all
 }
 
-// enter signs in to the page, and returns the cookie and the path of the session.
-func (s *httpServer) enter(t *testing.T) (cookie, room string) {
-	_, entrance := s.ask(t, "GET", "/", "")
+// signIn signs in to the page, and returns the cookie and the path of the session.
+func (s *httpServer) signIn(t *testing.T) (cookie, room string) {
+	_, entrance := s.request(t, "GET", "/", "")
 	room = "/" + regexp.MustCompile(`~[a-z2-7]{32}`).FindString(entrance)
-	w, text := s.ask(t, "POST", room+"/enter", url.Values{"bearer": {s.tokens["person"]}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", "http://"+s.address)
+	w, text := s.request(t, "POST", room+"/enter", url.Values{"bearer": {s.tokens["person"]}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", "http://"+s.address)
 	if len(w.Cookies()) == 0 {
 		t.Fatalf("not let in: %s %s", w.Status, text)
 	}
@@ -249,7 +249,7 @@ func (s *httpServer) flood(t *testing.T, a attack) {
 	asked, longest := 0, time.Duration(0)
 	for over := false; !over; {
 		begun := time.Now()
-		w, text := s.ask(t, "POST", "/v1/tools/sandbox_stats", "{}", "Authorization", "Bearer "+s.tokens["honest"])
+		w, text := s.request(t, "POST", "/v1/tools/sandbox_stats", "{}", "Authorization", "Bearer "+s.tokens["honest"])
 		if w.StatusCode != http.StatusOK {
 			t.Errorf("another identity got %s %s", w.Status, text)
 		}

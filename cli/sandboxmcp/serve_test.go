@@ -37,14 +37,14 @@ func command(ctx context.Context, t *testing.T, home string, args ...string) *ex
 	if err := os.MkdirAll(filepath.Join(home, "tmp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	hear(t)
+	handleSignals(t)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home+"/tmp", "XDG_STATE_HOME="+home+"/state", "XDG_CONFIG_HOME="+home+"/config", "XDG_RUNTIME_DIR=")
 	return cmd
 }
 
-// hear handles the signals that may be ignored here: children would inherit that.
-func hear(t *testing.T) {
+// handleSignals handles the signals that may be ignored here: children would inherit that.
+func handleSignals(t *testing.T) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, syscall.SIGHUP, syscall.SIGINT)
 	t.Cleanup(func() { signal.Stop(caught) })
@@ -70,13 +70,13 @@ func startServer(t *testing.T, home string) *agent {
 		a.cmd.Process.Kill()
 		a.cmd.Wait()
 	})
-	a.ask("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	a.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
 	fmt.Fprintln(a.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return a
 }
 
-// ask sends a request and returns its result.
-func (a *agent) ask(method string, params any) map[string]any {
+// request sends a request and returns its result.
+func (a *agent) request(method string, params any) map[string]any {
 	a.t.Helper()
 	a.send(method, params)
 	for {
@@ -110,7 +110,7 @@ func (a *agent) send(method string, params any) {
 // call calls a tool and returns its structured content.
 func (a *agent) call(tool string, arguments map[string]any) map[string]any {
 	a.t.Helper()
-	res := a.ask("tools/call", map[string]any{"name": tool, "arguments": arguments})
+	res := a.request("tools/call", map[string]any{"name": tool, "arguments": arguments})
 	content, _ := res["structuredContent"].(map[string]any)
 	if content == nil || res["isError"] == true {
 		a.t.Fatalf("%s: %v", tool, res)
@@ -121,7 +121,7 @@ func (a *agent) call(tool string, arguments map[string]any) map[string]any {
 // TestServerEnds ends servers in all ways during sessions, jobs and calls. Nothing of them is left, the log is intact,
 // and the control socket of a dead server is harmless.
 func TestServerEnds(t *testing.T) {
-	need(t, "sandbox", "bash", "python")
+	requireFeatures(t, "sandbox", "bash", "python")
 	home := t.TempDir()
 	for name, end := range map[string]func(a *agent){
 		"end of input": func(a *agent) { a.in.Close() },
@@ -178,7 +178,7 @@ func TestServerEnds(t *testing.T) {
 
 // TestTypedAsPrinted types the commands that an agent's messages suggest: each allows exactly the requested access.
 func TestTypedAsPrinted(t *testing.T) {
-	need(t, "bash")
+	requireFeatures(t, "bash")
 	home := t.TempDir()
 	config := filepath.Join(home, "config", "sandboxmcp", "config.yaml")
 	if err := os.MkdirAll(filepath.Dir(config), 0o700); err != nil {
@@ -190,7 +190,7 @@ func TestTypedAsPrinted(t *testing.T) {
 	a := startServer(t, home)
 	ask := func(tool string, arguments map[string]any) string {
 		t.Helper()
-		content, _ := a.ask("tools/call", map[string]any{"name": tool, "arguments": arguments})["content"].([]any)
+		content, _ := a.request("tools/call", map[string]any{"name": tool, "arguments": arguments})["content"].([]any)
 		first, _ := content[0].(map[string]any)
 		return fmt.Sprint(first["text"])
 	}

@@ -12,17 +12,17 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// website serves pages under the name site.example, and writes a configuration that allows it: website FILE. $SITE is
+// serveWebsite serves pages under the name site.example, and writes a configuration that allows it: website FILE. $SITE is
 // its address.
-func website(ts *testscript.TestScript, neg bool, args []string) {
+func serveWebsite(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: website FILE")
 	}
-	site := httptest.NewServer(http.HandlerFunc(pages))
+	site := httptest.NewServer(http.HandlerFunc(handlePages))
 	names, err := net.ListenPacket("udp", "127.0.0.1:0")
 	ts.Check(err)
 	ended := make(chan struct{})
-	go func() { defer close(ended); answerNames(names, anywhere) }()
+	go func() { defer close(ended); answerNames(names, resolveAnywhere) }()
 	ts.Defer(func() { site.Close(); names.Close(); <-ended })
 	at := fmt.Sprintf("site.example:%d", site.Listener.Addr().(*net.TCPAddr).Port)
 	ts.Setenv("SITE", "http://"+at)
@@ -32,7 +32,7 @@ egress: {resolver: "%s", networks: [127.0.0.0/8]}
 `, at, at, names.LocalAddr()), 0o600))
 }
 
-func pages(w http.ResponseWriter, r *http.Request) {
+func handlePages(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/search":
 		fmt.Fprint(w, `{"results":[{"title":"A title\u001b[2J","url":"https://a.example/?utm_source=b","content":"A summary"}]}`)
@@ -47,8 +47,8 @@ func pages(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// anywhere resolves names: the cloud's metadata name to its address, all others to this machine.
-func anywhere(name string) [4]byte {
+// resolveAnywhere resolves names: the cloud's metadata name to its address, all others to this machine.
+func resolveAnywhere(name string) [4]byte {
 	if strings.HasPrefix(name, "metadata.") {
 		return [4]byte{169, 254, 169, 254}
 	}

@@ -53,7 +53,7 @@ Examples:
 					&cli.BoolFlag{Name: "e2b", Usage: "show it in the form of a key of E2B's SDKs"},
 					command.JSONFlag(),
 				},
-				Action: command.OneWord(p.tokenCreate, tokenHelp, "token create needs the NAME of one token"),
+				Action: command.ExactlyOneWord(p.tokenCreate, tokenHelp, "token create needs the NAME of one token"),
 			},
 			{
 				Name:        "list",
@@ -61,7 +61,7 @@ Examples:
 				UsageText:   "sandboxmcp token list [--json]",
 				Description: "LAST USED is to the hour.\n\nExample: sandboxmcp token list",
 				Flags:       []cli.Flag{command.JSONFlag()},
-				Action:      command.NoWords(wiring.Loaded(p.tokenList)),
+				Action:      command.NoWords(wiring.WithConfig(p.tokenList)),
 			},
 			{
 				Name:      "revoke",
@@ -72,7 +72,7 @@ token itself can be typed, too. On a full disk it is revoked all the same, and i
 
 Example: sandboxmcp token revoke ci`,
 				Flags:  []cli.Flag{command.JSONFlag()},
-				Action: command.OneWord(p.tokenRevoke, "sandboxmcp token list", "token revoke needs the NAME or the ID of one token"),
+				Action: command.ExactlyOneWord(p.tokenRevoke, "sandboxmcp token list", "token revoke needs the NAME or the ID of one token"),
 			},
 		},
 	}
@@ -85,7 +85,7 @@ func (p commands) tokenCreate(c *cli.Context) error {
 	if c.Bool("person") {
 		spec.Kind = identity.Person
 	}
-	life, err := lifetime(c.String("expires"))
+	life, err := parseLifetime(c.String("expires"))
 	switch {
 	case c.Bool("agent") && c.Bool("person"):
 		return exit.Usage(tokenHelp, "a token is an agent's or a person's: --agent or --person")
@@ -108,7 +108,7 @@ func (p commands) tokenCreate(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	err = changing(c, cfg, func(ctx context.Context, log *audit.Log) (err error) {
+	err = withChangeLog(c, cfg, func(ctx context.Context, log *audit.Log) (err error) {
 		token, made, err = identity.OpenTokens(cfg.StateDir).Create(ctx, spec, func(t identity.Token) error {
 			_, err := log.Append(ctx, tokenRow(event.TokenCreated, t))
 			return err
@@ -132,7 +132,7 @@ func (p commands) tokenCreate(c *cli.Context) error {
 		if !made.Namespaces.All() {
 			where = strings.Join(made.Namespaces.List(), ", ")
 		}
-		p.Say("token %s (%s), of %s in %s, %s: it is shown only this once", made.Name, made.ID, who, where, until(made, time.Now()))
+		p.Messagef("token %s (%s), of %s in %s, %s: it is shown only this once", made.Name, made.ID, who, where, expiryText(made, time.Now()))
 	}
 	return p.Printf(c, struct {
 		identity.Token
@@ -140,8 +140,8 @@ func (p commands) tokenCreate(c *cli.Context) error {
 	}{made, token}, "%s\n", token)
 }
 
-// lifetime parses the lifetime of a token; 0 is unlimited.
-func lifetime(text string) (time.Duration, error) {
+// parseLifetime parses the lifetime of a token; 0 is unlimited.
+func parseLifetime(text string) (time.Duration, error) {
 	const most = 10 * 365 * 24 * time.Hour
 	if text == "never" {
 		return 0, nil
@@ -159,7 +159,7 @@ func lifetime(text string) (time.Duration, error) {
 	return d, nil
 }
 
-func until(t identity.Token, now time.Time) string {
+func expiryText(t identity.Token, now time.Time) string {
 	switch {
 	case t.Expires.IsZero():
 		return "which never ends"
@@ -207,19 +207,19 @@ func (p commands) tokenRevoke(c *cli.Context) error {
 	}
 	printed := p.Printf(c, map[string]string{"id": gone.ID, "revoked": gone.Name}, "revoked %s\n", gone.Name)
 	if err != nil {
-		p.Say("the token %s is revoked: %v", gone.Name, err)
+		p.Messagef("the token %s is revoked: %v", gone.Name, err)
 	}
 	if errors.As(err, new(*audit.Owed)) {
 		err = nil
 	}
-	return exit.Unless(err == nil, printed)
+	return exit.UnlessOK(err == nil, printed)
 }
 
 // recordRevoked writes the row of an already revoked token, or queues it.
 func recordRevoked(c *cli.Context, cfg config.Config, t identity.Token) error {
 	entry, tried := tokenRow(event.TokenRevoked, t), false
 	entry.Late = true
-	err := changing(c, cfg, func(ctx context.Context, log *audit.Log) error {
+	err := withChangeLog(c, cfg, func(ctx context.Context, log *audit.Log) error {
 		tried = true
 		_, err := log.Append(ctx, entry)
 		return err
@@ -239,8 +239,8 @@ func tokenRow(kind string, t identity.Token) audit.Entry {
 	return audit.Entry{Kind: kind, Namespace: "default", Data: data}
 }
 
-// changing calls f with the log, which is signed if there is a key.
-func changing(c *cli.Context, cfg config.Config, f func(context.Context, *audit.Log) error) error {
+// withChangeLog calls f with the log, which is signed if there is a key.
+func withChangeLog(c *cli.Context, cfg config.Config, f func(context.Context, *audit.Log) error) error {
 	if keys, err := wiring.Keys(cfg); err == nil && keys.HasKey() {
 		return wiring.WithSignedLog(c, f)
 	}

@@ -38,7 +38,7 @@ Example: sandboxmcp vault add API_KEY --host api.example.com`,
 				UsageText:   "sandboxmcp vault delete KEY [--namespace NS] [--json]",
 				Description: "Runs that have been lent it keep it.\n\nExample: sandboxmcp vault delete API_KEY",
 				Flags:       []cli.Flag{command.NamespaceFlag(), command.JSONFlag()},
-				Action:      command.OneWord(p.vaultDelete, "sandboxmcp vault list", "vault delete needs the KEY of one secret"),
+				Action:      command.ExactlyOneWord(p.vaultDelete, "sandboxmcp vault list", "vault delete needs the KEY of one secret"),
 			},
 		},
 	}
@@ -82,7 +82,7 @@ func (p commands) vaultDelete(c *cli.Context) error {
 
 // changeVault calls f with a store that records each change in the audit log before it is made.
 func changeVault(c *cli.Context, cfg config.Config, f func(context.Context, *vault.Sealed) error) error {
-	return changing(c, cfg, func(ctx context.Context, log *audit.Log) error {
+	return withChangeLog(c, cfg, func(ctx context.Context, log *audit.Log) error {
 		return f(ctx, vault.NewSealed(cfg.StateDir, func(ctx context.Context, change vault.Change) error {
 			_, err := log.Append(ctx, rowOf(change))
 			return err

@@ -56,7 +56,7 @@ func (p commands) vaultAdd(c *cli.Context) error {
 	if e.Store != vault.InSealed && e.Store != vault.InKeyring {
 		return exit.Usage("--store sealed or --store keyring", "there is no store %s to add to", e.Store)
 	}
-	if e.Binding, err = binding(c); err != nil {
+	if e.Binding, err = bindingFrom(c); err != nil {
 		return err
 	}
 	cfg, err := wiring.Load(c)
@@ -73,12 +73,12 @@ func (p commands) vaultAdd(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, vault.ErrExists):
-		return exit.Fail(strings.Replace(lineAbout(c, e.Key), "add", "rotate", 1)+" gives it a new value; --replace takes its place, and that of its hosts", "%v", err)
+		return exit.Fail(strings.Replace(commandLineFor(c, e.Key), "add", "rotate", 1)+" gives it a new value; --replace takes its place, and that of its hosts", "%v", err)
 	case err != nil:
 		return err
 	}
-	p.unused(cfg, e)
-	p.unbound(e)
+	p.warnUnused(cfg, e)
+	p.hintUnbound(e)
 	where := ""
 	if len(e.Hosts) > 0 {
 		where = ", for " + strings.Join(e.Hosts, ", ") + " only"
@@ -100,8 +100,8 @@ func secretNames(c *cli.Context) (namespace, key string, err error) {
 	return namespace, key, nil
 }
 
-// binding returns the hosts to which the command line binds a secret.
-func binding(c *cli.Context) (vault.Binding, error) {
+// bindingFrom returns the hosts to which the command line binds a secret.
+func bindingFrom(c *cli.Context) (vault.Binding, error) {
 	b := vault.Binding{Require: c.Bool("require"), Body: c.Bool("body")}
 	for _, host := range c.StringSlice("host") {
 		if !slices.Contains(b.Hosts, host) {
@@ -117,16 +117,16 @@ func binding(c *cli.Context) (vault.Binding, error) {
 	return b, nil
 }
 
-// unused warns about a secret that runs will not receive.
-func (p commands) unused(cfg config.Config, e vault.Entry) {
+// warnUnused warns about a secret that runs will not receive.
+func (p commands) warnUnused(cfg config.Config, e vault.Entry) {
 	here := slices.Index(cfg.Vault, e.Store)
 	variable, err := vault.Variable(e.Namespace, e.Key)
 	first := slices.Index(cfg.Vault, "environment")
 	switch {
 	case here < 0:
-		p.Say("warning: no run gets it, as the setting vault does not name the store %s", e.Store)
+		p.Messagef("warning: no run gets it, as the setting vault does not name the store %s", e.Store)
 	case err == nil && first >= 0 && first < here && os.Getenv(variable) != "":
-		p.Say("warning: as long as the environment variable %s is set, runs get its value instead", variable)
+		p.Messagef("warning: as long as the environment variable %s is set, runs get its value instead", variable)
 	}
 }
 
@@ -147,8 +147,8 @@ var tokenHosts = map[string][]string{
 	"STRIPE_SECRET_KEY":      {"api.stripe.com"},
 }
 
-// unbound prints how to hide a well-known token that has no binding from programs.
-func (p commands) unbound(e vault.Entry) {
+// hintUnbound prints how to hide a well-known token that has no binding from programs.
+func (p commands) hintUnbound(e vault.Entry) {
 	hosts := tokenHosts[e.Key]
 	if len(hosts) == 0 || len(e.Hosts) > 0 {
 		return
@@ -160,7 +160,7 @@ func (p commands) unbound(e vault.Entry) {
 	if e.Store == vault.InKeyring {
 		where += " --store keyring"
 	}
-	p.Say("hint: programs see its value; sandboxmcp vault add %s --host %s --replace%s keeps it outside the sandbox",
+	p.Messagef("hint: programs see its value; sandboxmcp vault add %s --host %s --replace%s keeps it outside the sandbox",
 		e.Key, strings.Join(hosts, " --host "), where)
 }
 
@@ -176,9 +176,9 @@ func (p commands) secretValue(c *cli.Context, key string) ([]byte, error) {
 	}
 	switch {
 	case sources > 1:
-		return nil, exit.Usage(lineAbout(c, key), "say once where the value is: as VALUE, with --from-file or with --stdin")
+		return nil, exit.Usage(commandLineFor(c, key), "say once where the value is: as VALUE, with --from-file or with --stdin")
 	case typed:
-		p.Say("warning: the value is in the history of this shell now, and others on this machine could see it; " +
+		p.Messagef("warning: the value is in the history of this shell now, and others on this machine could see it; " +
 			"without VALUE, it is asked for")
 		return []byte(c.Args().Get(1)), nil
 	case c.Bool("stdin"):
@@ -194,8 +194,8 @@ func (p commands) secretValue(c *cli.Context, key string) ([]byte, error) {
 	return p.askValue(c, key)
 }
 
-// lineAbout returns a command line about the same secret.
-func lineAbout(c *cli.Context, key string) string {
+// commandLineFor returns a command line about the same secret.
+func commandLineFor(c *cli.Context, key string) string {
 	line := c.Command.HelpName + " " + key
 	if c.IsSet("namespace") {
 		line += " --namespace " + c.String("namespace")
@@ -219,14 +219,14 @@ func readValue(r io.Reader, from string) ([]byte, error) {
 	return value, nil
 }
 
-// longestLine is the number of bytes of a line that a Linux terminal buffers; it drops the rest silently.
-const longestLine = 4095
+// maxTerminalLine is the number of bytes of a line that a Linux terminal buffers; it drops the rest silently.
+const maxTerminalLine = 4095
 
 // askValue asks for the value on the terminal, without echo.
 func (p commands) askValue(c *cli.Context, key string) ([]byte, error) {
 	in, ok := p.In.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return nil, exit.Usage(lineAbout(c, key)+" --stdin", "there is no terminal to ask for the value: use --stdin or --from-file")
+		return nil, exit.Usage(commandLineFor(c, key)+" --stdin", "there is no terminal to ask for the value: use --stdin or --from-file")
 	}
 	fd := int(in.Fd())
 	before, err := term.GetState(fd)
@@ -253,9 +253,9 @@ func (p commands) askValue(c *cli.Context, key string) ([]byte, error) {
 			return nil, exit.Fail("--stdin or --from-file", "read the value from the terminal: %v", a.err)
 		case len(a.value) == 0:
 			return nil, exit.Usage("", "the value is empty: nothing was added")
-		case len(a.value) >= longestLine:
+		case len(a.value) >= maxTerminalLine:
 			clear(a.value)
-			return nil, exit.Usage("--stdin or --from-file", "the value has %d bytes or more, and the terminal may have cut it: nothing was added", longestLine)
+			return nil, exit.Usage("--stdin or --from-file", "the value has %d bytes or more, and the terminal may have cut it: nothing was added", maxTerminalLine)
 		}
 		return a.value, nil
 	case <-ctx.Done(): // the goroutine can't be ended; the process is about to exit

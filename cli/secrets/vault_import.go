@@ -37,12 +37,12 @@ Examples:
 			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be added"},
 			command.JSONFlag(),
 		}),
-		Action: command.OneWord(p.vaultImport, "sandboxmcp vault import .env", "vault import needs one FILE"),
+		Action: command.ExactlyOneWord(p.vaultImport, "sandboxmcp vault import .env", "vault import needs one FILE"),
 	}
 }
 
-// imported is the JSON output of import.
-type imported struct {
+// importResult is the JSON output of import.
+type importResult struct {
 	Namespace string   `json:"namespace"`
 	Names     []string `json:"names"`
 	Replaced  []string `json:"replaced"`
@@ -53,7 +53,7 @@ func (p commands) vaultImport(c *cli.Context) error {
 	if err := vault.CheckName(c.String("namespace"), "KEY"); err != nil {
 		return exit.Usage("sandboxmcp vault import --help", "%v", err)
 	}
-	to, err := binding(c)
+	to, err := bindingFrom(c)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (p commands) vaultImport(c *cli.Context) error {
 	case err != nil:
 		return err
 	}
-	p.afterImport(cfg, variables, all, readers)
+	p.warnAfterImport(cfg, variables, all, readers)
 	return p.showImport(c, done)
 }
 
@@ -108,7 +108,7 @@ func (p commands) readEnvFile(name string) (all []vault.EnvVariable, readers str
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			readers = name + " still holds the values, and " + whoReads(info.Mode()) + ": delete it when it is not needed"
+			readers = name + " still holds the values, and " + describeReaders(info.Mode()) + ": delete it when it is not needed"
 		}
 		in, from = f, name
 	}
@@ -126,8 +126,8 @@ func (p commands) readEnvFile(name string) (all []vault.EnvVariable, readers str
 	return all, readers, nil
 }
 
-// whoReads describes who can read a file of this mode.
-func whoReads(mode fs.FileMode) string {
+// describeReaders describes who can read a file of this mode.
+func describeReaders(mode fs.FileMode) string {
 	switch {
 	case mode.Perm()&0o004 != 0:
 		return "everybody on this machine can read it"
@@ -139,8 +139,8 @@ func whoReads(mode fs.FileMode) string {
 
 // additions returns the secrets to add. One error names all invalid variables, so that a file can be corrected in one
 // step.
-func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry, to vault.Binding) (all []vault.Addition, done imported, err error) {
-	done = imported{Namespace: c.String("namespace"), Names: []string{}, Replaced: []string{}, DryRun: c.Bool("dry-run")}
+func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entry, to vault.Binding) (all []vault.Addition, done importResult, err error) {
+	done = importResult{Namespace: c.String("namespace"), Names: []string{}, Replaced: []string{}, DryRun: c.Bool("dry-run")}
 	var empty []string
 	for _, v := range variables {
 		all = append(all, vault.Addition{Value: v.Value,
@@ -162,26 +162,26 @@ func additions(c *cli.Context, variables []vault.EnvVariable, there []vault.Entr
 	return all, done, err
 }
 
-// afterImport warns about effects that the user may not expect.
-func (p commands) afterImport(cfg config.Config, variables []vault.EnvVariable, all []vault.Addition, readers string) {
+// warnAfterImport warns about effects that the user may not expect.
+func (p commands) warnAfterImport(cfg config.Config, variables []vault.EnvVariable, all []vault.Addition, readers string) {
 	for _, v := range variables {
 		if v.Expands {
-			p.Say("warning: the value of %s has a $ before a name, which other programs would expand; here it stays as it is written", v.Name)
+			p.Messagef("warning: the value of %s has a $ before a name, which other programs would expand; here it stays as it is written", v.Name)
 		}
 	}
 	if slices.Contains(cfg.Vault, vault.InSealed) {
 		for _, a := range all {
-			p.unused(cfg, a.Entry)
+			p.warnUnused(cfg, a.Entry)
 		}
 	} else {
-		p.unused(cfg, all[0].Entry)
+		p.warnUnused(cfg, all[0].Entry)
 	}
 	if readers != "" {
-		p.Say("warning: %s", readers)
+		p.Messagef("warning: %s", readers)
 	}
 }
 
-func (p commands) showImport(c *cli.Context, done imported) error {
+func (p commands) showImport(c *cli.Context, done importResult) error {
 	did, text := "added", ""
 	if done.DryRun {
 		did = "would add"

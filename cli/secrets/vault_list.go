@@ -44,7 +44,7 @@ Example: sandboxmcp vault list --namespace team-a`,
 			&cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
 			command.JSONFlag(),
 		},
-		Action: command.NoWords(wiring.Loaded(p.vaultList)),
+		Action: command.NoWords(wiring.WithConfig(p.vaultList)),
 	}
 }
 
@@ -54,7 +54,7 @@ func (p commands) vaultList(ctx context.Context, c *cli.Context, cfg config.Conf
 		return err
 	}
 	if unknown != nil {
-		p.Say("warning: when secrets were used is not known: %v", unknown)
+		p.Messagef("warning: when secrets were used is not known: %v", unknown)
 	}
 	columns := terminal.Columns("NAME", "NAMESPACE", "STORE", "AGE", "LAST USED", "HOSTS", "REQUIRED", "BODY")
 	err = command.Table(p.Streams, c, list, "no secrets were added", columns, func(e secretEntry) []string {
@@ -72,22 +72,22 @@ func (p commands) vaultList(ctx context.Context, c *cli.Context, cfg config.Conf
 		return []string{e.Name, e.Namespace, e.Store, age, last, hosts, required, body}
 	})
 	for _, problem := range problems {
-		p.Say("%v", problem)
+		p.Messagef("%v", problem)
 	}
-	return exit.Unless(len(problems) == 0, err)
+	return exit.UnlessOK(len(problems) == 0, err)
 }
 
 // entriesOf returns the secrets of a namespace, or of all for "", and why some can't be opened. unknown is the reason
 // for which their last use is unknown.
 func entriesOf(ctx context.Context, cfg config.Config, namespace string) (list []secretEntry, problems []error, unknown, err error) {
 	entries, problems, err := vault.NewSealed(cfg.StateDir, nil).List(ctx, namespace)
-	var used map[called]time.Time
+	var used map[secretName]time.Time
 	if len(entries) > 0 {
 		used, unknown = lastUsed(ctx, cfg, namespace)
 	}
 	list = []secretEntry{}
 	for _, e := range entries {
-		list = append(list, secretEntryOf(e, used[called{e.Namespace, e.Key}]))
+		list = append(list, secretEntryOf(e, used[secretName{e.Namespace, e.Key}]))
 	}
 	return list, problems, unknown, err
 }
@@ -120,13 +120,13 @@ func yesOrNo(b bool) string {
 	return "no"
 }
 
-// called is the full name of a secret.
-type called struct{ namespace, name string }
+// secretName is the full name of a secret.
+type secretName struct{ namespace, name string }
 
 // lastUsed returns the time of each secret's last lease, as far as the log goes back, in a namespace or in all for "".
 // Rows in deleted or moved files are not included. A missing log is not created.
-func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[called]time.Time, error) {
-	used := map[called]time.Time{}
+func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[secretName]time.Time, error) {
+	used := map[secretName]time.Time{}
 	if files, err := audit.Files(cfg.SQLitePath); err == nil && len(files) == 0 {
 		return used, nil
 	}
@@ -142,7 +142,7 @@ func lastUsed(ctx context.Context, cfg config.Config, namespace string) (map[cal
 		var data struct{ Secrets []string }
 		_ = json.Unmarshal(row.Data, &data) // other rows do not matter
 		for _, name := range data.Secrets {
-			used[called{row.Namespace, name}] = row.Time
+			used[secretName{row.Namespace, name}] = row.Time
 		}
 	}
 	return used, nil

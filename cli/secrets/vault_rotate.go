@@ -35,8 +35,8 @@ Examples:
 	}
 }
 
-// rotated is a new value in the JSON output.
-type rotated struct {
+// rotateResult is a new value in the JSON output.
+type rotateResult struct {
 	Namespace string   `json:"namespace"`
 	Name      string   `json:"name"`
 	Store     string   `json:"store"`
@@ -64,30 +64,30 @@ func (p commands) vaultRotate(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, vault.ErrNotFound):
-		return exit.Fail(strings.Replace(lineAbout(c, key), "rotate", "add", 1), "secret %s of namespace %s was never added, or is deleted already", key, namespace)
+		return exit.Fail(strings.Replace(commandLineFor(c, key), "rotate", "add", 1), "secret %s of namespace %s was never added, or is deleted already", key, namespace)
 	case err != nil:
 		return err
 	}
-	p.unused(cfg, e)
-	holders, err := holders(c, cfg, e)
+	p.warnUnused(cfg, e)
+	holders, err := sessionsWithValue(c, cfg, e)
 	if err != nil {
-		p.Say("warning: which sessions keep the old value is not known: %v", err)
+		p.Messagef("warning: which sessions keep the old value is not known: %v", err)
 	}
-	err = p.Printf(c, rotated{Namespace: namespace, Name: key, Store: e.Store, Holders: holders},
+	err = p.Printf(c, rotateResult{Namespace: namespace, Name: key, Store: e.Store, Holders: holders},
 		"rotated %s of the namespace %s: what runs next gets the new value\n", key, namespace)
 	for _, id := range holders {
 		if !c.Bool("json") {
-			p.Say("the session %s was lent the old value, and keeps it until it ends", id)
+			p.Messagef("the session %s was lent the old value, and keeps it until it ends", id)
 		}
 	}
 	return err
 }
 
-// holders returns the sessions that leased a secret and have no recorded end. None outlives the configured maximum.
-func holders(c *cli.Context, cfg config.Config, e vault.Entry) (ids []string, err error) {
+// sessionsWithValue returns the sessions that leased a secret and have no recorded end. None outlives the configured maximum.
+func sessionsWithValue(c *cli.Context, cfg config.Config, e vault.Entry) (ids []string, err error) {
 	return ids, wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
 		filter := audit.Filter{Namespace: e.Namespace, Since: time.Now().Add(-time.Duration(cfg.Sessions.LifetimeSeconds) * time.Second)}
-		living, err := livingSessions(ctx, log, filter)
+		living, err := openSessions(ctx, log, filter)
 		if err != nil || len(living) == 0 {
 			return err
 		}
@@ -110,8 +110,8 @@ func holders(c *cli.Context, cfg config.Config, e vault.Entry) (ids []string, er
 	})
 }
 
-// livingSessions returns the sessions for which filter matches a start and no end.
-func livingSessions(ctx context.Context, log *audit.Log, filter audit.Filter) (map[string]bool, error) {
+// openSessions returns the sessions for which filter matches a start and no end.
+func openSessions(ctx context.Context, log *audit.Log, filter audit.Filter) (map[string]bool, error) {
 	living := map[string]bool{}
 	filter.Kinds = []string{event.SessionCreated, event.SessionKilled}
 	for row, err := range log.Rows(ctx, filter) {
@@ -142,8 +142,8 @@ Example: sandboxmcp vault rekey keyring`,
 	}
 }
 
-// rekeyed is a new key of the vault in the JSON output.
-type rekeyed struct {
+// rekeyResult is a new key of the vault in the JSON output.
+type rekeyResult struct {
 	KeyIn   string `json:"key_in"`  // file or keyring
 	Secrets int    `json:"secrets"` // number of secrets that are encrypted for it
 }
@@ -172,5 +172,5 @@ func (p commands) vaultRekey(c *cli.Context) error {
 	if n == 1 {
 		are = "is"
 	}
-	return p.Printf(c, rekeyed{place, n}, "the vault has a new key, in %s; %s %s encrypted for it\n", where, terminal.Count(n, "secret"), are)
+	return p.Printf(c, rekeyResult{place, n}, "the vault has a new key, in %s; %s %s encrypted for it\n", where, terminal.Count(n, "secret"), are)
 }

@@ -34,7 +34,7 @@ Example: sandboxmcp vault verify`,
 			&cli.StringFlag{Name: "namespace", Usage: "open only secrets of the namespace `NS`"},
 			command.JSONFlag(),
 		},
-		Action: command.NoWords(wiring.Loaded(p.vaultVerify)),
+		Action: command.NoWords(wiring.WithConfig(p.vaultVerify)),
 	}
 }
 
@@ -68,7 +68,7 @@ type vaultProblem struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-func (v *vaultState) wrong(remedy, format string, args ...any) {
+func (v *vaultState) addProblem(remedy, format string, args ...any) {
 	v.Problems = append(v.Problems, vaultProblem{fmt.Sprintf(format, args...), remedy})
 }
 
@@ -80,7 +80,7 @@ func (p commands) vaultVerify(ctx context.Context, c *cli.Context, cfg config.Co
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return exit.Unless(v.OK, p.Print(c, v, v.show))
+	return exit.UnlessOK(v.OK, p.Print(c, v, v.writeText))
 }
 
 // checkFiles checks who can read and write the files of the vault, and whether an interrupted change left something.
@@ -97,7 +97,7 @@ func (v *vaultState) checkFiles(dir string) {
 			continue
 		}
 		if err != nil {
-			v.wrong("", "%v", err)
+			v.addProblem("", "%v", err)
 			continue
 		}
 		owner := ""
@@ -111,15 +111,15 @@ func (v *vaultState) checkFiles(dir string) {
 		}
 		switch {
 		case !info.Mode().IsRegular() && f.name != "":
-			v.wrong("put the file itself there", "%s is not a file: %s", path, info.Mode().Type())
+			v.addProblem("put the file itself there", "%s is not a file: %s", path, info.Mode().Type())
 		case owner != "" && !statefile.IsOurs(info):
-			v.wrong("chown it, after you know why that is", "%s belongs to another user (%s)", path, owner)
+			v.addProblem("chown it, after you know why that is", "%s belongs to another user (%s)", path, owner)
 		case statefile.HasModes && info.Mode().Perm()&f.others != 0 && f.name == "":
-			v.wrong("chmod "+mode+" "+path, "others on this machine may put files into %s (%s)", path, info.Mode())
+			v.addProblem("chmod "+mode+" "+path, "others on this machine may put files into %s (%s)", path, info.Mode())
 		case statefile.HasModes && info.Mode().Perm()&f.others != 0:
-			v.wrong("chmod "+mode+" "+path+", and replace the secrets with sandboxmcp vault rotate if somebody may have read it", "others on this machine may read or change %s (%s)", path, info.Mode())
+			v.addProblem("chmod "+mode+" "+path+", and replace the secrets with sandboxmcp vault rotate if somebody may have read it", "others on this machine may read or change %s (%s)", path, info.Mode())
 		case f.name == "vault.key.next":
-			v.wrong("sandboxmcp vault rekey does it anew and destroys the old one", "vault rekey was ended before it had removed one of two keys")
+			v.addProblem("sandboxmcp vault rekey does it anew and destroys the old one", "vault rekey was ended before it had removed one of two keys")
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (v *vaultState) openAll(ctx context.Context, cfg config.Config, namespace s
 	sealed := vault.NewSealed(cfg.StateDir, nil)
 	entries, problems, unknown, err := entriesOf(ctx, cfg, namespace)
 	if err != nil {
-		v.wrong("", "%v", err)
+		v.addProblem("", "%v", err)
 		return
 	}
 	id, place, err := sealed.Key(ctx)
@@ -138,20 +138,20 @@ func (v *vaultState) openAll(ctx context.Context, cfg config.Config, namespace s
 		v.Key = &vaultKey{id, place}
 	case len(problems) == 0 && errors.Is(none, fs.ErrNotExist): // there is none until a secret is sealed
 	case len(problems) == 0: // otherwise each secret reports it
-		v.wrong("", "%v", err)
+		v.addProblem("", "%v", err)
 	}
 	if unknown != nil {
-		v.wrong("sandboxmcp audit verify", "when secrets were used is not known: %v", unknown)
+		v.addProblem("sandboxmcp audit verify", "when secrets were used is not known: %v", unknown)
 	}
 	for _, e := range entries {
 		v.Secrets = append(v.Secrets, openedSecret{secretEntry: e, Opens: !e.Added.IsZero()})
 	}
 	for _, problem := range problems {
-		v.wrong("", "%v", problem)
+		v.addProblem("", "%v", problem)
 	}
 }
 
-func (v *vaultState) show(w io.Writer) error {
+func (v *vaultState) writeText(w io.Writer) error {
 	if len(v.Secrets) > 0 {
 		t := terminal.NewTable(w, terminal.Columns("NAME", "NAMESPACE", "STORE", "OPENS", "AGE", "LAST USED")...)
 		for _, s := range v.Secrets {

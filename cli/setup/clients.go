@@ -16,7 +16,7 @@ type Client struct {
 	like        entry  // fields of an entry in addition to command and arguments
 	oneList     bool   // command and arguments are one list
 	snippet     string // entry of a file that is not JSON: inTOML or inYAML
-	user        string // places of its file; the first that this machine has counts: see Place.file
+	user        string // places of its file; the first that this machine has counts: see Machine.clientFile
 	trace       string // directory below the home directory that, like the directory of its file, indicates an installation
 
 	// The client's own commands, by which setup changes its file; "" edits the file. Method fill replaces the words in
@@ -96,8 +96,8 @@ func clientNames() (all []string) {
 	return all
 }
 
-// Find returns the client of this name.
-func Find(name string) (c Client, ok bool) {
+// FindClient returns the client of this name.
+func FindClient(name string) (c Client, ok bool) {
 	all := Clients()
 	if i := slices.Index(clientNames(), name); i >= 0 {
 		return all[i], true
@@ -106,11 +106,11 @@ func Find(name string) (c Client, ok bool) {
 }
 
 // UserFile returns the path of the client's file for all projects of a user.
-func (c Client) UserFile(p Place) (string, error) {
+func (c Client) UserFile(p Machine) (string, error) {
 	if p.Home == "" {
 		return "", errors.New("the home directory is not known")
 	}
-	return c.variant(p.file(c.user)), nil
+	return c.variant(p.clientFile(c.user)), nil
 }
 
 // ProjectFile returns the path of the client's file in a project's directory.
@@ -131,13 +131,13 @@ func (c Client) variant(name string) string {
 
 // Files returns the files that clients obey, for callers that let others write files: absolute paths of a user's
 // directories or files, and names of a project's files. It returns nil if the home directory is unknown.
-func Files(p Place) (all []string) {
+func Files(p Machine) (all []string) {
 	if p.Home == "" {
 		return nil
 	}
-	all = append(all, p.file("$XDG"))
+	all = append(all, p.clientFile("$XDG"))
 	for _, c := range Clients() {
-		file := p.file(c.user)
+		file := p.clientFile(c.user)
 		if dir := filepath.Dir(file); dir != filepath.Clean(p.Home) {
 			file = dir // it contains hooks, commands and the like, too
 		}
@@ -153,7 +153,7 @@ func Files(p Place) (all []string) {
 }
 
 // Installed reports whether the client's file, its directory, or its trace exists.
-func (c Client) Installed(p Place) bool {
+func (c Client) Installed(p Machine) bool {
 	file, err := c.UserFile(p)
 	if err != nil {
 		return false

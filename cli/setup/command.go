@@ -69,7 +69,7 @@ func (p commands) setup(c *cli.Context) error {
 	case c.NArg() == 0:
 		return p.listClients(c)
 	}
-	client, ok := Find(c.Args().First())
+	client, ok := FindClient(c.Args().First())
 	if !ok {
 		return exit.Usage("sandboxmcp setup", "%s is not a known client: use one of %s", terminal.Visible(c.Args().First()), strings.Join(clientNames(), " "))
 	}
@@ -78,9 +78,9 @@ func (p commands) setup(c *cli.Context) error {
 	case o.Path == "":
 		return err
 	case !write && !remove:
-		return p.show(c, client, o)
+		return p.printEntry(c, client, o)
 	case err != nil:
-		return exit.Fail("sandboxmcp setup "+typedAgain(c)+" shows what belongs there", "%v", err)
+		return exit.Fail("sandboxmcp setup "+argumentsTyped(c)+" shows what belongs there", "%v", err)
 	}
 	return p.apply(c, client, o, change)
 }
@@ -105,7 +105,7 @@ type state struct {
 // inspect returns the state of a client's file, and the change that adds the server to it, or removes it. Its error is
 // also the state's problem.
 func inspect(c *cli.Context, client Client, remove bool) (o state, change Change, err error) {
-	o = state{Client: client.Name, Installed: client.Installed(Here()), Note: client.Note}
+	o = state{Client: client.Name, Installed: client.Installed(ThisMachine()), Note: client.Note}
 	t, err := targetOf(c, client)
 	if err != nil {
 		o.Problem = err.Error()
@@ -115,7 +115,7 @@ func inspect(c *cli.Context, client Client, remove bool) (o state, change Change
 	if err == nil {
 		change, err = t.plan(server, remove)
 	}
-	if err == nil && passing(server.Command) && !remove {
+	if err == nil && isGoRun(server.Command) && !remove {
 		err = errors.New("go run has made this program, and removes it: use the one that go install ./cli/sandboxmcp makes")
 	}
 	o.Path, o.Snippet, o.Configured = t.path, t.Snippet(server), change.had
@@ -124,7 +124,7 @@ func inspect(c *cli.Context, client Client, remove bool) (o state, change Change
 	}
 	if err != nil {
 		o.Problem = err.Error()
-	} else if o.Current = o.Configured && !change.changes(); o.Current {
+	} else if o.Current = o.Configured && !change.hasEffect(); o.Current {
 		o.Flags = server.Args[slices.Index(server.Args, "serve")+1:]
 	}
 	return o, change, err
@@ -154,9 +154,9 @@ func (p commands) listClients(c *cli.Context) error {
 	})
 }
 
-// show prints the entry that a client's file needs, even if the file can't be read.
-func (p commands) show(c *cli.Context, client Client, o state) error {
-	next := "put it there with: sandboxmcp setup " + typedAgain(c) + " --write"
+// printEntry prints the entry that a client's file needs, even if the file can't be read.
+func (p commands) printEntry(c *cli.Context, client Client, o state) error {
+	next := "put it there with: sandboxmcp setup " + argumentsTyped(c) + " --write"
 	switch {
 	case o.Problem != "":
 		next = terminal.Visible(o.Problem) + "\nput it in by hand"
@@ -169,8 +169,8 @@ func (p commands) show(c *cli.Context, client Client, o state) error {
 	return p.Printf(c, o, "%s reads its servers from %s\n\nIt needs\n\n%s\n%s\n", client.Title, terminal.Visible(o.Path), safetext.Text(o.Snippet), next)
 }
 
-// typedAgain returns the client and the flags of this invocation, for a command line in a hint.
-func typedAgain(c *cli.Context) string {
+// argumentsTyped returns the client and the flags of this invocation, for a command line in a hint.
+func argumentsTyped(c *cli.Context) string {
 	words := []string{c.Args().First()}
 	for _, flag := range []string{"project", "namespace", "tools", "name"} {
 		if c.IsSet(flag) {
@@ -188,9 +188,9 @@ func (p commands) apply(c *cli.Context, client Client, o state, change Change) e
 		o.Note, text = "", fmt.Sprintf("%s: %s is taken out; restart %s", file, name, client.Title)
 	}
 	switch {
-	case !change.changes() && change.remove:
+	case !change.hasEffect() && change.remove:
 		return p.Printf(c, o, "%s: there is no %s, nothing to do\n", file, name)
-	case !change.changes():
+	case !change.hasEffect():
 		return p.Printf(c, o, "%s: %s is there already, nothing to do\n", file, name)
 	case c.Bool("dry-run") && len(o.Runs) > 0:
 		return p.Printf(c, o, "would run: %s\n", strings.Join(o.Runs, "\n           "))
@@ -199,7 +199,7 @@ func (p commands) apply(c *cli.Context, client Client, o state, change Change) e
 		return p.Printf(c, o, "%s would be:\n%s\n", file, safetext.Text(o.Would))
 	}
 	if err := change.apply(c.Context); err != nil {
-		return exit.Fail("sandboxmcp setup "+typedAgain(c)+" shows what belongs there", "%v", err)
+		return exit.Fail("sandboxmcp setup "+argumentsTyped(c)+" shows what belongs there", "%v", err)
 	}
 	o.Changed, o.Configured, o.Current = true, !change.remove, !change.remove
 	for _, command := range o.Runs {

@@ -31,7 +31,7 @@ func TestPassing(t *testing.T) {
 		"/tmp/go-build220705763/b001/exe/sandboxmcp": true, "/home/x/.cache/go-build/3f/3f1b-d/sandboxmcp": true,
 		"/usr/local/go/bin/sandboxmcp": false, "/home/x/go/bin/sandboxmcp": false, "/home/my-go-build/sandboxmcp": false,
 	} {
-		if got := passing(program); got != want {
+		if got := isGoRun(program); got != want {
 			t.Errorf("%s: got %v", program, got)
 		}
 	}

@@ -32,9 +32,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// open reads a file, which may be missing. It follows symbolic links, since dotfiles are often stored elsewhere, and
+// openFile reads a file, which may be missing. It follows symbolic links, since dotfiles are often stored elsewhere, and
 // refuses a broken link and a file of more than maxFile bytes.
-func open(path string) (f file, err error) {
+func openFile(path string) (f file, err error) {
 	f.path = path
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) && !exists(path) {
@@ -64,7 +64,7 @@ func open(path string) (f file, err error) {
 
 // check returns an error if the file has changed since it was read.
 func (f file) check() error {
-	now, err := open(f.path)
+	now, err := openFile(f.path)
 	if err == nil && (now.there != f.there || !bytes.Equal(now.data, f.data)) {
 		err = fmt.Errorf("%q has changed meanwhile: try again", f.path)
 	}
@@ -88,7 +88,7 @@ func (f file) write(path string, data []byte) error {
 		}
 		if f.there {
 			// Only root can change owners, and others own the file already; Windows has neither owners nor modes.
-			giveTo(to, f.info)
+			chownLike(to, f.info)
 			if err := to.Chmod(f.info.Mode().Perm()); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 				return err
 			}

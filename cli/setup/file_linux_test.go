@@ -18,14 +18,14 @@ func TestPipe(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(path); err == nil {
+	if _, err := openFile(path); err == nil {
 		t.Error("it was taken for a file")
 	}
 }
 
 // TestLastCheck checks that a concurrent write by the client is not lost.
 func TestLastCheck(t *testing.T) {
-	c, _ := Find("zed")
+	c, _ := FindClient("zed")
 	dir := t.TempDir()
 	path := filepath.Join(dir, "settings.json")
 	os.WriteFile(path, []byte("{}\n"), 0o600)
@@ -58,7 +58,7 @@ func TestFullDisk(t *testing.T) {
 		hosttest.Missing(t, "mount", "a small disk: "+err.Error())
 	}
 	defer syscall.Unmount(dir, syscall.MNT_DETACH)
-	c, _ := Find("zed")
+	c, _ := FindClient("zed")
 	path := filepath.Join(dir, "settings.json")
 	before := []byte("{\n  \"x\": \"" + string(bytes.Repeat([]byte("a"), 40<<10)) + "\"\n}\n")
 	os.WriteFile(path, before, 0o600)

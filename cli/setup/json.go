@@ -41,7 +41,7 @@ func (c Client) entryFor(all map[string]any, s Server) entry {
 // keys returns the path to a server's entry in a file. opencode's second version has one more level, and no "enabled".
 func (c Client) keys(all map[string]any, name string) []string {
 	if c.oneList {
-		servers, _ := find(all, []string{"mcp", "servers"})
+		servers, _ := valueAt(all, []string{"mcp", "servers"})
 		if m, ok := servers.(map[string]any); ok && m["type"] == nil && m["command"] == nil && m["enabled"] == nil {
 			return []string{"mcp", "servers", name}
 		}
@@ -49,8 +49,8 @@ func (c Client) keys(all map[string]any, name string) []string {
 	return []string{c.servers, name}
 }
 
-// find returns the value at keys.
-func find(all map[string]any, keys []string) (v any, there bool) {
+// valueAt returns the value at keys.
+func valueAt(all map[string]any, keys []string) (v any, there bool) {
 	v = all
 	for _, key := range keys {
 		m, _ := v.(map[string]any)
@@ -61,16 +61,16 @@ func find(all map[string]any, keys []string) (v any, there bool) {
 
 // read returns the entry of a name in a decoded file, as entry does.
 func (c Client) read(all map[string]any, name string) (s Server, there bool) {
-	v, there := find(all, c.keys(all, name))
+	v, there := valueAt(all, c.keys(all, name))
 	e, _ := v.(map[string]any)
-	if words := slices.Concat(texts(e["command"]), texts(e["cmd"]), texts(e["args"])); len(words) > 0 {
+	if words := slices.Concat(stringsOf(e["command"]), stringsOf(e["cmd"]), stringsOf(e["args"])); len(words) > 0 {
 		s = Server{name, words[0], words[1:]}
 	}
 	return s, there
 }
 
-// texts returns a string, or the strings of a list, with "" for elements of other types.
-func texts(v any) (all []string) {
+// stringsOf returns a string, or the strings of a list, with "" for elements of other types.
+func stringsOf(v any) (all []string) {
 	list, ok := v.([]any)
 	if !ok && v != nil {
 		list = []any{v}
@@ -82,8 +82,8 @@ func texts(v any) (all []string) {
 	return all
 }
 
-// parse parses JSON with comments and trailing commas. A file without a value is an empty object.
-func parse(data []byte) (v hujson.Value, err error) {
+// parseJSON parses JSON with comments and trailing commas. A file without a value is an empty object.
+func parseJSON(data []byte) (v hujson.Value, err error) {
 	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) > maxParts {
 		return v, fmt.Errorf("it has more than %d objects and lists", maxParts)
 	}
@@ -104,7 +104,7 @@ func (c Client) decode(data []byte) (all map[string]any, err error) {
 	if c.snippet == inYAML {
 		return all, yaml.Unmarshal(data, &all)
 	}
-	v, err := parse(data)
+	v, err := parseJSON(data)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (c Client) edit(data []byte, s Server, remove bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := parse(data)
+	v, err := parseJSON(data)
 	if err != nil {
 		return nil, err
 	}
@@ -130,15 +130,15 @@ func (c Client) edit(data []byte, s Server, remove bool) ([]byte, error) {
 	case remove:
 		err = v.Patch(patch("remove", keys, "null"))
 	case v.Find(pointer(keys)) != nil:
-		if err = set(&v, append(keys, "command"), e.Command); err == nil && !c.oneList {
-			err = set(&v, append(keys, "args"), e.Args)
+		if err = setValue(&v, append(keys, "command"), e.Command); err == nil && !c.oneList {
+			err = setValue(&v, append(keys, "args"), e.Args)
 		}
 	default:
 		var value any = e
 		for ; len(keys) > 1 && v.Find(pointer(keys[:len(keys)-1])) == nil; keys = keys[:len(keys)-1] {
 			value = map[string]any{keys[len(keys)-1]: value}
 		}
-		err = set(&v, keys, value)
+		err = setValue(&v, keys, value)
 	}
 	if err != nil {
 		return nil, errors.Join(errForm, err)
@@ -146,15 +146,15 @@ func (c Client) edit(data []byte, s Server, remove bool) ([]byte, error) {
 	out := v.Pack()
 	after, err := c.decode(out)
 	keys = c.keys(before, s.Name)
-	if now, there := c.read(after, s.Name); err != nil || there == remove || there && !now.equals(s) || !reflect.DeepEqual(others(before, keys), others(after, keys)) {
+	if now, there := c.read(after, s.Name); err != nil || there == remove || there && !now.equals(s) || !reflect.DeepEqual(withoutPath(before, keys), withoutPath(after, keys)) {
 		return nil, fmt.Errorf("something is there twice, or the edited file would mean something else: %w", errors.Join(errForm, err))
 	}
 	return out, nil
 }
 
-// others removes the value at path, and the objects around it that become empty.
-func others(all map[string]any, path []string) map[string]any {
-	if inner, ok := all[path[0]].(map[string]any); len(path) == 1 || ok && len(others(inner, path[1:])) == 0 {
+// withoutPath removes the value at path, and the objects around it that become empty.
+func withoutPath(all map[string]any, path []string) map[string]any {
+	if inner, ok := all[path[0]].(map[string]any); len(path) == 1 || ok && len(withoutPath(inner, path[1:])) == 0 {
 		delete(all, path[0])
 	}
 	return all
@@ -168,17 +168,17 @@ func patch(op string, keys []string, value string) []byte {
 	return fmt.Appendf(nil, `[{"op": %q, "path": %q, "value": %s}]`, op, pointer(keys), value)
 }
 
-// indent is the indentation of a level, as most clients write it.
-const indent = "  "
+// indentation is the indentation of a level, as most clients write it.
+const indentation = "  "
 
-// encode formats a value as JSON: on several lines, indented by depth except for the first, or on one line if depth is
+// encodeJSON formats a value as JSON: on several lines, indented by depth except for the first, or on one line if depth is
 // negative.
-func encode(value any, depth int) string {
+func encodeJSON(value any, depth int) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if depth >= 0 {
-		e.SetIndent(strings.Repeat(indent, depth), indent)
+		e.SetIndent(strings.Repeat(indentation, depth), indentation)
 	}
 	if err := e.Encode(value); err != nil {
 		panic("setup: an entry can't be written: " + err.Error()) // a bug here, which any test finds
@@ -186,21 +186,21 @@ func encode(value any, depth int) string {
 	return strings.TrimSpace(b.String())
 }
 
-// set stores a value at keys, whose parent exists. A new value gets lines of its own.
-func set(v *hujson.Value, keys []string, value any) error {
+// setValue stores a value at keys, whose parent exists. A new value gets lines of its own.
+func setValue(v *hujson.Value, keys []string, value any) error {
 	depth, there := len(keys), v.Find(pointer(keys)) != nil
-	if err := v.Patch(patch("add", keys, encode(value, depth))); err != nil || there {
+	if err := v.Patch(patch("add", keys, encodeJSON(value, depth))); err != nil || there {
 		return err
 	}
 	obj, ok := v.Find(pointer(keys[:depth-1])).Value.(*hujson.Object)
 	if !ok {
 		return fmt.Errorf("%q should be an object", strings.Join(keys[:depth-1], "."))
 	}
-	m, line := &obj.Members[len(obj.Members)-1], "\n"+strings.Repeat(indent, depth)
+	m, line := &obj.Members[len(obj.Members)-1], "\n"+strings.Repeat(indentation, depth)
 	m.Name.BeforeExtra = append(bytes.TrimRight(m.Name.BeforeExtra, " \t\r\n"), line...)
 	m.Value.BeforeExtra = hujson.Extra(" ")
 	if !bytes.Contains(obj.AfterExtra, []byte("\n")) {
-		obj.AfterExtra = append([]byte(strings.TrimSuffix(line, indent)), obj.AfterExtra...)
+		obj.AfterExtra = append([]byte(strings.TrimSuffix(line, indentation)), obj.AfterExtra...)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func set(v *hujson.Value, keys []string, value any) error {
 // Snippet returns the smallest content of a client's file that starts the server.
 func (c Client) Snippet(s Server) string {
 	if c.snippet != "" {
-		return strings.NewReplacer("@NAME@", s.Name, "@COMMAND@", encode(s.Command, -1), "@ARGS@", encode(s.Args, -1)).Replace(c.snippet)
+		return strings.NewReplacer("@NAME@", s.Name, "@COMMAND@", encodeJSON(s.Command, -1), "@ARGS@", encodeJSON(s.Args, -1)).Replace(c.snippet)
 	}
-	return encode(map[string]any{c.servers: map[string]any{s.Name: c.entryFor(nil, s)}}, 0) + "\n"
+	return encodeJSON(map[string]any{c.servers: map[string]any{s.Name: c.entryFor(nil, s)}}, 0) + "\n"
 }

@@ -42,7 +42,7 @@ func TestOwnCommands(t *testing.T) {
 	} {
 		for _, scope := range []string{"user", "project"} {
 			t.Run(tt.client+"/"+scope, func(t *testing.T) {
-				c, _ := Find(tt.client)
+				c, _ := FindClient(tt.client)
 				project := t.TempDir()
 				path := filepath.Join(project, "settings.json")
 				there, gone := c.Snippet(ours), `{"mcpServers": {}, "mine": 1}`
@@ -58,7 +58,7 @@ func TestOwnCommands(t *testing.T) {
 				do := func(s Server, remove bool) {
 					t.Helper()
 					var err error
-					if at.file, err = open(path); err != nil {
+					if at.file, err = openFile(path); err != nil {
 						t.Fatal(err)
 					}
 					change, err := at.plan(s, remove)
@@ -98,7 +98,7 @@ func TestOwnCommands(t *testing.T) {
 
 // TestCodex checks that setup asks Codex for its entry and parses the answer. Codex has no projects.
 func TestCodex(t *testing.T) {
-	c, _ := Find("codex")
+	c, _ := FindClient("codex")
 	dir := t.TempDir()
 	path, state := filepath.Join(dir, "config.toml"), filepath.Join(dir, "state")
 	os.WriteFile(path, []byte("# mine\n"), 0o600)
@@ -113,7 +113,7 @@ esac`, state))
 	if got := runs(); !strings.HasPrefix(got[1], "mcp|add|sandboxmcp|--|/opt/my tools/sandboxmcp|serve|--namespace|a\"b<c>|") {
 		t.Errorf("got %q", got)
 	}
-	if again, err := targetAt(t, c, path).plan(ours, false); err != nil || again.changes() {
+	if again, err := targetAt(t, c, path).plan(ours, false); err != nil || again.hasEffect() {
 		t.Errorf("the second time: %q, %v", again.Runs, err)
 	}
 	remove(t, c, path)
@@ -134,7 +134,7 @@ esac`, state))
 
 // TestCommandsThatFail checks that a client's command that fails or does nothing is an error.
 func TestCommandsThatFail(t *testing.T) {
-	c, _ := Find("claude-code")
+	c, _ := FindClient("claude-code")
 	for script, want := range map[string]string{
 		"echo working; echo 'no such \033[31mscope' >&2; exit 3": "claude mcp add --scope user sandboxmcp -- '/opt/my tools/sandboxmcp' serve --namespace 'a\"b<c>': exit status 3 no such \\x1b[31mscope",
 		"exit 0": "claude ended without an error, but did not do it",
@@ -156,7 +156,7 @@ func TestCommandsThatFail(t *testing.T) {
 func TestWithoutOwnCommands(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for name, want := range map[string]error{"claude-code": nil, "gemini": nil, "codex": errByHand} {
-		c, _ := Find(name)
+		c, _ := FindClient(name)
 		path := filepath.Join(t.TempDir(), "settings")
 		os.WriteFile(path, []byte(map[bool]string{true: "{}"}[want == nil]), 0o600)
 		change, err := targetAt(t, c, path).plan(ours, false)

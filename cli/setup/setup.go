@@ -6,7 +6,7 @@
 // a file is replaced in one step. After a client's own command setup reads the entry again and returns an error if it
 // is not as expected.
 //
-// Order of the files: command, target, setup, json, clients, place, file; and systemd and kubernetes, for service
+// Order of the files: command, target, setup, json, clients, machine, file; and systemd and kubernetes, for service
 // managers.
 package setup
 
@@ -45,8 +45,8 @@ type Change struct {
 	remove bool
 }
 
-// changes reports whether there is anything to do.
-func (c Change) changes() bool { return len(c.Runs) > 0 || !bytes.Equal(c.data, c.after) }
+// hasEffect reports whether there is anything to do.
+func (c Change) hasEffect() bool { return len(c.Runs) > 0 || !bytes.Equal(c.data, c.after) }
 
 var (
 	errByHand = errors.New("setup does not edit files of its kind")
@@ -57,7 +57,7 @@ var (
 // counts as one without a command.
 func (t target) entry(name string) (s Server, there bool, err error) {
 	switch {
-	case !t.there || t.snippet == inTOML && (t.dir != "" || !t.commands()):
+	case !t.there || t.snippet == inTOML && (t.dir != "" || !t.hasCommands()):
 		return s, false, nil
 	case t.get != "":
 		return t.askEntry(name)
@@ -74,7 +74,7 @@ func (t target) plan(s Server, remove bool) (change Change, err error) {
 	change = Change{target: t, after: t.data, server: s, had: had, remove: remove}
 	switch {
 	case err != nil:
-	case t.snippet == inTOML && (t.dir != "" || !t.commands()):
+	case t.snippet == inTOML && (t.dir != "" || !t.hasCommands()):
 		err = errByHand
 	case remove && !had, !remove && now.equals(s):
 	case t.snippet == inYAML:
@@ -83,8 +83,8 @@ func (t target) plan(s Server, remove bool) (change Change, err error) {
 		err = fmt.Errorf("the server %q there starts no program, it may be one behind a URL: %w", s.Name, errForm)
 	case t.there && t.info.Mode().Perm()&0o200 == 0:
 		err = errors.New("it is read-only: make it writable first")
-	case t.commands():
-		change.Runs = t.runs(s, remove, had)
+	case t.hasCommands():
+		change.Runs = t.clientCommands(s, remove, had)
 	default:
 		change.after, err = t.edit(t.data, s, remove)
 	}
@@ -94,8 +94,8 @@ func (t target) plan(s Server, remove bool) (change Change, err error) {
 	return change, err
 }
 
-// commands reports whether the client has commands of its own and is installed.
-func (c Client) commands() bool {
+// hasCommands reports whether the client has commands of its own and is installed.
+func (c Client) hasCommands() bool {
 	name, _, _ := strings.Cut(c.add, " ")
 	_, err := exec.LookPath(name)
 	return err == nil
@@ -103,7 +103,7 @@ func (c Client) commands() bool {
 
 // apply makes the change and backs up the file. A file that has changed since the plan is refused.
 func (c Change) apply(ctx context.Context) error {
-	if !c.changes() {
+	if !c.hasEffect() {
 		return nil
 	}
 	err := c.check()
@@ -115,13 +115,13 @@ func (c Change) apply(ctx context.Context) error {
 	}
 	for _, words := range c.Runs {
 		if err == nil {
-			_, err = run(ctx, c.dir, words)
+			_, err = runClient(ctx, c.dir, words)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	if c.file, err = open(c.path); err != nil {
+	if c.file, err = openFile(c.path); err != nil {
 		return err
 	}
 	now, there, err := c.entry(c.server.Name)
@@ -134,24 +134,24 @@ func (c Change) apply(ctx context.Context) error {
 // commandTimeout bounds one command of a client. Some take seconds to start.
 const commandTimeout = time.Minute
 
-// runs returns the client's own commands that add s, or remove the server of its name. An existing entry is removed
+// clientCommands returns the client's own commands that add s, or remove the server of its name. An existing entry is removed
 // first: some clients refuse to replace one.
-func (t target) runs(s Server, remove, there bool) (all [][]string) {
+func (t target) clientCommands(s Server, remove, there bool) (all [][]string) {
 	scope := "user"
 	if t.dir != "" {
 		scope = "project"
 	}
 	if there {
-		all = append(all, fill(t.remove, scope, s))
+		all = append(all, fillCommand(t.remove, scope, s))
 	}
 	if !remove {
-		all = append(all, fill(t.add, scope, s))
+		all = append(all, fillCommand(t.add, scope, s))
 	}
 	return all
 }
 
-// fill returns the words of a command, with those in capitals replaced.
-func fill(command, scope string, s Server) (words []string) {
+// fillCommand returns the words of a command, with those in capitals replaced.
+func fillCommand(command, scope string, s Server) (words []string) {
 	for _, word := range strings.Fields(command) {
 		switch word {
 		case "SCOPE":
@@ -169,9 +169,9 @@ func fill(command, scope string, s Server) (words []string) {
 	return words
 }
 
-// run runs a client's command in dir and returns its standard output. Its error includes the reason that the command
+// runClient runs a client's command in dir and returns its standard output. Its error includes the reason that the command
 // printed.
-func run(ctx context.Context, dir string, words []string) ([]byte, error) {
+func runClient(ctx context.Context, dir string, words []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	var out, stderr bytes.Buffer
@@ -200,7 +200,7 @@ func shellLine(words []string) string {
 
 // askEntry asks the client itself for the entry of a name, as entry does.
 func (c Client) askEntry(name string) (s Server, there bool, err error) {
-	out, err := run(context.Background(), "", fill(c.get, "", Server{Name: name}))
+	out, err := runClient(context.Background(), "", fillCommand(c.get, "", Server{Name: name}))
 	if err != nil && strings.Contains(err.Error(), "No MCP server named") {
 		return s, false, nil
 	}

@@ -27,7 +27,7 @@ func meaning(t testing.TB, c Client, data []byte) map[string]any {
 // targetAt returns the file at path as a client's.
 func targetAt(t testing.TB, c Client, path string) target {
 	t.Helper()
-	f, err := open(path)
+	f, err := openFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,10 +93,10 @@ func TestThereAndBack(t *testing.T) {
 				if s, there, err := targetAt(t, c, path).entry(ours.Name); err != nil || !there || !s.equals(ours) {
 					t.Errorf("it starts %q, %v:\n%.2000s", s, err, after)
 				}
-				if stays := strings.Fields(text); len(text) < 10_000 && !inOrder(string(after), stays) {
+				if stays := strings.Fields(text); len(text) < 10_000 && !containsInOrder(string(after), stays) {
 					t.Errorf("something of the file is lost:\n%s\nbecame\n%s", text, after)
 				}
-				if again, err := targetAt(t, c, path).plan(ours, false); err != nil || again.changes() {
+				if again, err := targetAt(t, c, path).plan(ours, false); err != nil || again.hasEffect() {
 					t.Errorf("the second time: %v\n%.2000s", err, again.after)
 				}
 				if backup := read(t, path+backupSuffix); string(backup) != text {
@@ -110,13 +110,13 @@ func TestThereAndBack(t *testing.T) {
 				}
 				remove(t, c, path)
 				keys := c.keys(meaning(t, c, after), ours.Name)
-				if got, want := others(meaning(t, c, read(t, path)), keys), others(meaning(t, c, []byte("\n"+text)), keys); !reflect.DeepEqual(got, want) {
+				if got, want := withoutPath(meaning(t, c, read(t, path)), keys), withoutPath(meaning(t, c, []byte("\n"+text)), keys); !reflect.DeepEqual(got, want) {
 					t.Errorf("taken out:\n%.1000q, want\n%.1000q", got, want)
 				}
 				if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 					t.Errorf("its mode is %v, %v", info.Mode(), err)
 				}
-				if gone, err := targetAt(t, c, path).plan(ours, true); err != nil || gone.changes() {
+				if gone, err := targetAt(t, c, path).plan(ours, true); err != nil || gone.hasEffect() {
 					t.Errorf("taken out twice: %v", err)
 				}
 				left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".sandboxmcp-*"))
@@ -130,7 +130,7 @@ func TestThereAndBack(t *testing.T) {
 
 // TestLayout checks that a new entry is where a person would put it, and that a comment stays with its line.
 func TestLayout(t *testing.T) {
-	c, _ := Find("cursor")
+	c, _ := FindClient("cursor")
 	for before, want := range map[string]string{
 		"{}\n": "{\n  \"mcpServers\": {\n    \"s\": {\n      \"command\": \"/c\",\n      \"args\": [\n        \"serve\"\n      ]\n    }\n  }\n}\n",
 		"{\n  \"mcpServers\": {\n    \"x\": {} // mine\n  }\n}\n": "{\n  \"mcpServers\": {\n    \"x\": {}, // mine\n" +
@@ -150,7 +150,7 @@ func TestOwnSettingsStay(t *testing.T) {
 		"cline":    `{"mcpServers": {"sandboxmcp": {"command": "/old", "timeout": 5, "disabled": true}}}`,
 		"copilot":  `{"mcpServers": {"sandboxmcp": {"command": "/old", "args": ["serve"], "tools": ["execute_code"]}}}`,
 	} {
-		c, _ := Find(client)
+		c, _ := FindClient(client)
 		out, err := c.edit([]byte(text), ours, false)
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +186,7 @@ func TestRefused(t *testing.T) {
 		{"goose", "a: [1\nb: 2\n", "yaml"},
 		{"goose", "a: 1\n", "does not edit"},
 	} {
-		c, _ := Find(tt.client)
+		c, _ := FindClient(tt.client)
 		path := filepath.Join(t.TempDir(), "file")
 		os.WriteFile(path, []byte(tt.text), 0o600)
 		_, err := targetAt(t, c, path).plan(ours, false)
@@ -200,7 +200,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestPlaces(t *testing.T) {
-	c, _ := Find("cursor")
+	c, _ := FindClient("cursor")
 	dir := t.TempDir()
 	t.Run("missing directories", func(t *testing.T) {
 		path := filepath.Join(dir, "a", "b", "file.json")
@@ -229,7 +229,7 @@ func TestPlaces(t *testing.T) {
 		for _, to := range []string{"loop", "dotfiles/none.json"} {
 			path := filepath.Join(dir, filepath.Base(to))
 			os.Symlink(to, path)
-			if _, err := open(path); err == nil {
+			if _, err := openFile(path); err == nil {
 				t.Errorf("a link to %s was followed", to)
 			}
 		}
@@ -242,7 +242,7 @@ func TestPlaces(t *testing.T) {
 		}
 	})
 	t.Run("no file", func(t *testing.T) {
-		if _, err := open(dir); err == nil {
+		if _, err := openFile(dir); err == nil {
 			t.Error("a directory was taken for a file")
 		}
 	})
@@ -260,7 +260,7 @@ func TestPlaces(t *testing.T) {
 	})
 	t.Run("no home", func(t *testing.T) {
 		for _, c := range Clients() {
-			if path, err := c.UserFile(Place{OS: "linux"}); err == nil {
+			if path, err := c.UserFile(Machine{OS: "linux"}); err == nil {
 				t.Errorf("%s: %s", c.Name, path)
 			}
 		}
@@ -268,10 +268,10 @@ func TestPlaces(t *testing.T) {
 	t.Run("directories of their own", func(t *testing.T) {
 		home := filepath.Join(dir, "moved")
 		env := map[string]string{}
-		p := Place{OS: "linux", Home: home, Env: func(name string) string { return env[name] }}
+		p := Machine{OS: "linux", Home: home, Env: func(name string) string { return env[name] }}
 		where := func(client, want string) {
 			t.Helper()
-			c, _ := Find(client)
+			c, _ := FindClient(client)
 			if got, err := c.UserFile(p); err != nil || got != filepath.Join(home, want) {
 				t.Errorf("%s with %v: got %s, %v, want %s", client, env, got, err, want)
 			}
@@ -302,8 +302,8 @@ func TestPlaces(t *testing.T) {
 		}
 	})
 	t.Run("opencode's second name", func(t *testing.T) {
-		c, _ := Find("opencode")
-		p := Place{OS: "linux", Home: filepath.Join(dir, "h")}
+		c, _ := FindClient("opencode")
+		p := Machine{OS: "linux", Home: filepath.Join(dir, "h")}
 		dir := filepath.Join(p.Home, ".config", "opencode")
 		os.MkdirAll(dir, 0o755)
 		os.WriteFile(filepath.Join(dir, "opencode.jsonc"), nil, 0o600)
@@ -338,10 +338,10 @@ func TestUserFiles(t *testing.T) {
 		"lmstudio":       {".lmstudio/mcp.json", ".lmstudio/mcp.json", ".lmstudio/mcp.json"},
 		"zed":            {".config/zed/settings.json", ".config/zed/settings.json", "AppData/Roaming/Zed/settings.json"},
 	} {
-		c, _ := Find(client)
+		c, _ := FindClient(client)
 		home := t.TempDir()
 		for i, system := range []string{"linux", "darwin", "windows"} {
-			if got, err := c.UserFile(Place{OS: system, Home: home}); err != nil || got != filepath.Join(home, want[i]) {
+			if got, err := c.UserFile(Machine{OS: system, Home: home}); err != nil || got != filepath.Join(home, want[i]) {
 				t.Errorf("%s on %s: got %q, %v", client, system, got, err)
 			}
 		}
@@ -352,7 +352,7 @@ func TestUserFiles(t *testing.T) {
 			}
 		}
 	}
-	c, _ := Find("codex")
+	c, _ := FindClient("codex")
 	if got, want := c.Snippet(ours), "[mcp_servers.sandboxmcp]\ncommand = \"/opt/my tools/sandboxmcp\"\nargs = [\"serve\",\"--namespace\",\"a\\\"b<c>\"]\ntool_timeout_sec = 300\n"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -366,7 +366,7 @@ func FuzzJSON(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, _ := Find("opencode")
+		c, _ := FindClient("opencode")
 		checkRound(t, c, text)
 	})
 }
@@ -377,7 +377,7 @@ func checkRound(t *testing.T, c Client, text string) {
 		return
 	}
 	keys := c.keys(before, ours.Name)
-	if _, there := find(before, keys); there {
+	if _, there := valueAt(before, keys); there {
 		return
 	}
 	after, err := c.edit([]byte(text), ours, false)
@@ -391,26 +391,26 @@ func checkRound(t *testing.T, c Client, text string) {
 	if err != nil {
 		t.Fatalf("%q, taken out of: %v", after, err)
 	}
-	if got, want := others(meaning(t, c, out), keys), others(before, keys); !reflect.DeepEqual(got, want) {
+	if got, want := withoutPath(meaning(t, c, out), keys), withoutPath(before, keys); !reflect.DeepEqual(got, want) {
 		t.Fatalf("%q became %q", text, out)
 	}
 }
 
 // TestRandomJSON does the same as FuzzJSON with generated files in many styles.
 func TestRandomJSON(t *testing.T) {
-	c, _ := Find("opencode")
+	c, _ := FindClient("opencode")
 	for seed := range int64(3000) {
 		r := rand.New(rand.NewSource(seed))
-		checkRound(t, c, extra(r)+object2(r, 3, "mcp", "servers", "a")+extra(r))
+		checkRound(t, c, randomText(r)+object2(r, 3, "mcp", "servers", "a")+randomText(r))
 	}
 }
 
-func extra(r *rand.Rand) string {
+func randomText(r *rand.Rand) string {
 	return []string{"", "", " ", "\n", "\r\n\t", " // c, }\n", "/* { \" */", "\n  ", "\n\n// x\n"}[r.Intn(9)]
 }
 
 func object2(r *rand.Rand, depth int, names ...string) string {
-	text := "{" + extra(r)
+	text := "{" + randomText(r)
 	n := r.Intn(3)
 	for i := range n {
 		name := names[r.Intn(len(names))] + []string{"", fmt.Sprint(i)}[r.Intn(2)]
@@ -418,9 +418,9 @@ func object2(r *rand.Rand, depth int, names ...string) string {
 		if depth > 0 && r.Intn(2) == 0 {
 			v = object2(r, depth-1, names...)
 		}
-		text += extra(r) + fmt.Sprintf("%q", name) + extra(r) + ":" + extra(r) + v + extra(r)
+		text += randomText(r) + fmt.Sprintf("%q", name) + randomText(r) + ":" + randomText(r) + v + randomText(r)
 		if i < n-1 || r.Intn(3) == 0 {
-			text += "," + extra(r)
+			text += "," + randomText(r)
 		}
 	}
 	return text + "}"
@@ -457,8 +457,8 @@ func read(t *testing.T, path string) []byte {
 	return b
 }
 
-// inOrder reports whether a text contains all words in order.
-func inOrder(text string, words []string) bool {
+// containsInOrder reports whether a text contains all words in order.
+func containsInOrder(text string, words []string) bool {
 	for _, w := range words {
 		w = strings.Trim(w, "{},")
 		_, rest, ok := strings.Cut(text, w)

@@ -13,7 +13,7 @@ import (
 )
 
 //go:embed systemd.units
-var units string
+var systemdUnits string
 
 // systemdCommand returns the command that prints units. Delegate allows cgroups for runs; more of systemd's hardening
 // would remove the namespaces that sandboxes need.
@@ -41,7 +41,7 @@ func (p commands) systemd(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if passing(program) {
+	if isGoRun(program) {
 		return exit.Fail("go install ./cli/sandboxmcp, and use the program that it makes", "go run has made this program, and removes it")
 	}
 	dir, target := "/etc/systemd/system", "multi-user.target"
@@ -65,7 +65,7 @@ func (p commands) systemd(c *cli.Context) error {
 		return exit.Usage("--listen 127.0.0.1:8750", "%q is no address", listen)
 	}
 	_, err = strings.NewReplacer("@DIR@", dir, "@LISTEN@", strings.ReplaceAll(listen, "%", "%%"), "@PROGRAM@", strings.Join(words, " "), "@TARGET@", target).
-		WriteString(p.Out, units)
+		WriteString(p.Out, systemdUnits)
 	return err
 }
 

@@ -30,7 +30,7 @@ type target struct {
 func targetOf(c *cli.Context, client Client) (t target, err error) {
 	path, dir := "", c.String("project")
 	if dir == "" {
-		if path, err = client.UserFile(Here()); err != nil {
+		if path, err = client.UserFile(ThisMachine()); err != nil {
 			return t, exit.Fail("set HOME, or use --project DIR", "%v", err)
 		}
 	} else {
@@ -47,12 +47,12 @@ func targetOf(c *cli.Context, client Client) (t target, err error) {
 			return t, exit.Usage("put the file itself there, or remove the link", "%v", err)
 		}
 	}
-	f, err := open(path)
+	f, err := openFile(path)
 	return target{client, f, dir}, err
 }
 
-// passing reports whether go run built the program, and will remove it, by the go-build directory in its path.
-func passing(program string) bool {
+// isGoRun reports whether go run built the program, and will remove it, by the go-build directory in its path.
+func isGoRun(program string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(program), "/"), func(dir string) bool { return strings.HasPrefix(dir, "go-build") })
 }
 
@@ -95,15 +95,15 @@ func thisServer(c *cli.Context, t target) (s Server, err error) {
 			s.Args, typed = append(s.Args, flag), []string{"--namespace", c.String("namespace"), "--tools", c.String("tools")}
 			continue
 		}
-		if value := cmp.Or(valueOf(typed, flag), valueOf(now.Args, flag)); value != "" && value != "*" {
+		if value := cmp.Or(flagValue(typed, flag), flagValue(now.Args, flag)); value != "" && value != "*" {
 			s.Args = append(s.Args, "--"+flag, value)
 		}
 	}
 	return s, nil
 }
 
-// valueOf returns the value of a flag in arguments, or "".
-func valueOf(args []string, flag string) string {
+// flagValue returns the value of a flag in arguments, or "".
+func flagValue(args []string, flag string) string {
 	if i := slices.Index(args, "--"+flag); i >= 0 && i+1 < len(args) {
 		return args[i+1]
 	}

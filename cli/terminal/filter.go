@@ -26,7 +26,7 @@ func (f *Filter) Write(p []byte) (int, error) {
 	if f.Open {
 		return f.W.Write(p)
 	}
-	if err := f.put(f.clean(p, false)); err != nil {
+	if err := f.flush(f.clean(p, false)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -39,11 +39,11 @@ func (f *Filter) Close() error {
 		out = append(out, "\x1b[0m"...)
 		f.coloured = false
 	}
-	return f.put(out)
+	return f.flush(out)
 }
 
-// put writes out to W in one Write, unless it is empty.
-func (f *Filter) put(out []byte) error {
+// flush writes out to W in one Write, unless it is empty.
+func (f *Filter) flush(out []byte) error {
 	if len(out) == 0 {
 		return nil
 	}

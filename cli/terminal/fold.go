@@ -35,7 +35,7 @@ func Fold(help string, columns int) string {
 		}
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 		switch m := pair().FindStringSubmatch(line); {
-		case len(line) <= columns && !(section == "OPTIONS:" && wide(help, columns)), described && m == nil:
+		case len(line) <= columns && !(section == "OPTIONS:" && hasWideOptions(help, columns)), described && m == nil:
 			out = append(out, line)
 		case m != nil && len(m[1]) > columns/2:
 			out = append(out, foldWords(indent, indent+"  ", m[1], columns)...)
@@ -50,8 +50,8 @@ func Fold(help string, columns int) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// wide reports whether the options leave less than half of the columns for their descriptions.
-func wide(help string, columns int) bool {
+// hasWideOptions reports whether the options leave less than half of the columns for their descriptions.
+func hasWideOptions(help string, columns int) bool {
 	_, options, _ := strings.Cut(help, "\nOPTIONS:\n")
 	m := pair().FindStringSubmatch(strings.SplitN(options, "\n", 2)[0])
 	return m != nil && len(m[1]) > columns/2

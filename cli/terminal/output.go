@@ -61,8 +61,8 @@ func (s JSONLines) Write(line []byte) (int, error) {
 // Visible returns s as one line with control characters escaped: see safetext.Line.
 func Visible(s string) string { return safetext.Line(s) }
 
-// Lines returns the lines of a text as Visible formats them, each with a line end.
-func Lines(text string) string {
+// VisibleLines returns the lines of a text as Visible formats them, each with a line end.
+func VisibleLines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		b.WriteString(Visible(strings.TrimSuffix(line, "\n")) + "\n")
@@ -81,8 +81,8 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// TypedAt reports whether a reader is a terminal, at which a person can type.
-func TypedAt(r io.Reader) bool {
+// IsInteractive reports whether a reader is a terminal, at which a person can type.
+func IsInteractive(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	return ok && IsTerminal(f)
 }

@@ -33,7 +33,7 @@ const maxModes = 512
 func (s *ScreenFilter) Write(p []byte) (int, error) {
 	out := make([]byte, 0, len(p))
 	for t, inString := range s.tokens.Split(p, false) {
-		if !inString && s.passes(t) {
+		if !inString && s.isAllowed(t) {
 			out = append(out, t...)
 		}
 	}
@@ -56,7 +56,7 @@ func (s *ScreenFilter) Close() error {
 		b.WriteString("\x1b[>4m\x1b[<99u\x1b[=0u") // the alternate screen has its own flags
 	}
 	for _, mode := range slices.Sorted(maps.Keys(s.modes)) {
-		if usual := usuallyOn(mode); s.modes[mode] != usual {
+		if usual := isDefaultMode(mode); s.modes[mode] != usual {
 			b.WriteString("\x1b[" + mode + map[bool]string{true: "h", false: "l"}[usual])
 		}
 	}
@@ -72,14 +72,14 @@ func (s *ScreenFilter) Close() error {
 	return err
 }
 
-// usuallyOn reports whether a mode is on by default: no local echo; keys repeat, lines wrap, the cursor is visible, the
+// isDefaultMode reports whether a mode is on by default: no local echo; keys repeat, lines wrap, the cursor is visible, the
 // wheel scrolls on the alternate screen, and Alt and NumLock are sent as shells expect.
-func usuallyOn(mode string) bool {
+func isDefaultMode(mode string) bool {
 	return slices.Contains([]string{"12", "?7", "?8", "?25", "?1007", "?1034", "?1035", "?1036"}, mode)
 }
 
-// passes reports whether a token outside of strings may pass.
-func (s *ScreenFilter) passes(t []byte) bool {
+// isAllowed reports whether a token outside of strings may pass.
+func (s *ScreenFilter) isAllowed(t []byte) bool {
 	r, _ := utf8.DecodeRune(t)
 	switch {
 	case r == utf8.RuneError && len(t) == 1, r >= 0x80 && r < 0xa0:
@@ -87,30 +87,30 @@ func (s *ScreenFilter) passes(t []byte) bool {
 	case r != 0x1b:
 		return r >= ' ' && r != 0x7f || strings.ContainsRune("\a\b\t\n\v\f\r\x0e\x0f", r)
 	case len(t) < 2 || t[1] != '[':
-		return escapes(t[1:])
+		return isAllowedEscape(t[1:])
 	}
 	private, numbers, final, ok := safetext.ParseControl(t)
-	return ok && s.note(private, numbers, final)
+	return ok && s.recordChanges(private, numbers, final)
 }
 
-// escapes reports whether the bytes after ESC may pass: character sets of one byte, sizes of lines, and those that
+// isAllowedEscape reports whether the bytes after ESC may pass: character sets of one byte, sizes of lines, and those that
 // move, save, restore and reset. Not: other encodings (%), in which text contains controls; answers with controls of
 // one byte (SP); screen's messages (!).
-func escapes(t []byte) bool {
+func isAllowedEscape(t []byte) bool {
 	if len(t) == 1 {
 		return strings.IndexByte("6789=>DEMNOZ\\cgno|}~", t[0]) >= 0
 	}
 	return len(t) == 2 && strings.IndexByte("()*+-./#", t[0]) >= 0
 }
 
-// note records the changes of a control sequence that Close must undo, and reports whether it may pass.
-func (s *ScreenFilter) note(private, numbers, final string) bool {
+// recordChanges records the changes of a control sequence that Close must undo, and reports whether it may pass.
+func (s *ScreenFilter) recordChanges(private, numbers, final string) bool {
 	switch private + final {
 	case "@", "A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "K", "L", "M", "P", "S", "T", "X", "Z", "`", "a", "b", "d", "e", "f", "m", "r", "s", "u",
 		" @", " A", "'}", "'~", "$r", "$v", "$x", "$z", "${", "\"q", "!p", "?J", "?K":
 	case "c", "=c", ">c", "n", "?n", "$p", "?$p", ">q", "?u", "?m": // queries
 	case "h", "l", "?h", "?l":
-		return s.mode(private, strings.Split(numbers, ";"), final == "h")
+		return s.recordModes(private, strings.Split(numbers, ";"), final == "h")
 	case " q":
 		s.styled = true
 	case ">u", "<u", "=u":
@@ -124,9 +124,9 @@ func (s *ScreenFilter) note(private, numbers, final string) bool {
 	return true
 }
 
-// mode records switched modes and reports whether the change may pass. Modes that emulate another terminal (2, 38) or
+// recordModes records switched modes and reports whether the change may pass. Modes that emulate another terminal (2, 38) or
 // resize the window (3, 40) may not.
-func (s *ScreenFilter) mode(private string, numbers []string, on bool) bool {
+func (s *ScreenFilter) recordModes(private string, numbers []string, on bool) bool {
 	for i, n := range numbers {
 		n = strings.TrimLeft(n, "0") // as terminals parse it
 		numbers[i] = private + n

@@ -30,11 +30,11 @@ type Column struct {
 	Usual int    // its width in a live table
 }
 
-// Roomy is the width of a terminal, in columns, from which all columns of our live tables fit.
-const Roomy = 130
+// LiveWidth is the width of a terminal, in columns, from which all columns of our live tables fit.
+const LiveWidth = 130
 
-// leastWide is the width, in columns of the terminal, below which no column is shrunk.
-const leastWide = 6
+// minColumnWidth is the width, in columns of the terminal, below which no column is shrunk.
+const minColumnWidth = 6
 
 // gap separates columns.
 const gap = "  "
@@ -54,7 +54,7 @@ func Columns(names ...string) []Column {
 }
 
 // Narrow reports whether the terminal has no room for all columns of a live table.
-func (t *Table) Narrow() bool { return t.Width > 0 && t.Width < Roomy }
+func (t *Table) Narrow() bool { return t.Width > 0 && t.Width < LiveWidth }
 
 // Row adds a row, with a cell for each column; missing cells at its end are empty.
 func (t *Table) Row(cells ...string) {
@@ -90,23 +90,23 @@ func (t *Table) Flush() error {
 	}
 	var b strings.Builder
 	for _, row := range t.rows {
-		t.line(&b, row, visibleColumns, widths)
+		t.writeLine(&b, row, visibleColumns, widths)
 	}
 	t.rows = nil
 	_, err := io.WriteString(t.W, b.String())
 	return err
 }
 
-// line writes a row. In a live table, a cell that is wider than its column pushes the rest to the right, and the line
+// writeLine writes a row. In a live table, a cell that is wider than its column pushes the rest to the right, and the line
 // is cut at its end.
-func (t *Table) line(b *strings.Builder, row []string, columns, widths []int) {
+func (t *Table) writeLine(b *strings.Builder, row []string, columns, widths []int) {
 	var text strings.Builder
 	for n, i := range columns {
 		cell := row[i]
 		if t.Width > 0 && !t.Live {
 			cell = Cut(cell, widths[n])
 		}
-		pad := strings.Repeat(" ", max(0, widths[n]-Cells(cell)))
+		pad := strings.Repeat(" ", max(0, widths[n]-DisplayWidth(cell)))
 		switch {
 		case t.Columns[i].Right:
 			cell = pad + cell
@@ -130,9 +130,9 @@ func (t *Table) layout() (columns, widths []int) {
 	natural := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
 		if natural[i] = c.Usual; !t.Live {
-			natural[i] = Cells(c.Name)
+			natural[i] = DisplayWidth(c.Name)
 			for _, row := range t.rows {
-				natural[i] = max(natural[i], Cells(row[i]))
+				natural[i] = max(natural[i], DisplayWidth(row[i]))
 			}
 		}
 		if !t.Live || !c.Spare || !t.Narrow() {
@@ -170,7 +170,7 @@ func (t *Table) shrink(columns, widths []int, all bool) bool {
 		widest := -1
 		for n, i := range columns {
 			gives := all || !t.Columns[i].Whole && !t.Columns[i].Right
-			if gives && widths[n] > leastWide && (widest < 0 || widths[n] > widths[widest]) {
+			if gives && widths[n] > minColumnWidth && (widest < 0 || widths[n] > widths[widest]) {
 				widest = n
 			}
 		}

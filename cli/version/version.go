@@ -42,11 +42,11 @@ func Current() Info {
 	if !ok {
 		info = &debug.BuildInfo{Main: debug.Module{Version: "(unknown)"}}
 	}
-	return Of(info)
+	return FromBuildInfo(info)
 }
 
-// Of returns the Info of a build.
-func Of(info *debug.BuildInfo) Info {
+// FromBuildInfo returns the Info of a build.
+func FromBuildInfo(info *debug.BuildInfo) Info {
 	v := Info{Version: info.Main.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	// A pseudo-version contains the start of the commit and its date. A build in a clone has both in full.
 	v.Commit, _ = module.PseudoVersionRev(v.Version)

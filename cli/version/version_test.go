@@ -23,7 +23,7 @@ func TestVersion(t *testing.T) {
 		{"no Git", "(devel)", nil, "(devel) ("},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := Of(&debug.BuildInfo{Main: debug.Module{Version: test.version}, Settings: test.settings}).String()
+			got := FromBuildInfo(&debug.BuildInfo{Main: debug.Module{Version: test.version}, Settings: test.settings}).String()
 			if want := fmt.Sprintf("sandboxmcp %s%s, %s/%s)", test.want, runtime.Version(), runtime.GOOS, runtime.GOARCH); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)
 			}

@@ -33,8 +33,8 @@ func (p *Parts) API(ctx context.Context, cfg config.Config, namespace string, mo
 		Keys:      p.keys,
 		Results:   p.Results,
 		Settings:  func() []control.Setting { return settingsOf(cfg) },
-		Doctor:    func(ctx context.Context) ([]control.Finding, error) { return doctor(ctx, cfg) },
-		Disk:      func() (control.Disk, error) { return disk(cfg) },
+		Doctor:    func(ctx context.Context) ([]control.Finding, error) { return runDoctor(ctx, cfg) },
+		Disk:      func() (control.Disk, error) { return measureDisk(cfg) },
 		More:      more,
 		Log:       log,
 	})
@@ -47,9 +47,9 @@ func settingsOf(cfg config.Config) (all []control.Setting) {
 	return all
 }
 
-// doctor runs the command in another process: it opens the log, which a process may do only once, and starts the
+// runDoctor runs the command in another process: it opens the log, which a process may do only once, and starts the
 // backends that it probes.
-func doctor(ctx context.Context, cfg config.Config) ([]control.Finding, error) {
+func runDoctor(ctx context.Context, cfg config.Config) ([]control.Finding, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find sandboxmcp itself: %w", err)
@@ -68,8 +68,8 @@ func doctor(ctx context.Context, cfg config.Config) ([]control.Finding, error) {
 	return nil, fmt.Errorf("run sandboxmcp doctor: %w", errors.Join(err, ctx.Err()))
 }
 
-// disk measures the free space and the size of the state.
-func disk(cfg config.Config) (d control.Disk, err error) {
+// measureDisk measures the free space and the size of the state.
+func measureDisk(cfg config.Config) (d control.Disk, err error) {
 	d.Free, d.Total = statefile.Space(cfg.StateDir)
 	files, err := audit.Files(cfg.SQLitePath)
 	for _, file := range files {

@@ -25,7 +25,7 @@ func TestBackendsInOrder(t *testing.T) {
 		{"docker", []string{"docker", "process", "podman", "kubernetes"}},
 		{"kubernetes", []string{"kubernetes", "process", "podman", "docker"}},
 	} {
-		cfg := loaded(t, "SANDBOXMCP_BACKEND="+test.configured)
+		cfg := newTestParts(t, "SANDBOXMCP_BACKEND="+test.configured)
 		path := filepath.Join(t.TempDir(), "s")
 		engine, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 		if err != nil {
@@ -54,7 +54,7 @@ func TestBackendsInOrder(t *testing.T) {
 
 // TestRequires checks that the backend decides the requirements of a profile that lists none.
 func TestRequires(t *testing.T) {
-	cfg := loaded(t)
+	cfg := newTestParts(t)
 	cfg.Profiles["mine"] = config.Profile{Layers: config.Hardened, Require: cfg.Profiles[config.Hardened].Require}
 	for name, p := range profiles(cfg) {
 		if p.Require != nil {
@@ -97,7 +97,7 @@ func TestEnginesGetNoSecrets(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, program), []byte("#!/bin/sh\nexport -p >\"$OUT\"\nexit 1\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		cfg := loaded(t)
+		cfg := newTestParts(t)
 		cfg.Containers.Docker = "ssh://host.invalid"
 		e := Engine(engine, cfg)
 		_, err := e.Info(t.Context())
@@ -112,7 +112,7 @@ func TestEnginesGetNoSecrets(t *testing.T) {
 	}
 }
 
-func loaded(t *testing.T, env ...string) config.Config {
+func newTestParts(t *testing.T, env ...string) config.Config {
 	t.Helper()
 	cfg, err := config.Load(config.Options{Env: append([]string{"HOME=" + t.TempDir()}, env...)})
 	if err != nil {

@@ -53,16 +53,16 @@ func Backends(cfg config.Config, why Purpose) (all []backends.Backend) {
 	return all
 }
 
-// warmed is a backend that can prepare before it is asked for a sandbox.
-type warmed interface {
+// preparedBackend is a backend that can prepare before it is asked for a sandbox.
+type preparedBackend interface {
 	backends.Backend
 	Warm()
 }
 
 // Backend returns the backend of a name.
-func Backend(name string, cfg config.Config, why Purpose) warmed {
+func Backend(name string, cfg config.Config, why Purpose) preparedBackend {
 	if name == "process" {
-		c := process.Config{StateDir: cfg.StateDir, Delegate: why.Delegate, Hidden: ownPlaces(cfg)}
+		c := process.Config{StateDir: cfg.StateDir, Delegate: why.Delegate, Hidden: privatePaths(cfg)}
 		var ready warm.Config
 		if why.Serve { // a single run needs no pool
 			if ready.Ahead = cfg.MaxConcurrent; cfg.Pool {
@@ -73,10 +73,10 @@ func Backend(name string, cfg config.Config, why Purpose) warmed {
 	}
 	c := container.Config{
 		Images: map[string]string{}, Pull: cfg.Containers.Pull, Progress: why.Progress,
-		StateDir: cfg.StateDir, Binary: cfg.Containers.Binary, Hidden: ownPlaces(cfg),
+		StateDir: cfg.StateDir, Binary: cfg.Containers.Binary, Hidden: privatePaths(cfg),
 	}
 	for _, l := range config.Languages() {
-		c.Images[l] = cfg.Images.Of(l)
+		c.Images[l] = cfg.Images.ForLanguage(l)
 	}
 	if why.Serve && cfg.Pool {
 		c.Ahead = idleContainers
@@ -85,7 +85,7 @@ func Backend(name string, cfg config.Config, why Purpose) warmed {
 	if name == kubernetes.Name {
 		return kubernetes.Backend{Backend: b}
 	}
-	return equipped{b, cfg.Containers.GPUs}
+	return withDefaultGPUs{b, cfg.Containers.GPUs}
 }
 
 // idleContainers is the number of idle containers of each kind in a server: one for a run, and one for the next while
@@ -106,13 +106,13 @@ func Cluster(cfg config.Config) kubernetes.Config {
 	k := cfg.Kubernetes
 	return kubernetes.Config{
 		Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Image: k.Image, RuntimeClass: k.RuntimeClass,
-		NodeSelector: pairs(k.NodeSelector), PriorityClass: k.PriorityClass, Account: k.Account, Never: cfg.Containers.Pull == "never", Overcommit: k.Overcommit,
+		NodeSelector: splitPairs(k.NodeSelector), PriorityClass: k.PriorityClass, Account: k.Account, Never: cfg.Containers.Pull == "never", Overcommit: k.Overcommit,
 		Settle: policyTime,
 	}
 }
 
-// pairs converts a list of KEY=VALUE to a map.
-func pairs(list []string) map[string]string {
+// splitPairs converts a list of KEY=VALUE to a map.
+func splitPairs(list []string) map[string]string {
 	all := map[string]string{}
 	for _, one := range list {
 		key, value, _ := strings.Cut(one, "=")
@@ -129,15 +129,15 @@ func checkContainers(c config.Containers) error {
 	return nil
 }
 
-// equipped adds the operator's default graphics processors to sandboxes that request none. An explicit empty list gets
+// withDefaultGPUs adds the operator's default graphics processors to sandboxes that request none. An explicit empty list gets
 // none.
-type equipped struct {
+type withDefaultGPUs struct {
 	*container.Backend
 	gpus []string
 }
 
 // Start implements [backends.Backend].
-func (b equipped) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+func (b withDefaultGPUs) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 	if spec.GPUs == nil {
 		spec.GPUs = b.gpus
 	}

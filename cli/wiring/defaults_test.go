@@ -27,11 +27,11 @@ func TestDefaultsAreOurs(t *testing.T) {
 		name      string
 		got, want any
 	}{
-		{"limits", pipeline.DefaultBounds, bounds(cfg.Limits)},
-		{"caps", pipeline.DefaultCaps, bounds(cfg.Caps)},
-		{"artifacts", pipeline.DefaultArtifacts, artifacts(cfg)},
+		{"limits", pipeline.DefaultBounds, pipelineBounds(cfg.Limits)},
+		{"caps", pipeline.DefaultCaps, pipelineBounds(cfg.Caps)},
+		{"artifacts", pipeline.DefaultArtifacts, artifactPolicy(cfg)},
 		{"room to wait", pipeline.DefaultRoom, cfg.MaxQueue},
-		{"sessions", sessionDefaults, *sessions(cfg)},
+		{"sessions", sessionDefaults, *sessionConfig(cfg)},
 		{"packages", int64(packages.DefaultMaxBytes), cfg.Packages.MaxMB << 20},
 		{"what is kept", int64(results.DefaultMaxBytes), cfg.Keep.MaxMB << 20},
 		{"languages", backends.Languages, config.Languages()},
@@ -47,12 +47,12 @@ func TestDefaultsAreOurs(t *testing.T) {
 func TestDerived(t *testing.T) {
 	var cfg config.Config
 	cfg.Keep.MaxMB = 10
-	if got := artifacts(cfg).MaxBytes; got != 5<<20 {
+	if got := artifactPolicy(cfg).MaxBytes; got != 5<<20 {
 		t.Errorf("the files of a run have %d bytes of the 10 MB that are kept", got)
 	}
 	for total, want := range map[int]int{4000: 1000, 1024: 256, 4: 64} { // the last is bounded by the total
 		cfg.Sessions.PerNamespace, cfg.Sessions.Total = 64, total
-		if got := sessions(cfg).PerIdentity; got != want {
+		if got := sessionConfig(cfg).PerIdentity; got != want {
 			t.Errorf("of %d sessions an identity has %d, want %d", total, got, want)
 		}
 	}

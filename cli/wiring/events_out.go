@@ -29,7 +29,7 @@ func (p *Parts) StartSinks(cfg config.Config, log *slog.Logger) error {
 	if e := cfg.Events; e.Webhook != "" {
 		w, err := webhook.Start(webhook.Config{URL: e.Webhook, Kinds: e.WebhookKinds, Secret: p.secret(cfg, e.WebhookSecret, "webhook"), Bus: p.bus, Log: log, Version: version.Current().Version})
 		if err != nil {
-			return exit.Usage(whereSet, "events.webhook: %v", err)
+			return exit.Usage(seeConfigHint, "events.webhook: %v", err)
 		}
 		p.sinks = append(p.sinks, w)
 	}
@@ -44,7 +44,7 @@ func (p *Parts) secret(cfg config.Config, name, use string) func() ([]byte, erro
 	if !named {
 		return nil
 	}
-	secrets, logged := stores(cfg), false
+	secrets, logged := openVault(cfg), false
 	var mu sync.Mutex
 	return func() ([]byte, error) {
 		mu.Lock()
@@ -81,9 +81,9 @@ func (p *Parts) secretUsed(namespace, key, use string) error {
 	return err
 }
 
-// desktop returns a function that shows a server's questions on its user's desktop, or nil without a desktop. A single
+// desktopNotifier returns a function that shows a server's questions on its user's desktop, or nil without a desktop. A single
 // run asks on its terminal instead.
-func desktop(why Purpose) func(approval.Question) {
+func desktopNotifier(why Purpose) func(approval.Question) {
 	program, err := exec.LookPath("notify-send")
 	if err != nil || !why.Serve {
 		return nil

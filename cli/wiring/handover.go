@@ -46,7 +46,7 @@ func interpreters(ctx context.Context) string {
 	for _, language := range backends.Languages {
 		r, err := runtimes.Find(ctx, language, env)
 		r.Why, r.Version = "", "" // only for people
-		fmt.Fprintf(&all, "%#v %v %s\n", r, err == nil, edition(r.Path))
+		fmt.Fprintf(&all, "%#v %v %s\n", r, err == nil, fileVersion(r.Path))
 	}
 	return all.String()
 }
@@ -66,12 +66,12 @@ func affectsRuns(kv string) bool {
 func (p *Parts) serverFingerprint(ctx context.Context, cfg config.Config) func() string {
 	own := fingerprint(ctx, cfg)
 	return func() string {
-		log, err := p.Log.opened(ctx)
+		log, err := p.Log.waitOpened(ctx)
 		if err != nil {
 			return ""
 		}
 		file, err := log.ActiveFile(ctx)
-		return withLog(own, file, err)
+		return fingerprintWithLog(own, file, err)
 	}
 }
 
@@ -81,11 +81,11 @@ func clientFingerprint(ctx context.Context, cfg config.Config) string {
 		return ""
 	}
 	file, err := os.Stat(files[len(files)-1])
-	return withLog(fingerprint(ctx, cfg), file, err)
+	return fingerprintWithLog(fingerprint(ctx, cfg), file, err)
 }
 
-// withLog adds the identity of the log's file: a server that has a replaced file open must not match.
-func withLog(own string, file os.FileInfo, err error) string {
+// fingerprintWithLog adds the identity of the log's file: a server that has a replaced file open must not match.
+func fingerprintWithLog(own string, file os.FileInfo, err error) string {
 	if own == "" || err != nil {
 		return ""
 	}

@@ -20,7 +20,7 @@ func kernelState() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := fmt.Appendf(nil, "%s\n%s\n", edition("/proc/self/exe"), fileID(root))
+	all := fmt.Appendf(nil, "%s\n%s\n", fileVersion("/proc/self/exe"), fileID(root))
 	for line := range strings.Lines(string(status)) {
 		switch key, _, _ := strings.Cut(line, ":"); key {
 		case "Umask", "Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters",
@@ -54,8 +54,8 @@ func fileID(info os.FileInfo) string {
 	return fmt.Sprintf("%d:%d", s.Dev, s.Ino)
 }
 
-// edition identifies the file at a path and its content; "" if there is none.
-func edition(path string) string {
+// fileVersion identifies the file at a path and its content; "" if there is none.
+func fileVersion(path string) string {
 	var s unix.Stat_t
 	if unix.Stat(path, &s) != nil {
 		return ""

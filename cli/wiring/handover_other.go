@@ -12,4 +12,4 @@ func kernelState() ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func fileID(os.FileInfo) string { return "" }
 
-func edition(string) string { return "" }
+func fileVersion(string) string { return "" }

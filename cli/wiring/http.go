@@ -18,7 +18,7 @@ import (
 // ListenHTTP serves h at the configured address. ready returns why the server is not ready, or nil; largest returns the
 // maximum size of a request: see door.Config.
 func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready func() error, largest func(*http.Request) int64, h http.Handler) (*door.Door, error) {
-	c := doorOf(cfg.HTTP)
+	c := doorConfig(cfg.HTTP)
 	c.Handler, c.Ready, c.Log, c.Largest = h, ready, log, largest
 	if cfg.HTTP.Page {
 		c.Linked = page.Linked
@@ -26,7 +26,7 @@ func ListenHTTP(ctx context.Context, cfg config.Config, log *slog.Logger, ready 
 	return door.Listen(ctx, c)
 }
 
-func doorOf(h config.HTTP) door.Config {
+func doorConfig(h config.HTTP) door.Config {
 	proxies, _ := door.ParseProxies(h.Proxies) // checkHTTP has parsed them
 	return door.Config{Address: h.Listen, Proxies: proxies, Group: h.Group, Cert: h.Cert, Key: h.Key, ClientCA: h.ClientCA, Hosts: slices.Concat(h.Hosts, e2b.Names(h.Domain)),
 		Origins: h.Origins, Open: e2b.Open, Apart: func(host string) bool { return e2b.OfPort(host, h.Domain) }}
@@ -35,14 +35,14 @@ func doorOf(h config.HTTP) door.Config {
 // Identities returns the checker of HTTP clients, by tokens in the state directory, and by the configured certificates
 // and issuer.
 func Identities(cfg config.Config, log *slog.Logger) *identity.Checker {
-	c := identity.Config{Address: doorOf(cfg.HTTP).Proxies.Client, Tokens: identity.OpenTokens(cfg.StateDir), Certificates: grantsOf(cfg.HTTP), Log: log}
+	c := identity.Config{Address: doorConfig(cfg.HTTP).Proxies.Client, Tokens: identity.OpenTokens(cfg.StateDir), Certificates: certificateGrants(cfg.HTTP), Log: log}
 	if o := cfg.HTTP.OAuth; o.Issuer != "" {
 		c.OAuth = &identity.OAuth{Issuer: o.Issuer, Resource: o.Resource, Audience: o.Audience, JWKS: o.JWKS, Namespaces: o.Namespaces, All: o.All, Scopes: o.Scopes, Person: o.Person}
 	}
 	return identity.New(c)
 }
 
-func grantsOf(h config.HTTP) map[string]identity.Grant {
+func certificateGrants(h config.HTTP) map[string]identity.Grant {
 	grants := make(map[string]identity.Grant, len(h.Certificates))
 	for name, c := range h.Certificates {
 		grants[name] = identity.Grant{Kind: identity.Kind(c.Kind), Namespaces: identity.ParseNamespaces(c.Namespaces)}
@@ -53,14 +53,14 @@ func grantsOf(h config.HTTP) map[string]identity.Grant {
 // checkHTTP returns an error about settings with which no server can listen, or no client can be identified. Package
 // config can't check them.
 func checkHTTP(h config.HTTP) error {
-	if err := doorOf(h).Check(); err != nil {
+	if err := doorConfig(h).Check(); err != nil {
 		return fmt.Errorf("http: %w", err)
 	}
 	if _, err := door.ParseProxies(h.Proxies); err != nil {
 		return fmt.Errorf("http.proxies: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Certificates)) {
-		if err := grantsOf(h)[name].Check(); err != nil {
+		if err := certificateGrants(h)[name].Check(); err != nil {
 			return fmt.Errorf("http.certificates.%s: %w", name, err)
 		}
 	}

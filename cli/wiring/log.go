@@ -94,13 +94,13 @@ func openInBackground(ctx context.Context, cfg config.Config, keys *signer.Keys,
 
 // Append implements pipeline.Recorder.
 func (l *pendingLog) Append(ctx context.Context, entries ...audit.Entry) ([]audit.Row, error) {
-	log, err := l.opened(ctx)
+	log, err := l.waitOpened(ctx)
 	if err != nil {
 		return nil, audit.Owe(l.path, audit.NotWritten(err), entries...)
 	}
 	rows, err := log.Append(ctx, entries...)
 	if err != nil && ctx.Err() == nil {
-		l.tell(unwritable, err)
+		l.logFailure(unwritable, err)
 	}
 	return rows, err
 }
@@ -111,18 +111,18 @@ const (
 	unreadable = "the audit log can't be read"
 )
 
-// tell logs why rows can't be written or read, at most once a minute: clients are not told.
-func (l *pendingLog) tell(what string, err error) {
+// logFailure logs why rows can't be written or read, at most once a minute: clients are not told.
+func (l *pendingLog) logFailure(what string, err error) {
 	now, last := time.Now().Unix(), l.last.Load()
 	if l.logger != nil && now-last >= 60 && l.last.CompareAndSwap(last, now) {
 		l.logger.Error(what, "error", err)
 	}
 }
 
-// tellRead logs a read error and returns it.
-func (l *pendingLog) tellRead(ctx context.Context, err error) error {
+// logReadFailure logs a read error and returns it.
+func (l *pendingLog) logReadFailure(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() == nil && !errors.Is(err, audit.ErrNoReceipt) {
-		l.tell(unreadable, err)
+		l.logFailure(unreadable, err)
 	}
 	return err
 }
@@ -139,22 +139,22 @@ func (l *pendingLog) Writable() error {
 		err = l.log.Writable()
 	}
 	if err != nil {
-		l.tell(unwritable, err)
+		l.logFailure(unwritable, err)
 	}
 	return err
 }
 
 // Unopened waits for the log and returns why it could not be opened, which is final. It returns nil if ctx ends first.
 func (l *pendingLog) Unopened(ctx context.Context) error {
-	if _, err := l.opened(ctx); err != nil && ctx.Err() == nil {
-		_, hint := exit.Because(err)
+	if _, err := l.waitOpened(ctx); err != nil && ctx.Err() == nil {
+		_, hint := exit.Reason(err)
 		return exit.Fail(hint, "the audit log can't be opened: %v", err)
 	}
 	return nil
 }
 
-// opened waits for the log.
-func (l *pendingLog) opened(ctx context.Context) (*audit.Log, error) {
+// waitOpened waits for the log.
+func (l *pendingLog) waitOpened(ctx context.Context) (*audit.Log, error) {
 	select {
 	case <-l.ready:
 		return l.log, l.err
@@ -166,13 +166,13 @@ func (l *pendingLog) opened(ctx context.Context) (*audit.Log, error) {
 // Rows implements mcp.Log.
 func (l *pendingLog) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.Row, error] {
 	return func(yield func(audit.Row, error) bool) {
-		log, err := l.opened(ctx)
+		log, err := l.waitOpened(ctx)
 		if err != nil {
 			yield(audit.Row{}, err)
 			return
 		}
 		for r, err := range log.Rows(ctx, f) {
-			if !yield(r, l.tellRead(ctx, err)) {
+			if !yield(r, l.logReadFailure(ctx, err)) {
 				return
 			}
 		}
@@ -181,32 +181,32 @@ func (l *pendingLog) Rows(ctx context.Context, f audit.Filter) iter.Seq2[audit.R
 
 // Receipt implements mcp.Log.
 func (l *pendingLog) Receipt(ctx context.Context, run string) ([]byte, error) {
-	log, err := l.opened(ctx)
+	log, err := l.waitOpened(ctx)
 	if err != nil {
 		return nil, err
 	}
 	receipt, err := log.Receipt(ctx, run)
-	return receipt, l.tellRead(ctx, err)
+	return receipt, l.logReadFailure(ctx, err)
 }
 
 // RowWithReceipt implements control.Records.
 func (l *pendingLog) RowWithReceipt(ctx context.Context, run string) (audit.Row, []byte, error) {
-	log, err := l.opened(ctx)
+	log, err := l.waitOpened(ctx)
 	if err != nil {
 		return audit.Row{}, nil, err
 	}
 	row, receipt, err := log.RowWithReceipt(ctx, run)
-	return row, receipt, l.tellRead(ctx, err)
+	return row, receipt, l.logReadFailure(ctx, err)
 }
 
 // Proof implements control.Records.
 func (l *pendingLog) Proof(ctx context.Context, id string) ([]byte, error) {
-	log, err := l.opened(ctx)
+	log, err := l.waitOpened(ctx)
 	if err != nil {
 		return nil, err
 	}
 	proof, err := log.Proof(ctx, id)
-	return proof, l.tellRead(ctx, err)
+	return proof, l.logReadFailure(ctx, err)
 }
 
 // Close closes the log if it was opened. It waits only briefly for an opening that hangs.
@@ -239,7 +239,7 @@ func Keys(cfg config.Config) (*signer.Keys, error) {
 		}
 		if change.Kind == signer.Created && !change.Asked {
 			if _, err := log.NewestCheckpoint(ctx); !errors.Is(err, audit.ErrUnsigned) {
-				return errors.Join(lost(cfg, err), log.Close())
+				return errors.Join(checkLostKey(cfg, err), log.Close())
 			}
 		}
 		_, err = log.Append(ctx, entry)
@@ -279,7 +279,7 @@ func RecordIn(ctx context.Context, cfg config.Config, entry audit.Entry) error {
 func openSigned(ctx context.Context, cfg config.Config, keys *signer.Keys, s audit.Signing) (*audit.Log, error) {
 	log, err := openLogged(ctx, cfg, keys, s)
 	if err == nil {
-		pipeline.RecordCrashes(ctx, log, journals(cfg), nil)
+		pipeline.RecordCrashes(ctx, log, journalsDir(cfg), nil)
 	}
 	return log, err
 }
@@ -297,21 +297,21 @@ func openLogged(ctx context.Context, cfg config.Config, keys *signer.Keys, s aud
 		if err != nil { // an unreadable revocation is unknown
 			return nil
 		}
-		return CheckingKeys(trust)
+		return CheckpointKeys(trust)
 	}
 	return audit.OpenSigned(ctx, cfg.SQLitePath, s)
 }
 
-// CheckingKeys converts trusted keys for the verification of the log.
-func CheckingKeys(trust *signer.Trust) (all []checkpoint.Key) {
+// CheckpointKeys converts trusted keys for the verification of the log.
+func CheckpointKeys(trust *signer.Trust) (all []checkpoint.Key) {
 	for _, k := range trust.Keys() {
 		all = append(all, checkpoint.Key{PublicKey: k.Ed25519(), End: k.ValidUntil()})
 	}
 	return all
 }
 
-// lost returns an error instead of creating a key if another key, which is missing, has signed the log.
-func lost(cfg config.Config, err error) error {
+// checkLostKey returns an error instead of creating a key if another key, which is missing, has signed the log.
+func checkLostKey(cfg config.Config, err error) error {
 	if err != nil {
 		return err
 	}

@@ -29,12 +29,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault"
 )
 
-// whereSet is the hint for an invalid setting.
-const whereSet = "sandboxmcp config shows where it is set"
+// seeConfigHint is the hint for an invalid setting.
+const seeConfigHint = "sandboxmcp config shows where it is set"
 
-// Policy returns the operator's policy as JSON. Equal policies have equal texts, so that its SHA-256, which receipts
+// PolicyJSON returns the operator's policy as JSON. Equal policies have equal texts, so that its SHA-256, which receipts
 // contain, identifies it. It excludes storage places and receivers of events.
-func Policy(cfg config.Config) []byte {
+func PolicyJSON(cfg config.Config) []byte {
 	elsewhere := []string{"state_dir", "sqlite_path", "events."}
 	all := map[string]string{}
 	for _, s := range cfg.Origins() {
@@ -50,15 +50,15 @@ func Policy(cfg config.Config) []byte {
 	return b.Bytes()
 }
 
-func sessions(cfg config.Config) *session.Config {
+func sessionConfig(cfg config.Config) *session.Config {
 	idle, life := time.Duration(cfg.Sessions.IdleSeconds)*time.Second, time.Duration(cfg.Sessions.LifetimeSeconds)*time.Second
 	identity := max(cfg.Sessions.Total/4, cfg.Sessions.PerNamespace) // one caller, who may work in all namespaces, must leave room for others
 	return &session.Config{PerNamespace: cfg.Sessions.PerNamespace, PerIdentity: identity, Total: cfg.Sessions.Total, Idle: min(idle, life), MaxIdle: life, Lifetime: life}
 }
 
-// review returns the policy for dangerous code. An unknown rule is an error: otherwise the rule that was meant would
+// reviewPolicy returns the policy for dangerous code. An unknown rule is an error: otherwise the rule that was meant would
 // stay on silently.
-func review(cfg config.Config) (run.Review, error) {
+func reviewPolicy(cfg config.Config) (run.Review, error) {
 	r := run.Review{Reject: cfg.Validate.Reject, Off: cfg.Validate.RulesOff}
 	if r.Reject == "never" {
 		r.Reject = ""
@@ -81,16 +81,16 @@ func Egress(cfg config.Config) (pipeline.Egress, error) {
 	e := pipeline.Egress{Deny: cfg.Egress.Deny, Ask: cfg.Network == "ask", Dialer: &egress.Dialer{}}
 	var err error
 	if e.Policy, err = egress.NewPolicy(cfg.Egress.Allow, cfg.Egress.Deny); err != nil {
-		return e, exit.Usage(whereSet, "egress: %v", err)
+		return e, exit.Usage(seeConfigHint, "egress: %v", err)
 	}
 	e.Policy, e.Dialer.Local = e.Policy.WithLocal(cfg.Egress.Local), slices.Clone(cfg.Egress.Local)
 	if slices.Contains(e.Policy.Ports(), backends.DNSPort) {
-		return e, exit.Usage(whereSet, "egress.allow: port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
+		return e, exit.Usage(seeConfigHint, "egress.allow: port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
 	}
 	for _, text := range cfg.Egress.Networks {
 		network, err := egress.ParseNetwork(text)
 		if err != nil {
-			return e, exit.Usage(whereSet, "egress.networks: %v", err)
+			return e, exit.Usage(seeConfigHint, "egress.networks: %v", err)
 		}
 		e.Dialer.Networks = append(e.Dialer.Networks, network)
 	}
@@ -106,12 +106,12 @@ func Host(cfg config.Config) (host.Config, error) {
 	h := cfg.Host
 	policy, err := host.NewPolicy(host.Rules{Allowed: h.Allowed, Blocked: h.Blocked, Read: h.Read, Write: h.Write})
 	if err != nil {
-		return host.Config{}, exit.Usage(whereSet, "host.%v", err)
+		return host.Config{}, exit.Usage(seeConfigHint, "host.%v", err)
 	}
 	if err := host.CheckEnvironment(h.Environment); err != nil {
-		return host.Config{}, exit.Usage(whereSet, "host.environment: %v", err)
+		return host.Config{}, exit.Usage(seeConfigHint, "host.environment: %v", err)
 	}
-	place := setup.Here() // without a home, private files are recognised by name only
+	place := setup.ThisMachine() // without a home, private files are recognised by name only
 	return host.Config{Enabled: h.Enabled, Policy: policy, Timeout: time.Duration(h.TimeoutSeconds) * time.Second,
 		Environment: h.Environment, Home: place.Home, Obeyed: setup.Files(place)}, nil
 }
@@ -138,7 +138,7 @@ func Requires(cfg config.Config, profile string) []string {
 	return append([]string{}, cfg.Profiles[profile].Require...)
 }
 
-func artifacts(cfg config.Config) pipeline.ArtifactPolicy {
+func artifactPolicy(cfg config.Config) pipeline.ArtifactPolicy {
 	// One run's files displace at most half of the stored files of others.
 	return pipeline.ArtifactPolicy{MaxCount: cfg.Artifacts.MaxCount, MaxBytes: cfg.Keep.MaxMB << 20 / 2, ShowSecrets: !cfg.Artifacts.Withhold}
 }
@@ -161,8 +161,8 @@ func Runtimes(cfg config.Config) (all []pipeline.Runtime) {
 	return all
 }
 
-// data returns the directories that runs may request, by name. It includes the skills, unless the name is taken.
-func data(cfg config.Config) map[string]string {
+// dataDirs returns the directories that runs may request, by name. It includes the skills, unless the name is taken.
+func dataDirs(cfg config.Config) map[string]string {
 	all := map[string]string{}
 	if cfg.Skills != "" {
 		all["skills"] = cfg.Skills
@@ -172,14 +172,14 @@ func data(cfg config.Config) map[string]string {
 }
 
 // MaxTime is the maximum time limit of a run.
-func MaxTime(cfg config.Config) time.Duration { return bounds(cfg.Caps).Wall }
+func MaxTime(cfg config.Config) time.Duration { return pipelineBounds(cfg.Caps).Wall }
 
-func bounds(l config.Limits) pipeline.Bounds {
+func pipelineBounds(l config.Limits) pipeline.Bounds {
 	return pipeline.BoundsOf(pipeline.Limits{RAM: l.RAMMB, CPU: l.CPUCores, Wall: l.TimeoutSeconds, Processes: int(l.Processes), Output: l.OutputBytes, Disk: l.DiskMB})
 }
 
-// webOf returns the policy and the clients of the web tools, which use the dialer for outgoing connections.
-func (p *Parts) webOf(cfg config.Config, out pipeline.Egress) (w pages.Config, err error) {
+// webConfig returns the policy and the clients of the web tools, which use the dialer for outgoing connections.
+func (p *Parts) webConfig(cfg config.Config, out pipeline.Egress) (w pages.Config, err error) {
 	if !cfg.Web.Enabled {
 		return w, nil
 	}
@@ -189,22 +189,22 @@ func (p *Parts) webOf(cfg config.Config, out pipeline.Egress) (w pages.Config, e
 		w.Policy, err = egress.NewPolicy(cfg.Web.Allow, cfg.Egress.Deny)
 	}
 	if err != nil {
-		return w, exit.Usage(whereSet, "web.allow: %v", err)
+		return w, exit.Usage(seeConfigHint, "web.allow: %v", err)
 	}
 	w.Policy = w.Policy.WithLocal(cfg.Egress.Local)
 	if w.Engines, err = web.NewEngines(web.EngineConfig{
 		SearXNG: cfg.Web.SearXNG, BraveKey: p.secret(cfg, cfg.Web.BraveKey, "web_search"), Policy: w.Policy, Deny: cfg.Egress.Deny,
 	}); err != nil {
-		return w, exit.Usage(whereSet, "web: %v", err)
+		return w, exit.Usage(seeConfigHint, "web: %v", err)
 	}
 	w.Client = web.NewClient(web.Config{Dialer: out.Dialer, Roots: out.Roots, Version: version.Current().Version})
 	w.Browser, w.Authorities = cfg.Web.Browser, browser.Authorities
-	w.Reader, err = readerOf()
+	w.Reader, err = readerProgram()
 	return w, err
 }
 
-// readerOf returns the program that parses pages in a sandbox: sandboxmcp itself, or "" without process sandboxes.
-func readerOf() (string, error) {
+// readerProgram returns the program that parses pages in a sandbox: sandboxmcp itself, or "" without process sandboxes.
+func readerProgram() (string, error) {
 	if runtime.GOOS != "linux" {
 		return "", nil
 	}
@@ -218,7 +218,7 @@ func readerOf() (string, error) {
 	return program, nil
 }
 
-func stores(cfg config.Config) *vault.Vault {
+func openVault(cfg config.Config) *vault.Vault {
 	var all []vault.Store
 	for _, name := range cfg.Vault {
 		switch name {

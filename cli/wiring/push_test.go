@@ -22,7 +22,7 @@ func TestPushing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := p.Pushing(t.Context(), cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	stop := p.StartPushing(t.Context(), cfg, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	var seen []byte
 	more := func() {
 		t.Helper()

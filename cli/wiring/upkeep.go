@@ -17,9 +17,9 @@ import (
 // pushAgain is the time until a server retries a failed push if no checkpoint follows before.
 const pushAgain = time.Minute
 
-// Places returns the places for pushed checkpoints: those in the command line or, if it names none, in the
+// PushPlaces returns the places for pushed checkpoints: those in the command line or, if it names none, in the
 // configuration.
-func Places(cfg config.Config, named ...string) (all []witness.Place, err error) {
+func PushPlaces(cfg config.Config, named ...string) (all []witness.Place, err error) {
 	if len(named) == 0 {
 		named = cfg.Audit.Push
 	}
@@ -47,7 +47,7 @@ func Push(ctx context.Context, cfg config.Config, log witness.Log, to []witness.
 	lines, errs := make([][]byte, len(to)), make([]error, len(to))
 	var all sync.WaitGroup
 	for i, p := range to {
-		all.Go(func() { lines[i], errs[i] = p.Push(ctx, log, CheckingKeys(trust)) })
+		all.Go(func() { lines[i], errs[i] = p.Push(ctx, log, CheckpointKeys(trust)) })
 	}
 	all.Wait()
 	for _, l := range lines {
@@ -56,22 +56,22 @@ func Push(ctx context.Context, cfg config.Config, log witness.Log, to []witness.
 	return signatures, errors.Join(errs...)
 }
 
-// Pushing pushes new checkpoints of a server's log to its places until stop, which waits for pushes under way; PushLast
+// StartPushing pushes new checkpoints of a server's log to its places until stop, which waits for pushes under way; PushLast
 // pushes the last one.
-func (p *Parts) Pushing(ctx context.Context, cfg config.Config, log *slog.Logger) (stop func()) {
+func (p *Parts) StartPushing(ctx context.Context, cfg config.Config, log *slog.Logger) (stop func()) {
 	if len(p.Places) == 0 {
 		return func() {}
 	}
-	return Background(ctx, func(ctx context.Context) {
+	return RunInBackground(ctx, func(ctx context.Context) {
 		lastError := ""
 		for again := time.Duration(0); ; {
 			select {
 			case <-ctx.Done():
 				return
 			case <-p.signed:
-			case <-after(again):
+			case <-afterOrNever(again):
 			}
-			rows, err := p.Log.opened(ctx)
+			rows, err := p.Log.waitOpened(ctx)
 			if err != nil {
 				return // the next run reports the error
 			}
@@ -89,8 +89,8 @@ func (p *Parts) Pushing(ctx context.Context, cfg config.Config, log *slog.Logger
 	})
 }
 
-// Background runs f until stop, which ends its context and waits for it.
-func Background(ctx context.Context, f func(context.Context)) (stop func()) {
+// RunInBackground runs f until stop, which ends its context and waits for it.
+func RunInBackground(ctx context.Context, f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
@@ -103,8 +103,8 @@ func Background(ctx context.Context, f func(context.Context)) (stop func()) {
 	}
 }
 
-// after is time.After, but never fires for 0.
-func after(d time.Duration) <-chan time.Time {
+// afterOrNever is time.After, but never fires for 0.
+func afterOrNever(d time.Duration) <-chan time.Time {
 	if d == 0 {
 		return nil
 	}
@@ -130,10 +130,10 @@ func PushLast(ctx context.Context, cfg config.Config, to []witness.Place) error 
 // rotateEvery is the interval at which a server checks the age of the log's file.
 const rotateEvery = time.Hour
 
-// Rotating rotates the log's file after some days, and deletes old closed files: now, and each hour until stop, which
+// StartRotating rotates the log's file after some days, and deletes old closed files: now, and each hour until stop, which
 // waits for work under way. Zero days mean never.
-func (p *Parts) Rotating(ctx context.Context, cfg config.Audit, log *slog.Logger) (stop func()) {
-	return Background(ctx, func(ctx context.Context) {
+func (p *Parts) StartRotating(ctx context.Context, cfg config.Audit, log *slog.Logger) (stop func()) {
+	return RunInBackground(ctx, func(ctx context.Context) {
 		for cfg.RotateDays > 0 || cfg.KeepDays > 0 {
 			if err := p.rotate(ctx, cfg, time.Now(), log); err != nil && ctx.Err() == nil {
 				log.Error("the log could not be rotated", "error", err)
@@ -148,7 +148,7 @@ func (p *Parts) Rotating(ctx context.Context, cfg config.Audit, log *slog.Logger
 }
 
 func (p *Parts) rotate(ctx context.Context, cfg config.Audit, now time.Time, log *slog.Logger) error {
-	rows, err := p.Log.opened(ctx)
+	rows, err := p.Log.waitOpened(ctx)
 	if err != nil {
 		return nil // the next run reports the error
 	}

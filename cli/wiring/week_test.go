@@ -41,14 +41,14 @@ func TestWeek(t *testing.T) {
 				case 17:
 					time.Sleep(10 * time.Second) // an idle server signs within five
 					r := w.verify(t, day)
-					sizes[day], rows = size(t, w.cfg.StateDir), r.Rows+r.Absent
+					sizes[day], rows = logSize(t, w.cfg.StateDir), r.Rows+r.Absent
 					w.stop(t)
 				}
 				if w.log != nil {
-					w.team(t, perHour)
+					w.runTeam(t, perHour)
 				}
 				if hour%4 == 0 {
-					w.command(t, hour%8 == 0)
+					w.runCommand(t, hour%8 == 0)
 				}
 				time.Sleep(time.Hour - time.Since(w.began)%time.Hour)
 			}
@@ -103,10 +103,10 @@ func newWeek(t *testing.T) *week {
 func (w *week) start(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(&w.logged, nil))
 	w.log = openInBackground(t.Context(), w.cfg, w.keys, logger, nil)
-	if _, err := w.log.opened(t.Context()); err != nil {
+	if _, err := w.log.waitOpened(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.rotating = (&Parts{Log: w.log}).Rotating(t.Context(), w.cfg.Audit, logger)
+	w.rotating = (&Parts{Log: w.log}).StartRotating(t.Context(), w.cfg.Audit, logger)
 }
 
 func (w *week) stop(t *testing.T) {
@@ -139,8 +139,8 @@ func addRun(t *testing.T, log recorder, n uint64) {
 	}
 }
 
-// team is an hour of four people's agents on the server.
-func (w *week) team(t *testing.T, runs int) {
+// runTeam is an hour of four people's agents on the server.
+func (w *week) runTeam(t *testing.T, runs int) {
 	var people sync.WaitGroup
 	for person := range 4 {
 		people.Go(func() {
@@ -152,8 +152,8 @@ func (w *week) team(t *testing.T, runs int) {
 	people.Wait()
 }
 
-// command is a run of a single command. A killed one leaves its rows unsigned.
-func (w *week) command(t *testing.T, killed bool) {
+// runCommand is a run of a single command. A killed one leaves its rows unsigned.
+func (w *week) runCommand(t *testing.T, killed bool) {
 	open := func() (*audit.Log, error) { return openSigned(t.Context(), w.cfg, w.keys, audit.Signing{}) }
 	if killed {
 		open = func() (*audit.Log, error) { return audit.Open(t.Context(), w.cfg.SQLitePath) }
@@ -174,7 +174,7 @@ func (w *week) verify(t *testing.T, day int) audit.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := w.log.log.Verify(t.Context(), audit.VerifyOptions{Keys: CheckingKeys(trust)})
+	r, err := w.log.log.Verify(t.Context(), audit.VerifyOptions{Keys: CheckpointKeys(trust)})
 	if err != nil || r.Bad != nil || r.Unsigned != 0 || r.Checkpoint == nil || (r.Absent > 0) != (day > 3) {
 		t.Errorf("day %d: %+v, bad %v, %v", day, r, r.Bad, err)
 	}
@@ -196,9 +196,9 @@ func (w *week) verify(t *testing.T, day int) audit.Report {
 	return r
 }
 
-// size returns the size of the log's files, in bytes, without those of a fixed size or at most 4 MiB (-reserve, -owed,
+// logSize returns the size of the log's files, in bytes, without those of a fixed size or at most 4 MiB (-reserve, -owed,
 // -wal).
-func size(t *testing.T, dir string) (n int64) {
+func logSize(t *testing.T, dir string) (n int64) {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.Contains(filepath.Base(path), "-") && !strings.HasSuffix(path, "-checkpoint") {
 			return err

@@ -65,8 +65,8 @@ func Load(c *cli.Context, own ...string) (config.Config, error) {
 	return cfg, nil
 }
 
-// Loaded returns the action of a command that needs only the configuration. SIGINT and SIGTERM end its context.
-func Loaded(action func(ctx context.Context, c *cli.Context, cfg config.Config) error) cli.ActionFunc {
+// WithConfig returns the action of a command that needs only the configuration. SIGINT and SIGTERM end its context.
+func WithConfig(action func(ctx context.Context, c *cli.Context, cfg config.Config) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		cfg, err := Load(c)
 		if err != nil {
@@ -132,7 +132,7 @@ func New(ctx context.Context, cfg config.Config, why Purpose) (*Parts, error) {
 
 // wire reads the settings, starts preparing a sandbox, and does slow work meanwhile.
 func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error {
-	review, err := review(cfg)
+	review, err := reviewPolicy(cfg)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		return err
 	}
 	out.Dialer.Local = append(out.Dialer.Local, why.Local...)
-	web, err := p.webOf(cfg, out)
+	web, err := p.webConfig(cfg, out)
 	if err != nil {
 		return err
 	}
@@ -153,14 +153,14 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 	for _, dir := range []string{cfg.StateDir, SocketDir(cfg)} {
 		_ = os.MkdirAll(dir, 0o700)
 	}
-	removeLeft(cfg)
+	removeLeftovers(cfg)
 	p.cage, p.backends = host.NewCage(why.Delegate), Backends(cfg, why)
 	keys, err := Keys(cfg)
 	if err != nil {
 		return err
 	}
 	p.keys = keys
-	if p.Places, err = Places(cfg); err != nil {
+	if p.Places, err = PushPlaces(cfg); err != nil {
 		return err
 	}
 	p.Log = openInBackground(ctx, cfg, keys, why.Log, func() {
@@ -170,35 +170,35 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		}
 	})
 	onHost.Cage = p.cage
-	if err := p.stock(cfg, why); err != nil {
+	if err := p.openStores(cfg, why); err != nil {
 		return err
 	}
 	what := pipeline.Config{
 		Records: pipeline.Records{
-			Keys: keys, Policy: Policy(cfg), Version: version.Current().Version, User: console.User(), Unknown: cfg.Redact.Unknown,
-			Artifacts: artifacts(cfg), Capture: pipeline.Capture{Code: slices.Contains(cfg.Audit.Capture, "code"), Output: slices.Contains(cfg.Audit.Capture, "output")},
+			Keys: keys, Policy: PolicyJSON(cfg), Version: version.Current().Version, User: console.User(), Unknown: cfg.Redact.Unknown,
+			Artifacts: artifactPolicy(cfg), Capture: pipeline.Capture{Code: slices.Contains(cfg.Audit.Capture, "code"), Output: slices.Contains(cfg.Audit.Capture, "output")},
 		},
 		Backends:    p.backends,
 		Audit:       p.Log,
-		Vault:       stores(cfg),
+		Vault:       openVault(cfg),
 		Bus:         p.bus,
 		Queue:       pipeline.NewQueue(cfg.MaxConcurrent, cfg.MaxQueue),
 		Temp:        filepath.Join(cfg.StateDir, "tmp"),
 		Profile:     cfg.Profile,
 		Profiles:    profiles(cfg),
-		Limits:      bounds(cfg.Limits),
-		Caps:        bounds(cfg.Caps),
+		Limits:      pipelineBounds(cfg.Limits),
+		Caps:        pipelineBounds(cfg.Caps),
 		Egress:      out,
 		Approvals:   p.Approvals,
-		Parts:       []any{&web, sessions(cfg), &review, &onHost},
+		Parts:       []any{&web, sessionConfig(cfg), &review, &onHost},
 		Packages:    p.packages,
 		AskPackages: cfg.Packages.Ask,
 		Results:     p.Results,
 		Runtimes:    Runtimes(cfg),
-		Data:        data(cfg),
+		Data:        dataDirs(cfg),
 		Git:         gitIdentity(cfg),
-		Protected:   ownPlaces(cfg),
-		Journal:     journals(cfg),
+		Protected:   privatePaths(cfg),
+		Journal:     journalsDir(cfg),
 	}
 	p.Pipeline = pipeline.New(what)
 	if why.Serve { // a person's single run: no questions, listeners or stored results
@@ -211,15 +211,15 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 // PackagesDir returns the directory of installed packages.
 func PackagesDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "packages") }
 
-// stock opens the stores that persist between runs. A single run mounts installed packages and installs none.
-func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
+// openStores opens the stores that persist between runs. A single run mounts installed packages and installs none.
+func (p *Parts) openStores(cfg config.Config, why Purpose) (err error) {
 	dir := PackagesDir(cfg)
 	if _, there := os.Stat(dir); why.Serve || why.Install || there == nil {
 		p.packages, err = packages.Open(packages.Config{Dir: dir, Scripts: cfg.Packages.Scripts, MaxBytes: cfg.Packages.MaxMB << 20})
 	}
 	if err == nil && (why.Serve || why.Ask) {
 		p.bus = event.NewBus()
-		p.Approvals = approval.New(approval.Config{Audit: p.Log, Bus: p.bus, Root: why.Serve && cfg.Approvals.Confirm == "root", Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: desktop(why)})
+		p.Approvals = approval.New(approval.Config{Audit: p.Log, Bus: p.bus, Root: why.Serve && cfg.Approvals.Confirm == "root", Timeout: time.Duration(cfg.Approvals.TimeoutSeconds) * time.Second, Watch: desktopNotifier(why)})
 	}
 	if err != nil || !why.Serve && !why.Results {
 		return err
@@ -228,12 +228,12 @@ func (p *Parts) stock(cfg config.Config, why Purpose) (err error) {
 	return err
 }
 
-// ownPlaces returns the files and directories that no program may read or write: those of keys, secrets, the log and
+// privatePaths returns the files and directories that no program may read or write: those of keys, secrets, the log and
 // its pending rows, the configuration in force, and the control sockets; also their defaults, since a command or the
 // environment may override them for this process and not for a server.
-func ownPlaces(cfg config.Config) []string {
+func privatePaths(cfg config.Config) []string {
 	db := cfg.SQLitePath
-	places := []string{cfg.StateDir, SocketDir(cfg), db, filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp"), journals(cfg)}
+	places := []string{cfg.StateDir, SocketDir(cfg), db, filepath.Join(backends.RuntimeDir(os.Getenv, os.Getuid()), "sandboxmcp"), journalsDir(cfg)}
 	for _, suffix := range []string{"-wal", "-shm", "-journal", "-checkpoint", "-checkpoint.new", "-files", "-reserve", "-owed", "-acknowledged"} {
 		places = append(places, db+suffix)
 	}
@@ -295,15 +295,15 @@ func (p *Parts) Names() (all []string) {
 	return all
 }
 
-// journals returns the directory in which processes that write to a log list their unfinished runs.
-func journals(cfg config.Config) string { return cfg.SQLitePath + "-running" }
+// journalsDir returns the directory in which processes that write to a log list their unfinished runs.
+func journalsDir(cfg config.Config) string { return cfg.SQLitePath + "-running" }
 
 // RestoreKind is part of the names of directories beside the state directory in which backups are verified. They hold
 // keys and secrets.
 const RestoreKind = "restore"
 
-// removeLeft removes leftovers of killed processes in the runtime directory and beside the state directory.
-func removeLeft(cfg config.Config) {
+// removeLeftovers removes leftovers of killed processes in the runtime directory and beside the state directory.
+func removeLeftovers(cfg config.Config) {
 	statefile.RemoveUnlocked(filepath.Dir(cfg.StateDir), RestoreKind)
 	container.RemoveLeft(cfg.StateDir)
 	control.RemoveLeft(SocketDir(cfg))
@@ -313,8 +313,8 @@ func removeLeft(cfg config.Config) {
 // over to a server starts no process that would do so.
 func (p *Parts) recordCrashes(cfg config.Config) func(context.Context) {
 	return func(ctx context.Context) {
-		removeLeft(cfg)
-		pipeline.RecordCrashes(ctx, p.Log, journals(cfg), nil)
+		removeLeftovers(cfg)
+		pipeline.RecordCrashes(ctx, p.Log, journalsDir(cfg), nil)
 	}
 }
 
@@ -323,8 +323,8 @@ func SocketDir(cfg config.Config) string {
 	return control.Dir(os.Getenv("XDG_RUNTIME_DIR"), cfg.StateDir)
 }
 
-// With calls f with parts of this process and closes them afterwards. Signals end the context of f.
-func With(s *command.Streams, c *cli.Context, cfg config.Config, why Purpose, f func(context.Context, *Parts) error) error {
+// WithParts calls f with parts of this process and closes them afterwards. Signals end the context of f.
+func WithParts(s *command.Streams, c *cli.Context, cfg config.Config, why Purpose, f func(context.Context, *Parts) error) error {
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)
 	parts, err := New(ctx, cfg, why)
@@ -333,7 +333,7 @@ func With(s *command.Streams, c *cli.Context, cfg config.Config, why Purpose, f 
 	}
 	defer func() {
 		if err := parts.Close(); err != nil {
-			s.Say("warning: %v", err)
+			s.Messagef("warning: %v", err)
 		}
 	}()
 	return f(ctx, parts)

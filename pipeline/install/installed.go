@@ -40,8 +40,8 @@ var listers = map[string]struct{ source, name, command string }{
 	"r": {listR, "list.R", "r"}, "shell": {listShell, "list.sh", "bash"},
 }
 
-func openInstalled(*pipeline.Pipeline) *lazy.Answers[[]Installed] {
-	return &lazy.Answers[[]Installed]{}
+func openInstalled(*pipeline.Pipeline) *lazy.Cache[[]Installed] {
+	return &lazy.Cache[[]Installed]{}
 }
 
 // rememberInstalled is how long a list is good for: what a person installs on the host meanwhile is told later.
@@ -93,6 +93,6 @@ func List(ctx context.Context, p *pipeline.Pipeline, backend, namespace, languag
 		})
 		list = append(list, Installed{safetext.Clip(name, 100), safetext.Clip(version, 40), own})
 	}
-	pipeline.Part(p, openInstalled).Put(key, list)
+	pipeline.Part(p, openInstalled).Store(key, list)
 	return list, nil
 }

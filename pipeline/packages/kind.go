@@ -47,7 +47,7 @@ func (s *Store) freshKind(ctx context.Context, b backends.Backend, language stri
 	if !kindName().MatchString(kind) {
 		return "", fmt.Errorf("%s has a version that no layer can be named after: %q", language, shorten(reported))
 	}
-	s.kinds.Put(b.Name()+" "+language, kind)
+	s.kinds.Store(b.Name()+" "+language, kind)
 	return kind, nil
 }
 

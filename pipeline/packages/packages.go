@@ -57,9 +57,9 @@ var errClosed = errors.New("the package store is closed")
 // Store keeps layers. All methods may be called concurrently.
 type Store struct {
 	cfg   Config
-	asked lazy.Answers[settings] // of the package managers, by language and backend
-	kinds lazy.Answers[string]   // by backend and language
-	open  context.Context        // ends with errClosed, and installs with it
+	asked lazy.Cache[settings] // of the package managers, by language and backend
+	kinds lazy.Cache[string]   // by backend and language
+	open  context.Context      // ends with errClosed, and installs with it
 	end   context.CancelCauseFunc
 	work  sync.WaitGroup
 

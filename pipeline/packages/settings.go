@@ -221,7 +221,7 @@ func (s *Store) settings(ctx context.Context, b backends.Backend, language strin
 	if err != nil {
 		return settings{}, fmt.Errorf("read %s's configuration: %w", managers()[language].program, err)
 	}
-	s.asked.Put(key, set)
+	s.asked.Store(key, set)
 	return set, nil
 }
 

@@ -117,7 +117,7 @@ func BenchmarkView(t *testing.B) {
 		t.Fatal(err)
 	}
 	held.Close()
-	s.kinds.Put("process python", "python9.9")
+	s.kinds.Store("process python", "python9.9")
 	for t.Loop() {
 		v, err := s.View(t.Context(), b, "default", "", "python")
 		if err != nil {

@@ -144,7 +144,7 @@ func openConnected(ctx context.Context, r *pipeline.Run, q New, c sessionPlan, o
 		if e, is := errors.AsType[*pipeline.Error](err); !is || e.Layer != backends.LayerNet {
 			return info, err
 		}
-		stateOf(r.Pipeline).closed.Put(backend, true)
+		stateOf(r.Pipeline).closed.Store(backend, true)
 	}
 	return openSession(ctx, r, q, c, nil, held)
 }

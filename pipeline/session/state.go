@@ -18,8 +18,8 @@ import (
 type sessionRoom struct {
 	manager *Manager
 	paused  paused
-	ends    sync.Map           // of sessions that somebody ends: whether its row is late, an *atomic.Bool by the session's id
-	closed  lazy.Answers[bool] // backends that could give a session no gateway
+	ends    sync.Map         // of sessions that somebody ends: whether its row is late, an *atomic.Bool by the session's id
+	closed  lazy.Cache[bool] // backends that could give a session no gateway
 
 	mu       sync.Mutex
 	programs []Program // that run in sessions, the oldest first

@@ -27,7 +27,7 @@ import (
 )
 
 func init() {
-	role.Take(role.ContainerInit, func() int {
+	role.TakeOver(role.ContainerInit, func() int {
 		is, err := podHelper(os.Args[1:])
 		if !is {
 			err = run(os.Args[1], os.Args[2:])

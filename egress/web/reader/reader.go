@@ -19,7 +19,7 @@ import (
 )
 
 func init() {
-	role.Take(role.PageReader, func() int { return Serve(os.Stdin, os.Stdout) })
+	role.TakeOver(role.PageReader, func() int { return Serve(os.Stdin, os.Stdout) })
 }
 
 // MaxAnswer is the maximum size of an answer, in bytes: a text of page.MaxText, each byte of it escaped.

@@ -16,7 +16,7 @@ import (
 )
 
 func init() {
-	role.Take(role.HostCommand, func() int {
+	role.TakeOver(role.HostCommand, func() int {
 		runtime.LockOSThread() // what prctl sets for this thread is what the command inherits
 		return serve(os.NewFile(Order, "order"), os.NewFile(Answer, "answer"))
 	})

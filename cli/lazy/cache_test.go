@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// TestAnswers checks that answers expire, and that their number is bounded.
-func TestAnswers(t *testing.T) {
+// TestCache checks that answers expire, and that their number is bounded.
+func TestCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var a Answers[int]
+		var a Cache[int]
 		if got, ok := a.Get("a", time.Minute); ok {
 			t.Errorf("got %d of nothing", got)
 		}
-		a.Put("a", 1)
+		a.Store("a", 1)
 		time.Sleep(30 * time.Second)
 		if got, ok := a.Get("a", time.Minute); !ok || got != 1 {
 			t.Errorf("got %d %v", got, ok)
@@ -23,10 +23,10 @@ func TestAnswers(t *testing.T) {
 		if got, ok := a.Get("a", time.Minute); ok {
 			t.Errorf("after a minute: got %d", got)
 		}
-		for i := range 10 * maxAnswers {
-			a.Put(strconv.Itoa(i), i)
+		for i := range 10 * maxCached {
+			a.Store(strconv.Itoa(i), i)
 		}
-		if got, ok := a.Get(strconv.Itoa(10*maxAnswers-1), time.Minute); !ok || got != 10*maxAnswers-1 || len(a.all) > maxAnswers {
+		if got, ok := a.Get(strconv.Itoa(10*maxCached-1), time.Minute); !ok || got != 10*maxCached-1 || len(a.all) > maxCached {
 			t.Errorf("got %d %v, of %d", got, ok, len(a.all))
 		}
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/runtimes"
 )
 
-// Names of the ways that tests and comparisons refer to.
+// Names of the methods that tests and comparisons refer to.
 const (
 	Bare     = "bare"
 	Warm     = "execute_code"
@@ -41,7 +41,7 @@ func programs() []program {
 	}
 }
 
-// command is a way given by a command line. Method words replaces its words in capitals.
+// command is a method given by a command line. commandWords replaces its words in capitals.
 type command struct {
 	name   string
 	tool   string // name in the report of versions; "" has none
@@ -75,13 +75,13 @@ func commands() []command {
 	return append(all, command{name: FromBash, run: "OURS run --here SCRIPT"}, command{name: Served, run: "OURS run SCRIPT"})
 }
 
-// words returns the words of a command line for a program.
-func (b *bench) words(line string, p program) (all []string) {
+// commandWords returns the words of a command line for a program.
+func (b *bench) commandWords(line string, p program) (all []string) {
 	label := "sandboxmcp.bench=" + filepath.Base(b.dir)
 	for _, word := range strings.Fields(line) {
 		switch word {
 		case "ROOT":
-			all = append(all, root(p.Runtime)...)
+			all = append(all, bubblewrapOptions(p.Runtime)...)
 		case "ROOTLESS":
 			if os.Geteuid() != 0 {
 				all = append(all, "--rootless")
@@ -89,7 +89,7 @@ func (b *bench) words(line string, p program) (all []string) {
 		case "INSIDE":
 			all = append(all, p.inside...)
 		case "OURS":
-			all = append(all, b.Program, "--config", b.settings())
+			all = append(all, b.Program, "--config", b.settingsFile())
 		default:
 			all = append(all, strings.NewReplacer("INTERPRETER", p.Path, "SCRIPT", p.script, "FILE", p.file, "LABEL", label, "IMAGE", b.Image(p.language),
 				"NAME", filepath.Base(b.dir)+"-"+p.language).Replace(word))
@@ -98,8 +98,8 @@ func (b *bench) words(line string, p program) (all []string) {
 	return all
 }
 
-// root returns bubblewrap's options for the directories of the system and of the interpreter.
-func root(r runtimes.Runtime) []string {
+// bubblewrapOptions returns bubblewrap's options for the directories of the system and of the interpreter.
+func bubblewrapOptions(r runtimes.Runtime) []string {
 	args := []string{"--ro-bind", "/usr", "/usr"}
 	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64"} {
 		if target, err := os.Readlink(dir); err == nil {
@@ -117,8 +117,8 @@ func root(r runtimes.Runtime) []string {
 	return args
 }
 
-// findWays finds the programs, and the ways to run each.
-func (b *bench) findWays(ctx context.Context) {
+// findMethods finds the programs, and the methods to run each.
+func (b *bench) findMethods(ctx context.Context) {
 	var found []program
 	for _, p := range programs() {
 		if !slices.Contains(b.Languages, p.language) {
@@ -138,31 +138,31 @@ func (b *bench) findWays(ctx context.Context) {
 		found = append(found, p)
 	}
 	for _, c := range commands() {
-		if !b.works(ctx, c) {
+		if !b.toolWorks(ctx, c) {
 			continue
 		}
 		for _, p := range found {
-			if w := b.wayOf(ctx, c, p); w != nil {
-				b.ways = append(b.ways, w)
+			if w := b.newMethod(ctx, c, p); w != nil {
+				b.methods = append(b.methods, w)
 			}
 		}
 	}
-	b.say(ctx, "starting servers")
+	b.reportProgress(ctx, "starting servers")
 	b.findServers(ctx, found)
 }
 
 // answerTime bounds a question to a tool, so that one that hangs does not hold up the others.
 const answerTime = 10 * time.Second
 
-// works reports whether the tool of a command is installed and answers.
-func (b *bench) works(ctx context.Context, c command) bool {
+// toolWorks reports whether the tool of a command is installed and answers.
+func (b *bench) toolWorks(ctx context.Context, c command) bool {
 	if c.detect == "" {
 		return true
 	}
 	words := strings.Fields(c.detect)
 	out, err := "", errors.New("not installed")
 	if _, missing := exec.LookPath(words[0]); missing == nil {
-		if out, err = b.ask(ctx, words); err != nil {
+		if out, err = b.runTool(ctx, words); err != nil {
 			err = fmt.Errorf("it does not answer: %w", err)
 		}
 	}
@@ -176,10 +176,10 @@ func (b *bench) works(ctx context.Context, c command) bool {
 	return err == nil
 }
 
-// wayOf returns the way to run a program by a command, or nil if the tool lacks the language.
-func (b *bench) wayOf(ctx context.Context, c command, p program) *way {
+// newMethod returns the method to run a program by a command, or nil if the tool lacks the language.
+func (b *bench) newMethod(ctx context.Context, c command, p program) *method {
 	if c.needs != "" {
-		if _, err := b.ask(ctx, b.words(c.needs, p)); err != nil {
+		if _, err := b.runTool(ctx, b.commandWords(c.needs, p)); err != nil {
 			if c.tool != "" { // once for all languages
 				b.leaveOut(c.tool+" for "+p.language, fmt.Errorf("it has no image %s here, and none is fetched", b.Image(p.language)))
 			}
@@ -191,31 +191,31 @@ func (b *bench) wayOf(ctx context.Context, c command, p program) *way {
 	case c.name == FromBash, c.name == Served:
 		environ = b.environ(c.name)
 	case strings.HasPrefix(c.name, FromBash):
-		environ = append(b.environ(engines), "SANDBOXMCP_IMAGE_"+strings.ToUpper(p.language)+"="+b.Image(p.language))
+		environ = append(b.environ(enginesState), "SANDBOXMCP_IMAGE_"+strings.ToUpper(p.language)+"="+b.Image(p.language))
 	case c.needs == "":
 		environ = cleanEnviron()
 	}
-	words := b.words(c.run, p)
-	w := &way{language: p.language, name: c.name, what: p.code, seldom: c.seldom, loaded: c.loaded,
-		once: func(ctx context.Context) (string, error) { return output(ctx, environ, words...) }}
+	words := b.commandWords(c.run, p)
+	w := &method{language: p.language, name: c.name, what: p.code, seldom: c.seldom, loaded: c.loaded,
+		once: func(ctx context.Context) (string, error) { return runOutput(ctx, environ, words...) }}
 	if c.start != "" {
-		_, w.broken = b.ask(ctx, b.words(c.start, p))
+		_, w.broken = b.runTool(ctx, b.commandWords(c.start, p))
 		b.closers = append(b.closers, func() { b.removeContainers(words[0]) })
 	}
 	return w
 }
 
-func (b *bench) ask(ctx context.Context, words []string) (string, error) {
+func (b *bench) runTool(ctx context.Context, words []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	return output(ctx, b.Environ, words...)
+	return runOutput(ctx, b.Environ, words...)
 }
 
 // removeContainers removes our containers from an engine, including those of interrupted commands.
 func (b *bench) removeContainers(engine string) {
 	ctx := context.Background() // clean up even after the end of the caller's context
-	ids, err := b.ask(ctx, b.words(engine+" ps --all --quiet --filter label=LABEL", program{}))
+	ids, err := b.runTool(ctx, b.commandWords(engine+" ps --all --quiet --filter label=LABEL", program{}))
 	if err == nil && strings.TrimSpace(ids) != "" {
-		_, _ = b.ask(ctx, append([]string{engine, "rm", "--force"}, strings.Fields(ids)...)) // nobody to report it to
+		_, _ = b.runTool(ctx, append([]string{engine, "rm", "--force"}, strings.Fields(ids)...)) // nobody to report it to
 	}
 }
