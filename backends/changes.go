@@ -1,9 +1,13 @@
 package backends
 
 import (
+	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // Change is one path of a proposed workspace as a program left it, see [Mount].
@@ -13,6 +17,7 @@ type Change struct {
 	Mode    fs.FileMode // type and permission bits, as lstat has them: set-user-ID, devices, sockets and FIFOs, too
 	Size    int64       // bytes
 	ModTime time.Time
+	ID      FileID                        // of a regular file
 	Target  string                        // of a symbolic link
 	Open    func() (io.ReadCloser, error) // of a regular file, as [File.Open]
 }
@@ -34,4 +39,20 @@ func checkProposal(spec Spec) error {
 		return RefuseMount(w.Host, "can't be writable and have proposed changes at once")
 	}
 	return nil
+}
+
+// RefuseCopy refuses a proposed workspace that does not fit on the disk of a sandbox, which has to work on a copy: why
+// says why.
+func RefuseCopy(spec Spec, why string) error {
+	return Refuse(fmt.Sprintf("%s does not fit on the sandbox's disk of %d MiB, to which it has to be copied: %s",
+		spec.Workspace.Host, spec.Limits.WithDefaults().Disk>>20, why), "show a directory with less in it, or raise the limit with ", remedy.Disk)
+}
+
+// HiddenIn returns the names in a directory of the host, relative to it, that no copy may have.
+func (h Hidden) HiddenIn(host string) map[string]bool {
+	names := map[string]bool{}
+	for _, c := range h.Covers(Mount{Host: host}) {
+		names[path.Clean(c.Inside)] = true
+	}
+	return names
 }

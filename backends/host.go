@@ -33,6 +33,9 @@ func ResolveMounts(spec Spec, engines ...string) (Spec, error) {
 		if info, err := os.Stat(spec.Workspace.Host); err != nil || !info.IsDir() {
 			return spec, RefuseMount(asked, "is not a directory")
 		}
+		if below := Submounts(spec.Workspace.Host); spec.Workspace.Propose && len(below) > 0 {
+			return spec, RefuseMount(asked, "has other file systems mounted in it ("+below[0].Path+"), which can't have proposed changes")
+		}
 	}
 	return spec, checkSystem(append(slices.Clone(spec.Mounts), spec.Workspace))
 }

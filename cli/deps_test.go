@@ -53,7 +53,7 @@ var mayImport = []struct {
 	{"backends/kubernetes", []string{"backends", "backends/container", "backends/container/engine"}},
 	{"backends/container/inside", []string{"backends", "backends/container/call", "backends/process/..."}},                     // PID 1 runs the one in the other
 	{"backends/container/enginetest", []string{"backends", "backends/container", "backends/backendtest", "backends/hosttest"}}, // only tests import it
-	{"backends/container/...", []string{"backends", "backends/pool", "backends/container/..."}},
+	{"backends/container/...", []string{"backends", "backends/hostfs", "backends/pool", "backends/snapshot", "backends/container/..."}},
 	{"backends/process/launch", nil}, // the child's first code stays light
 	{"backends/process/seccomp", nil},
 	{"backends/process/procfs", nil},
@@ -63,7 +63,7 @@ var mayImport = []struct {
 	{"backends/process/templates", nil},
 	{"backends/process/runtimes", []string{"backends"}},
 	{"backends/process/zygote", []string{"backends/process/launch"}},
-	{"backends/process", []string{"backends", "backends/cgroup", "backends/hostfs", "backends/process/files", "backends/process/launch", "backends/process/notify", "backends/process/procfs", "backends/process/runtimes", "backends/process/seccomp", "backends/process/share", "backends/process/templates"}}, // not warm
+	{"backends/process", []string{"backends", "backends/cgroup", "backends/hostfs", "backends/snapshot", "backends/process/files", "backends/process/launch", "backends/process/notify", "backends/process/procfs", "backends/process/runtimes", "backends/process/seccomp", "backends/process/share", "backends/process/templates"}}, // not warm
 	{"backends/process/...", []string{"backends", "backends/cgroup", "backends/pool", "backends/process/..."}},
 	{"backends/kernel/...", []string{"backends", "backends/kernel/...", "validate/notebook"}},
 	{"backends/guest", []string{"backends"}}, // asks any backend's sandbox to execute itself

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
 // maxBinds bounds the binds of a container, with those of what is mounted below them.
@@ -20,10 +19,7 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 	if err := backends.CheckPlaces(spec, Home); err != nil {
 		return nil, nil, err
 	}
-	if spec.Workspace.Propose {
-		return nil, nil, backends.Refuse("a container can't propose changes of a workspace", "use ", remedy.Backend.With("process"))
-	}
-	if len(spec.Mounts) > 0 || spec.Workspace.Host != "" {
+	if len(spec.Mounts) > 0 || spec.Workspace.Host != "" && !spec.Workspace.Propose {
 		if err := s.canMount(b.Name()); err != nil {
 			return nil, nil, err
 		}
@@ -37,7 +33,7 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 		return nil, nil, err
 	}
 	all := slices.Clone(resolved.Mounts)
-	if w := resolved.Workspace; w.Host != "" {
+	if w := resolved.Workspace; w.Host != "" && !w.Propose {
 		all = append(all, backends.Mount{Host: w.Host, Inside: Workspace, Write: w.Write})
 	}
 	for _, m := range all {

@@ -106,8 +106,11 @@ func initSpec(spec backends.Spec) backends.Spec {
 	for i := range spec.Mounts {
 		spec.Mounts[i].Host = spec.Mounts[i].Inside
 	}
-	if spec.Workspace.Host != "" {
-		spec.Workspace.Host = Workspace
+	switch w := &spec.Workspace; {
+	case w.Propose: // a copy comes later
+		w.Host = ""
+	case w.Host != "":
+		w.Host = Workspace
 	}
 	spec.Require = slices.DeleteFunc(slices.Clone(spec.Require), func(layer string) bool { return !setByInit(layer) })
 	return spec
@@ -143,7 +146,7 @@ func setByInit(layer string) bool {
 // coldReason returns why no idle container could serve this plan, "" if one could. Mounts must be there from the start.
 func (p *plan) coldReason(asked backends.Spec) string {
 	switch {
-	case len(p.binds) > 0:
+	case len(p.binds) > 0, asked.Workspace.Propose:
 		return "host directories are shown"
 	case len(asked.GPUs) > 0:
 		return "it has GPUs"

@@ -19,8 +19,9 @@ type sandbox struct {
 	layers   []backends.Layer // that the engine gave
 	cgroup   backends.Layer
 	language string
-	warm     bool   // the container came from the pool
-	cold     string // why it did not
+	proposal *proposal // of the spec's workspace; nil without one
+	warm     bool      // the container came from the pool
+	cold     string    // why it did not
 
 	refill func() // refills the pool when a first program has ended, or the sandbox is closed, once
 

@@ -261,6 +261,12 @@ func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sa
 		return nil, fmt.Errorf("build a sandbox in a container of %s: %w", p.title, err)
 	}
 	s.Sandbox = inner
+	if spec.Workspace.Propose {
+		if s.proposal, err = h.copyWorkspace(ctx, spec); err != nil {
+			inner.Close()
+			return nil, err
+		}
+	}
 	if err := h.backend.register(s); err != nil {
 		inner.Close()
 		return nil, err

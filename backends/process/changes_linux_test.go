@@ -190,3 +190,34 @@ func TestSwap(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkProposed starts a sandbox that works in a directory of 100,000 files and changes ten of them, and one that
+// works in an empty directory.
+func BenchmarkProposed(b *testing.B) {
+	large, empty := b.TempDir(), b.TempDir()
+	for i := range 100_000 {
+		dir := filepath.Join(large, fmt.Sprint(i/1000), fmt.Sprint(i/50%20))
+		if i%50 == 0 {
+			os.MkdirAll(dir, 0o755)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ name, dir, script string }{{"empty", empty, ":"}, {"large", large, "for ((i = 0; i < 100; i += 10)); do echo x >$i/3/${i}150; done"}} {
+		b.Run(c.name, func(b *testing.B) {
+			backend := newBackend(b, Config{})
+			for b.Loop() {
+				s, err := backend.Start(b.Context(), backends.Spec{ID: "bench", Language: "shell", Workspace: backends.Mount{Host: c.dir, Propose: true}})
+				if err != nil {
+					b.Fatal(err)
+				}
+				s.Exec(b.Context(), backends.Command{Args: []string{"bash", "-c", c.script}}, backends.Streams{})
+				if err := s.Files().Changes(b.Context(), func(backends.Change) error { return nil }); err != nil {
+					b.Error(err)
+				}
+				s.Close()
+			}
+		})
+	}
+}

@@ -32,11 +32,6 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 	if err := hidden.Check(spec, resolved); err != nil {
 		return resolved, err
 	}
-	if work := resolved.Workspace; work.Propose {
-		if below := backends.Submounts(work.Host); len(below) > 0 {
-			return resolved, backends.RefuseMount(work.Host, "has other file systems mounted in it ("+below[0].Path+"), which can't have proposed changes")
-		}
-	}
 	if spec.Profile == "landlock" {
 		if resolved.Workspace.Propose { // a copy leaves out what is hidden
 			mounted := resolved

@@ -13,9 +13,8 @@ import (
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
-	"github.com/sandboxmcp/sandboxmcp/backends/process/files"
 	"github.com/sandboxmcp/sandboxmcp/backends/process/launch"
-	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
+	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
 )
 
 // overlays remembers on which file systems the kernel makes overlays of the host's directories.
@@ -31,7 +30,7 @@ func (s *Sandbox) chooseProposal(ctx context.Context) (err error) {
 	case s.landlockOnly:
 		s.copied = "the profile landlock can't mount an overlay"
 	case s.inContainer:
-		s.copied = "in a container"
+		s.copied = "a container has a copy"
 	default:
 		s.copied, err = s.backend.withoutOverlay(ctx, s.host.Host)
 	}
@@ -92,29 +91,25 @@ func (b *Backend) probeOverlay(ctx context.Context, host string) error {
 	return child.follow(ctx, p, launch.ForInit)
 }
 
-// propose prepares Files.Changes. upper is the upper directory of an overlay; a copy is made now.
+// propose prepares Files.Changes. upper is the upper directory of an overlay; a copy is made now, but in a container,
+// where Unpack does.
 func (s *Sandbox) propose(ctx context.Context, upper *os.File) error {
 	if !s.host.Propose || s.inContainer {
 		upper.Close() // of nil, too
 		return nil
 	}
-	covered := map[string]bool{}
-	hidden := backends.Hide(s.backend.config.Hidden)
-	for _, c := range hidden.Covers(backends.Mount{Host: s.host.Host}) {
-		covered[path.Clean(c.Inside)] = true
-	}
+	hidden := backends.Hide(s.backend.config.Hidden).HiddenIn(s.host.Host)
 	host, err := hostfs.OpenDir(s.host.Host)
 	if err == nil && s.copied == "" {
-		s.files.ProposeOverlay(upper, host, covered)
+		s.files.ProposeOverlay(upper, host, hidden)
 		return nil
 	}
 	if err == nil {
 		defer host.Close()
-		err = s.files.ProposeCopy(ctx, host, covered, s.limits.Disk)
+		err = s.files.ProposeCopy(ctx, snapshot.Source{Dir: host, Hidden: hidden, Disk: s.limits.Disk})
 	}
-	if errors.Is(err, files.ErrFull) {
-		return backends.Refuse(fmt.Sprintf("%s does not fit on the sandbox's disk of %d MiB, to which it has to be copied: %s",
-			s.host.Host, s.limits.Disk>>20, s.copied), "show a directory with less in it, or raise the limit with ", remedy.Disk)
+	if errors.Is(err, snapshot.ErrFull) {
+		return backends.RefuseCopy(backends.Spec{Workspace: s.host, Limits: s.limits}, s.copied)
 	} else if err != nil {
 		return fmt.Errorf("copy %s: %w", s.host.Host, err)
 	}

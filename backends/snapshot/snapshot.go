@@ -1,14 +1,18 @@
 // Package snapshot reads a directory of the host for a sandbox that works on a copy of it, and remembers which names
 // the copy got: a name that is missing from the copy later was removed there, unless it was never copied.
+//
+// A file uses those behind it in this order: tar, snapshot.
 package snapshot
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"syscall"
 )
 
@@ -16,21 +20,32 @@ import (
 type Entry struct {
 	Name   string // relative to the directory
 	Info   fs.FileInfo
-	Target string                   // of a symbolic link
-	Open   func() (*os.File, error) // of a regular file: that file, not a replacement
+	Target string                        // of a symbolic link
+	Open   func() (io.ReadCloser, error) // of a regular file: that file, not a replacement
 }
 
-// Names are the names that were copied, by the directory that holds them; "." is the directory itself.
-type Names map[string][]string
+// Source is a directory to copy.
+type Source struct {
+	Dir    *os.Root
+	Hidden map[string]bool // names to leave out, with all that is in them
+	Disk   int64           // bytes that the copy may take
+}
 
-// Read calls f for every entry of a directory, in which no link is followed: a directory comes before its content. It
-// leaves out the names in hidden, everything that is of another kind, and everything that this process may not read.
-func Read(ctx context.Context, dir *os.Root, hidden map[string]bool, f func(Entry) error) (Names, error) {
+// ErrFull is the error of a copy that takes more bytes than it may.
+var ErrFull = errors.New("the copy is larger than the disk")
+
+// Names are the names that were copied, by the directory that holds them; "." is the directory itself.
+type Names map[string]map[string]bool
+
+// Read calls f for every entry of the source, in which no link is followed: a directory comes before its content. It
+// leaves out everything that is of another kind, and everything that this process may not read. An error of f that says
+// that something does not exist, or may not be read, is about the entry.
+func (s Source) Read(ctx context.Context, f func(Entry) error) (Names, error) {
 	names := Names{}
 	for todo := []string{"."}; len(todo) > 0; {
 		at := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		below, err := names.read(ctx, dir, at, hidden, f)
+		below, err := s.read(ctx, at, names, f)
 		if err != nil {
 			return nil, err
 		}
@@ -40,25 +55,25 @@ func Read(ctx context.Context, dir *os.Root, hidden map[string]bool, f func(Entr
 }
 
 // read calls f for the entries of one directory, and returns its directories.
-func (n Names) read(ctx context.Context, dir *os.Root, at string, hidden map[string]bool, f func(Entry) error) (below []string, err error) {
-	here, err := dir.OpenRoot(at)
+func (s *Source) read(ctx context.Context, at string, names Names, f func(Entry) error) (below []string, err error) {
+	here, err := s.Dir.OpenRoot(at)
 	if at != "." && isLost(err) {
 		return nil, nil
 	} else if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path.Join(dir.Name(), at), err)
+		return nil, fmt.Errorf("read %s: %w", path.Join(s.Dir.Name(), at), err)
 	}
 	defer here.Close()
-	list, err := List(here)
+	list, err := list(here)
 	if err != nil {
 		return nil, err
 	}
-	n[at] = make([]string, 0, len(list))
+	names[at] = make(map[string]bool, len(list))
 	for _, base := range list {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		e := Entry{Name: path.Join(at, base)}
-		if e.Info, err = here.Lstat(base); err != nil || hidden[e.Name] {
+		if e.Info, err = here.Lstat(base); err != nil || s.Hidden[e.Name] {
 			continue
 		}
 		switch e.Info.Mode().Type() {
@@ -67,9 +82,12 @@ func (n Names) read(ctx context.Context, dir *os.Root, at string, hidden map[str
 		case fs.ModeSymlink:
 			e.Target, err = here.Readlink(base)
 		case 0:
-			e.Open = func() (*os.File, error) { return open(here, base, e.Info) }
+			e.Open = func() (io.ReadCloser, error) { return open(here, base, e.Info) }
 		default:
 			continue
+		}
+		if err == nil {
+			err = s.take(e)
 		}
 		if err == nil {
 			err = f(e)
@@ -79,13 +97,46 @@ func (n Names) read(ctx context.Context, dir *os.Root, at string, hidden map[str
 		} else if err != nil {
 			return nil, err
 		}
-		n[at] = append(n[at], base)
+		names[at][base] = true
 	}
 	return below, nil
 }
 
-// List returns the names in a directory.
-func List(dir *os.Root) ([]string, error) {
+// take counts the bytes that an entry takes, with its inode.
+func (s *Source) take(e Entry) error {
+	const page, inode = 4 << 10, 1 << 10
+	s.Disk -= inode
+	if e.Open != nil {
+		s.Disk -= (e.Info.Size() + page - 1) &^ (page - 1)
+	}
+	if s.Disk < 0 {
+		return ErrFull
+	}
+	return nil
+}
+
+// Has reports whether a name was copied.
+func (n Names) Has(name string) bool { return n[path.Dir(name)][path.Base(name)] }
+
+// Missing returns the copied names that a later listing of the copy does not have, of which present holds the names
+// that were copied, true for a directory. Of what is in a missing directory, it returns nothing.
+func (n Names) Missing(present map[string]bool) (missing []string) {
+	for dir, names := range n {
+		if dir != "." && !present[dir] {
+			continue
+		}
+		for base := range names {
+			if _, there := present[path.Join(dir, base)]; !there {
+				missing = append(missing, path.Join(dir, base))
+			}
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// list returns the names in a directory.
+func list(dir *os.Root) ([]string, error) {
 	f, err := openQuietly(dir, ".")
 	if err != nil {
 		return nil, err

@@ -275,7 +275,7 @@ func (c *Conn) Build(ctx context.Context, spec backends.Spec) (_ backends.Sandbo
 	if _, err := c.roundTrip(ctx, request{Op: opBuild, Spec: &spec}, patient); err != nil {
 		return nil, err
 	}
-	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall}
+	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, proposed: spec.Workspace.Propose}
 	if local, is := c.wire.ReadWriteCloser.(*Local); is {
 		if s.gateway, err = local.takeSockets(spec); err != nil {
 			return nil, c.protocolError("take its sockets over: %w", err)

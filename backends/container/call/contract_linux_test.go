@@ -36,7 +36,7 @@ func TestContract(t *testing.T) {
 	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
 			// What a line could get wrong, and of a socket what it hands over in another way.
-			some := []string{"Language", "Streams", "Ends", "Files", "Sessions", "Mains", "Gateway"}
+			some := []string{"Language", "Streams", "Ends", "Files", "Changes", "Sessions", "Mains", "Gateway"}
 			if kind == "socket" && hosttest.Long(0, 1) == 0 {
 				some = []string{"Streams", "Mains", "Gateway"}
 			}

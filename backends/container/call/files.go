@@ -6,16 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"strings"
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
 )
 
 // files is the workspace in the container. Its calls have no context: an init that is silent for ioTimeout loses the
 // connection.
-type files struct{ conn *Conn }
+type files struct {
+	conn     *Conn
+	proposed bool
+}
 
 // Put implements [backends.Files].
 func (f files) Put(name string, mode uint32, r io.Reader) error {
@@ -78,9 +83,58 @@ func (f files) Each(ctx context.Context, do func(backends.File) error) (int, err
 	}
 }
 
-// Changes implements [backends.Files].
-func (f files) Changes(context.Context, func(backends.Change) error) error {
-	return backends.ErrNotProposed
+// Unpack fills the workspace of the sandbox that was built with an archive of [snapshot.Source.Pack]. The error is
+// [snapshot.ErrFull] if there is no room.
+func (c *Conn) Unpack(ctx context.Context, archive io.ReadCloser) error {
+	r, err := c.ask(ctx, request{Op: opUnpack}, archive, ioTimeout)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	m, err := r.next()
+	if m.Full && err == nil {
+		err = snapshot.ErrFull
+	}
+	return cmp.Or(err, m.Failure.err())
+}
+
+// Changes implements [backends.Files], of a workspace that Unpack has filled: it lists all that is there.
+func (f files) Changes(ctx context.Context, do func(backends.Change) error) error {
+	if !f.proposed {
+		return backends.ErrNotProposed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r, err := f.conn.ask(ctx, request{Op: opChanges}, nil, ioTimeout)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for {
+		m, err := r.next()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			return err
+		case m.Done:
+			return m.Failure.err()
+		}
+		file, err := f.checked(m.File)
+		if err != nil {
+			return err
+		}
+		c := backends.Change{Name: file.Name, Mode: fs.FileMode(m.File.Mode), Size: file.Size, ModTime: file.Changed, Target: string(m.File.Target)}
+		if m.File.Removed {
+			c = backends.Change{Name: file.Name, Removed: true}
+		} else if c.Mode.IsRegular() {
+			c.ID, c.Open = m.File.ID, file.Open
+		}
+		if err := do(c); err != nil {
+			return err
+		}
+	}
 }
 
 // checked converts an entry into a file that can be opened. A name that no workspace has breaks the protocol.

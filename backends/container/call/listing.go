@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
 )
 
 // opener is what a sandbox's files must be besides: the server opens a file later than it was listed.
@@ -19,7 +20,7 @@ type opener interface {
 func listFiles(ctx context.Context, all backends.Files, out *stream) error {
 	to := bufio.NewWriterSize(onlyWriter{out}, chunk)
 	skipped, err := all.Each(ctx, func(f backends.File) error {
-		l := fileEntry{[]byte(f.Name), f.Size, f.Mode, f.Changed.Unix(), int64(f.Changed.Nanosecond()), f.ID}
+		l := fileEntry{[]byte(f.Name), f.Size, f.Mode, f.Changed.Unix(), int64(f.Changed.Nanosecond()), f.ID, nil, false}
 		return write(to, response{File: &l})
 	})
 	if err := write(to, response{Done: true, Skipped: skipped, Failure: failureOf(err)}); err != nil {
@@ -44,4 +45,31 @@ func openFile(all backends.Files, out *stream, l fileEntry) error {
 	}
 	_, err = io.CopyBuffer(onlyWriter{out}, onlyReader{r}, make([]byte, max(1, min(l.Size+1, chunk))))
 	return setTrailer(out.w.Header(), response{Failure: failureOf(err)})
+}
+
+// unpacker are files that an archive can fill.
+type unpacker interface {
+	Unpack(r io.Reader) error
+}
+
+// unpack fills the workspace.
+func unpack(all backends.Files, archive io.Reader) (m response) {
+	files, ok := all.(unpacker)
+	if !ok {
+		return response{Failure: failureOf(errors.ErrUnsupported)}
+	}
+	err := files.Unpack(archive)
+	return response{Failure: failureOf(err), Full: errors.Is(err, snapshot.ErrFull)}
+}
+
+// listChanges sends an entry for each path of a workspace that was unpacked.
+func listChanges(ctx context.Context, all backends.Files, out *stream) error {
+	to := bufio.NewWriterSize(onlyWriter{out}, chunk)
+	err := all.Changes(ctx, func(c backends.Change) error {
+		return write(to, response{File: &fileEntry{[]byte(c.Name), c.Size, uint32(c.Mode), c.ModTime.Unix(), int64(c.ModTime.Nanosecond()), c.ID, []byte(c.Target), c.Removed}})
+	})
+	if err := write(to, response{Done: true, Failure: failureOf(err)}); err != nil {
+		return err
+	}
+	return to.Flush()
 }

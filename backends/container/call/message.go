@@ -17,7 +17,7 @@ import (
 
 // version covers everything that the two sides send each other. They are the same binary, unless a mounted or seeded
 // one was left over from another release.
-const version = 7
+const version = 8
 
 // Sizes of the largest messages, in bytes of JSON. The init's may come from a program that
 // has taken it over.
@@ -64,13 +64,15 @@ type (
 		Name []byte
 		Mode uint32
 	}
-	// fileEntry describes one file of a walk.
+	// fileEntry describes one file of a walk, or any path of a proposed workspace.
 	fileEntry struct {
 		Name      []byte
 		Size      int64
-		Mode      uint32
-		Sec, Nsec int64 // Changed
+		Mode      uint32 // permission bits; of a change, as [fs.FileMode] has them
+		Sec, Nsec int64  // Changed, or of a change ModTime
 		ID        backends.FileID
+		Target    []byte `json:",omitempty"` // of a change
+		Removed   bool   `json:",omitempty"`
 	}
 
 	// response begins the body of each response, or is its trailer.
@@ -85,6 +87,7 @@ type (
 		Failure *failure              `json:",omitempty"`
 		Skipped int                   `json:",omitempty"`
 		Done    bool                  `json:",omitempty"`
+		Full    bool                  `json:",omitempty"` // the archive has no room
 	}
 	// arrival is a connection that a program has made.
 	arrival struct {
@@ -118,6 +121,9 @@ const (
 	opPut  = "put"  // content: a file
 	opEach = "each" // a response for each file
 	opOpen = "open" // content: a file that was listed
+
+	opUnpack  = "unpack"  // content: an archive for the workspace
+	opChanges = "changes" // a response for each path
 
 	opAccept  = "accept"  // waits for a connection; content: what the program sends
 	opSend    = "send"    // content: what is sent on a connection

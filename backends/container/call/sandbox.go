@@ -16,6 +16,7 @@ type sandbox struct {
 	wall     time.Duration
 	gateway  backends.Sockets
 	commands atomic.Uint64 // that were run
+	proposed bool          // the workspace's changes
 
 	mu      sync.Mutex
 	closing bool
@@ -30,7 +31,7 @@ const defaultInitTimeout = 30 * time.Second
 func (s *sandbox) Gateway() backends.Sockets { return s.gateway }
 
 // Files implements [backends.Sandbox].
-func (s *sandbox) Files() backends.Files { return files{s.conn} }
+func (s *sandbox) Files() backends.Files { return files{s.conn, s.proposed} }
 
 // Usage implements [backends.Sandbox].
 func (s *sandbox) Usage() backends.Usage {

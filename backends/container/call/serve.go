@@ -116,6 +116,10 @@ func (s *service) answer(ctx context.Context, out *stream, q request) error {
 		return listFiles(ctx, sandbox.Files(), out)
 	case q.Op == opOpen && q.Open != nil:
 		return openFile(sandbox.Files(), out, *q.Open)
+	case q.Op == opChanges:
+		return listChanges(ctx, sandbox.Files(), out)
+	case q.Op == opUnpack:
+		m = unpack(sandbox.Files(), onlyReader{out.in})
 	case q.Op == opPut && q.Put != nil:
 		m.Failure = failureOf(sandbox.Files().Put(string(q.Put.Name), q.Put.Mode, onlyReader{out.in}))
 	case q.Op == opAccept:

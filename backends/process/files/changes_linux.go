@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -32,7 +33,7 @@ type proposed struct {
 // before returns the names that a directory has on the host, or had when it was copied; nil if there is no directory.
 func (p *proposed) before(dir string) []string {
 	if p.lower == nil {
-		return p.copied[dir]
+		return slices.Collect(maps.Keys(p.copied[dir]))
 	}
 	top, err := p.lower.Open(".")
 	if err != nil {
@@ -181,7 +182,8 @@ func (f *Files) change(here *os.Root, name, base string) (backends.Change, error
 	}
 	switch {
 	case info.Mode().IsRegular():
-		c.Open = func() (io.ReadCloser, error) { return f.Open(name, fileID(info)) }
+		c.ID = fileID(info)
+		c.Open = func() (io.ReadCloser, error) { return f.Open(name, c.ID) }
 	case info.Mode()&fs.ModeSymlink != 0:
 		if c.Target, err = here.Readlink(base); err != nil {
 			return c, fmt.Errorf("look at %q: %w", name, err)

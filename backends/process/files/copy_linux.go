@@ -15,32 +15,44 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
 )
 
-// ErrFull is the error of a copy that does not fit on the sandbox's disk.
-var ErrFull = errors.New("the copy is larger than the disk")
-
-// ProposeCopy fills the workspace with a copy of a directory of the host, which may take so many bytes, and has Changes
-// list all of it, and what is missing. It leaves out the names in hidden.
-func (f *Files) ProposeCopy(ctx context.Context, host *os.Root, hidden map[string]bool, disk int64) error {
-	top, err := host.Stat(".")
+// ProposeCopy fills the workspace with a copy of a directory of the host, and has Changes list all of it, and what is
+// missing. The error is [snapshot.ErrFull] if there is no room.
+func (f *Files) ProposeCopy(ctx context.Context, from snapshot.Source) error {
+	top, err := from.Dir.Stat(".")
 	if err != nil {
 		return err
 	}
-	c := &copier{to: f.root, left: disk, uid: f.uid, owner: *top.Sys().(*syscall.Stat_t), dirs: []snapshot.Entry{{Name: ".", Info: top}}}
-	names, err := snapshot.Read(ctx, host, hidden, c.add)
+	c := &copier{to: f.root, uid: f.uid, owner: *top.Sys().(*syscall.Stat_t), dirs: []snapshot.Entry{{Name: ".", Info: top}}}
+	f.proposed = &proposed{hidden: from.Hidden}
+	if f.proposed.copied, err = from.Read(ctx, c.add); err == nil {
+		err = c.finish()
+	}
+	return full(err)
+}
+
+// Unpack fills the workspace with an archive of [snapshot.Source.Pack], and has Changes list all that is there. What is
+// missing, the host knows.
+func (f *Files) Unpack(r io.Reader) error {
+	c := &copier{to: f.root}
+	f.proposed = &proposed{}
+	err := snapshot.Unpack(r, c.add)
 	if err == nil {
 		err = c.finish()
 	}
+	return full(err)
+}
+
+// full returns err, or that there is no room.
+func full(err error) error {
 	if errors.Is(err, unix.ENOSPC) {
-		err = ErrFull
+		return snapshot.ErrFull
 	}
-	f.proposed = &proposed{copied: names, hidden: hidden}
 	return err
 }
 
 // copier writes the entries of a directory of the host to a workspace.
 type copier struct {
 	to    *os.Root
-	left  int64            // bytes
 	uid   int              // of the sandbox, if root starts it
 	owner syscall.Stat_t   // whose files the sandbox's user gets
 	dirs  []snapshot.Entry // whose modes and times come last
@@ -48,14 +60,6 @@ type copier struct {
 
 // add copies one entry. The kernel shares blocks of the host's file where its file system can.
 func (c *copier) add(e snapshot.Entry) error {
-	const page, inode = 4 << 10, 1 << 10
-	size := int64(inode)
-	if e.Open != nil {
-		size += (e.Info.Size() + page - 1) &^ (page - 1)
-	}
-	if c.left -= size; c.left < 0 {
-		return ErrFull
-	}
 	switch {
 	case e.Info.IsDir():
 		c.dirs = append(c.dirs, e)

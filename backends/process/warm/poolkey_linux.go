@@ -76,7 +76,7 @@ const sourceMaps = "--enable-source-maps"
 // onlyCold returns the part of spec that an idle sandbox can't have; "" if there is none.
 func onlyCold(spec backends.Spec) string {
 	for why, is := range map[string]bool{
-		"host directories are shown":     len(spec.Mounts) > 0 || spec.Workspace.Host != "",
+		"host directories are shown":     len(spec.Mounts) > 0 || spec.Workspace.Host != "" || spec.Workspace.Propose,
 		"it has a way to the network":    len(spec.Gateway) > 0,
 		"it trusts a certificate":        len(spec.Trust) > 0,
 		"it has files of /etc":           len(spec.Etc) > 0,
