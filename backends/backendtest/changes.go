@@ -186,6 +186,23 @@ func testChanges(t *testing.T, b *bench) {
 			compare(t, inventory(t, dir, true), before)
 		})
 	}
+	t.Run("deeper than any path", func(t *testing.T) {
+		dir := project(t)
+		if !b.hasPython() {
+			t.Skip("no python")
+		}
+		spec := b.proposing(dir)
+		spec.Language = "python"
+		s := b.start(t, spec)
+		exec(t, s, "python", "-c", "import os\nfor i in range(2500): os.mkdir('d'); os.chdir('d')\nopen('deepest', 'w').close()").ok(t)
+		deepest, all := 0, 0
+		if err := s.Files().Changes(t.Context(), func(c backends.Change) error {
+			deepest, all = max(deepest, len(c.Name)), all+1
+			return nil
+		}); err != nil || deepest < 4090 || all < 2048 {
+			t.Errorf("got %d names of up to %d bytes, %v", all, deepest, err)
+		}
+	})
 	t.Run("of many", func(t *testing.T) { testManyChanges(t, b) })
 	t.Run("set-user-ID", func(t *testing.T) {
 		dir := project(t)
@@ -239,6 +256,8 @@ func testChanges(t *testing.T, b *bench) {
 	})
 }
 
+func (b *bench) hasPython() bool { return b.o.Has == nil || slices.Contains(b.o.Has, "python") }
+
 // compare reports names whose description differs.
 func compare(t *testing.T, got, want map[string]string) {
 	t.Helper()
@@ -270,7 +289,7 @@ func testManyChanges(t *testing.T, b *bench) {
 
 // testOverlayMarks has a program imitate what an overlay notes, and look for the directory in which it does.
 func testOverlayMarks(t *testing.T, b *bench) {
-	if !slices.Contains(b.o.Has, "python") && b.o.Has != nil {
+	if !b.hasPython() {
 		t.Skip("no python")
 	}
 	dir := project(t)
@@ -344,7 +363,7 @@ func testHostChanges(t *testing.T, b *bench) {
 			t.Fatal(err)
 		}
 	}
-	exec(t, s, "bash", "-c", "ls -R; cat a/file same deep/1/2/3/4; echo y >a/y; echo z >deep/z; rm -r a deep; echo x >x")
+	exec(t, s, "bash", "-c", "ls -R; cat a/file same deep/1/2/3/4; echo y >a/y; echo z >deep/z; rm -r deep; echo x >x")
 	seen := map[string]bool{}
 	if err := s.Files().Changes(t.Context(), func(c backends.Change) error {
 		seen[c.Name] = true
@@ -355,7 +374,7 @@ func testHostChanges(t *testing.T, b *bench) {
 			}
 		}
 		return nil
-	}); err != nil || !seen["x"] {
+	}); err != nil || !seen["x"] || !seen["a/b/new"] {
 		t.Errorf("got %v, %v", seen, err)
 	}
 	exec(t, s, "bash", "-c", "echo alive").ok(t)

@@ -94,15 +94,14 @@ func (b *Backend) probeOverlay(ctx context.Context, host string) error {
 // propose prepares Files.Changes. upper is the upper directory of an overlay; a copy is made now, but in a container,
 // where Unpack does.
 func (s *Sandbox) propose(ctx context.Context, upper *os.File) error {
+	defer upper.Close() // of nil, too
 	if !s.host.Propose || s.inContainer {
-		upper.Close() // of nil, too
 		return nil
 	}
 	hidden := backends.Hide(s.backend.config.Hidden).HiddenIn(s.host.Host)
 	host, err := hostfs.OpenDir(s.host.Host)
 	if err == nil && s.copied == "" {
-		s.files.ProposeOverlay(upper, host, hidden)
-		return nil
+		return s.files.ProposeOverlay(upper, host, hidden)
 	}
 	if err == nil {
 		defer host.Close()

@@ -24,7 +24,7 @@ const maxName = unix.PathMax - 1
 // proposed are the two sides of a workspace with proposed changes. Names alone decide what changed: whiteouts, opaque
 // directories and other marks of an overlay are not read, since a program may imitate them.
 type proposed struct {
-	upper  *os.File        // the directory in which an overlay keeps what programs write; nil for a copy
+	upper  *os.Root        // the directory in which an overlay keeps what programs write; nil for a copy
 	lower  *os.Root        // the host's directory below the overlay; nil for a copy
 	copied snapshot.Names  // of the host's directory, for a copy
 	hidden map[string]bool // names that are covered
@@ -35,46 +35,66 @@ func (p *proposed) before(dir string) []string {
 	if p.lower == nil {
 		return slices.Collect(maps.Keys(p.copied[dir]))
 	}
-	top, err := p.lower.Open(".")
-	if err != nil {
-		return nil
-	}
-	defer top.Close()
-	names, _ := namesBelow(top, dir)
+	names, _ := namesIn(p.lower, dir)
 	return names
 }
 
-// namesBelow returns the names in a directory below top, through no link and no other mount. Where there is no such
-// directory, it returns none.
-func namesBelow(top *os.File, dir string) ([]string, error) {
-	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOATIME | unix.O_CLOEXEC,
-		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV}
-	fd, err := unix.Openat2(int(top.Fd()), dir, &how)
-	if errors.Is(err, unix.EPERM) { // its owner alone may leave the time as it is
-		how.Flags &^= unix.O_NOATIME
-		fd, err = unix.Openat2(int(top.Fd()), dir, &how)
-	}
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) {
+// namesIn returns the names in a directory; none where there is no such directory.
+func namesIn(top *os.Root, dir string) ([]string, error) {
+	f, err := openBelow(top, dir)
+	if isGone(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(fd), dir)
 	defer f.Close()
 	return f.Readdirnames(-1)
 }
 
+// openBelow opens a directory through no link and no other mount. It is one call where the kernel has it: os.Root walks
+// the path step by step, which a chain of directories makes expensive.
+func openBelow(top *os.Root, dir string) (*os.File, error) {
+	at, err := top.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer at.Close()
+	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOATIME | unix.O_CLOEXEC,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV}
+	fd, err := unix.Openat2(int(at.Fd()), dir, &how)
+	if errors.Is(err, unix.EPERM) { // its owner alone may leave the time as it is
+		how.Flags &^= unix.O_NOATIME
+		fd, err = unix.Openat2(int(at.Fd()), dir, &how)
+	}
+	switch {
+	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM): // a kernel before 5.6, or a filter
+		return top.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	case err != nil:
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
+	}
+	return os.NewFile(uintptr(fd), dir), nil
+}
+
+// isGone reports whether err says that there is no such directory, or that something else is in its place.
+func isGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV)
+}
+
 func (p *proposed) close() {
-	p.upper.Close() // of nil, too
-	if p.lower != nil {
-		p.lower.Close()
+	for _, dir := range []*os.Root{p.upper, p.lower} {
+		if dir != nil {
+			dir.Close()
+		}
 	}
 }
 
-// ProposeOverlay has Changes list the changes of an overlay over the host's directory lower: what programs write is in
-// the directory upper. It leaves out the names in hidden. Close closes both.
-func (f *Files) ProposeOverlay(upper *os.File, lower *os.Root, hidden map[string]bool) {
-	f.proposed = &proposed{upper: upper, lower: lower, hidden: hidden}
+// ProposeOverlay has Changes list the changes of an overlay over the host's directory lower, which Close closes: what
+// programs write is in the directory of which upper is an O_PATH descriptor. It leaves out the names in hidden.
+func (f *Files) ProposeOverlay(upper *os.File, lower *os.Root, hidden map[string]bool) error {
+	f.proposed = &proposed{lower: lower, hidden: hidden}
+	var err error
+	f.proposed.upper, err = openRoot(upper)
+	return err
 }
 
 // Changes implements [backends.Files].
@@ -107,7 +127,7 @@ func (f *Files) changesIn(ctx context.Context, dir string, do func(backends.Chan
 	defer here.Close()
 	names := there
 	if f.proposed.upper != nil {
-		if names, err = namesBelow(f.proposed.upper, dir); err != nil {
+		if names, err = namesIn(f.proposed.upper, dir); err != nil {
 			return nil, fmt.Errorf("list the changes of %q: %w", dir, err)
 		}
 	}
@@ -146,22 +166,24 @@ func (f *Files) changesIn(ctx context.Context, dir string, do func(backends.Chan
 
 // list opens a directory of the workspace, and returns the names in it; nil if it is gone.
 func (f *Files) list(dir string) (here *os.Root, names []string, err error) {
-	info, err := f.root.Lstat(dir)
-	if err == nil && info.IsDir() {
-		var opened *os.File
-		if opened, err = f.openDir(dir); err == nil { // with the rights that a program removed
-			defer opened.Close()
-			here, err = f.root.OpenRoot(dir)
-		}
-		if err == nil {
-			if names, err = opened.Readdirnames(-1); err != nil {
-				here.Close()
-			}
-		}
+	opened, err := openBelow(f.root, dir)
+	if errors.Is(err, fs.ErrPermission) && f.unlock(dir, 0o700) {
+		opened, err = openBelow(f.root, dir)
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	if isGone(err) {
 		return nil, nil, nil
+	} else if err != nil {
+		return nil, nil, err
 	}
+	defer opened.Close()
+	names, err = opened.Readdirnames(-1)
+	if errors.Is(err, fs.ErrNotExist) && f.proposed.upper != nil { // the host has removed it below the overlay
+		names, err = namesIn(f.proposed.upper, dir)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	here, err = openRoot(opened)
 	return here, names, err
 }
 

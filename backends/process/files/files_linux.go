@@ -43,12 +43,16 @@ type unlocked struct {
 // Open opens the workspace of which dir is an O_PATH descriptor. Files that Put makes belong to uid, if that is not 0.
 // own means that the workspace is not a directory of the host: this process may change the mode of what it can't open.
 func Open(dir *os.File, uid int, own bool) (*Files, error) {
-	name := fmt.Sprintf("/proc/self/fd/%d", dir.Fd())
-	root, err := os.OpenRoot(name)
+	root, err := openRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open workspace: %w", err)
 	}
 	return &Files{root: root, uid: uid, own: own, modes: map[string]unlocked{}}, nil
+}
+
+// openRoot opens the directory of an O_PATH descriptor.
+func openRoot(dir *os.File) (*os.Root, error) {
+	return os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", dir.Fd()))
 }
 
 // Put implements [backends.Files].
