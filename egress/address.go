@@ -2,8 +2,8 @@ package egress
 
 import "net/netip"
 
-// kind is a special-purpose part of the address space, not of the public internet.
-type kind struct {
+// addressKind is a special-purpose part of the address space, not of the public internet.
+type addressKind struct {
 	prefix  netip.Prefix
 	is      string // "it is at 10.1.2.3, ...": in words
 	secrets bool   // a service there gives secrets to anyone who asks: only its own address opens it
@@ -18,7 +18,7 @@ const (
 	unused    = "an address that is not given out to anyone"
 )
 
-// kinds follows IANA's registries of special addresses, except for addresses that everybody is meant to reach (AS112,
+// addressKinds follows IANA's registries of special addresses, except for addresses that everybody is meant to reach (AS112,
 // AMT). The narrowest kind that fits counts.
 // https://www.iana.org/assignments/iana-ipv4-special-registry
 // https://www.iana.org/assignments/iana-ipv6-special-registry
@@ -28,62 +28,62 @@ const (
 //
 // A network that translates to IPv4 under a prefix of its own (RFC 6052) can't be recognized from the
 // outside: where there is one, it has to keep private addresses from being reached through it.
-var kinds = []kind{
-	{prefix: cidr("0.0.0.0/8"), is: "this machine (0.0.0.0/8)"},
-	{prefix: cidr("10.0.0.0/8"), is: private},
-	{prefix: cidr("100.64.0.0/10"), is: "a network of a provider's own (RFC 6598)"},
-	{prefix: cidr("127.0.0.0/8"), is: "this machine (loopback)"},
-	{prefix: cidr("169.254.0.0/16"), is: linkLocal},
-	{prefix: cidr("172.16.0.0/12"), is: private},
-	{prefix: cidr("192.0.0.0/24"), is: "set aside for protocols (RFC 6890)"},
-	{prefix: cidr("192.88.99.0/24"), is: "a relay to IPv6 (RFC 7526)"},
-	{prefix: cidr("192.168.0.0/16"), is: private},
-	{prefix: cidr("198.18.0.0/15"), is: "a network for measurements (RFC 2544)"},
-	{prefix: cidr("224.0.0.0/4"), is: "a group of machines (multicast)"},
-	{prefix: cidr("240.0.0.0/4"), is: "reserved, or all machines (broadcast)"},
+var addressKinds = []addressKind{
+	{prefix: mustPrefix("0.0.0.0/8"), is: "this machine (0.0.0.0/8)"},
+	{prefix: mustPrefix("10.0.0.0/8"), is: private},
+	{prefix: mustPrefix("100.64.0.0/10"), is: "a network of a provider's own (RFC 6598)"},
+	{prefix: mustPrefix("127.0.0.0/8"), is: "this machine (loopback)"},
+	{prefix: mustPrefix("169.254.0.0/16"), is: linkLocal},
+	{prefix: mustPrefix("172.16.0.0/12"), is: private},
+	{prefix: mustPrefix("192.0.0.0/24"), is: "set aside for protocols (RFC 6890)"},
+	{prefix: mustPrefix("192.88.99.0/24"), is: "a relay to IPv6 (RFC 7526)"},
+	{prefix: mustPrefix("192.168.0.0/16"), is: private},
+	{prefix: mustPrefix("198.18.0.0/15"), is: "a network for measurements (RFC 2544)"},
+	{prefix: mustPrefix("224.0.0.0/4"), is: "a group of machines (multicast)"},
+	{prefix: mustPrefix("240.0.0.0/4"), is: "reserved, or all machines (broadcast)"},
 
-	{prefix: cidr("100.100.100.200/32"), is: metadata, secrets: true}, // Alibaba
-	{prefix: cidr("168.63.129.16/32"), is: metadata, secrets: true},   // Azure's wire server
-	{prefix: cidr("169.254.0.23/32"), is: metadata, secrets: true},    // Tencent
-	{prefix: cidr("169.254.42.42/32"), is: metadata, secrets: true},   // Scaleway
-	{prefix: cidr("169.254.169.0/24"), is: metadata, secrets: true},   // nearly all: .254 is the one
-	{prefix: cidr("169.254.170.0/24"), is: metadata, secrets: true},   // credentials of containers, AWS
-	{prefix: cidr("192.0.0.192/32"), is: metadata, secrets: true},     // Oracle
+	{prefix: mustPrefix("100.100.100.200/32"), is: metadata, secrets: true}, // Alibaba
+	{prefix: mustPrefix("168.63.129.16/32"), is: metadata, secrets: true},   // Azure's wire server
+	{prefix: mustPrefix("169.254.0.23/32"), is: metadata, secrets: true},    // Tencent
+	{prefix: mustPrefix("169.254.42.42/32"), is: metadata, secrets: true},   // Scaleway
+	{prefix: mustPrefix("169.254.169.0/24"), is: metadata, secrets: true},   // nearly all: .254 is the one
+	{prefix: mustPrefix("169.254.170.0/24"), is: metadata, secrets: true},   // credentials of containers, AWS
+	{prefix: mustPrefix("192.0.0.192/32"), is: metadata, secrets: true},     // Oracle
 
 	// Of IPv6 the internet has 2000::/3.
-	{prefix: cidr("::/3"), is: unused},
-	{prefix: cidr("4000::/2"), is: unused},
-	{prefix: cidr("8000::/1"), is: unused},
-	{prefix: cidr("::/96"), is: standIn + " (RFC 4291)", within: 12},
-	{prefix: cidr("::/127"), is: "this machine (loopback)"}, // ::1, and :: is taken for it
-	{prefix: cidr("::1/128"), is: "this machine (loopback)"},
-	{prefix: cidr("64:ff9b::/96"), is: standIn + " (NAT64)", within: 12},
-	{prefix: cidr("64:ff9b:1::/48"), is: standIn + " (NAT64)", within: 12},
-	{prefix: cidr("100::/64"), is: "where nothing is (RFC 6666)"},
-	{prefix: cidr("2001::/23"), is: "set aside for protocols (RFC 2928)"},
-	{prefix: cidr("2001::/32"), is: standIn + " (Teredo)"},
-	{prefix: cidr("2002::/16"), is: standIn + " (6to4)", within: 2},
-	{prefix: cidr("5f00::/16"), is: "inside a provider's network (RFC 9602)"},
-	{prefix: cidr("fc00::/7"), is: "a private network (RFC 4193)"},
-	{prefix: cidr("fe80::/10"), is: linkLocal},
-	{prefix: cidr("fec0::/10"), is: "a private network (RFC 3879)"},
-	{prefix: cidr("ff00::/8"), is: "a group of machines (multicast)"},
+	{prefix: mustPrefix("::/3"), is: unused},
+	{prefix: mustPrefix("4000::/2"), is: unused},
+	{prefix: mustPrefix("8000::/1"), is: unused},
+	{prefix: mustPrefix("::/96"), is: standIn + " (RFC 4291)", within: 12},
+	{prefix: mustPrefix("::/127"), is: "this machine (loopback)"}, // ::1, and :: is taken for it
+	{prefix: mustPrefix("::1/128"), is: "this machine (loopback)"},
+	{prefix: mustPrefix("64:ff9b::/96"), is: standIn + " (NAT64)", within: 12},
+	{prefix: mustPrefix("64:ff9b:1::/48"), is: standIn + " (NAT64)", within: 12},
+	{prefix: mustPrefix("100::/64"), is: "where nothing is (RFC 6666)"},
+	{prefix: mustPrefix("2001::/23"), is: "set aside for protocols (RFC 2928)"},
+	{prefix: mustPrefix("2001::/32"), is: standIn + " (Teredo)"},
+	{prefix: mustPrefix("2002::/16"), is: standIn + " (6to4)", within: 2},
+	{prefix: mustPrefix("5f00::/16"), is: "inside a provider's network (RFC 9602)"},
+	{prefix: mustPrefix("fc00::/7"), is: "a private network (RFC 4193)"},
+	{prefix: mustPrefix("fe80::/10"), is: linkLocal},
+	{prefix: mustPrefix("fec0::/10"), is: "a private network (RFC 3879)"},
+	{prefix: mustPrefix("ff00::/8"), is: "a group of machines (multicast)"},
 
-	{prefix: cidr("fd00:42::42/128"), is: metadata, secrets: true},     // Scaleway
-	{prefix: cidr("fd00:ec2::/32"), is: metadata, secrets: true},       // AWS
-	{prefix: cidr("fd20:ce::254/128"), is: metadata, secrets: true},    // Google
-	{prefix: cidr("fe80::a9fe:a9fe/128"), is: metadata, secrets: true}, // OpenStack
+	{prefix: mustPrefix("fd00:42::42/128"), is: metadata, secrets: true},     // Scaleway
+	{prefix: mustPrefix("fd00:ec2::/32"), is: metadata, secrets: true},       // AWS
+	{prefix: mustPrefix("fd20:ce::254/128"), is: metadata, secrets: true},    // Google
+	{prefix: mustPrefix("fe80::a9fe:a9fe/128"), is: metadata, secrets: true}, // OpenStack
 }
 
-func cidr(text string) netip.Prefix { return netip.MustParsePrefix(text) }
+func mustPrefix(text string) netip.Prefix { return netip.MustParsePrefix(text) }
 
-// special returns the narrowest kind of an address, or nil for an address of the internet. An IPv4-mapped address
+// kindOf returns the narrowest kind of an address, or nil for an address of the internet. An IPv4-mapped address
 // (::ffff:10.0.0.1) has the kind of the IPv4 address.
-func special(a netip.Addr) *kind {
+func kindOf(a netip.Addr) *addressKind {
 	a = a.Unmap().WithZone("")
-	var found *kind
-	for i := range kinds {
-		if k := &kinds[i]; k.prefix.Contains(a) && (found == nil || k.prefix.Bits() > found.prefix.Bits()) {
+	var found *addressKind
+	for i := range addressKinds {
+		if k := &addressKinds[i]; k.prefix.Contains(a) && (found == nil || k.prefix.Bits() > found.prefix.Bits()) {
 			found = k
 		}
 	}
@@ -94,7 +94,7 @@ func special(a netip.Addr) *kind {
 // that stands for it, and a network may be written as either.
 func includes(n netip.Prefix, a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	if k := special(a); k != nil && k.within != 0 && !n.Contains(a) {
+	if k := kindOf(a); k != nil && k.within != 0 && !n.Contains(a) {
 		b := a.As16()
 		a = netip.AddrFrom4([4]byte(b[k.within:]))
 	}

@@ -52,7 +52,7 @@ func TestSpecial(t *testing.T) {
 			n++
 			a := netip.MustParseAddr(text)
 			is := ""
-			if k := special(a); k != nil {
+			if k := kindOf(a); k != nil {
 				is = k.is
 			}
 			if (is == "") != (tt.is == "") || !strings.Contains(is, tt.is) {
@@ -62,7 +62,7 @@ func TestSpecial(t *testing.T) {
 				t.Errorf("%s: public: %v", text, public(a))
 			}
 			zero := &Dialer{}
-			if why := zero.Refuses(a); (why == "") != (tt.is == "") {
+			if why := zero.RefusalOf(a); (why == "") != (tt.is == "") {
 				// This machine may have one of the documentation's addresses.
 				if mine, _ := zero.own.has(a); !mine {
 					t.Errorf("%s: the dialer says %q", text, why)
@@ -73,7 +73,7 @@ func TestSpecial(t *testing.T) {
 	if n < 250 {
 		t.Errorf("only %d addresses", n)
 	}
-	if (&Dialer{}).Refuses(netip.Addr{}) == "" || (&Dialer{}).Refuses(netip.MustParseAddr("2600::1%eth0")) == "" || public(netip.Addr{}) || public(netip.MustParseAddr("2600::1%eth0")) {
+	if (&Dialer{}).RefusalOf(netip.Addr{}) == "" || (&Dialer{}).RefusalOf(netip.MustParseAddr("2600::1%eth0")) == "" || public(netip.Addr{}) || public(netip.MustParseAddr("2600::1%eth0")) {
 		t.Error("what is no address is public")
 	}
 }
@@ -118,7 +118,7 @@ func FuzzAddress(f *testing.F) {
 }
 
 // public says whether an address is the internet's, or for documentation.
-func public(a netip.Addr) bool { return a.IsValid() && a.Zone() == "" && special(a) == nil }
+func public(a netip.Addr) bool { return a.IsValid() && a.Zone() == "" && kindOf(a) == nil }
 
 // TestIncludes: who denies a network has denied it in each spelling of an address.
 func TestIncludes(t *testing.T) {

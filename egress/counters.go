@@ -24,11 +24,11 @@ var (
 type counters struct {
 	decided func(ctx context.Context, d Decision) error
 
-	period atomic.Int64 // how often it was taken
-	mu     sync.Mutex
-	of     map[bool]map[Decision]*entry // those that allow, and those that refuse
-	order  []*entry
-	more   int64 // refusals that no entry was made for
+	period    atomic.Int64 // how often it was taken
+	mu        sync.Mutex
+	entries   map[bool]map[Decision]*entry // those that allow, and those that refuse
+	order     []*entry
+	uncounted int64 // refusals that no entry was made for
 }
 
 // entry counts a decision.
@@ -43,10 +43,10 @@ type entry struct {
 	recordedIn atomic.Int64 // 1 + the period in which decided was called
 }
 
-// note counts d, and calls decided if this is the first time. An allowed decision may be acted on only if there is no
+// countDecision counts d, and calls decided if this is the first time. An allowed decision may be acted on only if there is no
 // error, which is a reason for a person. The entry, which may be nil, must be released.
-func (t *counters) note(ctx context.Context, d Decision) (*entry, error) {
-	e := t.hold(d)
+func (t *counters) countDecision(ctx context.Context, d Decision) (*entry, error) {
+	e := t.holdEntry(d)
 	if e == nil {
 		return nil, errTooMany
 	}
@@ -58,27 +58,27 @@ func (t *counters) note(ctx context.Context, d Decision) (*entry, error) {
 	return nil, errUnrecorded
 }
 
-// refuse counts a refusal, whether or not it can be recorded: nothing leaves.
-func (t *counters) refuse(ctx context.Context, d Decision) {
-	e, _ := t.note(ctx, d)
+// countRefusal counts a refusal, whether or not it can be recorded: nothing leaves.
+func (t *counters) countRefusal(ctx context.Context, d Decision) {
+	e, _ := t.countDecision(ctx, d)
 	t.release(e)
 }
 
-// hold counts d without calling decided. It returns nil when there are too many entries.
-func (t *counters) hold(d Decision) *entry {
+// holdEntry counts d without calling decided. It returns nil when there are too many entries.
+func (t *counters) holdEntry(d Decision) *entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.of == nil {
-		t.of = map[bool]map[Decision]*entry{true: {}, false: {}}
+	if t.entries == nil {
+		t.entries = map[bool]map[Decision]*entry{true: {}, false: {}}
 	}
-	of, limit := t.of[d.Allowed], maxRefused
+	of, limit := t.entries[d.Allowed], maxRefused
 	if d.Allowed {
 		limit = maxAllowed
 	}
 	e := of[d]
 	if e == nil {
 		if len(of) >= limit {
-			t.more++
+			t.uncounted++
 			return nil
 		}
 		e = &entry{Decision: d}
@@ -125,8 +125,8 @@ func (e *entry) record(ctx context.Context, t *counters) error {
 	return nil
 }
 
-// take returns the counts since the last call. It keeps the entries of open connections.
-func (t *counters) take() []Record {
+// takeRecords returns the counts since the last call. It keeps the entries of open connections.
+func (t *counters) takeRecords() []Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.period.Add(1)
@@ -140,14 +140,14 @@ func (t *counters) take() []Record {
 			records = append(records, r)
 		}
 		if e.holders == 0 {
-			delete(t.of[e.Allowed], e.Decision)
+			delete(t.entries[e.Allowed], e.Decision)
 			continue
 		}
 		t.order = append(t.order, e)
 	}
-	if t.more > 0 {
-		records = append(records, Record{Decision: Decision{Reason: fmt.Sprintf("and %d more", t.more)}, Count: t.more})
-		t.more = 0
+	if t.uncounted > 0 {
+		records = append(records, Record{Decision: Decision{Reason: fmt.Sprintf("and %d more", t.uncounted)}, Count: t.uncounted})
+		t.uncounted = 0
 	}
 	return records
 }

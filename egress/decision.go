@@ -51,8 +51,8 @@ func (p Policy) Decide(name string, port int) Decision {
 		return Decision{Name: quote(name), Port: port, Reason: quote(name) + ": " + err.Error()}
 	}
 	d := Decision{Name: host, Port: port}
-	denied, _ := p.deny.find(host, port)
-	pattern, others := p.allow.find(host, port)
+	denied, _ := p.deny.findPattern(host, port)
+	pattern, others := p.allow.findPattern(host, port)
 	switch {
 	case port < 1 || port > 65535:
 		d.Reason = fmt.Sprintf("%d is no TCP port: ports are 1 to 65535", port)
@@ -65,7 +65,7 @@ func (p Policy) Decide(name string, port int) Decision {
 		d.Reason = fmt.Sprintf("%s is allowed on %s, not on port %d: ask for the domain %s", host, others, port, d.Ask)
 	default:
 		d.Ask = suggest(host, port)
-		d.Reason = p.missing(d)
+		d.Reason = p.notAllowedReason(d)
 	}
 	return d
 }
@@ -77,14 +77,14 @@ func (p Policy) Lookup(name string) Decision {
 		return Decision{Name: quote(name), Reason: quote(name) + ": " + err.Error()}
 	}
 	d := Decision{Name: host}
-	denied, _ := p.deny.find(host, 0)
-	_, open := p.allow.find(host, 0)
+	denied, _ := p.deny.findPattern(host, 0)
+	_, open := p.allow.findPattern(host, 0)
 	switch {
 	case denied != "":
 		d.Reason = fmt.Sprintf("the policy denies %s", denied)
 	case len(open) == 0:
 		d.Ask = host
-		d.Reason = p.missing(d)
+		d.Reason = p.notAllowedReason(d)
 	default:
 		slices.Sort(open)
 		for i := 0; i < len(open) && !d.Allowed; i++ {
@@ -95,8 +95,8 @@ func (p Policy) Lookup(name string) Decision {
 	return d
 }
 
-// missing returns the reason for a name of which nothing is allowed, with the domain to ask for.
-func (p Policy) missing(d Decision) string {
+// notAllowedReason returns the reason for a name of which nothing is allowed, with the domain to ask for.
+func (p Policy) notAllowedReason(d Decision) string {
 	if p.Empty() {
 		return fmt.Sprintf("no network is allowed here: to use %s, ask for the domain %s", d.Name, d.Ask)
 	}

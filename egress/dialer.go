@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	dialTimeout = 15 * time.Second       // less than what most programs wait for, so that they learn why
-	stagger     = 250 * time.Millisecond // between attempts, RFC 8305 section 5
-	maxAttempts = 16                     // addresses of a name that are tried
+	dialTimeout  = 15 * time.Second       // less than what most programs wait for, so that they learn why
+	attemptDelay = 250 * time.Millisecond // between attempts, RFC 8305 section 5
+	maxAttempts  = 16                     // addresses of a name that are tried
 )
 
 // Dialer connects to names. It finds their addresses itself, refuses those that are not on the public internet, and
@@ -29,9 +29,9 @@ type Dialer struct {
 	Local    []int          // ports of this machine's loopback that Dial connects to as Local; only people open them
 	Timeout  time.Duration  // of Dial: finding the address and connecting; 0 is 15 seconds
 
-	found  lazy.Cache[[]netip.Addr] // of lookups, by name
-	failed lazy.Cache[error]
-	own    own
+	lookups lazy.Cache[[]netip.Addr] // of lookups, by name
+	failed  lazy.Cache[error]
+	own     machineAddresses
 }
 
 // Dial connects to a port of name by TCP. Its errors are one line that says what happened, and that
@@ -40,8 +40,8 @@ func (d *Dialer) Dial(ctx context.Context, name string, port int) (net.Conn, err
 	return d.dial(ctx, name, port, nil)
 }
 
-// Without returns a Dial that connects to no address in what networks returns then, whatever name leads there.
-func (d *Dialer) Without(networks func() []netip.Prefix) func(ctx context.Context, name string, port int) (net.Conn, error) {
+// DialWithout returns a Dial that connects to no address in what networks returns then, whatever name leads there.
+func (d *Dialer) DialWithout(networks func() []netip.Prefix) func(ctx context.Context, name string, port int) (net.Conn, error) {
 	return func(ctx context.Context, name string, port int) (net.Conn, error) {
 		return d.dial(ctx, name, port, networks())
 	}
@@ -66,9 +66,9 @@ func (d *Dialer) dial(ctx context.Context, name string, port int, without []neti
 	}
 	addrs = interleave(addrs)
 	addrs = addrs[:min(len(addrs), maxAttempts)]
-	conn, failures := d.race(ctx, addrs, uint16(port), without)
+	conn, failures := d.dialFirst(ctx, addrs, uint16(port), without)
 	if conn == nil {
-		return nil, sum(ctx, host, failures)
+		return nil, bestError(ctx, host, failures)
 	}
 	return conn, nil
 }
@@ -99,9 +99,9 @@ type attempt struct {
 	err  error
 }
 
-// race connects to the first address that answers, in the manner of RFC 8305: the next one is
+// dialFirst connects to the first address that answers, in the manner of RFC 8305: the next one is
 // tried when one fails, or has not answered for a while. No attempt is left when it returns.
-func (d *Dialer) race(ctx context.Context, addrs []netip.Addr, port uint16, without []netip.Prefix) (net.Conn, []attempt) {
+func (d *Dialer) dialFirst(ctx context.Context, addrs []netip.Addr, port uint16, without []netip.Prefix) (net.Conn, []attempt) {
 	if len(addrs) == 1 {
 		a := d.connect(ctx, netip.AddrPortFrom(addrs[0], port), without)
 		return a.conn, []attempt{a}
@@ -121,7 +121,7 @@ func (d *Dialer) race(ctx context.Context, addrs []netip.Addr, port uint16, with
 				go func() { results <- d.connect(ctx, to, without) }()
 				addrs = addrs[1:]
 				running++
-				next.Reset(stagger)
+				next.Reset(attemptDelay)
 			}
 		case a := <-results:
 			running--
@@ -147,11 +147,11 @@ func (d *Dialer) connect(ctx context.Context, to netip.AddrPort, without []netip
 		if err != nil {
 			return err
 		}
-		if why := d.Refuses(at.Addr()); why != "" {
+		if why := d.RefusalOf(at.Addr()); why != "" {
 			return &Blocked{Addr: at.Addr(), Why: why}
 		}
 		if slices.ContainsFunc(without, func(p netip.Prefix) bool { return includes(p, at.Addr()) }) {
-			return &Blocked{Addr: at.Addr(), Own: true}
+			return &Blocked{Addr: at.Addr(), BySandbox: true}
 		}
 		return nil
 	}}
@@ -163,8 +163,8 @@ func (d *Dialer) connect(ctx context.Context, to netip.AddrPort, without []netip
 	return attempt{to: to, conn: conn}
 }
 
-// sum returns the most informative error of the failed attempts.
-func sum(ctx context.Context, name string, failures []attempt) error {
+// bestError returns the most informative error of the failed attempts.
+func bestError(ctx context.Context, name string, failures []attempt) error {
 	worth := func(a attempt) int {
 		switch {
 		case errors.As(a.err, new(*Blocked)):

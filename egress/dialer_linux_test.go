@@ -117,7 +117,7 @@ func TestRebinding(t *testing.T) {
 				}
 				conn.Close()
 			}
-			d.found, d.failed = lazy.Cache[[]netip.Addr]{}, lazy.Cache[error]{} // as if the time were over
+			d.lookups, d.failed = lazy.Cache[[]netip.Addr]{}, lazy.Cache[error]{} // as if the time were over
 		}
 		if reached == 0 {
 			t.Errorf("%s: never reached what is allowed", name)
@@ -129,11 +129,11 @@ func TestRebinding(t *testing.T) {
 func TestCheckBeforeConnect(t *testing.T) {
 	at := greeter(t, "127.0.0.1:0").AddrPort()
 	for _, to := range []netip.AddrPort{at, netip.AddrPortFrom(netip.AddrFrom16(at.Addr().As16()), at.Port()), netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port())} {
-		conn, failures := new(Dialer).race(t.Context(), []netip.Addr{to.Addr()}, to.Port(), nil)
+		conn, failures := new(Dialer).dialFirst(t.Context(), []netip.Addr{to.Addr()}, to.Port(), nil)
 		if conn != nil {
 			t.Fatalf("%s was connected to", to)
 		}
-		err := sum(t.Context(), "a.example", failures)
+		err := bestError(t.Context(), "a.example", failures)
 		if want := "a.example is at " + to.Addr().Unmap().String(); !errors.As(err, new(*Blocked)) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -181,8 +181,8 @@ func TestHappyEyeballs(t *testing.T) {
 	mute, refused, good := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.1.1"), netip.MustParseAddr("127.0.0.2")
 	d := &Dialer{Networks: networks(t, "127.0.0.0/8")}
 	start := time.Now()
-	conn, failures := d.race(t.Context(), []netip.Addr{mute, refused, good}, uint16(port), nil)
-	if conn == nil || time.Since(start) < stagger {
+	conn, failures := d.dialFirst(t.Context(), []netip.Addr{mute, refused, good}, uint16(port), nil)
+	if conn == nil || time.Since(start) < attemptDelay {
 		t.Fatalf("%v after %v, which is less than the first had", failures, time.Since(start))
 	}
 	conn.Close()
@@ -191,7 +191,7 @@ func TestHappyEyeballs(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) { // what is refused costs no time
 		start := time.Now()
-		conn, failures := d.race(t.Context(), []netip.Addr{refused, refused, refused, good}, uint16(port), nil)
+		conn, failures := d.dialFirst(t.Context(), []netip.Addr{refused, refused, refused, good}, uint16(port), nil)
 		if conn == nil || time.Since(start) > 0 {
 			t.Fatalf("%v after %v", failures, time.Since(start))
 		}
@@ -288,7 +288,7 @@ func TestWithout(t *testing.T) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")}
 	}}}
 	var denied []netip.Prefix
-	dial := d.Without(func() []netip.Prefix { return denied })
+	dial := d.DialWithout(func() []netip.Prefix { return denied })
 	for _, c := range []struct {
 		deny string
 		want string // the address that is reached, or a part of the error

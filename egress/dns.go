@@ -28,7 +28,7 @@ const (
 	maxReason   = 200              // bytes of a reason in an answer
 )
 
-// namer is all the DNS that a sandbox has. It answers from the policy and its address map, and asks
+// dnsServer is all the DNS that a sandbox has. It answers from the policy and its address map, and asks
 // nobody: whatever a program writes into a query, it does not leave this machine.
 //
 // A refused name does not exist (NXDOMAIN), because every client takes that as final. REFUSED
@@ -38,7 +38,7 @@ const (
 // An allowed name has an address (A) and nothing else: the answer to all other types is empty (NODATA), and never
 // NXDOMAIN. musl asks for A and AAAA at once, and one NXDOMAIN makes it drop the address it was given; glibc, c-ares
 // and Go join what they got of both, without a second try. All of them need both answers before they go on.
-type namer struct {
+type dnsServer struct {
 	// decide says whether name may be reached on any port, for which it is given port 0. It must not wait.
 	decide func(ctx context.Context, name string, port int) Decision
 	// decided is called for each decision each time. It may be called concurrently.
@@ -46,26 +46,26 @@ type namer struct {
 	addresses *addressMap
 }
 
-// packet answers on UDP until conn is closed.
-func (n *namer) packet(ctx context.Context, conn net.PacketConn) {
+// serveUDP answers on UDP until conn is closed.
+func (n *dnsServer) serveUDP(ctx context.Context, conn net.PacketConn) {
 	in := make([]byte, maxQuery)
 	var out []byte
 	for {
 		size, from, err := conn.ReadFrom(in)
-		if ended(ctx, err) {
+		if retryAfter(ctx, err) {
 			return
 		}
 		if err != nil {
 			continue
 		}
-		if out = n.reply(ctx, out[:0], in[:size], maxDatagram); len(out) > 0 {
+		if out = n.appendReply(ctx, out[:0], in[:size], maxDatagram); len(out) > 0 {
 			_, _ = conn.WriteTo(out, from) // a client that does not hear it asks again
 		}
 	}
 }
 
-// stream answers on TCP until l is closed. Then it ends its connections and waits for them.
-func (n *namer) stream(ctx context.Context, l net.Listener) {
+// serveTCP answers on TCP until l is closed. Then it ends its connections and waits for them.
+func (n *dnsServer) serveTCP(ctx context.Context, l net.Listener) {
 	var open sync.WaitGroup
 	defer open.Wait()
 	ctx, end := context.WithCancel(ctx)
@@ -73,7 +73,7 @@ func (n *namer) stream(ctx context.Context, l net.Listener) {
 	places := make(chan struct{}, maxStreams)
 	for {
 		conn, err := l.Accept()
-		if ended(ctx, err) {
+		if retryAfter(ctx, err) {
 			return
 		}
 		if err != nil {
@@ -82,7 +82,7 @@ func (n *namer) stream(ctx context.Context, l net.Listener) {
 		select {
 		case places <- struct{}{}:
 			open.Go(func() {
-				n.converse(ctx, conn)
+				n.serveConn(ctx, conn)
 				<-places
 			})
 		default:
@@ -91,9 +91,9 @@ func (n *namer) stream(ctx context.Context, l net.Listener) {
 	}
 }
 
-// ended reports whether err means that a socket is closed. After other errors, such as a lack of memory or descriptors,
+// retryAfter reports whether err means that a socket is closed. After other errors, such as a lack of memory or descriptors,
 // it waits a moment, so that trying again costs no processor.
-func ended(ctx context.Context, err error) bool {
+func retryAfter(ctx context.Context, err error) bool {
 	if err == nil {
 		return false
 	}
@@ -104,8 +104,8 @@ func ended(ctx context.Context, err error) bool {
 	return false
 }
 
-// converse answers the queries of a TCP connection in their order, and closes it.
-func (n *namer) converse(ctx context.Context, conn net.Conn) {
+// serveConn answers the queries of a TCP connection in their order, and closes it.
+func (n *dnsServer) serveConn(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	r := bufio.NewReader(conn)
@@ -123,7 +123,7 @@ func (n *namer) converse(ctx context.Context, conn net.Conn) {
 		if _, err := io.ReadFull(r, in); err != nil {
 			return
 		}
-		out = n.reply(ctx, append(out[:0], 0, 0), in, maxMessage)
+		out = n.appendReply(ctx, append(out[:0], 0, 0), in, maxMessage)
 		if len(out) == 0 {
 			continue
 		}
@@ -134,10 +134,10 @@ func (n *namer) converse(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// reply appends the answer to a message to out, in at most maxSize bytes or the size that the message itself allows. It
+// appendReply appends the answer to a message to out, in at most maxSize bytes or the size that the message itself allows. It
 // returns nil if there must be no answer: to a message that is too short for a query, and to answers, or two servers
 // could be made to talk to each other for ever.
-func (n *namer) reply(ctx context.Context, out, message []byte, maxSize int) []byte {
+func (n *dnsServer) appendReply(ctx context.Context, out, message []byte, maxSize int) []byte {
 	var p dnsmessage.Parser
 	h, err := p.Start(message)
 	if err != nil || h.Response {
@@ -149,7 +149,7 @@ func (n *namer) reply(ctx context.Context, out, message []byte, maxSize int) []b
 		if !q.parse(&p, message) {
 			a.rcode = dnsmessage.RCodeFormatError
 		} else {
-			a = n.answer(ctx, q)
+			a = n.answerName(ctx, q)
 		}
 	}
 	full := a.pack(out, q)
@@ -160,9 +160,9 @@ func (n *namer) reply(ctx context.Context, out, message []byte, maxSize int) []b
 	return full
 }
 
-// answer follows the rules for names.
-func (n *namer) answer(ctx context.Context, q query) answer {
-	name := text(q.question.Name)
+// answerName follows the rules for names.
+func (n *dnsServer) answerName(ctx context.Context, q query) answer {
+	name := nameText(q.question.Name)
 	switch {
 	case q.version != 0:
 		return answer{rcode: badVersion}
@@ -171,11 +171,11 @@ func (n *namer) answer(ctx context.Context, q query) answer {
 	case name == "": // the root is there, with nothing in it
 		return answer{}
 	case name == "localhost", strings.HasSuffix(name, ".localhost"): // RFC 6761 section 6.3
-		return q.addresses(loopback4, loopback6)
+		return q.answerWith(loopback4, loopback6)
 	case name == "sandbox": // the host name inside, which programs look up to find their own address
-		return q.addresses(loopback4)
+		return q.answerWith(loopback4)
 	case isSubdomain(name, "in-addr.arpa"), isSubdomain(name, "ip6.arpa"):
-		return n.reverse(q, name)
+		return n.answerReverse(q, name)
 	}
 	d := n.decide(ctx, name, 0)
 	var address netip.Addr
@@ -189,11 +189,11 @@ func (n *namer) answer(ctx context.Context, q query) answer {
 	if !d.Allowed {
 		return answer{rcode: dnsmessage.RCodeNameError, reason: d.Reason}
 	}
-	return q.addresses(address)
+	return q.answerWith(address)
 }
 
-// reverse answers for the name of an address. Programs ask such questions by themselves, so they are no decision.
-func (n *namer) reverse(q query, name string) answer {
+// answerReverse answers for the name of an address. Programs ask such questions by themselves, so they are no decision.
+func (n *dnsServer) answerReverse(q query, name string) answer {
 	host := "localhost"
 	if name != loopback6Name {
 		labels := strings.Split(strings.TrimSuffix(name, ".in-addr.arpa"), ".")
@@ -224,10 +224,10 @@ func isSubdomain(name, parent string) bool {
 	return name == parent || strings.HasSuffix(name, "."+parent)
 }
 
-// text writes a name as people do, in lower case (RFC 4343) and without the final dot. Bytes that are no printable
+// nameText writes a name as people do, in lower case (RFC 4343) and without the final dot. Bytes that are no printable
 // ASCII, and backslashes, are escaped, which no policy allows: so Unicode in a query is never mapped to another name,
 // and a NUL ends nothing. A dot inside a label needs no escape, since dnsmessage takes no such name.
-func text(name dnsmessage.Name) string {
+func nameText(name dnsmessage.Name) string {
 	quoted := strconv.QuoteToASCII(strings.TrimSuffix(name.String(), "."))
 	return strings.ToLower(quoted[1 : len(quoted)-1])
 }

@@ -24,7 +24,7 @@ import (
 
 // nameServer is a namer on real sockets.
 type nameServer struct {
-	namer
+	dnsServer
 	udp, tcp string // addresses
 
 	mu        sync.Mutex
@@ -35,7 +35,7 @@ type nameServer struct {
 func newNamer(t testing.TB) *nameServer {
 	p := policy(t, []string{"example.com", "*.example.org", "db.example.com:5432", "intranet", "xn--bcher-kva.example"}, nil)
 	s := &nameServer{}
-	s.namer = namer{
+	s.dnsServer = dnsServer{
 		decide: func(_ context.Context, name string, port int) Decision {
 			d := p.Decide(name, 443)
 			if !d.Allowed {
@@ -66,8 +66,8 @@ func serveNames(t testing.TB) *nameServer {
 		t.Fatal(err)
 	}
 	var loops sync.WaitGroup
-	loops.Go(func() { s.packet(t.Context(), udp) })
-	loops.Go(func() { s.stream(t.Context(), tcp) })
+	loops.Go(func() { s.serveUDP(t.Context(), udp) })
+	loops.Go(func() { s.serveTCP(t.Context(), tcp) })
 	t.Cleanup(func() {
 		_, _ = udp.Close(), tcp.Close()
 		loops.Wait()
@@ -76,8 +76,8 @@ func serveNames(t testing.TB) *nameServer {
 	return s
 }
 
-// take returns the decisions since the last call.
-func (s *nameServer) take() []Decision {
+// takeDecisions returns the decisions since the last call.
+func (s *nameServer) takeDecisions() []Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.decisions
@@ -85,8 +85,8 @@ func (s *nameServer) take() []Decision {
 	return d
 }
 
-// ask sends a message by UDP and returns the answer.
-func (s *nameServer) ask(t testing.TB, message []byte) []byte {
+// exchange sends a message by UDP and returns the answer.
+func (s *nameServer) exchange(t testing.TB, message []byte) []byte {
 	t.Helper()
 	conn := dialNames(t, "udp", s.udp)
 	defer conn.Close()
@@ -263,7 +263,7 @@ func TestNames(t *testing.T) {
 			edns := withOPT(bare, 1232)
 			streamed := askStream(t, conn, bare, edns)
 			for _, try := range []struct{ question, answer []byte }{
-				{bare, s.ask(t, bare)}, {edns, s.ask(t, edns)}, {bare, streamed[0]}, {edns, streamed[1]},
+				{bare, s.exchange(t, bare)}, {edns, s.exchange(t, edns)}, {bare, streamed[0]}, {edns, streamed[1]},
 			} {
 				m := wellFormed(t, try.question, try.answer)
 				if m.RCode != tt.rcode || !slices.Equal(records(m.Answers), tt.answers) {
@@ -275,7 +275,7 @@ func TestNames(t *testing.T) {
 				want = slices.Repeat([]string{tt.decided}, 4)
 			}
 			var got []string
-			for _, d := range s.take() {
+			for _, d := range s.takeDecisions() {
 				if d.Port != 0 || d.Reason == "" {
 					t.Errorf("%+v", d)
 				}
@@ -364,7 +364,7 @@ func TestReasons(t *testing.T) {
 		{"long name, small size", withOPT(wire(1, typeA, long...), 512), 0, "", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			answer := s.ask(t, tt.message)
+			answer := s.exchange(t, tt.message)
 			code, text := extended(wellFormed(t, tt.message, answer))
 			if code != tt.code || !strings.Contains(text, tt.want) || tt.size > 0 && len(text) != tt.size {
 				t.Errorf("got %d %q, want %d %q", code, text, tt.code, tt.want)
@@ -379,7 +379,7 @@ func TestReasons(t *testing.T) {
 		return Decision{Name: "evil.test", Reason: strings.Repeat("a", 199) + "ü"}
 	}
 	m := withOPT(wire(1, typeA, "evil", "test"), 1232)
-	if _, text := extended(wellFormed(t, m, unicode.reply(t.Context(), nil, m, maxDatagram))); text != strings.Repeat("a", 199) {
+	if _, text := extended(wellFormed(t, m, unicode.appendReply(t.Context(), nil, m, maxDatagram))); text != strings.Repeat("a", 199) {
 		t.Errorf("a letter is cut: %q", text)
 	}
 }
@@ -416,13 +416,13 @@ func TestOddNames(t *testing.T) {
 		{dnsmessage.RCodeFormatError, []string{"a.example", "org"}},
 		{dnsmessage.RCodeFormatError, []string{".", "example", "org"}},
 	} {
-		answer := s.ask(t, wire(7, typeA, tt.labels...))
+		answer := s.exchange(t, wire(7, typeA, tt.labels...))
 		var m dnsmessage.Message
 		if err := m.Unpack(answer); err != nil || m.RCode != tt.rcode || len(m.Answers) > 0 || m.ID != 7 {
 			t.Errorf("%q: %v, want %v: %v", tt.labels, m.RCode, tt.rcode, err)
 		}
-		for _, d := range s.take() {
-			show(t, d)
+		for _, d := range s.takeDecisions() {
+			showDecision(t, d)
 			if d.Allowed {
 				t.Errorf("%q is taken for %q", tt.labels, d.Name)
 			}
@@ -530,7 +530,7 @@ func TestGoResolver(t *testing.T) {
 	s := serveNames(t)
 	for _, network := range []string{"udp", "tcp"} {
 		t.Run(network, func(t *testing.T) {
-			s.take()
+			s.takeDecisions()
 			r := net.Resolver{PreferGo: true, StrictErrors: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				var d net.Dialer
 				return d.DialContext(ctx, network, map[string]string{"udp": s.udp, "tcp": s.tcp}[network])
@@ -549,7 +549,7 @@ func TestGoResolver(t *testing.T) {
 			if got, err := r.LookupAddr(t.Context(), "127.64.0.1"); err != nil || !slices.Equal(got, []string{"example.com."}) {
 				t.Errorf("reverse: %v, %v", got, err)
 			}
-			if d := s.take(); len(d) != 5 { // A and AAAA of two names, and TXT
+			if d := s.takeDecisions(); len(d) != 5 { // A and AAAA of two names, and TXT
 				t.Errorf("%d queries: %+v", len(d), d)
 			}
 		})
@@ -569,7 +569,7 @@ func TestTunnel(t *testing.T) {
 	for _, kind := range []dnsmessage.Type{typeA, typeAAAA, dnsmessage.TypeTXT, dnsmessage.TypeNS, dnsmessage.TypeCNAME, dnsmessage.TypeMX, 10, dnsmessage.TypeALL} {
 		for _, name := range []string{"evil.test", "example.com.evil.test", "localhost.evil.test", "in-addr.arpa.evil.test", "in-addr.arpa"} {
 			m := withOPT(wire(9, kind, splitName(payload+"."+name)...), 4096)
-			if got := wellFormed(t, m, s.ask(t, m)); got.RCode != noName || len(got.Answers) > 0 {
+			if got := wellFormed(t, m, s.exchange(t, m)); got.RCode != noName || len(got.Answers) > 0 {
 				t.Errorf("%v %s: %v %v", kind, name, got.RCode, records(got.Answers))
 			}
 		}
@@ -593,9 +593,9 @@ func TestFull(t *testing.T) {
 		allowed bool
 	}{{"more", noName, false}, {"7", noError, true}} {
 		m := withOPT(wire(1, typeA, tt.label, "example", "org"), 1232)
-		got := wellFormed(t, m, s.reply(t.Context(), nil, m, maxDatagram))
+		got := wellFormed(t, m, s.appendReply(t.Context(), nil, m, maxDatagram))
 		_, reason := extended(got)
-		if d := s.take(); got.RCode != tt.rcode || strings.Contains(reason, "65536 names") == tt.allowed || len(d) != 1 || d[0].Allowed != tt.allowed {
+		if d := s.takeDecisions(); got.RCode != tt.rcode || strings.Contains(reason, "65536 names") == tt.allowed || len(d) != 1 || d[0].Allowed != tt.allowed {
 			t.Errorf("%s: %v %q %+v", tt.label, got.RCode, reason, d)
 		}
 	}
@@ -613,7 +613,7 @@ func TestFlood(t *testing.T) {
 	}
 	before, out := heap(), []byte(nil)
 	for i := range hosttest.Long(40_000, 100_000) {
-		out = s.reply(t.Context(), out[:0], wire(1, typeA, strings.Repeat("x", 50), fmt.Sprint(i), "evil", "test"), maxDatagram)
+		out = s.appendReply(t.Context(), out[:0], wire(1, typeA, strings.Repeat("x", 50), fmt.Sprint(i), "evil", "test"), maxDatagram)
 	}
 	if grown := heap() - before; grown > 1<<20 {
 		t.Errorf("%d bytes are kept", grown)
@@ -651,7 +651,7 @@ func TestStreams(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() {
-		s.stream(t.Context(), l)
+		s.serveTCP(t.Context(), l)
 		close(done)
 	}()
 	m := wire(1, typeA, "example", "com")
@@ -698,7 +698,7 @@ func TestSlow(t *testing.T) {
 				client, server := net.Pipe()
 				start := time.Now()
 				go func() { _, _ = client.Write(sent) }()
-				s.converse(t.Context(), server)
+				s.serveConn(t.Context(), server)
 				if took := time.Since(start); took != streamIdle {
 					t.Errorf("ended after %v, want %v", took, streamIdle)
 				}
@@ -720,7 +720,7 @@ func FuzzReply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, message []byte) {
 		s := newNamer(t)
-		answer := s.reply(t.Context(), nil, message, maxDatagram)
+		answer := s.appendReply(t.Context(), nil, message, maxDatagram)
 		if len(message) < 12 || message[2]&0x80 != 0 {
 			if answer != nil {
 				t.Fatalf("an answer to what is no query: %x", answer)
@@ -748,11 +748,11 @@ func FuzzReply(f *testing.F) {
 		if maxSize := max(512, ednsSizeOf(message)); len(answer) > maxSize {
 			t.Errorf("%d bytes, at most %d", len(answer), maxSize)
 		}
-		if !bytes.Equal(s.reply(t.Context(), []byte{1, 2}, message, maxMessage)[2:14], answer[:12]) {
+		if !bytes.Equal(s.appendReply(t.Context(), []byte{1, 2}, message, maxMessage)[2:14], answer[:12]) {
 			t.Error("TCP differs from UDP")
 		}
-		for _, d := range s.take() {
-			show(t, d)
+		for _, d := range s.takeDecisions() {
+			showDecision(t, d)
 			asked := strings.TrimSuffix(m.Questions[0].Name.String(), ".")
 			if d.Allowed && (!isASCII(asked) || d.Name != strings.ToLower(asked)) {
 				t.Errorf("%q is taken for %q", asked, d.Name)
@@ -798,7 +798,7 @@ func BenchmarkReply(b *testing.B) {
 			var out []byte
 			b.ReportAllocs()
 			for b.Loop() {
-				out = s.reply(b.Context(), out[:0], m, maxDatagram)
+				out = s.appendReply(b.Context(), out[:0], m, maxDatagram)
 			}
 		})
 	}

@@ -64,9 +64,9 @@ type Gateway struct {
 	open     atomic.Int64 // connections
 	refusing atomic.Int64 // those of them that are beyond a limit
 
-	mu    sync.Mutex
-	all   map[*connection]struct{} // those that were allowed
-	ended int                      // calls of End
+	mu           sync.Mutex
+	allowed      map[*connection]struct{} // those that were allowed
+	closingCount int                      // calls of End
 
 	stop context.CancelFunc
 	work sync.WaitGroup
@@ -82,42 +82,42 @@ func Open(c Config, s Sockets) *Gateway {
 	}
 	c.Idle = cmp.Or(max(c.Idle, 0), DefaultIdle)
 	c.Connections = cmp.Or(max(c.Connections, 0), DefaultConnections)
-	g := &Gateway{config: c, sockets: s, all: map[*connection]struct{}{}}
+	g := &Gateway{config: c, sockets: s, allowed: map[*connection]struct{}{}}
 	g.counters.decided = c.Decided
 	g.buffers.New = func() any { return new([bufferSize]byte) }
 	ctx, stop := context.WithCancel(context.Background())
 	g.stop = stop
-	g.answer(ctx)
+	g.startDNS(ctx)
 	for _, l := range s.Ports {
-		g.work.Go(func() { g.accept(ctx, l) })
+		g.work.Go(func() { g.acceptAll(ctx, l) })
 	}
 	return g
 }
 
-// answer starts the DNS.
-func (g *Gateway) answer(ctx context.Context) {
-	n := &namer{
+// startDNS starts the DNS.
+func (g *Gateway) startDNS(ctx context.Context) {
+	n := &dnsServer{
 		decide: g.config.Decide,
 		decided: func(ctx context.Context, d Decision) {
 			if !d.Allowed { // else the connection that follows is what counts
-				g.counters.refuse(ctx, d)
+				g.counters.countRefusal(ctx, d)
 			}
 		},
 		addresses: &g.addresses,
 	}
 	if g.sockets.DNS != nil {
-		g.work.Go(func() { n.packet(ctx, g.sockets.DNS) })
+		g.work.Go(func() { n.serveUDP(ctx, g.sockets.DNS) })
 	}
 	if g.sockets.DNSStream != nil {
-		g.work.Go(func() { n.stream(ctx, g.sockets.DNSStream) })
+		g.work.Go(func() { n.serveTCP(ctx, g.sockets.DNSStream) })
 	}
 }
 
-// accept serves the connections of a listener until it is closed.
-func (g *Gateway) accept(ctx context.Context, l net.Listener) {
+// acceptAll serves the connections of a listener until it is closed.
+func (g *Gateway) acceptAll(ctx context.Context, l net.Listener) {
 	for {
 		client, err := l.Accept()
-		if ended(ctx, err) {
+		if retryAfter(ctx, err) {
 			return
 		}
 		if err != nil { // no descriptors, for instance: clients wait in the listener's queue meanwhile
@@ -127,83 +127,83 @@ func (g *Gateway) accept(ctx context.Context, l net.Listener) {
 		g.work.Go(func() {
 			defer g.open.Add(-1)
 			if n > int64(g.config.Connections) {
-				g.full(ctx, client, fmt.Sprintf("%d connections at once are as many as there may be: close some", g.config.Connections))
+				g.refuseOverLimit(ctx, client, fmt.Sprintf("%d connections at once are as many as there may be: close some", g.config.Connections))
 				return
 			}
-			if !g.config.Budget.take(descriptorsEach, (n-1)*descriptorsEach) {
-				g.full(ctx, client, "the server has as many connections as it can have: try again later")
+			if !g.config.Budget.reserve(descriptorsPerConn, (n-1)*descriptorsPerConn) {
+				g.refuseOverLimit(ctx, client, "the server has as many connections as it can have: try again later")
 				return
 			}
-			defer g.config.Budget.give(descriptorsEach)
+			defer g.config.Budget.release(descriptorsPerConn)
 			if g.config.Proxy {
 				g.serveProxy(ctx, client)
 			} else {
-				g.serve(ctx, client)
+				g.serveClient(ctx, client)
 			}
 		})
 	}
 }
 
-// descriptorsEach is the number of descriptors of a connection: its two ends.
-const descriptorsEach = 2
+// descriptorsPerConn is the number of descriptors of a connection: its two ends.
+const descriptorsPerConn = 2
 
-// End closes the connections to names for which may returns false, and those about which it was decided before, but
+// CloseDenied closes the connections to names for which may returns false, and those about which it was decided before, but
 // that do not stand yet.
-func (g *Gateway) End(may func(name string, port int) bool) {
+func (g *Gateway) CloseDenied(may func(name string, port int) bool) {
 	g.mu.Lock()
-	g.ended++
-	standing := slices.Collect(maps.Keys(g.all))
+	g.closingCount++
+	standing := slices.Collect(maps.Keys(g.allowed))
 	g.mu.Unlock()
 	for _, c := range standing {
 		if !may(c.name, c.port) {
-			c.end()
+			c.resetAll()
 		}
 	}
 }
 
-// add has End find a connection. It returns false if End was called since the decision about the connection was begun.
-func (g *Gateway) add(c *connection) bool {
+// register has End find a connection. It returns false if End was called since the decision about the connection was begun.
+func (g *Gateway) register(c *connection) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if c.ended != g.ended {
+	if c.closingsBefore != g.closingCount {
 		return false
 	}
-	g.all[c] = struct{}{}
+	g.allowed[c] = struct{}{}
 	return true
 }
 
-// ends returns how often End was called.
-func (g *Gateway) ends() int {
+// closings returns how often End was called.
+func (g *Gateway) closings() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.ended
+	return g.closingCount
 }
 
-func (g *Gateway) remove(c *connection) {
+func (g *Gateway) unregister(c *connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	delete(g.all, c)
+	delete(g.allowed, c)
 }
 
-// crowd is the number of a sandbox's connections beyond which each gets smaller buffers in the kernel. That memory is
+// manyConnections is the number of a sandbox's connections beyond which each gets smaller buffers in the kernel. That memory is
 // the whole machine's (tcp_mem): a thousand slow readers of an endless source took all of it.
 const (
-	crowd       = 64
-	crowdBuffer = 128 << 10 // bytes, each way; of 50 ms that still is 2.5 MB/s
+	manyConnections = 64
+	crowdBuffer     = 128 << 10 // bytes, each way; of 50 ms that still is 2.5 MB/s
 )
 
-// fit gives a connection less room in a crowd.
-func (g *Gateway) fit(conn net.Conn) {
-	if t, ok := conn.(*net.TCPConn); ok && g.open.Load() > crowd {
+// shrinkBuffers gives a connection less room in a crowd.
+func (g *Gateway) shrinkBuffers(conn net.Conn) {
+	if t, ok := conn.(*net.TCPConn); ok && g.open.Load() > manyConnections {
 		_ = t.SetReadBuffer(crowdBuffer)
 		_ = t.SetWriteBuffer(crowdBuffer)
 	}
 }
 
-// Take returns the decisions since the last call, in the order of their first occurrence, and the bytes that moved
+// TakeRecords returns the decisions since the last call, in the order of their first occurrence, and the bytes that moved
 // since then. A lasting connection is in it each time that bytes moved, with a Count of 0 after the first time. It may
 // be called while the gateway is open, and after Close.
-func (g *Gateway) Take() []Record { return g.counters.take() }
+func (g *Gateway) TakeRecords() []Record { return g.counters.takeRecords() }
 
 // Close ends all connections and waits for them.
 func (g *Gateway) Close() {
@@ -238,15 +238,15 @@ type Budget struct{ left atomic.Int64 }
 func NewBudget() *Budget {
 	b := &Budget{}
 	b.left.Store(1 << 20)
-	if limit := descriptors(); limit > 0 {
+	if limit := descriptorLimit(); limit > 0 {
 		b.left.Store(int64(limit / 2))
 	}
 	return b
 }
 
-// take reserves n descriptors for a gateway that holds held, and reports whether it could. No gateway may have more
+// reserve reserves n descriptors for a gateway that holds held, and reports whether it could. No gateway may have more
 // than what is left for the others. The reservation must be given back.
-func (b *Budget) take(n, held int64) bool {
+func (b *Budget) reserve(n, held int64) bool {
 	if b == nil {
 		return true
 	}
@@ -257,7 +257,7 @@ func (b *Budget) take(n, held int64) bool {
 	return false
 }
 
-func (b *Budget) give(n int64) {
+func (b *Budget) release(n int64) {
 	if b != nil {
 		b.left.Add(n)
 	}

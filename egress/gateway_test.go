@@ -140,7 +140,7 @@ func (w *world) server(name string, f func(*net.TCPConn)) {
 // connect connects to name as the program in the sandbox does.
 func (w *world) connect(name string) *net.TCPConn {
 	w.t.Helper()
-	conn, err := w.try(name)
+	conn, err := w.dialName(name)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func (w *world) connect(name string) *net.TCPConn {
 	return conn
 }
 
-func (w *world) try(name string) (*net.TCPConn, error) {
+func (w *world) dialName(name string) (*net.TCPConn, error) {
 	at, err := w.addresses.address(name)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (w *world) tryAt(address string) (*net.TCPConn, error) {
 func (w *world) refused(words string) {
 	w.t.Helper()
 	hosttest.Until(w.t, fmt.Sprintf("a refusal with %q is recorded", words), func() bool {
-		return slices.ContainsFunc(w.Take(), func(r Record) bool { return !r.Allowed && strings.Contains(r.Reason, words) })
+		return slices.ContainsFunc(w.TakeRecords(), func(r Record) bool { return !r.Allowed && strings.Contains(r.Reason, words) })
 	})
 }
 
@@ -191,7 +191,7 @@ func mustReset(t testing.TB, conn net.Conn) {
 // mustRefuse fails unless a connection to name is reset at once.
 func (w *world) mustRefuse(name string) {
 	w.t.Helper()
-	w.mustReset(w.try(name))
+	w.mustReset(w.dialName(name))
 }
 
 // mustReset takes what try returned: the reset may come before connect(2) returns.
@@ -250,7 +250,7 @@ func TestEcho(t *testing.T) {
 		t.Fatalf("%d bytes came back of %d, and %v", len(got), len(message), err)
 	}
 	w.Close()
-	records := w.Take()
+	records := w.TakeRecords()
 	want := Record{Decision: Decision{Name: "a.test", Port: w.port, Allowed: true, Reason: "allowed by *.test"},
 		Count: 1, Sent: int64(len(message)), Received: int64(len(message))}
 	if len(records) != 1 || records[0] != want {
@@ -288,7 +288,7 @@ func TestRefusedAfterRecord(t *testing.T) {
 		},
 		"a connection too many": func(w *world) (*net.TCPConn, error) {
 			ping(t, w.connect("a.test"))
-			return w.try("a.test")
+			return w.dialName("a.test")
 		},
 	} {
 		t.Run(why, func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestFullWhileBusy(t *testing.T) {
 	var all sync.WaitGroup
 	for range more {
 		all.Go(func() {
-			conn, err := w.try("a.test")
+			conn, err := w.dialName("a.test")
 			if err == nil {
 				_, err = conn.Read(make([]byte, 1))
 				_ = conn.Close()
@@ -347,16 +347,16 @@ func TestManyRefusals(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", echo)
 	for i := range maxRefused + 25 {
-		w.counters.release(w.counters.hold(Decision{Name: fmt.Sprint(i)}))
+		w.counters.release(w.counters.holdEntry(Decision{Name: fmt.Sprint(i)}))
 	}
 	ping(t, w.connect("a.test")) // what is allowed has its own bound
-	records := w.Take()
+	records := w.TakeRecords()
 	last := records[len(records)-1]
 	if len(records) != maxRefused+2 || last.Count != 25 || last.Reason != "and 25 more" || last.Name != "" {
 		t.Errorf("%d records, the last is %+v", len(records), last)
 	}
-	w.counters.release(w.counters.hold(Decision{Name: "again"}))
-	if records = w.Take(); len(records) != 1 || records[0].Name != "again" {
+	w.counters.release(w.counters.holdEntry(Decision{Name: "again"}))
+	if records = w.TakeRecords(); len(records) != 1 || records[0].Name != "again" {
 		t.Errorf("after Take: %+v", records)
 	}
 }
@@ -365,7 +365,7 @@ func TestManyAllowed(t *testing.T) {
 	w := in(t, 0, Config{})
 	w.server("a.test", echo)
 	for i := range maxAllowed {
-		w.counters.release(w.counters.hold(Decision{Name: fmt.Sprint(i), Allowed: true}))
+		w.counters.release(w.counters.holdEntry(Decision{Name: fmt.Sprint(i), Allowed: true}))
 	}
 	w.mustRefuse("a.test")
 	w.refused("different destinations")
@@ -406,18 +406,18 @@ func TestTake(t *testing.T) {
 	for i, count := range []int64{1, 0, 0} {
 		ping(t, conn)
 		w.counted(8)
-		if r := w.Take(); len(r) != 1 || r[0].Count != count || r[0].Sent != 4 || r[0].Received != 4 {
+		if r := w.TakeRecords(); len(r) != 1 || r[0].Count != count || r[0].Sent != 4 || r[0].Received != 4 {
 			t.Errorf("take %d: %+v", i, r)
 		}
 	}
-	if r := w.Take(); len(r) != 0 {
+	if r := w.TakeRecords(); len(r) != 0 {
 		t.Errorf("nothing moved, and there is %+v", r)
 	}
 	again := w.connect("a.test")
 	ping(t, again)
 	ping(t, conn)
 	w.counted(16)
-	if r := w.Take(); len(r) != 1 || r[0].Count != 1 || r[0].Sent != 8 {
+	if r := w.TakeRecords(); len(r) != 1 || r[0].Count != 1 || r[0].Sent != 8 {
 		t.Errorf("both at once: %+v", r)
 	}
 	if recorded.Load() != 2 { // once in each period with a connection
@@ -471,7 +471,7 @@ func TestUnreachable(t *testing.T) {
 	conn := w.connect("nowhere.test")
 	_, _ = conn.Write([]byte("\x01\x02\x03"))
 	mustReset(t, conn)
-	r := w.Take()
+	r := w.TakeRecords()
 	if len(r) != 1 || !r[0].Allowed || !r[0].Failed || !strings.Contains(r[0].Reason, "no such host") {
 		t.Errorf("%+v", r)
 	}
@@ -552,7 +552,7 @@ func TestTooMany(t *testing.T) {
 	w.refused("3 connections at once")
 	_ = held[0].Close()
 	hosttest.Until(t, "there is room again", func() bool {
-		conn, err := w.try("a.test")
+		conn, err := w.dialName("a.test")
 		if err != nil {
 			return false
 		}
@@ -597,7 +597,7 @@ func TestServerFirst(t *testing.T) {
 				t.Errorf("%s on %d: %v", name, port, err)
 			}
 			w.Close()
-			if r := w.Take(); len(r) != 1 || r[0].Received != int64(len(greeting)+8) || r[0].Sent != 8 {
+			if r := w.TakeRecords(); len(r) != 1 || r[0].Received != int64(len(greeting)+8) || r[0].Sent != 8 {
 				t.Errorf("%s on %d: %+v", name, port, r)
 			}
 		}
@@ -650,7 +650,7 @@ func TestEachConnectionIsDecided(t *testing.T) {
 	if n := served.Load(); n != 2 {
 		t.Errorf("%d connections were made, want 2", n)
 	}
-	for _, r := range w.Take() {
+	for _, r := range w.TakeRecords() {
 		if r.Allowed && (r.Count != 2 || r.Sent == 0 || r.Received == 0) || !r.Allowed && r.Reason != "not any more" {
 			t.Errorf("%+v", r)
 		}
@@ -660,7 +660,7 @@ func TestEachConnectionIsDecided(t *testing.T) {
 // TestBudget has two gateways that share what there is.
 func TestBudget(t *testing.T) {
 	b := &Budget{}
-	const all = 5 * descriptorsEach
+	const all = 5 * descriptorsPerConn
 	b.left.Store(all)
 	one, two := in(t, 0, Config{Budget: b}), in(t, 0, Config{Budget: b})
 	for _, w := range []*world{one, two} {
@@ -679,7 +679,7 @@ func TestBudget(t *testing.T) {
 	one.echo("a.test")
 	one.Close() // gives all back
 	two.echo("a.test")
-	one.Take()
+	one.TakeRecords()
 	two.Close()
 	if left := b.left.Load(); left != all {
 		t.Errorf("%d left", left)
@@ -704,7 +704,7 @@ func TestEnd(t *testing.T) {
 		w.server(name, func(conn *net.TCPConn) { _, _ = io.Copy(conn, conn) })
 	}
 	a, b := w.echo("a.test"), w.echo("b.test")
-	w.End(func(name string, port int) bool { return name == "b.test" && port == w.port })
+	w.CloseDenied(func(name string, port int) bool { return name == "b.test" && port == w.port })
 	mustReset(t, a)
 	fmt.Fprint(b, "\x02")
 	if _, err := io.ReadFull(b, make([]byte, 1)); err != nil {
@@ -723,7 +723,7 @@ func TestEndWhileDeciding(t *testing.T) {
 	w.server("a.test", func(conn *net.TCPConn) { conn.Close() })
 	conn := w.connect("a.test")
 	<-asked
-	w.End(func(string, int) bool { return false })
+	w.CloseDenied(func(string, int) bool { return false })
 	close(decide)
 	mustReset(t, conn)
 	if n := w.dials.Load(); n != 0 {

@@ -38,18 +38,18 @@ const (
 // them.
 var encryptedHellos = [...]uint16{0xfe0d, 0xfe0c, 0xfe0b, 0xfe0a, 0xfe09, 0xfe08, 0xffce}
 
-// stopped is the reason why a TLS client is refused.
-type stopped struct {
+// tlsRefusal is the reason why a TLS client is refused.
+type tlsRefusal struct {
 	reason string
 	alert  byte
 }
 
-func (s *stopped) Error() string { return s.reason }
+func (s *tlsRefusal) Error() string { return s.reason }
 
-// helloEnd returns how many bytes the records take that a ClientHello is in, from the beginning of b;
+// helloLength returns how many bytes the records take that a ClientHello is in, from the beginning of b;
 // 0 if it is not whole yet. It is stricter than servers are: no other records between, none that is
 // empty, and nothing behind the hello in its last record.
-func helloEnd(b []byte) (int, error) {
+func helloLength(b []byte) (int, error) {
 	var head []byte // of the message: its type and three bytes of length
 	length := 0     // bytes of the message, with its head, by the records so far
 	for at, n := 0, 0; ; n++ {
@@ -99,37 +99,37 @@ func helloEnd(b []byte) (int, error) {
 //
 // What is inside the TLS is not seen here: a server that serves several names may be asked for
 // another one in the Host, behind an SNI that is right.
-func checkHello(b []byte, name string, nameless bool) *stopped {
+func checkHello(b []byte, name string, nameless bool) *tlsRefusal {
 	hello, err := readHello(b)
 	switch {
 	case err != nil:
-		return &stopped{fmt.Sprintf("the TLS ClientHello is not understood: %s", err), alertDecodeError}
+		return &tlsRefusal{fmt.Sprintf("the TLS ClientHello is not understood: %s", err), alertDecodeError}
 	case slices.ContainsFunc(hello.Extensions, func(e uint16) bool { return slices.Contains(encryptedHellos[:], e) }):
-		return &stopped{"an encrypted ClientHello (ECH) may be for another name: turn it off " +
+		return &tlsRefusal{"an encrypted ClientHello (ECH) may be for another name: turn it off " +
 			"(in Chromium with --disable-features=EncryptedClientHello)", alertAccessDenied}
 	case hello.ServerName == "" && nameless:
 		return nil
 	case hello.ServerName == "":
-		return &stopped{"the TLS ClientHello does not say which name it is for: have the client send SNI, " +
+		return &tlsRefusal{"the TLS ClientHello does not say which name it is for: have the client send SNI, " +
 			"by connecting to the name and not to its address", alertUnrecognizedName}
 	case len(hello.ServerName) != len(name) || !strings.EqualFold(hello.ServerName, name): // of the same length, so only ASCII is folded
-		return &stopped{fmt.Sprintf("this connection was made to %s, and its TLS asks for %s (SNI): "+
+		return &tlsRefusal{fmt.Sprintf("this connection was made to %s, and its TLS asks for %s (SNI): "+
 			"make a new connection to each name", name, quote(hello.ServerName)), alertUnrecognizedName}
 	}
 	return nil
 }
 
-var errRead = errors.New("read, and that is all")
+var errHelloRead = errors.New("read, and that is all")
 
 func readHello(b []byte) (*tls.ClientHelloInfo, error) {
-	if _, err := helloEnd(b); err != nil {
+	if _, err := helloLength(b); err != nil {
 		return nil, err
 	}
 	var hello *tls.ClientHelloInfo
-	err := tls.Server(&played{r: bytes.NewReader(b)}, &tls.Config{
+	err := tls.Server(&replayConn{r: bytes.NewReader(b)}, &tls.Config{
 		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 			hello = h
-			return nil, errRead
+			return nil, errHelloRead
 		},
 	}).Handshake()
 	if hello != nil {
@@ -138,17 +138,17 @@ func readHello(b []byte) (*tls.ClientHelloInfo, error) {
 	return nil, fmt.Errorf("it is malformed (%.100q)", err)
 }
 
-// played is a connection that replays recorded bytes, and discards writes.
-type played struct {
+// replayConn is a connection that replays recorded bytes, and discards writes.
+type replayConn struct {
 	net.Conn
 	r io.Reader
 }
 
-func (p *played) Read(b []byte) (int, error)  { return p.r.Read(b) }
-func (p *played) Write(b []byte) (int, error) { return len(b), nil }
+func (p *replayConn) Read(b []byte) (int, error)  { return p.r.Read(b) }
+func (p *replayConn) Write(b []byte) (int, error) { return len(b), nil }
 
-// helloAgain is the random of a ServerHello that is a HelloRetryRequest, RFC 8446 section 4.1.3.
-var helloAgain = [...]byte{
+// retryRandom is the random of a ServerHello that is a HelloRetryRequest, RFC 8446 section 4.1.3.
+var retryRandom = [...]byte{
 	0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
 	0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 }
@@ -157,5 +157,5 @@ var helloAgain = [...]byte{
 // splits a ServerHello before its random; if one does, what follows is checked like a second hello.
 func asksAgain(record []byte) bool {
 	const before = recordHeader + 4 + 2 // the message's head and a version
-	return len(record) < before+len(helloAgain) || record[recordHeader] == serverHello && bytes.HasPrefix(record[before:], helloAgain[:])
+	return len(record) < before+len(retryRandom) || record[recordHeader] == serverHello && bytes.HasPrefix(record[before:], retryRandom[:])
 }

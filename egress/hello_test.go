@@ -56,7 +56,7 @@ func hello(t testing.TB, c *tls.Config) []byte {
 			t.Fatal(err)
 		}
 		b = append(b, chunk[:n]...)
-		if end, err := helloEnd(b); err != nil {
+		if end, err := helloLength(b); err != nil {
 			t.Fatal(err)
 		} else if end > 0 {
 			cancel()
@@ -173,7 +173,7 @@ func TestCheckHello(t *testing.T) {
 			case no != nil && (tt.reason == "" || !strings.Contains(no.reason, tt.reason)):
 				t.Errorf("got %q, want %q", no.reason, tt.reason)
 			case no != nil:
-				show(t, Decision{Name: "a.test", Reason: no.reason})
+				showDecision(t, Decision{Name: "a.test", Reason: no.reason})
 			}
 			if s, _ := sniff(tt.hello, 443, false); s != protoTLS && tt.name != "cut" {
 				t.Errorf("looks like %d", s)
@@ -194,17 +194,17 @@ func FuzzCheckHello(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		end, err := helloEnd(b)
+		end, err := helloLength(b)
 		if end < 0 || end > len(b) || end > 0 && err != nil {
 			t.Fatal(end, err)
 		}
 		for cut := range min(end, 200) {
-			if n, err := helloEnd(b[:cut]); n != 0 || err != nil {
+			if n, err := helloLength(b[:cut]); n != 0 || err != nil {
 				t.Fatalf("%d bytes: %d, %v", cut, n, err)
 			}
 		}
 		if no := checkHello(b, "a.test", false); no != nil {
-			show(t, Decision{Name: "a.test", Reason: no.reason})
+			showDecision(t, Decision{Name: "a.test", Reason: no.reason})
 			return
 		}
 		if end == 0 || !bytes.Contains(bytes.ToLower(joined(b[:end])), []byte("a.test")) {
@@ -227,11 +227,11 @@ func TestAsksAgain(t *testing.T) {
 		return "\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03" + random + strings.Repeat("x", 84)
 	}
 	for record, want := range map[string]bool{
-		hello(string(helloAgain[:])):                              true,
-		hello(strings.Repeat("r", 32)):                            false,
-		"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03":            true, // which it may become
-		"\x16\x03\x03\x00\x00":                                    true,
-		"\x16\x03\x03\x00\x7a\x01" + hello(string(helloAgain[:])): false,
+		hello(string(retryRandom[:])):                              true,
+		hello(strings.Repeat("r", 32)):                             false,
+		"\x16\x03\x03\x00\x7a\x02\x00\x00\x76\x03\x03":             true, // which it may become
+		"\x16\x03\x03\x00\x00":                                     true,
+		"\x16\x03\x03\x00\x7a\x01" + hello(string(retryRandom[:])): false,
 	} {
 		if got := asksAgain([]byte(record)); got != want {
 			t.Errorf("%q: got %v", record, got)
@@ -390,7 +390,7 @@ func TestSecondHello(t *testing.T) {
 	good := string(inRecords(unencryptedHello(t, "a.test"), 60))
 	evil := string(inRecords(unencryptedHello(t, "evil.test"), 60))
 	alert := string([]byte{recordAlert, 3, 3, 0, 2, 2, alertUnrecognizedName})
-	again := append([]byte{recordHandshake, 3, 3, 0, 60, serverHello, 0, 0, 56, 3, 3}, helloAgain[:]...)
+	again := append([]byte{recordHandshake, 3, 3, 0, 60, serverHello, 0, 0, 56, 3, 3}, retryRandom[:]...)
 	again = append(again, make([]byte, 60-6-32)...)
 	tests := []struct {
 		name        string

@@ -30,7 +30,7 @@ func (p Policy) decideLocal(name string, port int) (Decision, bool) {
 		return Decision{}, false
 	}
 	d := Decision{Name: Local, Port: port}
-	if denied, _ := p.deny.find(Local, port); denied != "" {
+	if denied, _ := p.deny.findPattern(Local, port); denied != "" {
 		d.Reason = "the policy denies " + denied
 		return d, true
 	}

@@ -32,23 +32,23 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 	if n != n.Masked() {
 		return netip.Prefix{}, fmt.Errorf("%s is no network: write %s, or only the address", text, n.Masked())
 	}
-	return n, oneKind(n)
+	return n, checkOneKind(n)
 }
 
-// documentation are the networks that special leaves out, and that a machine's test network may use.
-var documentation = []netip.Prefix{
-	cidr("192.0.2.0/24"), cidr("198.51.100.0/24"), cidr("203.0.113.0/24"), cidr("2001:db8::/32"), cidr("3fff::/20"),
+// documentationNetworks are the networks that special leaves out, and that a machine's test network may use.
+var documentationNetworks = []netip.Prefix{
+	mustPrefix("192.0.2.0/24"), mustPrefix("198.51.100.0/24"), mustPrefix("203.0.113.0/24"), mustPrefix("2001:db8::/32"), mustPrefix("3fff::/20"),
 }
 
-func oneKind(n netip.Prefix) error {
+func checkOneKind(n netip.Prefix) error {
 	inside := func(of netip.Prefix) bool { return of.Bits() <= n.Bits() && of.Contains(n.Addr()) }
-	if n.IsSingleIP() || slices.ContainsFunc(documentation, inside) {
+	if n.IsSingleIP() || slices.ContainsFunc(documentationNetworks, inside) {
 		return nil
 	}
-	if !slices.ContainsFunc(kinds, func(k kind) bool { return inside(k.prefix) }) {
+	if !slices.ContainsFunc(addressKinds, func(k addressKind) bool { return inside(k.prefix) }) {
 		return fmt.Errorf("%s has public addresses in it, and public addresses need no entry: name the private networks", n)
 	}
-	for _, k := range kinds {
+	for _, k := range addressKinds {
 		if k.prefix.Bits() > n.Bits() && n.Contains(k.prefix.Addr()) && !k.secrets {
 			return fmt.Errorf("%s is more than one network: name each that is meant", n)
 		}
@@ -56,13 +56,13 @@ func oneKind(n netip.Prefix) error {
 	return nil
 }
 
-// Refuses returns why the dialer does not connect to an address, in words, or "".
-func (d *Dialer) Refuses(a netip.Addr) string {
+// RefusalOf returns why the dialer does not connect to an address, in words, or "".
+func (d *Dialer) RefusalOf(a netip.Addr) string {
 	if a.Zone() != "" || !a.IsValid() {
 		return linkLocal
 	}
 	a = a.Unmap()
-	k := special(a)
+	k := kindOf(a)
 	named := slices.ContainsFunc(d.Networks, func(n netip.Prefix) bool {
 		return n.Contains(a) && (k == nil || !k.secrets || n.Bits() >= k.prefix.Bits())
 	})
@@ -70,7 +70,7 @@ func (d *Dialer) Refuses(a netip.Addr) string {
 	case named && k != nil && k.within != 0:
 		b := a.As16()
 		old := netip.AddrFrom4([4]byte(b[k.within:]))
-		if why := d.Refuses(old); why != "" {
+		if why := d.RefusalOf(old); why != "" {
 			return fmt.Sprintf("which stands for %s, %s", old, why)
 		}
 		return ""
@@ -88,31 +88,31 @@ func (d *Dialer) Refuses(a netip.Addr) string {
 	return ""
 }
 
-// ownAge is the maximum age of the list of this machine's addresses.
-const ownAge = 3 * time.Second
+// machineAddressesAge is the maximum age of the list of this machine's addresses.
+const machineAddressesAge = 3 * time.Second
 
-// own caches the addresses of this machine: a service that listens on all of them must not be reached by a public one
+// machineAddresses caches the addresses of this machine: a service that listens on all of them must not be reached by a public one
 // when it can't be by 127.0.0.1. A public address that some router translates to this machine is not known here.
-type own struct {
+type machineAddresses struct {
 	mu   sync.Mutex
 	read time.Time
 	list []netip.Prefix
 	err  error
 }
 
-func (o *own) has(a netip.Addr) (bool, error) {
+func (o *machineAddresses) has(a netip.Addr) (bool, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now := time.Now(); o.read.IsZero() || now.Sub(o.read) > ownAge {
-		o.list, o.err = interfaces()
+	if now := time.Now(); o.read.IsZero() || now.Sub(o.read) > machineAddressesAge {
+		o.list, o.err = interfacePrefixes()
 		o.read = now
 	}
 	return slices.ContainsFunc(o.list, func(n netip.Prefix) bool { return n.Contains(a) }), o.err
 }
 
-// interfaces returns this machine's addresses. On a loopback interface Linux takes the whole of
+// interfacePrefixes returns this machine's addresses. On a loopback interface Linux takes the whole of
 // an address's network for this machine.
-func interfaces() ([]netip.Prefix, error) {
+func interfacePrefixes() ([]netip.Prefix, error) {
 	links, err := net.Interfaces()
 	if err != nil {
 		return nil, err

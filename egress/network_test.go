@@ -74,44 +74,44 @@ func TestNetworks(t *testing.T) {
 	for _, tt := range tests {
 		d := &Dialer{Networks: networks(t, strings.Fields(tt.networks)...)}
 		for _, text := range strings.Fields(tt.open) {
-			if why := d.Refuses(netip.MustParseAddr(text)); why != "" {
+			if why := d.RefusalOf(netip.MustParseAddr(text)); why != "" {
 				t.Errorf("%q: %s is refused: %s", tt.networks, text, why)
 			}
 		}
 		for _, text := range strings.Fields(tt.shut) {
-			if d.Refuses(netip.MustParseAddr(text)) == "" {
+			if d.RefusalOf(netip.MustParseAddr(text)) == "" {
 				t.Errorf("%q: %s is open", tt.networks, text)
 			}
 		}
 	}
 	d := &Dialer{Networks: networks(t, "64:ff9b::/96")}
-	if got, want := d.Refuses(netip.MustParseAddr("64:ff9b::a00:1")), "which stands for 10.0.0.1, a private network (RFC 1918)"; got != want {
+	if got, want := d.RefusalOf(netip.MustParseAddr("64:ff9b::a00:1")), "which stands for 10.0.0.1, a private network (RFC 1918)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 // TestOwn: an address of this machine's is refused although it is public, and not if it was named.
 func TestOwn(t *testing.T) {
-	list, err := interfaces()
+	list, err := interfacePrefixes()
 	if err != nil || len(list) == 0 {
 		t.Fatal(list, err)
 	}
 	for _, n := range list {
-		if (&Dialer{}).Refuses(n.Addr()) == "" {
+		if (&Dialer{}).RefusalOf(n.Addr()) == "" {
 			t.Errorf("%s is open", n)
 		}
 	}
 	mine := netip.MustParseAddr("192.0.32.7")
 	d := &Dialer{}
-	if why := d.Refuses(mine); why != "" {
+	if why := d.RefusalOf(mine); why != "" {
 		t.Fatal(why)
 	}
 	d.own.list = append(d.own.list, netip.PrefixFrom(mine, 32))
-	if got, want := d.Refuses(mine), "an address of this machine"; got != want {
+	if got, want := d.RefusalOf(mine), "an address of this machine"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	d.Networks = networks(t, mine.String())
-	if why := d.Refuses(mine); why != "" {
+	if why := d.RefusalOf(mine); why != "" {
 		t.Error(why)
 	}
 }
@@ -135,7 +135,7 @@ func FuzzParseNetwork(f *testing.F) {
 			return
 		}
 		documents := false
-		for _, doc := range documentation {
+		for _, doc := range documentationNetworks {
 			documents = documents || doc.Overlaps(n)
 		}
 		if public(n.Addr()) != documents {

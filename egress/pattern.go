@@ -16,7 +16,7 @@ type pattern struct {
 }
 
 func parsePattern(text string) (pattern, error) {
-	host, port, err := cutPort(text)
+	host, port, err := splitPort(text)
 	if err != nil {
 		return pattern{}, err
 	}
@@ -28,7 +28,7 @@ func parsePattern(text string) (pattern, error) {
 	case strings.Contains(below, "*"):
 		return pattern{}, errors.New("a * can only stand for the first part, as in *.example.com")
 	case strings.HasPrefix(below, ".") && !wildcard:
-		return pattern{}, fmt.Errorf("write *%s for the names below it", printable(below))
+		return pattern{}, fmt.Errorf("write *%s for the names below it", printableLine(below))
 	}
 	name, err := canonical(below)
 	if wildcard {
@@ -59,8 +59,8 @@ func (p pattern) ports() []int {
 	return webPorts[:]
 }
 
-// cutPort cuts a decimal port off. The host is not checked.
-func cutPort(text string) (host string, port int, err error) {
+// splitPort cuts a decimal port off. The host is not checked.
+func splitPort(text string) (host string, port int, err error) {
 	if strings.Contains(text, "://") {
 		return "", 0, errors.New("a host name is wanted, not a URL: leave out the scheme and the path")
 	}
@@ -82,10 +82,10 @@ func cutPort(text string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// narrow refuses wildcards over names that strangers can register: whoever owns the program could
+// checkNarrow refuses wildcards over names that strangers can register: whoever owns the program could
 // own one of them, too. Only suffixes run by registries (com, co.uk) count; those of companies
 // (github.io, githubusercontent.com) are for the operator to judge.
-func (p pattern) narrow() error {
+func (p pattern) checkNarrow() error {
 	if p.name == "*" {
 		return errors.New("a bare * would allow every name: list the names, or use *.example.com")
 	}
@@ -97,7 +97,7 @@ func (p pattern) narrow() error {
 	return nil
 }
 
-func printable(s string) string {
+func printableLine(s string) string {
 	q := quote(s)
 	return q[1 : len(q)-1]
 }

@@ -50,24 +50,24 @@ func NewPolicy(allow, deny []string) (Policy, error) {
 	for _, text := range allow {
 		pat, err := parsePattern(text)
 		if err == nil {
-			err = pat.narrow()
+			err = pat.checkNarrow()
 		}
 		if err != nil {
 			return Policy{}, fmt.Errorf("allowed domain %s: %w", quote(text), err)
 		}
-		p.allow.add(pat, webPorts[:])
+		p.allow.addPattern(pat, webPorts[:])
 	}
 	for _, text := range deny {
 		pat, err := parsePattern(text)
 		if err != nil {
 			return Policy{}, fmt.Errorf("denied domain %s: %w", quote(text), err)
 		}
-		p.deny.add(pat, []int{0})
+		p.deny.addPattern(pat, []int{0})
 	}
 	return p, nil
 }
 
-func (r rules) add(p pattern, byDefault []int) {
+func (r rules) addPattern(p pattern, byDefault []int) {
 	add := byDefault
 	if p.port != 0 {
 		add = []int{p.port}
@@ -79,9 +79,9 @@ func (r rules) add(p pattern, byDefault []int) {
 	}
 }
 
-// find returns the pattern that covers name on port. When none does, it returns the ports on
+// findPattern returns the pattern that covers name on port. When none does, it returns the ports on
 // which patterns cover the name otherwise.
-func (r rules) find(name string, port int) (pattern string, others ports) {
+func (r rules) findPattern(name string, port int) (pattern string, others ports) {
 	covers := func(p ports) bool {
 		others = append(others, p...)
 		return slices.Contains(p, port) || slices.Contains(p, 0)
@@ -109,8 +109,8 @@ func (p Policy) Covers(pattern string) bool {
 		return false
 	}
 	for _, port := range pat.ports() {
-		allowed, _ := p.allow.find(pat.name, port)
-		if denied, _ := p.deny.find(pat.name, port); allowed == "" || denied != "" {
+		allowed, _ := p.allow.findPattern(pat.name, port)
+		if denied, _ := p.deny.findPattern(pat.name, port); allowed == "" || denied != "" {
 			return false
 		}
 	}
@@ -125,7 +125,7 @@ func (p Policy) Denies(pattern string) (by string, denied bool) {
 		return "", true
 	}
 	for _, port := range pat.ports() {
-		if by, _ = p.deny.find(pat.name, port); by != "" {
+		if by, _ = p.deny.findPattern(pat.name, port); by != "" {
 			return by, true
 		}
 	}
@@ -139,7 +139,7 @@ func (p Policy) Denied(name string, port int) (pattern string, denied bool) {
 	if err != nil {
 		return "", true
 	}
-	pattern, _ = p.deny.find(host, port)
+	pattern, _ = p.deny.findPattern(host, port)
 	return pattern, pattern != ""
 }
 
@@ -186,6 +186,6 @@ func PublicWeb(deny []string) (Policy, error) {
 	if err != nil {
 		return p, fmt.Errorf("the public web: %w", err)
 	}
-	p.allow.add(pattern{name: "*"}, webPorts[:])
+	p.allow.addPattern(pattern{name: "*"}, webPorts[:])
 	return p, nil
 }

@@ -131,7 +131,7 @@ func TestNoNames(t *testing.T) {
 			if !strings.Contains(d.Reason, tt.want) {
 				t.Errorf("%.100q: %q, want %q", host, d.Reason, tt.want)
 			}
-			show(t, d)
+			showDecision(t, d)
 			for _, prefix := range []string{"", "*."} {
 				if _, err := NewPolicy([]string{prefix + host}, nil); err == nil && host != "*.example.com" && host != "example.com:443" {
 					t.Errorf("the pattern %.100q is taken", prefix+host)
@@ -141,8 +141,8 @@ func TestNoNames(t *testing.T) {
 	}
 }
 
-// show fails for decisions that are no short, printable line.
-func show(t testing.TB, d Decision) {
+// showDecision fails for decisions that are no short, printable line.
+func showDecision(t testing.TB, d Decision) {
 	t.Helper()
 	if d.Reason == "" || len(d.Reason) > 1000 || len(d.Name) > 500 {
 		t.Errorf("a reason of %d bytes, a name of %d", len(d.Reason), len(d.Name))
@@ -260,7 +260,7 @@ func TestLookup(t *testing.T) {
 	}
 	for _, tt := range tests {
 		d := p.Lookup(tt.name)
-		show(t, d)
+		showDecision(t, d)
 		if d.Allowed != tt.allow || !strings.Contains(d.Reason, tt.reason) || d.Port != 0 {
 			t.Errorf("%q: got %+v, want %v %q", tt.name, d, tt.allow, tt.reason)
 		}
@@ -338,7 +338,7 @@ func FuzzCovers(f *testing.F) {
 			t.Errorf("%q and %q don't cover themselves", one, two)
 		}
 		d := p.Lookup(asked)
-		show(t, d)
+		showDecision(t, d)
 		some := false
 		for _, port := range p.Ports() {
 			some = some || p.Decide(asked, port).Allowed
@@ -383,7 +383,7 @@ func FuzzDecide(f *testing.F) {
 	f.Fuzz(func(t *testing.T, host, allowed, denied string, port int) {
 		p, err := NewPolicy([]string{allowed}, []string{denied})
 		d := p.Decide(host, port)
-		show(t, d)
+		showDecision(t, d)
 		if err != nil {
 			if d.Allowed {
 				t.Error("a policy that was refused allows")

@@ -5,17 +5,17 @@ import (
 	"io"
 )
 
-// postgres passes on PostgreSQL's requests for encryption, one byte of answer for each, and then TLS.
+// passPostgres passes on PostgreSQL's requests for encryption, one byte of answer for each, and then TLS.
 //
 // A hello without SNI passes: these servers need none, and clients before libpq 14 send none. Where many databases are
 // behind one address, the server then goes by the name inside the TLS. Bytes after a refusal of encryption are in the
 // clear, and name no host.
-func (c *connection) postgres(ctx context.Context, o *prelude) {
-	server, err := o.settle()
+func (c *connection) passPostgres(ctx context.Context, o *prelude) {
+	server, err := o.waitForServer()
 	if err != nil {
 		return
 	}
-	client := o.tap()
+	client := o.newClientTap()
 	for more := true; more; {
 		n := len(postgresRequests[0])
 		request := client.held[:n:n]
@@ -26,12 +26,12 @@ func (c *connection) postgres(ctx context.Context, o *prelude) {
 		var answer [1]byte
 		switch _, err := io.ReadFull(server, answer[:]); {
 		case err == io.EOF:
-			c.finish()
+			c.closeAll()
 			return
 		case err != nil:
 			return
 		}
-		if more, err = c.encrypted(ctx, server, client, answer[0]); err != nil {
+		if more, err = c.passEncryptionAnswer(ctx, server, client, answer[0]); err != nil {
 			return
 		}
 	}
@@ -46,21 +46,21 @@ const (
 	answerError = 'E' // the first byte of a message, after which the server closes
 )
 
-// encrypted passes on a server's answer and the bytes after it, and reports whether those are another request.
-func (c *connection) encrypted(ctx context.Context, server, client *tap, answer byte) (more bool, err error) {
+// passEncryptionAnswer passes on a server's answer and the bytes after it, and reports whether those are another request.
+func (c *connection) passEncryptionAnswer(ctx context.Context, server, client *tap, answer byte) (more bool, err error) {
 	switch answer {
 	case answerTLS, answerGSS, answerNo, answerError:
 	default:
-		c.refuse(ctx, "the server's answer to PostgreSQL's request for encryption is not PostgreSQL's")
+		c.recordRefusal(ctx, "the server's answer to PostgreSQL's request for encryption is not PostgreSQL's")
 		return false, nil
 	}
 	if _, err := client.Write([]byte{answer}); err != nil {
 		return false, err
 	}
 	if answer == answerError { // no server goes on with the client then
-		err := c.carry(client, server, server.in)
+		err := c.copyOneWay(client, server, server.in)
 		if err == nil {
-			c.finish()
+			c.closeAll()
 		}
 		return false, err
 	}
@@ -75,15 +75,15 @@ func (c *connection) encrypted(ctx context.Context, server, client *tap, answer 
 			c.refuseTLS(ctx, no)
 			return false, nil
 		}
-		c.greet(ctx, server, client, true)
+		c.sendHello(ctx, server, client, true)
 	case s == protoPostgres && answer == answerNo:
 		return true, nil
 	case s == protoOther && answer != answerTLS:
 		c.splice(server, client)
 	case why == "":
-		c.refuse(ctx, "what followed PostgreSQL's request for encryption is no PostgreSQL")
+		c.recordRefusal(ctx, "what followed PostgreSQL's request for encryption is no PostgreSQL")
 	default:
-		c.refuse(ctx, why)
+		c.recordRefusal(ctx, why)
 	}
 	return false, nil
 }
@@ -91,7 +91,7 @@ func (c *connection) encrypted(ctx context.Context, server, client *tap, answer 
 // sniffAgain detects the protocol of a client's bytes after the beginning. The server gets no unfinished line here.
 func (c *connection) sniffAgain(client *tap) (protocol, string, error) {
 	o := &prelude{c: c, held: client.held, reads: readPhase{conn: c.client, done: make(chan struct{})}}
-	s, why, err := o.sniff()
+	s, why, err := o.sniffClient()
 	client.held = o.held
 	return s, why, err
 }

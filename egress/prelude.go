@@ -15,9 +15,9 @@ import (
 
 const (
 	sniffTimeout = 10 * time.Second // for a ClientHello or a first line to become whole
-	// missing is the time for a client to begin with HTTP after its name could not be connected to: then the response
+	// httpAfterFailure is the time for a client to begin with HTTP after its name could not be connected to: then the response
 	// says why.
-	missing = time.Second
+	httpAfterFailure = time.Second
 )
 
 const whySlow = "the first bytes take too long: neither a TLS ClientHello nor a first line came to its end"
@@ -25,12 +25,12 @@ const whySlow = "the first bytes take too long: neither a TLS ClientHello nor a 
 // prelude is the beginning of a connection: the name is dialed while the client's first bytes are read, and none of
 // them is sent before its protocol is known. A server may speak first.
 type prelude struct {
-	c    *connection
-	held []byte // what the client sent
-	fin  bool   // and no more follows
+	c          *connection
+	held       []byte // what the client sent
+	clientDone bool   // and no more follows
 
-	words bool // the server may get the beginning of a line
-	sent  int  // bytes of held that the server has
+	mayGetPart bool // the server may get the beginning of a line
+	sent       int  // bytes of held that the server has
 
 	dialed chan struct{} // closed when the two below are set
 	server net.Conn
@@ -43,22 +43,22 @@ type prelude struct {
 	reads readPhase // of sniff
 }
 
-// start begins to dial. opens is that the relay terminates TLS to the name, for the sake of a secret: then nothing is
+// startPrelude begins to dial. opens is that the relay terminates TLS to the name, for the sake of a secret: then nothing is
 // sent that the relay has not read.
-func (c *connection) start(ctx context.Context, opens bool) *prelude {
+func (c *connection) startPrelude(ctx context.Context, opens bool) *prelude {
 	o := &prelude{c: c, held: c.held, dialed: make(chan struct{}), quiet: make(chan struct{})}
-	o.words = !opens && !slices.Contains(likeWeb[:], c.port)
+	o.mayGetPart = !opens && !slices.Contains(webLikePorts[:], c.port)
 	o.reads = readPhase{conn: c.client, done: make(chan struct{})}
 	c.work.Go(func() {
 		defer close(o.quiet)
 		o.server, o.err = c.dial(ctx, c.counts)
 		close(o.dialed)
 		if o.err == nil {
-			o.listen()
+			o.awaitGreeting()
 			return
 		}
 		select {
-		case <-time.After(missing):
+		case <-time.After(httpAfterFailure):
 			o.reads.interrupt()
 		case <-o.reads.done:
 		}
@@ -66,18 +66,18 @@ func (c *connection) start(ctx context.Context, opens bool) *prelude {
 	return o
 }
 
-// listen waits for a server that speaks first. No HTTP server begins with anything else than HTTP, so after another
+// awaitGreeting waits for a server that speaks first. No HTTP server begins with anything else than HTTP, so after another
 // greeting the client's bytes need not be checked.
 //
 // A server that ends without a word may still listen: its end is passed on, since the client may be waiting for the
 // server to speak first, and the client is checked as before.
-func (o *prelude) listen() {
+func (o *prelude) awaitGreeting() {
 	select {
 	case <-o.reads.done:
 		return
 	default:
 	}
-	if wait(o.server, readable) != nil {
+	if waitForEvent(o.server, readable) != nil {
 		return
 	}
 	b := make([]byte, 1<<10)
@@ -95,13 +95,13 @@ func (o *prelude) listen() {
 	}
 }
 
-// sniff reads until the client's protocol is known. The protocol of a connection whose server spoke first, or whose
+// sniffClient reads until the client's protocol is known. The protocol of a connection whose server spoke first, or whose
 // name can't be connected to, is protoOther.
-func (o *prelude) sniff() (protocol, string, error) {
-	defer o.reads.end()
+func (o *prelude) sniffClient() (protocol, string, error) {
+	defer o.reads.finish()
 	var late time.Time // for what was begun to be whole
 	for {
-		s, why := sniff(o.held, o.c.port, o.fin)
+		s, why := sniff(o.held, o.c.port, o.clientDone)
 		switch {
 		case s != protoUndecided && s != protoOther && s != protoRefused && o.sent > 0:
 			return protoRefused, whyLate, nil
@@ -112,23 +112,23 @@ func (o *prelude) sniff() (protocol, string, error) {
 			late = time.Now().Add(sniffTimeout)
 		}
 		until, pausing := late, false
-		if soon := time.Now().Add(pause); o.waits() && (late.IsZero() || soon.Before(late)) {
+		if soon := time.Now().Add(pause); o.mayAwaitAnswer() && (late.IsZero() || soon.Before(late)) {
 			until, pausing = soon, true
 		}
-		err := o.read(until)
+		err := o.readMore(until)
 		switch {
 		case err == nil:
 		case err == io.EOF:
-			o.fin = true
+			o.clientDone = true
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return 0, "", err
-		case o.reads.interrupted():
+		case o.reads.wasInterrupted():
 			return protoOther, "", nil
 		case pausing:
 			// From here on the client may take its time between its words, like one that is passed on: the
 			// idle limit ends it when it says nothing. It can't send more than maxFirstLine bytes before sniff knows.
 			late = time.Time{}
-			if o.show() != nil {
+			if o.sendPart() != nil {
 				return protoOther, "", nil
 			}
 		default:
@@ -137,11 +137,11 @@ func (o *prelude) sniff() (protocol, string, error) {
 	}
 }
 
-// read reads some more from the client, until a time that may be zero. It takes no memory for a silent client.
-func (o *prelude) read(until time.Time) error {
-	o.reads.bound(until)
+// readMore reads some more from the client, until a time that may be zero. It takes no memory for a silent client.
+func (o *prelude) readMore(until time.Time) error {
+	o.reads.setDeadline(until)
 	if len(o.held) == 0 {
-		if err := wait(o.c.client, readable); err != nil {
+		if err := waitForEvent(o.c.client, readable); err != nil {
 			return err
 		}
 	}
@@ -151,25 +151,25 @@ func (o *prelude) read(until time.Time) error {
 	n, err := o.c.client.Read(o.held[len(o.held):cap(o.held)])
 	o.held = o.held[:len(o.held)+n]
 	if n > 0 {
-		o.c.touch()
+		o.c.noteActivity()
 		return nil
 	}
 	return err
 }
 
-// settle waits for the server, and returns it with its greeting put back. It may be called after sniff.
-func (o *prelude) settle() (*tap, error) {
+// waitForServer waits for the server, and returns it with its greeting put back. It may be called after sniff.
+func (o *prelude) waitForServer() (*tap, error) {
 	<-o.dialed
 	if o.err != nil {
 		return nil, o.err
 	}
-	_ = o.server.SetReadDeadline(longAgo)
+	_ = o.server.SetReadDeadline(pastDeadline)
 	<-o.quiet
 	_ = o.server.SetReadDeadline(time.Time{})
 	if o.reset {
 		return nil, errors.New("the server reset the connection")
 	}
-	return o.c.tapped(o.server, o.greeting), nil
+	return o.c.newServerTap(o.server, o.greeting), nil
 }
 
 // pause is the silence in the middle of a line after which a client is assumed to wait for an answer, in a protocol
@@ -179,10 +179,10 @@ const pause = 200 * time.Millisecond
 const whyLate = "the server has the beginning of this already, since there was a pause behind it, and now it is a request: " +
 	"send the first line at once"
 
-// waits reports whether the client may be waiting for an answer to the beginning of a line of text, on a port on which
+// mayAwaitAnswer reports whether the client may be waiting for an answer to the beginning of a line of text, on a port on which
 // HTTP is not expected.
-func (o *prelude) waits() bool {
-	if !o.words || len(o.held) == o.sent {
+func (o *prelude) mayAwaitAnswer() bool {
+	if !o.mayGetPart || len(o.held) == o.sent {
 		return false
 	}
 	s, _ := sniffTLS(o.held)
@@ -192,9 +192,9 @@ func (o *prelude) waits() bool {
 	return s == protoOther && len(text) > 0 && !request
 }
 
-// show sends the server the new part of an unfinished line. An unfinished line is no request, and is checked when it
+// sendPart sends the server the new part of an unfinished line. An unfinished line is no request, and is checked when it
 // ends.
-func (o *prelude) show() error {
+func (o *prelude) sendPart() error {
 	<-o.dialed
 	if o.err != nil {
 		return o.err
@@ -202,12 +202,12 @@ func (o *prelude) show() error {
 	n, err := o.server.Write(o.held[o.sent:])
 	o.sent += n
 	o.c.counts.sent.Add(int64(n))
-	o.c.touch()
+	o.c.noteActivity()
 	return err
 }
 
-// longAgo is a deadline that ends reads at once.
-var longAgo = time.Unix(1, 0)
+// pastDeadline is a deadline that ends reads at once.
+var pastDeadline = time.Unix(1, 0)
 
 // readPhase lets another goroutine interrupt the reads of a phase, and no later reads.
 type readPhase struct {
@@ -218,8 +218,8 @@ type readPhase struct {
 	over, stop bool
 }
 
-// bound sets a deadline for reads that are not interrupted.
-func (h *readPhase) bound(until time.Time) {
+// setDeadline sets a deadline for reads that are not interrupted.
+func (h *readPhase) setDeadline(until time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.stop {
@@ -233,18 +233,18 @@ func (h *readPhase) interrupt() {
 	defer h.mu.Unlock()
 	if !h.over {
 		h.stop = true
-		_ = h.conn.SetReadDeadline(longAgo)
+		_ = h.conn.SetReadDeadline(pastDeadline)
 	}
 }
 
-func (h *readPhase) interrupted() bool {
+func (h *readPhase) wasInterrupted() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.stop
 }
 
-// end ends the phase: later reads are not interrupted.
-func (h *readPhase) end() {
+// finish ends the phase: later reads are not interrupted.
+func (h *readPhase) finish() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = true

@@ -17,8 +17,8 @@ import (
 // maxProxyHead is the upper bound, in bytes, of the head of a request to a proxy.
 const maxProxyHead = 64 << 10
 
-// target is what a program asks a proxy for.
-type target struct {
+// proxyTarget is what a program asks a proxy for.
+type proxyTarget struct {
 	name   string // or an address
 	port   int
 	tunnel bool   // by CONNECT
@@ -32,29 +32,29 @@ func (g *Gateway) serveProxy(ctx context.Context, client net.Conn) {
 	t, err := readTarget(client)
 	stop()
 	if err != nil {
-		reject(client, http.StatusBadRequest, "this is a proxy, and "+err.Error())
+		rejectRequest(client, http.StatusBadRequest, "this is a proxy, and "+err.Error())
 		return
 	}
-	ended := g.ends()
+	ended := g.closings()
 	d := g.config.Decide(ctx, t.name, t.port)
-	counts, err := g.counters.note(ctx, d)
+	counts, err := g.counters.countDecision(ctx, d)
 	if err != nil {
 		d = Decision{Name: d.Name, Port: d.Port, Reason: err.Error()}
-		counts = g.counters.hold(d)
+		counts = g.counters.holdEntry(d)
 	}
 	if !d.Allowed {
 		g.counters.release(counts)
-		reject(client, http.StatusForbidden, d.Host()+" is refused: "+d.Reason)
+		rejectRequest(client, http.StatusForbidden, d.Host()+" is refused: "+d.Reason)
 		return
 	}
 	if t.tunnel {
 		_, _ = io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n")
 	}
-	(&connection{g: g, client: client, name: t.name, port: t.port, held: t.held, ended: ended, counts: counts}).serve(ctx)
+	(&connection{g: g, client: client, name: t.name, port: t.port, held: t.held, closingsBefore: ended, counts: counts}).serve(ctx)
 }
 
 // readTarget reads the head of a request to a proxy.
-func readTarget(client net.Conn) (t target, err error) {
+func readTarget(client net.Conn) (t proxyTarget, err error) {
 	_ = client.SetReadDeadline(time.Now().Add(sniffTimeout))
 	defer client.SetReadDeadline(time.Time{})
 	var all bytes.Buffer
@@ -85,10 +85,10 @@ func isHost(name string) bool {
 	return name != "" && len(name) <= maxName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.:") == ""
 }
 
-// reject answers a request to a proxy.
-func reject(client net.Conn, status int, why string) {
+// rejectRequest answers a request to a proxy.
+func rejectRequest(client net.Conn, status int, why string) {
 	text := "sandboxmcp: " + why + "\n"
-	_ = client.SetDeadline(time.Now().Add(farewell))
+	_ = client.SetDeadline(time.Now().Add(refusalReadTime))
 	fmt.Fprintf(client, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		status, http.StatusText(status), len(text), text)
 	if closeWrite(client) == nil {

@@ -21,7 +21,7 @@ type query struct {
 // name that is written out, and at most one OPT.
 func (q *query) parse(p *dnsmessage.Parser, message []byte) bool {
 	question, err := p.Question()
-	if err != nil || p.SkipQuestion() != dnsmessage.ErrSectionDone || !writtenOut(message) {
+	if err != nil || p.SkipQuestion() != dnsmessage.ErrSectionDone || !isUncompressed(message) {
 		return false
 	}
 	q.question = question
@@ -46,10 +46,10 @@ func (q *query) parse(p *dnsmessage.Parser, message []byte) bool {
 	}
 }
 
-// writtenOut reports whether the question's name, which was parsed before, has no pointer. There is nothing to point to
+// isUncompressed reports whether the question's name, which was parsed before, has no pointer. There is nothing to point to
 // before the first name, but dnsmessage would follow a pointer into the header, and then the question could not be
 // repeated byte for byte.
-func writtenOut(message []byte) bool {
+func isUncompressed(message []byte) bool {
 	const header = 12
 	for at := header; message[at] != 0; at += 1 + int(message[at]) {
 		if message[at] >= 0xc0 {
@@ -64,8 +64,8 @@ func (q query) asksFor(t dnsmessage.Type) bool {
 	return q.question.Type == t || q.question.Type == dnsmessage.TypeALL
 }
 
-// addresses is the answer for a name that has these, and nothing of another type.
-func (q query) addresses(all ...netip.Addr) answer {
+// answerWith is the answer for a name that has these, and nothing of another type.
+func (q query) answerWith(all ...netip.Addr) answer {
 	var a answer
 	for _, address := range all {
 		switch {
@@ -107,10 +107,10 @@ func (a answer) pack(out []byte, q query) []byte {
 		m.Answers = append(m.Answers, dnsmessage.Resource{Header: h, Body: body})
 	}
 	if len(a.records) == 0 && (a.rcode == dnsmessage.RCodeSuccess || a.rcode == dnsmessage.RCodeNameError) {
-		m.Authorities = []dnsmessage.Resource{a.authority()}
+		m.Authorities = []dnsmessage.Resource{a.soaRecord()}
 	}
 	if q.edns {
-		m.Additionals = []dnsmessage.Resource{a.extension(q)}
+		m.Additionals = []dnsmessage.Resource{a.optRecord(q)}
 	}
 	full, err := m.AppendPack(out)
 	if err != nil {
@@ -119,10 +119,10 @@ func (a answer) pack(out []byte, q query) []byte {
 	return full
 }
 
-// authority returns the SOA record that says how long an empty answer may be cached (RFC 2308): as long as an address
+// soaRecord returns the SOA record that says how long an empty answer may be cached (RFC 2308): as long as an address
 // if the name is allowed. A refusal may not be cached at all: a person may allow the name next, and names below it may
 // be allowed, while a cache would take them for absent, too (RFC 8020).
-func (a answer) authority() dnsmessage.Resource {
+func (a answer) soaRecord() dnsmessage.Resource {
 	var ttl uint32 = nameTTL
 	if a.rcode != dnsmessage.RCodeSuccess {
 		ttl = 0
@@ -134,8 +134,8 @@ func (a answer) authority() dnsmessage.Resource {
 	}
 }
 
-// extension returns the OPT record for a query that has one, with the reason of a refusal.
-func (a answer) extension(q query) dnsmessage.Resource {
+// optRecord returns the OPT record for a query that has one, with the reason of a refusal.
+func (a answer) optRecord(q query) dnsmessage.Resource {
 	var r dnsmessage.Resource
 	_ = r.Header.SetEDNS0(ednsSize, a.rcode, q.dnssec) // has no errors
 	opt := &dnsmessage.OPTResource{}

@@ -29,26 +29,26 @@ func NewResolver(address string) *net.Resolver {
 }
 
 const (
-	goodFor      = 5 * time.Second  // for how long the addresses of a name are kept, whatever their TTL is
-	badFor       = time.Second      // likewise, that there are none
-	resolveTime  = 10 * time.Second // for an answer; more than the five seconds after which a resolver tries the next server
-	maxAddresses = 64               // of a name; a message of DNS can have thousands
+	cacheFound     = 5 * time.Second  // for how long the addresses of a name are kept, whatever their TTL is
+	cacheNotFound  = time.Second      // likewise, that there are none
+	resolveTimeout = 10 * time.Second // for an answer; more than the five seconds after which a resolver tries the next server
+	maxAddresses   = 64               // of a name; a message of DNS can have thousands
 )
 
 // Blocked is the error for a name of which all addresses are refused.
 type Blocked struct {
-	Name string
-	Addr netip.Addr // the first of them
-	Why  string     // what is there, in words
-	Own  bool       // it is the sandbox's own rules that deny the address
+	Name      string
+	Addr      netip.Addr // the first of them
+	Why       string     // what is there, in words
+	BySandbox bool       // it is the sandbox's own rules that deny the address
 }
 
 func (b *Blocked) Error() string {
 	entry := "the network"
-	if k := special(b.Addr); k == nil || k.secrets {
+	if k := kindOf(b.Addr); k == nil || k.secrets {
 		entry = "this very address" // a wider network does not open it
 	}
-	if b.Own {
+	if b.BySandbox {
 		return fmt.Sprintf("%s is at %s, which the sandbox's own rules deny", b.Name, b.Addr)
 	}
 	return fmt.Sprintf("%s is at %s, %s: the operator can name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why, entry)
@@ -57,14 +57,14 @@ func (b *Blocked) Error() string {
 // resolve returns the addresses of a canonical name that may be connected to, at least one. They are cached for up to 5
 // seconds. If all addresses are refused, the error is a *Blocked.
 func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	all, err := d.addresses(ctx, host)
+	all, err := d.lookupCached(ctx, host)
 	if err != nil {
 		return nil, err
 	}
 	var good []netip.Addr
 	var blocked *Blocked
 	for _, a := range all {
-		if why := d.Refuses(a); why == "" {
+		if why := d.RefusalOf(a); why == "" {
 			good = append(good, a)
 		} else if blocked == nil {
 			blocked = &Blocked{Name: host, Addr: a, Why: why}
@@ -76,42 +76,42 @@ func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return good, nil
 }
 
-// addresses returns all addresses of a name, allowed and refused ones. Of callers who ask at once, a [net.Resolver]
+// lookupCached returns all addresses of a name, allowed and refused ones. Of callers who ask at once, a [net.Resolver]
 // asks for all together.
-func (d *Dialer) addresses(ctx context.Context, name string) (addrs []netip.Addr, err error) {
-	if addrs, known := d.found.Get(name, goodFor); known {
+func (d *Dialer) lookupCached(ctx context.Context, name string) (addrs []netip.Addr, err error) {
+	if addrs, known := d.lookups.Get(name, cacheFound); known {
 		return addrs, nil
 	}
-	if err, known := d.failed.Get(name, badFor); known {
+	if err, known := d.failed.Get(name, cacheNotFound); known {
 		return nil, err
 	}
-	switch addrs, err = d.ask(ctx, name); {
+	switch addrs, err = d.lookupName(ctx, name); {
 	case err == nil:
-		d.found.Store(name, addrs)
+		d.lookups.Store(name, addrs)
 	case ctx.Err() == nil:
 		d.failed.Store(name, err)
 	}
 	return addrs, err
 }
 
-// hosts resolves only the names in this machine's hosts file. There, net finds a name of a single label only without
+// hostsFile resolves only the names in this machine's hosts file. There, net finds a name of a single label only without
 // the final dot.
-var hosts = net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+var hostsFile = net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.ErrUnsupported
 }}
 
-// ask asks the resolver. The final dot keeps the machine's search list from making other names of the name.
-func (d *Dialer) ask(ctx context.Context, name string) ([]netip.Addr, error) {
+// lookupName asks the resolver. The final dot keeps the machine's search list from making other names of the name.
+func (d *Dialer) lookupName(ctx context.Context, name string) ([]netip.Addr, error) {
 	var r Resolver = net.DefaultResolver
 	if d.Resolver != nil {
 		r = d.Resolver
 	}
-	short, cancel := context.WithTimeout(ctx, resolveTime)
+	short, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
 	var all []netip.Addr
 	var err error
 	if _, system := r.(*net.Resolver); system && !strings.Contains(name, ".") {
-		all, _ = hosts.LookupNetIP(short, "ip", name)
+		all, _ = hostsFile.LookupNetIP(short, "ip", name)
 	}
 	if len(all) == 0 {
 		all, err = r.LookupNetIP(short, "ip", name+".")
@@ -127,19 +127,19 @@ func (d *Dialer) ask(ctx context.Context, name string) ([]netip.Addr, error) {
 	case err == nil && len(addrs) > 0:
 		return addrs, nil
 	case ctx.Err() != nil:
-		return nil, late(ctx, name)
+		return nil, timeoutError(ctx, name)
 	case err == nil, errors.As(err, &dns) && dns.IsNotFound:
 		return nil, fmt.Errorf("%s does not exist, or has no address", name)
 	case short.Err() != nil, dns != nil && dns.IsTimeout:
 		return nil, fmt.Errorf("%s: the resolver did not answer", name)
 	case dns != nil:
-		return nil, fmt.Errorf("%s: the resolver failed: %s", name, printable(dns.Err))
+		return nil, fmt.Errorf("%s: the resolver failed: %s", name, printableLine(dns.Err))
 	}
-	return nil, fmt.Errorf("%s: the resolver failed: %s", name, printable(err.Error()))
+	return nil, fmt.Errorf("%s: the resolver failed: %s", name, printableLine(err.Error()))
 }
 
-// late says that ctx ended before there was an answer.
-func late(ctx context.Context, name string) error {
+// timeoutError says that ctx ended before there was an answer.
+func timeoutError(ctx context.Context, name string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%s: the resolver did not answer in time", name)
 	}

@@ -250,7 +250,7 @@ func TestHosts(t *testing.T) {
 			continue
 		}
 		for _, r := range []Resolver{nil, NewResolver(newZone(t, nil).addr)} {
-			got, err := (&Dialer{Resolver: r}).addresses(t.Context(), fields[1])
+			got, err := (&Dialer{Resolver: r}).lookupCached(t.Context(), fields[1])
 			if err != nil || !strings.Contains(fmt.Sprint(got), want.WithZone("").String()) {
 				t.Errorf("%s: got %v %v, want %s", fields[1], got, err, want)
 			}
@@ -311,7 +311,7 @@ func TestCachedLookup(t *testing.T) {
 		got, _ := d.Resolve(t.Context(), "a.example")
 		got[0] = netip.IPv4Unspecified() // is the caller's own
 		want(1, 1)
-		time.Sleep(goodFor - 10*time.Millisecond)
+		time.Sleep(cacheFound - 10*time.Millisecond)
 		want(1, 1)
 		time.Sleep(20 * time.Millisecond)
 		want(2, 2)
@@ -323,7 +323,7 @@ func TestCachedLookup(t *testing.T) {
 			}
 		}
 		r.err = nil
-		time.Sleep(badFor + time.Millisecond)
+		time.Sleep(cacheNotFound + time.Millisecond)
 		if _, err := d.Resolve(t.Context(), "b.example"); err != nil {
 			t.Error(err)
 		}
@@ -377,7 +377,7 @@ func TestNeverAnswers(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if took := time.Since(start); took != resolveTime {
+		if took := time.Since(start); took != resolveTimeout {
 			t.Errorf("%v", took)
 		}
 	})

@@ -24,9 +24,9 @@ const (
 	maxHello     = 64 << 10 // bytes of a ClientHello with its records; crypto/tls takes no more either
 )
 
-// likeWeb are the ports on which unknown protocols are refused: HTTP servers listen there, and each is lenient in its
+// webLikePorts are the ports on which unknown protocols are refused: HTTP servers listen there, and each is lenient in its
 // own way.
-var likeWeb = [...]int{80, 443, 8000, 8008, 8080, 8443, 8888}
+var webLikePorts = [...]int{80, 443, 8000, 8008, 8080, 8443, 8888}
 
 // sniff returns the protocol of a client's first bytes, and why it is refused. ended says that the client sends no
 // more.
@@ -102,7 +102,7 @@ func sniffRecord(b []byte) protocol {
 	case len(b) == 1:
 		return protoUndecided
 	case b[1] == 3 && b[0] == recordHandshake:
-		if n, err := helloEnd(b); n == 0 && err == nil {
+		if n, err := helloLength(b); n == 0 && err == nil {
 			return protoUndecided
 		}
 		return protoTLS
@@ -137,7 +137,7 @@ const (
 // sniffText tells HTTP from other text and from binary protocols by the first line.
 func sniffText(b []byte, port int, ended bool) (protocol, string) {
 	other, why := protoOther, ""
-	if slices.Contains(likeWeb[:], port) {
+	if slices.Contains(webLikePorts[:], port) {
 		other, why = protoRefused, whyUnknown
 	}
 	text := bytes.TrimLeft(b, blanks) // servers skip lines that are empty; some skip blanks, too

@@ -181,7 +181,7 @@ func FuzzSniff(f *testing.F) {
 			}
 			return
 		}
-		if first == protoOther && slices.Contains(likeWeb[:], int(port)) && !bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n\v\f"), []byte("SSH-")) {
+		if first == protoOther && slices.Contains(webLikePorts[:], int(port)) && !bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n\v\f"), []byte("SSH-")) {
 			t.Errorf("passed on %d", port)
 		}
 		if first == protoOther && strictRequest(b) {

@@ -13,9 +13,9 @@ const (
 	hungUp   = unix.POLLRDHUP // the other side closed, or closed its sending half
 )
 
-// wait waits for one of events, an error or a hang-up. It reads no bytes and takes no memory, and ends with the
+// waitForEvent waits for one of events, an error or a hang-up. It reads no bytes and takes no memory, and ends with the
 // connection's read deadline.
-func wait(conn net.Conn, events int16) error {
+func waitForEvent(conn net.Conn, events int16) error {
 	s, ok := conn.(syscall.Conn)
 	if !ok {
 		return nil
@@ -47,8 +47,8 @@ func isReset(conn net.Conn) bool {
 	}) == nil
 }
 
-// descriptors returns this process's limit of descriptors.
-func descriptors() int {
+// descriptorLimit returns this process's limit of descriptors.
+func descriptorLimit() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return 0

@@ -10,8 +10,8 @@ const (
 	hungUp
 )
 
-// wait returns at once, and the read that follows waits. For a hang-up it returns an error.
-func wait(_ net.Conn, events int16) error {
+// waitForEvent returns at once, and the read that follows waits. For a hang-up it returns an error.
+func waitForEvent(_ net.Conn, events int16) error {
 	if events == hungUp {
 		return net.ErrClosed
 	}
@@ -20,5 +20,5 @@ func wait(_ net.Conn, events int16) error {
 
 func isReset(net.Conn) bool { return false }
 
-// descriptors returns 0: their number is not known.
-func descriptors() int { return 0 }
+// descriptorLimit returns 0: their number is not known.
+func descriptorLimit() int { return 0 }

@@ -20,11 +20,11 @@ type tap struct {
 	in, out *atomic.Int64 // bytes; nil on the client's side
 }
 
-// tap returns the client's connection from the first byte on that the server does not have.
-func (o *prelude) tap() *tap { return &tap{Conn: o.c.client, c: o.c, held: o.held[o.sent:]} }
+// newClientTap returns the client's connection from the first byte on that the server does not have.
+func (o *prelude) newClientTap() *tap { return &tap{Conn: o.c.client, c: o.c, held: o.held[o.sent:]} }
 
-// tapped returns a connection to the name, on which bytes are counted.
-func (c *connection) tapped(server net.Conn, held []byte) *tap {
+// newServerTap returns a connection to the name, on which bytes are counted.
+func (c *connection) newServerTap(server net.Conn, held []byte) *tap {
 	t := &tap{Conn: server, c: c, held: held, in: &c.counts.received, out: &c.counts.sent}
 	t.in.Add(int64(len(held)))
 	return t
@@ -37,19 +37,19 @@ func (t *tap) Read(b []byte) (int, error) {
 		return n, nil
 	}
 	n, err := t.Conn.Read(b)
-	t.note(n, t.in)
+	t.countBytes(n, t.in)
 	return n, err
 }
 
 func (t *tap) Write(b []byte) (int, error) {
 	n, err := t.Conn.Write(b)
-	t.note(n, t.out)
+	t.countBytes(n, t.out)
 	return n, err
 }
 
-func (t *tap) note(n int, count *atomic.Int64) {
+func (t *tap) countBytes(n int, count *atomic.Int64) {
 	if n > 0 {
-		t.c.touch()
+		t.c.noteActivity()
 		if count != nil {
 			count.Add(int64(n))
 		}
@@ -85,28 +85,28 @@ func (c *connection) spliceAfter(server, client *tap, first func() error) {
 	carried := func(err error, from *tap) {
 		switch {
 		case err != nil:
-			c.end()
+			c.resetAll()
 		case ended.Add(1) == 2:
-			c.finish()
+			c.closeAll()
 		case isReset(from.Conn):
-			c.end()
+			c.resetAll()
 		}
 	}
-	both.Go(func() { carried(c.carry(client, server, server.in), server) })
+	both.Go(func() { carried(c.copyOneWay(client, server, server.in), server) })
 	err := first()
 	if err == nil {
-		err = c.carry(server, client, server.out)
+		err = c.copyOneWay(server, client, server.out)
 	}
 	carried(err, client)
 	both.Wait()
 }
 
-// carry passes on bytes in one direction, and then the end.
-func (c *connection) carry(to, from *tap, count *atomic.Int64) error {
+// copyOneWay passes on bytes in one direction, and then the end.
+func (c *connection) copyOneWay(to, from *tap, count *atomic.Int64) error {
 	if len(from.held) > 0 {
 		n, err := to.Conn.Write(from.held)
 		if count == to.out {
-			to.note(n, count) // the server's bytes were counted when they were read
+			to.countBytes(n, count) // the server's bytes were counted when they were read
 		}
 		if from.held = nil; err != nil {
 			return err
@@ -114,22 +114,22 @@ func (c *connection) carry(to, from *tap, count *atomic.Int64) error {
 	}
 	moved := func(n int) {
 		count.Add(int64(n))
-		c.touch()
+		c.noteActivity()
 	}
-	if err := c.g.move(to.Conn, from.Conn, moved); err != nil {
+	if err := c.g.copyUntilEnd(to.Conn, from.Conn, moved); err != nil {
 		return err
 	}
 	return closeWrite(to.Conn)
 }
 
-// move passes bytes on until from ends. While it waits it has no buffer, since a sandbox may have thousands of silent
+// copyUntilEnd passes bytes on until from ends. While it waits it has no buffer, since a sandbox may have thousands of silent
 // connections. splice(2) would be no faster (1.3 GB/s through either), and its pipes would take descriptors, and memory
 // that no cgroup counts.
-func (g *Gateway) move(to, from net.Conn, moved func(int)) error {
+func (g *Gateway) copyUntilEnd(to, from net.Conn, moved func(int)) error {
 	for {
-		err := wait(from, readable)
+		err := waitForEvent(from, readable)
 		if err == nil {
-			err = g.pass(to, from, moved)
+			err = g.copyAvailable(to, from, moved)
 		}
 		if err == io.EOF {
 			return nil
@@ -140,8 +140,8 @@ func (g *Gateway) move(to, from net.Conn, moved func(int)) error {
 	}
 }
 
-// pass passes on the bytes that are there, up to a bufferful.
-func (g *Gateway) pass(to, from net.Conn, moved func(int)) error {
+// copyAvailable passes on the bytes that are there, up to a bufferful.
+func (g *Gateway) copyAvailable(to, from net.Conn, moved func(int)) error {
 	b := g.buffers.Get().(*[bufferSize]byte)
 	defer g.buffers.Put(b)
 	n, err := from.Read(b[:])

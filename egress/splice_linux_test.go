@@ -295,7 +295,7 @@ func TestNoDescriptors(t *testing.T) {
 // TestTenThousand has very many connections at once, or as many as there are descriptors for: four
 // each, since both ends are in this process.
 func TestTenThousand(t *testing.T) {
-	n := min(hosttest.Long(2000, 10_000), (descriptors()-500)/4)
+	n := min(hosttest.Long(2000, 10_000), (descriptorLimit()-500)/4)
 	w := in(t, 0, Config{Connections: 10_000})
 	w.server("a.test", func(conn *net.TCPConn) { // without a buffer for each, which would be measured, too
 		var b [4]byte
@@ -324,7 +324,7 @@ func TestTenThousand(t *testing.T) {
 	for range 16 {
 		all.Go(func() {
 			for i := range work {
-				conn, err := w.try("a.test")
+				conn, err := w.dialName("a.test")
 				if err != nil {
 					t.Error(err)
 					continue
@@ -356,7 +356,7 @@ func TestTenThousand(t *testing.T) {
 		t.Errorf("an idle connection takes %d bytes", each)
 	}
 	w.Close()
-	if r := w.Take(); len(r) != 1 || r[0].Count != int64(n) || r[0].Sent != int64(n)*8 {
+	if r := w.TakeRecords(); len(r) != 1 || r[0].Count != int64(n) || r[0].Sent != int64(n)*8 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -89,12 +89,12 @@ func TestTooSlow(t *testing.T) {
 			_, _ = io.WriteString(conn, begun)
 			time.Sleep(sniffTimeout - 1)
 			synctest.Wait()
-			if r := s.Take(); len(r) != 1 || !r[0].Allowed {
+			if r := s.TakeRecords(); len(r) != 1 || !r[0].Allowed {
 				t.Errorf("%q, before its time is over: %+v", begun, r)
 			}
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
-			if r := s.Take(); len(r) != 1 || r[0].Allowed || !strings.Contains(r[0].Reason, "too long") || got.Len() > 0 {
+			if r := s.TakeRecords(); len(r) != 1 || r[0].Allowed || !strings.Contains(r[0].Reason, "too long") || got.Len() > 0 {
 				t.Errorf("%q: %+v, and the server got %q", begun, r, &got)
 			}
 		})
@@ -190,7 +190,7 @@ func TestSlowForeignHost(t *testing.T) {
 					if got.String() != prefix {
 						t.Errorf("the server was shown %q, want %q", &got, prefix)
 					}
-					records := s.Take()
+					records := s.TakeRecords()
 					if late := strings.Contains(fmt.Sprint(records), "now it is a request"); len(prefix) > 0 != late {
 						t.Errorf("got %+v", records)
 					}
@@ -226,7 +226,7 @@ func TestPostgresSilence(t *testing.T) {
 func TestNoSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		if ended(t.Context(), syscall.EMFILE) || time.Since(start) < time.Millisecond {
+		if retryAfter(t.Context(), syscall.EMFILE) || time.Since(start) < time.Millisecond {
 			t.Errorf("it goes on after %v", time.Since(start))
 		}
 	})

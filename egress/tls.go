@@ -9,31 +9,31 @@ import (
 	"time"
 )
 
-// farewell is the time for a client to read why it is refused.
-const farewell = time.Second
+// refusalReadTime is the time for a client to read why it is refused.
+const refusalReadTime = time.Second
 
-// secure passes on TLS whose ClientHello was held.
-func (c *connection) secure(ctx context.Context, o *prelude, opens bool) {
+// passTLS passes on TLS whose ClientHello was held.
+func (c *connection) passTLS(ctx context.Context, o *prelude, opens bool) {
 	if no := checkHello(o.held, c.name, net.ParseIP(c.name) != nil); no != nil {
 		c.refuseTLS(ctx, no)
 		return
 	}
 	if opens {
-		c.relay(ctx, o, c.g.config.Relay.ServeTLS)
+		c.passHTTP(ctx, o, c.g.config.Relay.ServeTLS)
 		return
 	}
-	server, err := o.settle()
+	server, err := o.waitForServer()
 	if err != nil {
 		return
 	}
-	c.greet(ctx, server, o.tap(), false)
+	c.sendHello(ctx, server, o.newClientTap(), false)
 }
 
-// greet sends the checked ClientHello that the client's bytes begin with, and passes on the rest, unless that is a
+// sendHello sends the checked ClientHello that the client's bytes begin with, and passes on the rest, unless that is a
 // second hello for another name: a server may ask for a second one (HelloRetryRequest), and some, OpenSSL among them,
 // then go by its name.
-func (c *connection) greet(ctx context.Context, server, client *tap, nameless bool) {
-	n, err := helloEnd(client.held)
+func (c *connection) sendHello(ctx context.Context, server, client *tap, nameless bool) {
+	n, err := helloLength(client.held)
 	if err != nil || n == 0 { // it was checked, so this is our bug
 		return
 	}
@@ -43,22 +43,22 @@ func (c *connection) greet(ctx context.Context, server, client *tap, nameless bo
 		return
 	}
 	// What the client sends meanwhile waits: it can be early data, or a second hello that nobody asked for yet.
-	unwatch := watch(c.client, c.end) // nobody closes one half before there was a handshake
-	again, err := c.answered(server, client)
+	unwatch := watchHangUp(c.client, c.resetAll) // nobody closes one half before there was a handshake
+	again, err := c.passServerHello(server, client)
 	unwatch()
 	if err != nil {
 		return
 	}
 	c.spliceAfter(server, client, func() (err error) { // the server may still be at its answer
 		for again && err == nil {
-			again, err = c.retry(ctx, server, client, nameless)
+			again, err = c.passRetry(ctx, server, client, nameless)
 		}
 		return err
 	})
 }
 
-// answered passes on the first record of the server's answer, and reports whether that asks for another hello.
-func (c *connection) answered(server, client *tap) (again bool, err error) {
+// passServerHello passes on the first record of the server's answer, and reports whether that asks for another hello.
+func (c *connection) passServerHello(server, client *tap) (again bool, err error) {
 	b := make([]byte, 4<<10)
 	n, err := server.Read(b)
 	b = b[:n]
@@ -75,9 +75,9 @@ func (c *connection) answered(server, client *tap) (again bool, err error) {
 	return again, err
 }
 
-// retry passes on one record of a client that was asked for another hello, or all those that the hello
+// passRetry passes on one record of a client that was asked for another hello, or all those that the hello
 // is in, once it was checked. It says whether the hello is still to come.
-func (c *connection) retry(ctx context.Context, server, client *tap, nameless bool) (again bool, err error) {
+func (c *connection) passRetry(ctx context.Context, server, client *tap, nameless bool) (again bool, err error) {
 	var sent []byte
 	for {
 		between := len(sent) == 0
@@ -95,7 +95,7 @@ func (c *connection) retry(ctx context.Context, server, client *tap, nameless bo
 			_, err = server.Write(sent)
 			return true, err
 		}
-		n, err := helloEnd(sent)
+		n, err := helloLength(sent)
 		if n == 0 && err == nil {
 			continue
 		}
@@ -117,7 +117,7 @@ func readRecord(r io.Reader, b []byte) ([]byte, error) {
 	}
 	size := int(binary.BigEndian.Uint16(b[at+3:]))
 	if size > maxSealed {
-		return nil, &stopped{reason: "a TLS record is too long"}
+		return nil, &tlsRefusal{reason: "a TLS record is too long"}
 	}
 	b = slices.Grow(b, size)[:at+recordHeader+size]
 	_, err := io.ReadFull(r, b[at+recordHeader:])
@@ -125,13 +125,13 @@ func readRecord(r io.Reader, b []byte) ([]byte, error) {
 }
 
 // refuseTLS refuses a TLS client with an alert, so that it fails at once and can say why.
-func (c *connection) refuseTLS(ctx context.Context, no *stopped) {
+func (c *connection) refuseTLS(ctx context.Context, no *tlsRefusal) {
 	c.record(ctx, Decision{Reason: no.reason})
-	_ = c.client.SetDeadline(time.Now().Add(farewell))
+	_ = c.client.SetDeadline(time.Now().Add(refusalReadTime))
 	if _, err := c.client.Write([]byte{recordAlert, 3, 3, 0, 2, 2, no.alert}); err == nil {
 		// An earlier close would reset the connection before the client has read the reason.
 		_ = closeWrite(c.client)
 		_, _ = io.CopyN(io.Discard, c.client, maxHello)
-		c.finish()
+		c.closeAll()
 	}
 }

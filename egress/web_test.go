@@ -48,7 +48,7 @@ func TestHTTP(t *testing.T) {
 		}
 		_ = conn.Close()
 		w.Close()
-		if r := w.Take(); len(r) != 1 || r[0].Sent == 0 || r[0].Received == 0 {
+		if r := w.TakeRecords(); len(r) != 1 || r[0].Sent == 0 || r[0].Received == 0 {
 			t.Errorf("got %+v", r)
 		}
 	}
@@ -195,7 +195,7 @@ func TestWord(t *testing.T) {
 	}
 	_ = conn.Close()
 	w.Close()
-	if r := w.Take(); len(r) != 1 || r[0].Sent != 22 || r[0].Received != 32 {
+	if r := w.TakeRecords(); len(r) != 1 || r[0].Sent != 22 || r[0].Received != 32 {
 		t.Errorf("got %+v", r)
 	}
 }

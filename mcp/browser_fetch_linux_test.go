@@ -34,7 +34,7 @@ func (e everywhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, 
 }
 
 func TestBrowserFetch(t *testing.T) {
-	if _, err := browser.Find(""); err != nil {
+	if _, err := browser.FindProgram(""); err != nil {
 		hosttest.Missing(t, "chromium", err.Error())
 	}
 	l, err := net.Listen("tcp", "127.0.0.9:0")

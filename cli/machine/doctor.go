@@ -290,7 +290,7 @@ type commands struct{ *command.Streams }
 // browserFinding checks the browser that browser_fetch would start.
 func browserFinding(ctx context.Context, cfg config.Config) finding {
 	f := finding{Kind: "browser", Name: "chromium"}
-	found, err := browser.Find(cfg.Web.Browser)
+	found, err := browser.FindProgram(cfg.Web.Browser)
 	if err != nil {
 		f.Detail, f.Remedy = err.Error(), browser.Remedy().String()
 		return f

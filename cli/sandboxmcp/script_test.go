@@ -117,7 +117,7 @@ func condition(name string) (bool, error) {
 	case "sandbox":
 		ok = sandboxWorks()
 	case "chromium":
-		_, err := browser.Find("")
+		_, err := browser.FindProgram("")
 		ok = err == nil
 	default:
 		return false, fmt.Errorf("there is no condition %q", name)

@@ -19,7 +19,7 @@ func (w *world) database() (password string) {
 	w.Helper()
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if len(found) == 0 {
-		need(w.T, "postgres")
+		requirePrograms(w.T, "postgres")
 	}
 	bin := filepath.Dir(found[len(found)-1])
 	dir := w.path("postgres")
@@ -66,7 +66,7 @@ func (w *world) database() (password string) {
 	}
 	w.Cleanup(func() { end.Close(); server.Wait() })
 	hosttest.Until(w, "PostgreSQL answers, whose words are in "+log.Name(), func() bool {
-		return w.internet.enter(func() error {
+		return w.internet.runInside(func() error {
 			c, err := net.Dial("tcp", "203.0.113.20:5432")
 			if err == nil {
 				c.Close()

@@ -58,18 +58,18 @@ func (r *resolver) answer(query []byte) []byte {
 	var p dnsmessage.Parser
 	h, err := p.Start(query)
 	if err != nil {
-		r.add("query", "dns", "not a message: %q", query)
+		r.record("query", "dns", "not a message: %q", query)
 		return nil
 	}
 	q, err := p.Question()
 	if err != nil {
-		r.add("query", "dns", "no question: %q", query)
+		r.record("query", "dns", "no question: %q", query)
 		return nil
 	}
 	name := strings.TrimSuffix(strings.ToLower(q.Name.String()), ".")
-	r.add("query", name, "%v", q.Type)
+	r.record("query", name, "%v", q.Type)
 	h.Response, h.RecursionAvailable, h.Authoritative = true, true, true
-	found := find(name)
+	found := siteNamed(name)
 	if found == nil {
 		h.RCode = dnsmessage.RCodeNameError
 	}
@@ -93,7 +93,7 @@ func (r *resolver) addresses(b *dnsmessage.Builder, q dnsmessage.Question, s *si
 	if s.alias != "" {
 		to := dnsmessage.MustNewName(s.alias + ".")
 		b.CNAMEResource(head, dnsmessage.CNAMEResource{CNAME: to})
-		head.Name, s = to, find(s.alias)
+		head.Name, s = to, siteNamed(s.alias)
 	}
 	addrs := s.addrs
 	if s.rotates && q.Type == dnsmessage.TypeA {
@@ -113,7 +113,7 @@ func (r *resolver) addresses(b *dnsmessage.Builder, q dnsmessage.Question, s *si
 	}
 }
 
-func find(name string) *site {
+func siteNamed(name string) *site {
 	for ; name != ""; _, name, _ = strings.Cut(name, ".") {
 		for i := range allSites {
 			if allSites[i].name == name {

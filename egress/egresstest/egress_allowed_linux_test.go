@@ -15,7 +15,7 @@ const ordinary = "65534"
 // TestAllowed runs what people run: programs that know nothing of sandboxes, over names that are
 // allowed, as root or as an ordinary user.
 func TestAllowed(t *testing.T) {
-	need(t, "curl", "wget", "git", "node", "npm", "psql")
+	requirePrograms(t, "curl", "wget", "git", "node", "npm", "psql")
 	dir := t.TempDir()
 	w := newWorld(t, map[string]http.Handler{"pypi.example.test": pypi(t), "npm.example.test": npm(t), "git.example.test": gitSite(t, dir)})
 	password := w.database()
@@ -37,7 +37,7 @@ func TestAllowed(t *testing.T) {
 				continue
 			}
 			t.Run(c.script+" as "+cmp.Or(who, "root"), func(t *testing.T) {
-				w.take()
+				w.takeEvents()
 				r := w.run(who, c.script, c.flags...)
 				for line := range strings.Lines(r.Stdout) {
 					if !strings.HasSuffix(line, ": ok\n") {
@@ -47,7 +47,7 @@ func TestAllowed(t *testing.T) {
 				if r.Ended != "ok" || strings.Count(r.Stdout, "\n") != c.lines {
 					t.Errorf("ended %s, %+v, stderr %s", r.Ended, r.Refused, r.Stderr)
 				}
-				w.stays(t, w.take(), allow)
+				w.stays(t, w.takeEvents(), allow)
 				w.checkAccounting(t, r)
 			})
 		}

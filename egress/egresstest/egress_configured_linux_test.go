@@ -37,7 +37,7 @@ for url in sys.argv[1:]:
 			w.T = t
 			args := []string{w.program, "--config", w.write("sandboxmcp.yaml", c.file), "run", "--quiet", script}
 			args = append(append(append(args, c.flags...), "--"), all...)
-			out, errs, err := w.say(w.onHost("", args...))
+			out, errs, err := w.runAndLog(w.onHost("", args...))
 			var got strings.Builder
 			for i, url := range all {
 				if strings.Contains(out, url+" reached") {

@@ -11,7 +11,7 @@ import (
 // TestAttacksWork runs attacks on the host, without a sandbox: those that reach nothing there,
 // either, would show nothing.
 func TestAttacksWork(t *testing.T) {
-	need(t, "curl")
+	requirePrograms(t, "curl")
 	w := newWorld(t, nil)
 	file, err := filepath.Abs("testdata/attacks.py")
 	if err != nil {
@@ -23,7 +23,7 @@ func TestAttacksWork(t *testing.T) {
 		"http 'second": 100, "http 'two hosts": 50, "smuggle 'second": 100, "redirect 'http' 'http:": 50, "leads_elsewhere 'private": 100,
 		"leads_elsewhere 'nat64": 100, "leads_elsewhere 'loopback'": 100, "leads_elsewhere 'host": 100, "rebind": 100, "many_names": 100, "kept_address": 100,
 	}
-	out, errs, err := w.say(w.onHost("", append([]string{"python3", file}, slices.Collect(maps.Keys(kinds))...)...))
+	out, errs, err := w.runAndLog(w.onHost("", append([]string{"python3", file}, slices.Collect(maps.Keys(kinds))...)...))
 	if err != nil {
 		t.Fatalf("%v: %s", err, errs)
 	}
@@ -52,7 +52,7 @@ func TestNoticed(t *testing.T) {
 		{"other.example", "name_by_https 'other", "a server was reached"},
 		{"echo.test", "wrong_port 'echo.test 80'", "a packet left"},
 	} {
-		w.take()
+		w.takeEvents()
 		r := w.run("", "attacks.py", append(attackable(), "--allow", c.allow, "--", c.attack)...)
 		if got := strings.Join(leftovers(w.settled(), attackable()), "\n"); !strings.Contains(got, c.want) {
 			t.Errorf("%s with %s allowed: got %q, want %q; it saw %s", c.attack, c.allow, got, c.want, r.Stdout)

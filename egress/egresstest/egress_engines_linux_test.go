@@ -14,7 +14,7 @@ import (
 // flags are what a run needs for that.
 func withEngine(t *testing.T, engine func(testing.TB) string, pages map[string]http.Handler) (w *world, flags []string) {
 	t.Helper()
-	need(t)
+	requirePrograms(t)
 	url := engine(t)
 	image := enginetest.Image(t, url, enginetest.Plain)
 	w = newWorld(t, pages)
@@ -50,7 +50,7 @@ func TestAllowedInContainers(t *testing.T) {
 				allow = append(allow, "--allow", name)
 			}
 			for script, lines := range map[string]int{"web.py": 11, "web.mjs": 5} {
-				w.take()
+				w.takeEvents()
 				r := w.run("", script, append(allow, trust...)...)
 				for line := range strings.Lines(r.Stdout) {
 					if !strings.HasSuffix(line, ": ok\n") && !strings.HasPrefix(line, "requests_of_pip: ModuleNotFoundError") {
@@ -60,7 +60,7 @@ func TestAllowedInContainers(t *testing.T) {
 				if strings.Count(r.Stdout, "\n") != lines {
 					t.Errorf("%s ended %s, %+v, stdout %s, stderr %s", script, r.Ended, r.Refused, r.Stdout, r.Stderr)
 				}
-				w.stays(t, w.take(), allow)
+				w.stays(t, w.takeEvents(), allow)
 				if script == "web.py" {
 					w.checkAccounting(t, r)
 				}
@@ -87,10 +87,10 @@ func TestSecretInContainers(t *testing.T) {
 	for name, engine := range engines {
 		t.Run(name, func(t *testing.T) {
 			a := &api{value: newValue()}
-			w, _ := withEngine(t, engine, map[string]http.Handler{bound: a.listen(bound, a.own()), "front.test": a.listen("front.test", http.NotFoundHandler())})
+			w, _ := withEngine(t, engine, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers()), "front.test": a.listen("front.test", http.NotFoundHandler())})
 			w.bind(t, "", "API_KEY", a.value, "--host", bound)
 			code := w.write("secret_engines.sh", secretInContainers)
-			out, errs, err := w.say(w.onHost("", w.program, "run", "--json", "--processes", "100", "--ram", "1500", code, "--secret", "API_KEY", "--allow", bound,
+			out, errs, err := w.runAndLog(w.onHost("", w.program, "run", "--json", "--processes", "100", "--ram", "1500", code, "--secret", "API_KEY", "--allow", bound,
 				"--allow", "front.test", "--input", w.copyOf("testdata/secret.py"), "--input", w.copyOf("testdata/secret.mjs")))
 			r := parse(t, out)
 			for line := range strings.Lines(r.Stdout) {
@@ -101,7 +101,7 @@ func TestSecretInContainers(t *testing.T) {
 			if strings.Count(r.Stdout, "\n") != 11 {
 				t.Errorf("ended %s, %+v, %v: %s%s%s", r.Ended, r.Refused, err, r.Stdout, r.Stderr, errs)
 			}
-			for _, h := range a.take() {
+			for _, h := range a.takeRequests() {
 				if has := strings.Contains(h.all(), a.value); has != (h.name == bound) {
 					t.Errorf("%s has the value: %v: %.300q", h.name, has, h.all())
 				}

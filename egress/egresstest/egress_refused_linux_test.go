@@ -52,7 +52,7 @@ func attackable() (flags []string) {
 
 // TestRefused runs attacks, as root and as an ordinary user, and looks what arrived outside.
 func TestRefused(t *testing.T) {
-	need(t, "curl")
+	requirePrograms(t, "curl")
 	w := newWorld(t, nil)
 	t.Run("an ordinary user", func(t *testing.T) { w.refuses(t, ordinary, true, attackable()...) })
 	t.Run("root", func(t *testing.T) { w.refuses(t, "", hosttest.Long(0, 1) == 1, attackable()...) })
@@ -67,7 +67,7 @@ func (w *world) refuses(t *testing.T, who string, all bool, flags ...string) {
 		flags = append(flags, "--", "one of each")
 		least = 40
 	}
-	w.take()
+	w.takeEvents()
 	r := w.run(who, "attacks.py", flags...)
 	if r.Ended != "ok" {
 		t.Fatalf("ended %s %s, %+v, stderr %s, stdout %.300s", r.Ended, r.Limit, r.Refused, r.Stderr, r.Stdout)
@@ -134,7 +134,7 @@ func checkRecords(t *testing.T, r result, all bool) {
 
 // TestRefusedTools looks that what people use fails by itself, and in words that fit.
 func TestRefusedTools(t *testing.T) {
-	need(t, "curl", "wget", "git", "node", "npm", "psql", "ssh")
+	requirePrograms(t, "curl", "wget", "git", "node", "npm", "psql", "ssh")
 	w := newWorld(t, nil)
 	allow := []string{"--allow", "private.example", "--allow", "private.example:22", "--allow", "private.example:5432"}
 	r := w.run("", "refused.sh", allow...)

@@ -22,10 +22,10 @@ type saw struct {
 
 // TestSecretStaysOutside has a server give the value back in all ways, and looks for it everywhere.
 func TestSecretStaysOutside(t *testing.T) {
-	need(t, "curl")
+	requirePrograms(t, "curl")
 	a := &api{value: newValue()}
-	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.own()), "front.test": a.listen("front.test", http.NotFoundHandler())})
-	w.serveTLS(&tls.Config{Certificates: []tls.Certificate{w.cert}, NextProtos: []string{"http/1.1"}}, "8443", a.listen(bound, a.own()))
+	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers()), "front.test": a.listen("front.test", http.NotFoundHandler())})
+	w.serveTLS(&tls.Config{Certificates: []tls.Certificate{w.cert}, NextProtos: []string{"http/1.1"}}, "8443", a.listen(bound, a.ownHandlers()))
 	const who = ordinary
 	w.bind(t, who, "API_KEY", a.value, "--host", bound, "--host", bound+":8443")
 	out := filepath.Join(w.dir, "out"+who)
@@ -49,7 +49,7 @@ func TestSecretStaysOutside(t *testing.T) {
 	if r.Ended != "ok" || lines < hosttest.Long(140, 350) {
 		t.Errorf("%d lines, ended %s, %+v, %s", lines, r.Ended, r.Refused, r.Stderr)
 	}
-	got := a.take()
+	got := a.takeRequests()
 	for _, h := range got {
 		if has := strings.Contains(h.all(), a.value); has != (h.name == bound) {
 			t.Errorf("%s has the value: %v: %.300q", h.name, has, h.all())

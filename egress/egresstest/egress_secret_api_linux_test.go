@@ -42,8 +42,8 @@ func (h heard) all() string {
 	return user + " " + password + " " + query + " " + fmt.Sprint(h.method, " ", h.uri, " ", h.host, " ", h.header, " ", h.body, " ", h.trailer)
 }
 
-// take returns the requests since the last call.
-func (a *api) take() []heard {
+// takeRequests returns the requests since the last call.
+func (a *api) takeRequests() []heard {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seen := a.seen
@@ -66,11 +66,11 @@ func (a *api) listen(name string, h http.Handler) http.Handler {
 	})
 }
 
-// own are the pages of the server itself.
-func (a *api) own() *http.ServeMux {
+// ownHandlers are the pages of the server itself.
+func (a *api) ownHandlers() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ok", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok "+a.verdict(r)+"\n") })
-	mux.HandleFunc("/give", a.give)
+	mux.HandleFunc("/give", a.serveValue)
 	mux.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for i := range 3 {
@@ -137,8 +137,8 @@ func spell(how, v string) string {
 	return v
 }
 
-// give returns the value: how it is written, and where it stands, are asked for.
-func (a *api) give(w http.ResponseWriter, r *http.Request) {
+// serveValue returns the value: how it is written, and where it stands, are asked for.
+func (a *api) serveValue(w http.ResponseWriter, r *http.Request) {
 	text, h := spell(r.FormValue("how"), a.value), w.Header()
 	line := strings.ReplaceAll(text, "\r\n", "")
 	slowly := func(to io.Writer) {

@@ -12,13 +12,13 @@ import (
 // TestSecretGoesNowhereElse has a program send a placeholder in many places, and its own credentials where
 // a secret is required. The servers say what came.
 func TestSecretGoesNowhereElse(t *testing.T) {
-	need(t, "curl")
+	requirePrograms(t, "curl")
 	const strict = "both.test"
 	a, required := &api{value: newValue()}, newValue()
 	ownKey := "own" + "key"
 	w := newWorld(t, map[string]http.Handler{
-		bound: a.listen(bound, a.own()), "front.test": a.listen("front.test", http.NotFoundHandler()),
-		strict: a.listen(strict, (&api{value: required}).own()),
+		bound: a.listen(bound, a.ownHandlers()), "front.test": a.listen("front.test", http.NotFoundHandler()),
+		strict: a.listen(strict, (&api{value: required}).ownHandlers()),
 	})
 	w.bind(t, "", "API_KEY", a.value, "--host", bound)
 	w.bind(t, "", "REQUIRED_KEY", required, "--host", strict, "--require")
@@ -27,8 +27,8 @@ func TestSecretGoesNowhereElse(t *testing.T) {
 	if !strings.HasPrefix(old, "sandboxmcp_") {
 		t.Fatalf("%+v", first)
 	}
-	a.take()
-	w.take()
+	a.takeRequests()
+	w.takeEvents()
 	r := w.run("", "secret_attacks.py", "--secret", "API_KEY", "--secret", "REQUIRED_KEY", "--allow", bound, "--allow", "front.test", "--allow", strict, "--", old, [...]string{"some", "all"}[hosttest.Long(0, 1)])
 	if r.Ended != "ok" {
 		t.Fatalf("%+v", r)
@@ -43,7 +43,7 @@ func TestSecretGoesNowhereElse(t *testing.T) {
 			t.Errorf("%s: %s", s.Name, s.Saw)
 		}
 	}
-	for _, h := range a.take() {
+	for _, h := range a.takeRequests() {
 		elsewhere := h
 		if h.tls && h.name == bound {
 			// Here it may be, in these places.
@@ -65,7 +65,7 @@ func TestSecretGoesNowhereElse(t *testing.T) {
 	if known < 7 {
 		t.Errorf("only %d requests brought the value", known)
 	}
-	for _, e := range w.take() { // what goes in the clear
+	for _, e := range w.takeEvents() { // what goes in the clear
 		if strings.Contains(e.text, a.value) || strings.Contains(e.text, required) {
 			t.Errorf("unencrypted: %.300v", e)
 		}

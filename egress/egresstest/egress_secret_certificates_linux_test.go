@@ -30,11 +30,11 @@ func (w *world) signed(trusted bool, name string, until time.Time) tls.Certifica
 
 // TestSecretNeedsTheRealServer has the bound name answered by servers that can't prove who they are.
 func TestSecretNeedsTheRealServer(t *testing.T) {
-	need(t, "curl")
+	requirePrograms(t, "curl")
 	a := &api{value: newValue()}
-	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.own())})
+	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers())})
 	day := 24 * time.Hour
-	serve := func(port string, c *tls.Config) { w.serveTLS(c, port, a.listen("port "+port, a.own())) }
+	serve := func(port string, c *tls.Config) { w.serveTLS(c, port, a.listen("port "+port, a.ownHandlers())) }
 	with := func(c tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{c}} }
 	serve("9443", with(w.signed(true, bound, time.Now().Add(day)))) // this one can
 	serve("8443", with(w.signed(true, bound, time.Now().Add(-day/2))))
@@ -86,12 +86,12 @@ func TestSecretNeedsTheRealServer(t *testing.T) {
 	if len(seen) != len(want) {
 		t.Errorf("%d lines: %s%s", len(seen), r.Stdout, r.Stderr)
 	}
-	for _, h := range a.take() {
+	for _, h := range a.takeRequests() {
 		if good := h.name == "port 9443"; strings.Contains(h.all(), a.value) != good {
 			t.Errorf("%s: %.300q", h.name, h.all())
 		}
 	}
-	for _, e := range w.take() {
+	for _, e := range w.takeEvents() {
 		if strings.Contains(e.text, a.value) {
 			t.Errorf("unencrypted: %.300v", e)
 		}
@@ -101,9 +101,9 @@ func TestSecretNeedsTheRealServer(t *testing.T) {
 
 // TestSecretAuthorityIsOfOneRun takes what one sandbox trusts into another one.
 func TestSecretAuthorityIsOfOneRun(t *testing.T) {
-	need(t, "curl")
+	requirePrograms(t, "curl")
 	a := &api{value: newValue()}
-	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.own())})
+	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers())})
 	w.bind(t, "", "API_KEY", a.value, "--host", bound)
 	w.bind(t, "", "FREE_KEY", newValue())
 	script := func(flags ...string) result {

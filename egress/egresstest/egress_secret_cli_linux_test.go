@@ -10,15 +10,15 @@ import (
 
 // TestSecretByClumsyUser types what people type, and checks that messages say what to do.
 func TestSecretByClumsyUser(t *testing.T) {
-	need(t, "curl")
+	requirePrograms(t, "curl")
 	a := &api{value: newValue()}
-	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.own())})
+	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers())})
 	script := w.write("ask.sh", "echo \"${#KEY}\"; curl -sS -m 3 -H \"X-Api-Key: $KEY\" https://"+bound+"/ok\n")
 	try := func(stdin string, args ...string) (string, int) {
 		t.Helper()
 		cmd := w.onHost("", append([]string{w.program}, args...)...)
 		cmd.Stdin = strings.NewReader(stdin)
-		out, errs, _ := w.say(cmd)
+		out, errs, _ := w.runAndLog(cmd)
 		clean(t, strings.Join(args, " "), out+errs, a.value)
 		return out + errs, cmd.ProcessState.ExitCode()
 	}
@@ -61,7 +61,7 @@ func TestSecretByClumsyUser(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s", c.args[1:], code, output)
 		}
 	}
-	a.take()
+	a.takeRequests()
 	key := filepath.Join(w.dir, "home", "state", "sandboxmcp", "vault.key")
 	for what, change := range map[string]func() error{
 		"missing":     func() error { return os.Rename(key, key+".away") },
@@ -90,7 +90,7 @@ func TestSecretByClumsyUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := a.take(); len(got) > 0 {
+	if got := a.takeRequests(); len(got) > 0 {
 		t.Errorf("without the key: %v", got)
 	}
 }

@@ -41,13 +41,13 @@ func (w *world) serve(t *testing.T, flags ...string) *server {
 		s.in.Close()
 		s.cmd.Wait()
 	})
-	s.say("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
+	s.request("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "test", "version": "1"}})
 	fmt.Fprintln(s.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return s
 }
 
-// say makes a request, and returns the whole answer.
-func (s *server) say(method string, params any) string {
+// request makes a request, and returns the whole answer.
+func (s *server) request(method string, params any) string {
 	s.Helper()
 	s.n++
 	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": s.n, "method": method, "params": params})
@@ -73,7 +73,7 @@ func (s *server) say(method string, params any) string {
 // call calls a tool, and returns what it has to say as data.
 func (s *server) call(tool string, args map[string]any) map[string]any {
 	s.Helper()
-	line := s.say("tools/call", map[string]any{"name": tool, "arguments": args})
+	line := s.request("tools/call", map[string]any{"name": tool, "arguments": args})
 	var answer struct {
 		Result struct {
 			StructuredContent map[string]any
@@ -118,7 +118,7 @@ func (s *server) cell(session, code string, secrets ...string) string {
 func TestSecretInSessions(t *testing.T) {
 	a := &api{value: newValue()}
 	other := newValue()
-	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.own()), "front.test": a.listen("front.test", http.NotFoundHandler())})
+	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers()), "front.test": a.listen("front.test", http.NotFoundHandler())})
 	w.bind(t, "", "API_KEY", a.value, "--host", bound, "--require")
 	w.bind(t, "", "OTHER_KEY", other, "--host", "front.test")
 	w.write("sandboxmcp.yaml", "egress:\n  allow: ["+bound+", front.test]\n")
@@ -173,7 +173,7 @@ asked.wait()
 print('began')
 `), "began")
 	threads := 0
-	for _, h := range a.take() {
+	for _, h := range a.takeRequests() {
 		if strings.Contains(h.uri, "thread") {
 			threads++
 		}
@@ -187,14 +187,14 @@ print('began')
 	s.call("terminate_session", map[string]any{"session_id": one})
 	for i := range 2 {
 		expect("the other goes on", s.cell(two, "for _ in range(20): said = ask(api, key)\nprint(said)"), "said: ok known")
-		if slices.ContainsFunc(a.take(), func(h heard) bool { return strings.Contains(h.uri, "thread") }) && i > 0 { // one was on its way
+		if slices.ContainsFunc(a.takeRequests(), func(h heard) bool { return strings.Contains(h.uri, "thread") }) && i > 0 { // one was on its way
 			t.Error("a session that has ended goes on asking")
 		}
 	}
 	three := s.session(bound)
 	expect("a new one with an old placeholder", s.cell(three, prelude+"print(ask(api, '"+placeholder+"'))"), "said: ok unknown")
 	expect("a deleted secret stays leased", func() string {
-		if out, errs, err := w.say(w.onHost("", w.program, "vault", "delete", "API_KEY")); err != nil {
+		if out, errs, err := w.runAndLog(w.onHost("", w.program, "vault", "delete", "API_KEY")); err != nil {
 			t.Fatal(out, errs)
 		}
 		return s.cell(two, "print(ask(api, key))")
@@ -202,7 +202,7 @@ print('began')
 	expect("and is leased no more", s.cell(three, "print(1)", "API_KEY"), "API_KEY")
 	clean(t, "all that the server said", s.all.String(), a.value)
 	clean(t, "all that the server said", s.all.String(), other)
-	log, _, _ := w.say(w.onHost("", w.program, "audit", "--format", "json"))
+	log, _, _ := w.runAndLog(w.onHost("", w.program, "audit", "--format", "json"))
 	clean(t, "the log", log, a.value)
 	w.cleanState(t, "", a.value)
 }
@@ -210,7 +210,7 @@ print('began')
 // TestSecretOlderSession has a session begin before there is any bound secret.
 func TestSecretOlderSession(t *testing.T) {
 	a := &api{value: newValue()}
-	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.own())})
+	w := newWorld(t, map[string]http.Handler{bound: a.listen(bound, a.ownHandlers())})
 	w.write("sandboxmcp.yaml", "egress:\n  allow: ["+bound+"]\n")
 	s := w.serve(t, "--config", w.path("sandboxmcp.yaml"))
 	old := s.session(bound)

@@ -12,9 +12,9 @@ import (
 
 // TestSecretInTools runs what people run with a key, as an ordinary user or as both.
 func TestSecretInTools(t *testing.T) {
-	need(t, "curl", "wget", "git", "node", "npm")
+	requirePrograms(t, "curl", "wget", "git", "node", "npm")
 	a := &api{value: newValue()}
-	mux, dir := a.own(), t.TempDir()
+	mux, dir := a.ownHandlers(), t.TempDir()
 	repo := gitSite(t, dir)
 	command(t, "git", "-C", dir+"/repositories/repo.git", "config", "http.receivepack", "true")
 	mux.Handle("/repo.git/", a.closed(repo))

@@ -29,7 +29,7 @@ func (w *world) bind(t *testing.T, who, key, value string, flags ...string) {
 	t.Helper()
 	cmd := w.onHost(who, append([]string{w.program, "vault", "add", key, "--stdin", "--replace"}, flags...)...)
 	cmd.Stdin = strings.NewReader(value)
-	if out, errs, err := w.say(cmd); err != nil {
+	if out, errs, err := w.runAndLog(cmd); err != nil {
 		t.Fatalf("vault add %s: %v: %s%s", key, err, out, errs)
 	}
 }
@@ -115,7 +115,7 @@ func (w *world) cleanRun(t *testing.T, who string, r result, value string) {
 		t.Fatal(err)
 	}
 	clean(t, "the result", string(text)+r.Stdout+r.Stderr, value)
-	log, errs, err := w.say(w.onHost(who, w.program, "audit", "--format", "json"))
+	log, errs, err := w.runAndLog(w.onHost(who, w.program, "audit", "--format", "json"))
 	if err != nil || log == "" {
 		t.Errorf("audit: %v: %s", err, errs)
 	}

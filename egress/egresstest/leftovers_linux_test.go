@@ -61,12 +61,12 @@ func permitted(flags []string) (names []string, packets map[string]bool) {
 	for _, f := range flags {
 		name, port, _ := strings.Cut(f, ":")
 		names = append(names, name)
-		s := find(name)
+		s := siteNamed(name)
 		if s == nil || s.name != name {
 			continue
 		}
 		if s.alias != "" {
-			s = find(s.alias)
+			s = siteNamed(s.alias)
 		}
 		for _, a := range s.addrs {
 			addr := netip.MustParseAddr(a)

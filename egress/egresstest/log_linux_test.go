@@ -23,15 +23,15 @@ type journal struct {
 	events []event
 }
 
-func (j *journal) add(kind, host, format string, args ...any) {
+func (j *journal) record(kind, host, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.events = append(j.events, event{time.Now(), kind, host, text})
 }
 
-// take returns the events since the last call.
-func (j *journal) take() []event {
+// takeEvents returns the events since the last call.
+func (j *journal) takeEvents() []event {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	events := j.events
@@ -45,7 +45,7 @@ type bytesLog struct {
 	once sync.Once
 }
 
-func (b *bytesLog) keep(p []byte) {
+func (b *bytesLog) record(p []byte) {
 	if room := 8<<10 - b.Len(); room > 0 {
 		b.Write(p[:min(room, len(p))])
 	}

@@ -37,8 +37,8 @@ func (n namespace) ip(t *testing.T, args string) {
 	command(t, "ip", append([]string{"-netns", string(n)}, strings.Fields(args)...)...)
 }
 
-// enter calls f on a thread that is inside. Sockets that f makes stay inside, whoever uses them.
-func (n namespace) enter(f func() error) error {
+// runInside calls f on a thread that is inside. Sockets that f makes stay inside, whoever uses them.
+func (n namespace) runInside(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine
@@ -57,7 +57,7 @@ func (n namespace) enter(f func() error) error {
 
 func (n namespace) listen(t *testing.T, network, address string) (l net.Listener) {
 	t.Helper()
-	err := n.enter(func() (err error) { l, err = net.Listen(network, address); return err })
+	err := n.runInside(func() (err error) { l, err = net.Listen(network, address); return err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func (n namespace) listen(t *testing.T, network, address string) (l net.Listener
 
 func (n namespace) listenPacket(t *testing.T, network, address string) (c net.PacketConn) {
 	t.Helper()
-	err := n.enter(func() (err error) { c, err = net.ListenPacket(network, address); return err })
+	err := n.runInside(func() (err error) { c, err = net.ListenPacket(network, address); return err })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (w *world) run(who, script string, flags ...string) result {
 	}
 	code := w.copyOf(file)
 	args := append([]string{w.program, "run", "--json", "--processes", "100", "--ram", "1500", "--timeout", "300", code}, flags...)
-	out, errs, err := w.say(w.onHost(who, args...))
+	out, errs, err := w.runAndLog(w.onHost(who, args...))
 	if err != nil && out == "" {
 		w.Fatalf("%s: %v: %s", script, err, errs)
 	}

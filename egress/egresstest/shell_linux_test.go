@@ -10,7 +10,7 @@ import (
 // the files of a key that may log in as root to run a single command, and of the known hosts.
 func (w *world) shell() (key, known string) {
 	w.Helper()
-	need(w.T, "sshd", "ssh", "ssh-keygen")
+	requirePrograms(w.T, "sshd", "ssh", "ssh-keygen")
 	for _, name := range []string{"id", "hostkey"} {
 		command(w.T, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", w.path(name))
 	}
@@ -35,7 +35,7 @@ func (w *world) shell() (key, known string) {
 			if err != nil {
 				return
 			}
-			w.add("bytes", serverOf(c), "ssh")
+			w.record("bytes", serverOf(c), "ssh")
 			go func() {
 				defer c.Close()
 				f, err := c.(*net.TCPConn).File()

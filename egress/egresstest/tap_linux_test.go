@@ -18,7 +18,7 @@ func (n namespace) tap(t *testing.T, device string, report func(to string)) {
 	t.Helper()
 	const everything = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL&0xff<<8
 	fd := -1
-	err := n.enter(func() error {
+	err := n.runInside(func() error {
 		i, err := net.InterfaceByName(device)
 		if err != nil {
 			return err

@@ -44,12 +44,12 @@ type notedConn struct {
 
 func (c *notedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.log.keep(p[:n])
+	c.log.record(p[:n])
 	return n, err
 }
 
 func (c *notedConn) Close() error {
-	c.log.once.Do(func() { c.add("bytes", serverOf(c), "%q", c.log.String()) })
+	c.log.once.Do(func() { c.record("bytes", serverOf(c), "%q", c.log.String()) })
 	return c.Conn.Close()
 }
 
@@ -62,7 +62,7 @@ func (w *world) helloed(cert tls.Certificate) *tls.Config {
 		Certificates: []tls.Certificate{cert},
 		NextProtos:   []string{"h2", "http/1.1"},
 		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-			w.add("tls", serverOf(h.Conn), "%s", h.ServerName)
+			w.record("tls", serverOf(h.Conn), "%s", h.ServerName)
 			return nil, nil
 		},
 	}
@@ -83,7 +83,7 @@ func (w *world) web(pages map[string]http.Handler) http.Handler {
 		at := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 		addr, _ := netip.ParseAddrPort(at.String())
 		name := serverAt(addr.Addr().Unmap())
-		w.add("request", name, "%s %s host=%s url=%s", r.Method, r.Proto, r.Host, r.URL.Host)
+		w.record("request", name, "%s %s host=%s url=%s", r.Method, r.Proto, r.Host, r.URL.Host)
 		if page := pages[name]; page != nil {
 			page.ServeHTTP(rw, r)
 			return

@@ -29,8 +29,8 @@ type world struct {
 	env      []string // more, of what runs on the host
 }
 
-// need skips, or fails if SANDBOXMCP_TEST_REQUIRE has sandboxes: where those are wanted, so is this.
-func need(t *testing.T, programs ...string) {
+// requirePrograms skips, or fails if SANDBOXMCP_TEST_REQUIRE has sandboxes: where those are wanted, so is this.
+func requirePrograms(t *testing.T, programs ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		hosttest.Missing(t, "root", "networks can't be made")
@@ -44,7 +44,7 @@ func need(t *testing.T, programs ...string) {
 
 func newWorld(t *testing.T, pages map[string]http.Handler) *world {
 	t.Helper()
-	need(t, "ip", "nsenter", "unshare", "setpriv", "sysctl", "openssl", "python3", "go")
+	requirePrograms(t, "ip", "nsenter", "unshare", "setpriv", "sysctl", "openssl", "python3", "go")
 	dir, err := os.MkdirTemp("", "egresstest-")
 	if err != nil {
 		t.Fatal(err)
@@ -60,10 +60,10 @@ func newWorld(t *testing.T, pages map[string]http.Handler) *world {
 	w.write("hosts", "127.0.0.1 localhost\n10.9.0.9 hostsfile.example\n")
 	w.cables()
 	w.servers(pages)
-	w.internet.tap(t, "cable", func(to string) { w.add("packet", to, "") })
-	w.host.tap(t, "lo", func(to string) { w.add("packet", to, "on the host's loopback") })
+	w.internet.tap(t, "cable", func(to string) { w.record("packet", to, "") })
+	w.host.tap(t, "lo", func(to string) { w.record("packet", to, "on the host's loopback") })
 	w.host.listenPacket(t, "udp", loopbackMark)
-	w.take()
+	w.takeEvents()
 	return w
 }
 
@@ -74,7 +74,7 @@ const cableMark, loopbackMark = "203.0.113.254:9", "127.0.0.1:9"
 func (w *world) settled() (events []event) {
 	w.Helper()
 	marks := []string{cableMark, loopbackMark}
-	err := w.host.enter(func() error {
+	err := w.host.runInside(func() error {
 		for _, to := range marks {
 			c, err := net.Dial("udp", to)
 			if err != nil {
@@ -89,7 +89,7 @@ func (w *world) settled() (events []event) {
 		w.Fatal(err)
 	}
 	hosttest.Until(w, "the taps have seen all packets", func() bool {
-		events = append(events, w.take()...)
+		events = append(events, w.takeEvents()...)
 		for _, to := range marks {
 			if !slices.ContainsFunc(events, func(e event) bool { return e.host == "udp "+to }) {
 				return false
@@ -169,7 +169,7 @@ func (w *world) unixServer(l net.Listener) {
 		if err != nil {
 			return
 		}
-		w.add("bytes", "unix "+l.Addr().String(), "a connection")
+		w.record("bytes", "unix "+l.Addr().String(), "a connection")
 		io.WriteString(c, canary)
 		c.Close()
 	}
@@ -196,8 +196,8 @@ func (w *world) onHost(who string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// say runs a command, and returns its output.
-func (w *world) say(cmd *exec.Cmd) (stdout, stderr string, err error) {
+// runAndLog runs a command, and returns its output.
+func (w *world) runAndLog(cmd *exec.Cmd) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// answer prepares res for the program, or returns why it can't be passed on.
-func (x *exchange) answer(res *http.Response) error {
-	x.release()
+// prepareAnswer prepares res for the program, or returns why it can't be passed on.
+func (x *exchange) prepareAnswer(res *http.Response) error {
+	x.releaseBodySlot()
 	if res.StatusCode == http.StatusSwitchingProtocols {
 		if err := checkUpgrade(x.key, res.Header); err != nil {
 			return err
 		}
 	}
 	if f := x.relay.cfg.Fetch; f != nil {
-		if err := f.Answered(res); err != nil {
+		if err := f.OnAnswer(res); err != nil {
 			return badAnswer(err.Error())
 		}
 	}
-	if !x.redacts() {
+	if !x.mustRedact() {
 		return nil
 	}
 	x.redact(res.Header)
@@ -58,7 +58,7 @@ func (x *exchange) redact(h http.Header) {
 		unwanted = append(unwanted, "Set-Cookie")
 	}
 	for name, values := range h {
-		if slices.Contains(unwanted, strings.TrimPrefix(name, http.TrailerPrefix)) || x.names(name) {
+		if slices.Contains(unwanted, strings.TrimPrefix(name, http.TrailerPrefix)) || x.containsValue(name) {
 			delete(h, name)
 			continue
 		}
@@ -68,8 +68,8 @@ func (x *exchange) redact(h http.Header) {
 	}
 }
 
-// names reports whether a header's name, whose case is lost, contains a value.
-func (x *exchange) names(name string) bool {
+// containsValue reports whether a header's name, whose case is lost, contains a value.
+func (x *exchange) containsValue(name string) bool {
 	name = strings.ToLower(name)
 	for _, s := range x.filled {
 		if v := s.Value(); v != "" && strings.Contains(name, strings.ToLower(v)) {
@@ -79,42 +79,42 @@ func (x *exchange) names(name string) bool {
 	return x.relay.cfg.Redact(name) != name
 }
 
-// redacting passes an answer on without secrets. Each Write passes on what can be, so that events are passed on as
+// redactingWriter passes an answer on without secrets. Each Write passes on what can be, so that events are passed on as
 // events.
-type redacting struct {
+type redactingWriter struct {
 	http.ResponseWriter
 	x      *exchange
 	filter io.WriteCloser // writes to sink
 	cut    bool           // nothing more is passed on
 }
 
-func (x *exchange) redacting(w http.ResponseWriter) *redacting {
-	r := &redacting{ResponseWriter: w, x: x}
+func (x *exchange) newRedactingWriter(w http.ResponseWriter) *redactingWriter {
+	r := &redactingWriter{ResponseWriter: w, x: x}
 	r.filter = x.relay.cfg.Redactor(sink{r})
 	return r
 }
 
-func (w *redacting) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *redactingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader redacts the headers of 1xx answers, which ReverseProxy passes on by itself.
-func (w *redacting) WriteHeader(status int) {
+func (w *redactingWriter) WriteHeader(status int) {
 	if status < 200 {
 		w.redactHeader()
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func (w *redacting) redactHeader() {
+func (w *redactingWriter) redactHeader() {
 	w.x.redact(w.Header())
 	if w.x.checkLeases() != nil {
 		clear(w.Header())
 	}
 }
 
-func (w *redacting) Write(p []byte) (int, error) { return w.filter.Write(p) }
+func (w *redactingWriter) Write(p []byte) (int, error) { return w.filter.Write(p) }
 
 // sink is behind the filter.
-type sink struct{ *redacting }
+type sink struct{ *redactingWriter }
 
 func (s sink) Write(p []byte) (int, error) {
 	if s.cut || len(p) == 0 { // HTTP/2 may not write even that
@@ -126,9 +126,9 @@ func (s sink) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// end ends the answer, with its trailers. Only a whole one releases the bytes held back: the beginning of a value is
+// finish ends the answer, with its trailers. Only a whole one releases the bytes held back: the beginning of a value is
 // never passed on. With an error, what was passed on is not whole.
-func (w *redacting) end(whole bool) error {
+func (w *redactingWriter) finish(whole bool) error {
 	w.cut = !whole
 	err := w.filter.Close() // it wipes what it holds
 	if whole {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// lifetime is longer than any session. It is that of the names' certificates, too.
-	lifetime = 30 * 24 * time.Hour
+	// certLifetime is longer than any session. It is that of the names' certificates, too.
+	certLifetime = 30 * 24 * time.Hour
 	// clockSkew is how far a clock inside may be behind.
 	clockSkew = time.Hour
 	// maxLeaves is how many names' certificates are kept: a program may make up names below a wildcard.
@@ -49,7 +49,7 @@ func newAuthority() (*authority, error) {
 	template := &x509.Certificate{ // the serial is random, the subject's key identifier a hash
 		Subject:               pkix.Name{CommonName: "sandboxmcp run CA"},
 		NotBefore:             now.Add(-clockSkew),
-		NotAfter:              now.Add(lifetime),
+		NotAfter:              now.Add(certLifetime),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
@@ -73,7 +73,7 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 
 // handshake ends the TLS of a program that means the route's name. It closes nothing.
 func (a *authority) handshake(ctx context.Context, t Route) (net.Conn, error) {
-	config, err := a.config(t.Name)
+	config, err := a.tlsConfig(t.Name)
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate for %s: %w", t.Name, err)
 	}
@@ -89,14 +89,14 @@ func (a *authority) handshake(ctx context.Context, t Route) (net.Conn, error) {
 	return conn, nil
 }
 
-// config returns the TLS configuration for a name, always the same while its certificate is kept.
-func (a *authority) config(name string) (*tls.Config, error) {
+// tlsConfig returns the TLS configuration for a name, always the same while its certificate is kept.
+func (a *authority) tlsConfig(name string) (*tls.Config, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c := a.leaves[name]; c != nil {
 		return c, nil
 	}
-	leaf, err := a.leaf(name)
+	leaf, err := a.newCertificate(name)
 	if err != nil {
 		return nil, err
 	}
@@ -107,9 +107,9 @@ func (a *authority) config(name string) (*tls.Config, error) {
 	return a.leaves[name], nil
 }
 
-// leaf makes a certificate that passes the strict rules of OpenSSL, which Python turns on: key
+// newCertificate makes a certificate that passes the strict rules of OpenSSL, which Python turns on: key
 // identifiers of subject and authority, and an alternative name that is critical if there is no subject.
-func (a *authority) leaf(name string) (c tls.Certificate, err error) {
+func (a *authority) newCertificate(name string) (c tls.Certificate, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return c, err

@@ -15,10 +15,10 @@ const (
 
 var errTooLarge = refusal{http.StatusRequestEntityTooLarge, "secrets are put into bodies of at most 10 MiB"}
 
-// body puts secrets into the body of r, if there are any that are put into bodies. For that the whole
+// fillBody puts secrets into the body of r, if there are any that are put into bodies. For that the whole
 // of it is read first, so it can't be one half of a conversation. gRPC's is left as it is: its messages
 // say their length, which would be wrong then.
-func (x *exchange) body(f *substitution, r *http.Request) error {
+func (x *exchange) fillBody(f *substitution, r *http.Request) error {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.ContentLength == 0 || strings.HasPrefix(kind, "application/grpc") ||
 		!slices.ContainsFunc(f.secrets, func(s Secret) bool { return s.Body }) {
@@ -26,13 +26,13 @@ func (x *exchange) body(f *substitution, r *http.Request) error {
 	}
 	for _, e := range r.Header["Content-Encoding"] {
 		if !strings.EqualFold(e, "identity") {
-			return refuse("secrets can't be put into a body with Content-Encoding %s: send it as it is", short(e))
+			return refuse("secrets can't be put into a body with Content-Encoding %s: send it as it is", quoteShort(e))
 		}
 	}
 	if r.ContentLength > maxBody {
 		return errTooLarge
 	}
-	if err := x.hold(r); err != nil {
+	if err := x.acquireBodySlot(r); err != nil {
 		return err
 	}
 	var text strings.Builder
@@ -41,7 +41,7 @@ func (x *exchange) body(f *substitution, r *http.Request) error {
 	} else if n > maxBody {
 		return errTooLarge
 	}
-	filled, err := f.inBody(text.String(), kind)
+	filled, err := f.replaceInBody(text.String(), kind)
 	if err != nil {
 		return err
 	}
@@ -52,8 +52,8 @@ func (x *exchange) body(f *substitution, r *http.Request) error {
 	return nil
 }
 
-// inBody is replace for the secrets that may be put into bodies.
-func (f *substitution) inBody(text, kind string) (string, error) {
+// replaceInBody is replace for the secrets that may be put into bodies.
+func (f *substitution) replaceInBody(text, kind string) (string, error) {
 	s := inText
 	switch {
 	case strings.Contains(kind, "json"): // application/json, application/problem+json, application/x-ndjson
@@ -62,7 +62,7 @@ func (f *substitution) inBody(text, kind string) (string, error) {
 		s = inForm
 	}
 	in := *f
-	in.secrets, in.room = slices.Clone(f.secrets), maxBody
+	in.secrets, in.bytesLeft = slices.Clone(f.secrets), maxBody
 	for i := range in.secrets {
 		if !in.secrets[i].Body {
 			in.secrets[i].Placeholder = "" // which is found nowhere
@@ -71,21 +71,21 @@ func (f *substitution) inBody(text, kind string) (string, error) {
 	return in.replace(text, s)
 }
 
-// hold waits for one of the slots for bodies in memory.
-func (x *exchange) hold(r *http.Request) error {
+// acquireBodySlot waits for one of the slots for bodies in memory.
+func (x *exchange) acquireBodySlot(r *http.Request) error {
 	select {
 	case x.relay.bodies <- struct{}{}:
-		x.holds = true
+		x.hasBodySlot = true
 		return nil
 	case <-r.Context().Done():
 		return r.Context().Err()
 	}
 }
 
-// release frees the slot, if it is held.
-func (x *exchange) release() {
-	if x.holds {
-		x.holds = false
+// releaseBodySlot frees the slot, if it is held.
+func (x *exchange) releaseBodySlot() {
+	if x.hasBodySlot {
+		x.hasBodySlot = false
 		<-x.relay.bodies
 	}
 }

@@ -40,7 +40,7 @@ func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 	defer context.AfterFunc(ctx, func() { c.route.Client.Close() })()
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
-	c.transports(inner)
+	c.setTransports(inner)
 	var handlers closableGroup
 	ended := make(chan struct{})
 	end := sync.OnceFunc(func() { close(ended) })
@@ -51,9 +51,9 @@ func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 	protocols.SetUnencryptedHTTP2(!c.secure)
 	server := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if handlers.begin() {
+			if handlers.tryAdd() {
 				defer handlers.work.Done()
-				c.handle(w, r)
+				c.serveRequest(w, r)
 			}
 		}),
 		Protocols:                    &protocols,
@@ -71,22 +71,22 @@ func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 	}
 	// A program that fetches may ask for another name with its next request, as one may ask a proxy.
 	server.SetKeepAlivesEnabled(c.secure || c.relay.cfg.Fetch == nil)
-	server.Serve(&single{conn: conn, ended: ended}) // its only error is that of single
-	handlers.end()                                  // that of a WebSocket goes on for long
+	server.Serve(&singleListener{conn: conn, ended: ended}) // its only error is that of single
+	handlers.closeAndWait()                                 // that of a WebSocket goes on for long
 	cancel()
-	c.dials.end()
+	c.dials.closeAndWait()
 	return ctx.Err()
 }
 
-// single is a listener of a single connection.
-type single struct {
+// singleListener is a listener of a single connection.
+type singleListener struct {
 	conn  net.Conn
 	taken bool
 	ended <-chan struct{}
 }
 
 // Accept returns the connection first, and then blocks until the server is done with it.
-func (l *single) Accept() (net.Conn, error) {
+func (l *singleListener) Accept() (net.Conn, error) {
 	if !l.taken {
 		l.taken = true
 		return l.conn, nil
@@ -95,8 +95,8 @@ func (l *single) Accept() (net.Conn, error) {
 	return nil, errors.New("there was one connection only")
 }
 
-func (l *single) Close() error   { return nil }
-func (l *single) Addr() net.Addr { return l.conn.LocalAddr() }
+func (l *singleListener) Close() error   { return nil }
+func (l *singleListener) Addr() net.Addr { return l.conn.LocalAddr() }
 
 // closableGroup is a sync.WaitGroup to which nothing can be added after end.
 type closableGroup struct {
@@ -105,7 +105,7 @@ type closableGroup struct {
 	work  sync.WaitGroup
 }
 
-func (c *closableGroup) begin() bool {
+func (c *closableGroup) tryAdd() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended {
@@ -114,7 +114,7 @@ func (c *closableGroup) begin() bool {
 	return !c.ended
 }
 
-func (c *closableGroup) end() {
+func (c *closableGroup) closeAndWait() {
 	c.mu.Lock()
 	c.ended = true
 	c.mu.Unlock()

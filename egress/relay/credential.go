@@ -22,16 +22,16 @@ func checkCredentials(r *http.Request, bound []Secret) error {
 	}
 	own := func(what, name string) error {
 		return refuse("the %s %s has a credential that is not the secret of this name: "+
-			"send the placeholder that the program was given, alone", what, short(name))
+			"send the placeholder that the program was given, alone", what, quoteShort(name))
 	}
 	for name, values := range r.Header {
 		for _, v := range values {
 			switch {
-			case name == "Authorization" && besideAnother(v, bound):
+			case name == "Authorization" && isBesideKey(v, bound):
 				return refuse("beside the placeholder in the basic authentication is what looks like another credential: " +
 					"if it is needed, it has to be a secret of this name, too")
 			case carriesCredentials(name) && !isPlaceholder(name, v, bound),
-				name == "Sec-Websocket-Protocol" && !areProtocols(v, bound):
+				name == "Sec-Websocket-Protocol" && !areHarmlessProtocols(v, bound):
 				return own("header", name)
 			}
 		}
@@ -61,31 +61,31 @@ func unescaped(s string) string {
 	return s
 }
 
-// innocent are names that only look as if they carried credentials.
-var innocent = []string{
+// harmlessNames are names that only look as if they carried credentials.
+var harmlessNames = []string{
 	"sec-websocket-key", "idempotency-key", "x-idempotency-key", "sort-key", "partition-key", "cache-key",
 	"page-token", "next-page-token", "next-token", "continuation-token", "sync-token",
 }
 
-// credentials are parts of the names of headers that carry credentials, in lower case and with hyphens between words.
-var credentials = []string{
+// credentialWords are parts of the names of headers that carry credentials, in lower case and with hyphens between words.
+var credentialWords = []string{
 	"token", "secret", "passw", "passphrase", "signature", "credential", "api-key", "access-key", "authoriz", "authent", "jwt", "bearer",
 }
 
-// counts are words that have nothing to do with tokens of that kind.
-var counts = strings.NewReplacer("tokens", "", "tokeniz", "")
+// tokenCounts are words that have nothing to do with tokens of that kind.
+var tokenCounts = strings.NewReplacer("tokens", "", "tokeniz", "")
 
 // carriesCredentials reports whether a header or a parameter of this name, in any case, carries credentials.
 func carriesCredentials(name string) bool {
 	name = hyphenated(name)
-	if slices.Contains(innocent, name) {
+	if slices.Contains(harmlessNames, name) {
 		return false
 	}
 	if name == "cookie" || strings.HasPrefix(name, "x-amz-") { // presigned requests
 		return true
 	}
-	counted := counts.Replace(name)
-	for _, c := range credentials {
+	counted := tokenCounts.Replace(name)
+	for _, c := range credentialWords {
 		if strings.Contains(counted, c) {
 			return true
 		}
@@ -108,8 +108,8 @@ var (
 	separators = strings.NewReplacer("_", "-", ".", "-", "[", "-", " ", "-", ":", "-", "]", "")
 )
 
-// around matches the text that may stand around a placeholder: a scheme, such as Bearer, and the name of a parameter.
-var around = sync.OnceValue(func() *regexp.Regexp {
+// placeholderContext matches the text that may stand around a placeholder: a scheme, such as Bearer, and the name of a parameter.
+var placeholderContext = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:[A-Za-z][A-Za-z-]{0,23} +)?(?:[A-Za-z_]{1,24}=)?("?)\*("?)$`)
 })
 
@@ -119,29 +119,29 @@ var around = sync.OnceValue(func() *regexp.Regexp {
 func isPlaceholder(header, value string, bound []Secret) bool {
 	if header == "Cookie" {
 		for pair := range strings.SplitSeq(value, ";") {
-			if _, v, ok := strings.Cut(pair, "="); !ok || !isOne(v, bound) {
+			if _, v, ok := strings.Cut(pair, "="); !ok || !isOnePlaceholder(v, bound) {
 				return false
 			}
 		}
 		return true
 	}
 	if header == "Authorization" {
-		if text, ok := basic(value); ok {
+		if text, ok := decodeBasic(value); ok {
 			user, password, _ := strings.Cut(text, ":")
-			return isOne(user, bound) || isOne(password, bound)
+			return isOnePlaceholder(user, bound) || isOnePlaceholder(password, bound)
 		}
 	}
-	return isOne(value, bound)
+	return isOnePlaceholder(value, bound)
 }
 
-func isOne(value string, bound []Secret) bool {
+func isOnePlaceholder(value string, bound []Secret) bool {
 	value = strings.TrimSpace(value)
 	for _, s := range bound {
 		if s.Placeholder == "" {
 			continue
 		}
 		before, after, found := strings.Cut(value, s.Placeholder)
-		if m := around().FindStringSubmatch(before + "*" + after); found && m != nil && m[1] == m[2] {
+		if m := placeholderContext().FindStringSubmatch(before + "*" + after); found && m != nil && m[1] == m[2] {
 			return true
 		}
 	}
@@ -149,45 +149,45 @@ func isOne(value string, bound []Secret) bool {
 }
 
 const (
-	leastKey    = 16 // bytes of a key that some service gave out
+	minKey      = 16 // bytes of a key that some service gave out
 	leastDigits = 2
 )
 
-// likeKey reports whether text could be a key that a service issued, and no name, address or word: it is long, and has
+// looksLikeKey reports whether text could be a key that a service issued, and no name, address or word: it is long, and has
 // digits.
-func likeKey(text string) bool {
+func looksLikeKey(text string) bool {
 	digits := 0
 	for i := range len(text) {
 		if text[i] >= '0' && text[i] <= '9' {
 			digits++
 		}
 	}
-	return len(text) >= leastKey && digits >= leastDigits && !strings.Contains(text, "@")
+	return len(text) >= minKey && digits >= leastDigits && !strings.Contains(text, "@")
 }
 
-// besideAnother reports whether one half of Basic credentials is a placeholder and the other looks like a key. Many
+// isBesideKey reports whether one half of Basic credentials is a placeholder and the other looks like a key. Many
 // services take a key as the user and ignore the password, or the reverse.
-func besideAnother(v string, bound []Secret) bool {
-	text, ok := basic(v)
+func isBesideKey(v string, bound []Secret) bool {
+	text, ok := decodeBasic(v)
 	if !ok {
 		return false
 	}
 	user, password, _ := strings.Cut(text, ":")
-	return isOne(user, bound) && !isOne(password, bound) && likeKey(password) ||
-		isOne(password, bound) && !isOne(user, bound) && likeKey(user)
+	return isOnePlaceholder(user, bound) && !isOnePlaceholder(password, bound) && looksLikeKey(password) ||
+		isOnePlaceholder(password, bound) && !isOnePlaceholder(user, bound) && looksLikeKey(user)
 }
 
-// areProtocols reports whether a list of WebSocket protocols has no credentials. Browsers can send no other header, so
+// areHarmlessProtocols reports whether a list of WebSocket protocols has no credentials. Browsers can send no other header, so
 // services take credentials there: behind a prefix, or encoded.
-func areProtocols(list string, bound []Secret) bool {
+func areHarmlessProtocols(list string, bound []Secret) bool {
 	for protocol := range strings.SplitSeq(list, ",") {
 		protocol = strings.TrimSpace(protocol)
 		for _, s := range bound {
-			if before, ok := strings.CutSuffix(protocol, s.Placeholder); ok && s.Placeholder != "" && !likeKey(before) {
+			if before, ok := strings.CutSuffix(protocol, s.Placeholder); ok && s.Placeholder != "" && !looksLikeKey(before) {
 				protocol = ""
 			}
 		}
-		if likeKey(protocol) || protocol != "" && carriesCredentials(protocol) {
+		if looksLikeKey(protocol) || protocol != "" && carriesCredentials(protocol) {
 			return false
 		}
 	}

@@ -23,13 +23,13 @@ func Decoded(res *http.Response) (io.Reader, error) {
 	case "deflate":
 		open = inflate
 	default:
-		return nil, badAnswer("its Content-Encoding " + short(encoding) + " hides what is in it")
+		return nil, badAnswer("its Content-Encoding " + quoteShort(encoding) + " hides what is in it")
 	}
 	if res.StatusCode == http.StatusPartialContent {
 		return nil, badAnswer("it is a part of something compressed")
 	}
 	res.Header.Del("Content-Encoding")
-	return &lazy{source: res.Body, open: open}, nil
+	return &lazyReader{source: res.Body, open: open}, nil
 }
 
 // inflate reads the format of Content-Encoding deflate: zlib (RFC 9110, section 8.4.1.2), or as some servers send it,
@@ -46,15 +46,15 @@ func inflate(r io.Reader) (io.Reader, error) {
 	return flate.NewReader(b), nil
 }
 
-// lazy opens its source when it is read, so that an answer's headers need not wait for its body.
-type lazy struct {
+// lazyReader opens its source when it is read, so that an answer's headers need not wait for its body.
+type lazyReader struct {
 	source io.Reader
 	open   func(io.Reader) (io.Reader, error)
 	opened io.Reader
 	err    error
 }
 
-func (l *lazy) Read(p []byte) (int, error) {
+func (l *lazyReader) Read(p []byte) (int, error) {
 	if l.opened == nil && l.err == nil {
 		l.opened, l.err = l.open(l.source)
 		if l.err == io.EOF {

@@ -11,16 +11,16 @@ import (
 const (
 	continueTimeout = 5 * time.Second // that a name has to agree to a body, RFC 9110 section 10.1.1
 	bufferSize      = 64 << 10        // bytes, of each connection to a name in each direction
-	resumed         = 64              // TLS sessions with names that can be resumed
+	maxResumable    = 64              // TLS sessions with names that can be resumed
 )
 
-// transports sets those by which the client's requests go to the name, until ctx ends.
-func (c *clientConn) transports(ctx context.Context) {
+// setTransports sets those by which the client's requests go to the name, until ctx ends.
+func (c *clientConn) setTransports(ctx context.Context) {
 	var one, two http.Protocols
 	one.SetHTTP1(true)
 	one.SetHTTP2(c.secure)
 	two.SetUnencryptedHTTP2(true)
-	c.first, c.second = c.transport(ctx, &one), c.transport(ctx, &two)
+	c.first, c.second = c.newTransport(ctx, &one), c.newTransport(ctx, &two)
 	c.first.TLSClientConfig = &tls.Config{RootCAs: c.relay.cfg.Roots, ClientSessionCache: c.relay.sessions}
 	if f := c.relay.cfg.Fetch; f != nil {
 		c.first.Proxy, c.first.TLSClientConfig.Certificates = f.Proxy, f.Certificates
@@ -28,11 +28,11 @@ func (c *clientConn) transports(ctx context.Context) {
 	}
 }
 
-// transport has no proxy from the environment: all that it does goes through connect.
-func (c *clientConn) transport(ctx context.Context, p *http.Protocols) *http.Transport {
+// newTransport has no proxy from the environment: all that it does goes through connect.
+func (c *clientConn) newTransport(ctx context.Context, p *http.Protocols) *http.Transport {
 	return &http.Transport{
 		Protocols:             p,
-		DialContext:           func(dial context.Context, _, _ string) (net.Conn, error) { return c.connect(ctx, dial) },
+		DialContext:           func(dial context.Context, _, _ string) (net.Conn, error) { return c.dialName(ctx, dial) },
 		DisableCompression:    true, // what the program did not ask for, it may not understand
 		TLSHandshakeTimeout:   handshakeTimeout,
 		IdleConnTimeout:       idleTimeout,
@@ -42,10 +42,10 @@ func (c *clientConn) transport(ctx context.Context, p *http.Protocols) *http.Tra
 	}
 }
 
-// connect dials for a transport. net/http goes on with a dial whose request was given up: dials.end waits for it all
+// dialName dials for a transport. net/http goes on with a dial whose request was given up: dials.end waits for it all
 // the same.
-func (c *clientConn) connect(all, dial context.Context) (net.Conn, error) {
-	if !c.dials.begin() {
+func (c *clientConn) dialName(all, dial context.Context) (net.Conn, error) {
+	if !c.dials.tryAdd() {
 		return nil, net.ErrClosed
 	}
 	defer c.dials.work.Done()

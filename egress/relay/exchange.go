@@ -9,13 +9,13 @@ import (
 // exchange is a request and its response.
 type exchange struct {
 	*clientConn
-	key    string   // of the WebSocket that is asked for
-	filled []Secret // that may be put in, whether or not they were
-	holds  bool     // a place for a body
+	key         string   // of the WebSocket that is asked for
+	filled      []Secret // that may be put in, whether or not they were
+	hasBodySlot bool     // a place for a body
 }
 
-// fill puts the secrets that are bound to the name into r.
-func (x *exchange) fill(r *http.Request) error {
+// fillRequest puts the secrets that are bound to the name into r.
+func (x *exchange) fillRequest(r *http.Request) error {
 	bound := x.relay.bound(x.route.Name, x.route.Port)
 	if len(bound) == 0 {
 		return nil
@@ -32,7 +32,7 @@ func (x *exchange) fill(r *http.Request) error {
 			closed = append(closed, s)
 		}
 	}
-	if err := x.keepBack(r, closed); err != nil {
+	if err := x.refuseInClear(r, closed); err != nil {
 		return err
 	}
 	if len(x.filled) == 0 {
@@ -42,13 +42,13 @@ func (x *exchange) fill(r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := f.header(r); err != nil {
+	if err := f.fillHeader(r); err != nil {
 		return err
 	}
-	if err := f.inject(r); err != nil {
+	if err := f.setHeaders(r); err != nil {
 		return err
 	}
-	if err := x.body(f, r); err != nil {
+	if err := x.fillBody(f, r); err != nil {
 		return err
 	}
 	// Redaction needs answers that it can read, and whole: a value that comes in pieces of four bytes is
@@ -59,14 +59,14 @@ func (x *exchange) fill(r *http.Request) error {
 	if r.Header["Grpc-Accept-Encoding"] != nil {
 		r.Header.Set("Grpc-Accept-Encoding", "identity")
 	}
-	return f.required(x.route.Name)
+	return f.checkRequired(x.route.Name)
 }
 
-// keepBack refuses requests that would send secrets in the clear that may not be.
-func (x *exchange) keepBack(r *http.Request, closed []Secret) error {
-	f := substitution{secrets: closed, values: make([]string, len(closed)), found: make([]bool, len(closed)), room: maxAddedHeader}
+// refuseInClear refuses requests that would send secrets in the clear that may not be.
+func (x *exchange) refuseInClear(r *http.Request, closed []Secret) error {
+	f := substitution{secrets: closed, values: make([]string, len(closed)), found: make([]bool, len(closed)), bytesLeft: maxAddedHeader}
 	u := *r.URL
-	if err := f.header(&http.Request{URL: &u, Header: r.Header.Clone()}); err != nil {
+	if err := f.fillHeader(&http.Request{URL: &u, Header: r.Header.Clone()}); err != nil {
 		return err
 	}
 	for i, s := range closed {
@@ -88,8 +88,8 @@ func (x *exchange) checkLeases() error {
 	return nil
 }
 
-// redacts reports whether a value may come back.
-func (x *exchange) redacts() bool { return len(x.filled) > 0 }
+// mustRedact reports whether a value may come back.
+func (x *exchange) mustRedact() bool { return len(x.filled) > 0 }
 
 // dropHopByHop removes the headers that ReverseProxy will remove, except for an upgrade. That comes before the search
 // for placeholders, so that each secret that is put in is also sent.

@@ -9,52 +9,52 @@ import (
 	"sync"
 )
 
-// handle answers a request.
-func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
+// serveRequest answers a request.
+func (c *clientConn) serveRequest(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		// Without it, net/http reads the body to its end before an answer begins.
 		http.NewResponseController(w).EnableFullDuplex()
 	}
-	if err := c.check(r); err != nil {
-		c.fail(w, r, err)
+	if err := c.checkTarget(r); err != nil {
+		c.answerError(w, r, err)
 		return
 	}
-	if err := c.permit(r); err != nil {
-		c.fail(w, r, err)
+	if err := c.permitFetch(r); err != nil {
+		c.answerError(w, r, err)
 		return
 	}
 	x := &exchange{clientConn: c, key: keepUpgrade(r)}
-	defer x.release()
-	if err := x.fill(r); err != nil {
-		c.fail(w, r, err)
+	defer x.releaseBodySlot()
+	if err := x.fillRequest(r); err != nil {
+		c.answerError(w, r, err)
 		return
 	}
-	trail(r)
+	limitTrailers(r)
 	proxy := httputil.ReverseProxy{
 		Rewrite:        c.rewrite,
 		Transport:      c.first,
 		FlushInterval:  -1, // all that comes is passed on at once
 		BufferPool:     buffers{},
 		ErrorLog:       log.New(io.Discard, "", 0), // its errors may quote answers
-		ModifyResponse: x.answer,
-		ErrorHandler:   c.fail,
+		ModifyResponse: x.prepareAnswer,
+		ErrorHandler:   c.answerError,
 	}
 	if r.ProtoMajor == 2 && !c.secure {
 		proxy.Transport = c.second
 	}
-	if !x.redacts() {
+	if !x.mustRedact() {
 		proxy.ServeHTTP(w, r)
 		return
 	}
-	answer, failed, whole := x.redacting(w), false, false
+	answer, failed, whole := x.newRedactingWriter(w), false, false
 	defer func() {
-		if err := answer.end(whole); whole && err != nil {
+		if err := answer.finish(whole); whole && err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}()
 	proxy.ErrorHandler = func(_ http.ResponseWriter, r *http.Request, err error) {
 		failed = true
-		c.fail(w, r, err)
+		c.answerError(w, r, err)
 	}
 	proxy.ServeHTTP(answer, r) // it panics in the middle of an answer that is not whole
 	whole = !failed
@@ -64,8 +64,8 @@ func (c *clientConn) handle(w http.ResponseWriter, r *http.Request) {
 // client's connection only, and X-Forwarded-Host and its like, which some servers take for Host.
 func (c *clientConn) rewrite(p *httputil.ProxyRequest) {
 	out := p.Out
-	out.URL.Scheme, out.URL.Host, out.URL.User = c.scheme(), c.route.host(c.scheme()), nil
-	out.Host = c.route.authority(p.In.Host)
+	out.URL.Scheme, out.URL.Host, out.URL.User = c.scheme(), c.route.urlHost(c.scheme()), nil
+	out.Host = c.route.hostHeader(p.In.Host)
 	// HTTP/2 may bring spaces, which would end the address in an HTTP/1.1 request line. Nothing else is
 	// done about parameters that are not well-formed: programs sign what they sent.
 	out.URL.RawQuery = strings.ReplaceAll(p.In.URL.RawQuery, " ", "%20")

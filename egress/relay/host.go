@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// check returns why r is not a request to the route's name, or nil.
-func (c *clientConn) check(r *http.Request) error {
+// checkTarget returns why r is not a request to the route's name, or nil.
+func (c *clientConn) checkTarget(r *http.Request) error {
 	name := c.route.Name
 	switch {
 	case r.Method == http.MethodConnect:
@@ -19,11 +19,11 @@ func (c *clientConn) check(r *http.Request) error {
 	case r.URL.User != nil:
 		return refuse("a user name in the request's address is not passed on")
 	case r.URL.Opaque != "": // x:http://other/ would be sent on as http://other/
-		return refuse("%s is no address of something at %s", short(r.RequestURI), name)
+		return refuse("%s is no address of something at %s", quoteShort(r.RequestURI), name)
 	case r.URL.Scheme != "" && !strings.EqualFold(r.URL.Scheme, c.scheme()):
-		return refuse("a request for %s came in over %s", short(r.URL.Scheme), c.scheme())
+		return refuse("a request for %s came in over %s", quoteShort(r.URL.Scheme), c.scheme())
 	case r.URL.Path != "" && r.URL.Path[0] != '/' && (r.URL.Path != "*" || r.Method != http.MethodOptions):
-		return refuse("%s is no address of something at %s", short(r.RequestURI), name)
+		return refuse("%s is no address of something at %s", quoteShort(r.RequestURI), name)
 	}
 	if r.Host == "" && !r.ProtoAtLeast(1, 1) {
 		return nil // in HTTP/1.0 it may be left out; the name is sent on
@@ -33,16 +33,16 @@ func (c *clientConn) check(r *http.Request) error {
 		hosts = append(hosts, r.URL.Host)
 	}
 	for _, host := range hosts {
-		if _, ok := c.route.means(host); !ok {
+		if _, ok := c.route.matchesHost(host); !ok {
 			return refuse("this connection was made to %s, and the request asks for %s: "+
-				"make a new connection to each name", name, short(host))
+				"make a new connection to each name", name, quoteShort(host))
 		}
 	}
 	return nil
 }
 
-// means reports whether host, of a request, is the route's name, and whether host has the port.
-func (t Route) means(host string) (withPort, ok bool) {
+// matchesHost reports whether host, of a request, is the route's name, and whether host has the port.
+func (t Route) matchesHost(host string) (withPort, ok bool) {
 	if strings.Contains(t.Name, ":") { // an address of IPv6
 		port, ok := strings.CutPrefix(host, "["+t.Name+"]")
 		return port != "", ok && (port == "" || port == ":"+strconv.Itoa(t.Port))
@@ -54,10 +54,10 @@ func (t Route) means(host string) (withPort, ok bool) {
 	return withPort, sameName(name, t.Name)
 }
 
-// authority returns the Host to send: always the canonical name, since the client's spelling was only found to mean
+// hostHeader returns the Host to send: always the canonical name, since the client's spelling was only found to mean
 // the same. It has the port if the client wrote the port, as some sign it.
-func (t Route) authority(host string) string {
-	if withPort, _ := t.means(host); withPort {
+func (t Route) hostHeader(host string) string {
+	if withPort, _ := t.matchesHost(host); withPort {
 		return t.address()
 	}
 	return strings.TrimSuffix(t.address(), ":"+strconv.Itoa(t.Port))
@@ -65,8 +65,8 @@ func (t Route) authority(host string) string {
 
 func (t Route) address() string { return net.JoinHostPort(t.Name, strconv.Itoa(t.Port)) }
 
-// host returns the address as URLs have it: without the port of the scheme.
-func (t Route) host(scheme string) string {
+// urlHost returns the address as URLs have it: without the port of the scheme.
+func (t Route) urlHost(scheme string) string {
 	if scheme == "https" {
 		return strings.TrimSuffix(t.address(), ":443")
 	}
@@ -83,5 +83,5 @@ func sameName(name, canonical string) bool {
 	return name != "" && len(name) == len(canonical) && strings.EqualFold(name, canonical)
 }
 
-// short shortens and escapes a client's text for a message.
-func short(s string) string { return fmt.Sprintf("%+.80q", s) }
+// quoteShort shortens and escapes a client's text for a message.
+func quoteShort(s string) string { return fmt.Sprintf("%+.80q", s) }

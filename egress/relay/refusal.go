@@ -36,8 +36,8 @@ type badAnswer string
 
 func (b badAnswer) Error() string { return string(b) }
 
-// fail answers r with the reason of err.
-func (c *clientConn) fail(w http.ResponseWriter, r *http.Request, err error) {
+// answerError answers r with the reason of err.
+func (c *clientConn) answerError(w http.ResponseWriter, r *http.Request, err error) {
 	var no refusal
 	var dial dialError
 	switch {
@@ -47,15 +47,15 @@ func (c *clientConn) fail(w http.ResponseWriter, r *http.Request, err error) {
 	default:
 		no = refusal{http.StatusBadGateway, c.explain(err)}
 		if f := c.relay.cfg.Fetch; f != nil {
-			f.Failed(no.reason)
+			f.OnFailure(no.reason)
 		}
 	}
 	h := w.Header()
 	clear(h)
 	if no.status != http.StatusBadGateway {
 		h.Set(refusedHeader, "1")
-		if c.route.Refused != nil {
-			c.route.Refused(no.reason)
+		if c.route.OnRefusal != nil {
+			c.route.OnRefusal(no.reason)
 		}
 		if r.ProtoMajor == 1 {
 			h.Set("Connection", "close") // whatever still comes was sent in a belief that is wrong

@@ -53,8 +53,8 @@ type Route struct {
 	// Dial connects to the name, at an address that was checked; it counts bytes. If it must not be
 	// connected to, ErrRefused is in the error's chain. It may be called concurrently.
 	Dial func(ctx context.Context) (net.Conn, error)
-	// Refused is called for each refused request. It may be called concurrently.
-	Refused func(reason string)
+	// OnRefusal is called for each refused request. It may be called concurrently.
+	OnRefusal func(reason string)
 }
 
 // ErrRefused says that Dial failed because of a rule. The program gets the error's text with status 403, instead
@@ -75,7 +75,7 @@ type Relay struct {
 
 // New returns a relay; with a certificate authority of its own if there are or may be secrets.
 func New(c Config) (*Relay, error) {
-	r := &Relay{cfg: c, bodies: make(chan struct{}, maxBodies), sessions: tls.NewLRUClientSessionCache(resumed)}
+	r := &Relay{cfg: c, bodies: make(chan struct{}, maxBodies), sessions: tls.NewLRUClientSessionCache(maxResumable)}
 	if !c.SecretsLater && c.Fetch == nil && len(r.secrets()) == 0 {
 		return r, nil
 	}

@@ -91,7 +91,7 @@ func TestRequire(t *testing.T) {
 		for name, values := range c.header {
 			r.Header[name] = values
 		}
-		res, body := g.do(1, r)
+		res, body := g.send(1, r)
 		if c.passes && res.StatusCode != 200 || !c.passes && (res.StatusCode != 403 || h.count > 0 || res.Header.Get(refusedHeader) == "" || len(g.allRefusals()) != 1) {
 			t.Errorf("%q %q: %s %q", c.query, c.header, res.Status, body)
 		}
@@ -106,7 +106,7 @@ func TestNotRequired(t *testing.T) {
 	g := newRig(t, setup{server: secureServer(t, true, echo), config: lease(nil).config(), secure: true})
 	r := g.request("GET", "/?key=mine", nil)
 	r.Header.Set("Authorization", "Bearer mine")
-	if res, body := g.do(2, r); res.StatusCode != 200 {
+	if res, body := g.send(2, r); res.StatusCode != 200 {
 		t.Errorf("%s %q", res.Status, body)
 	}
 }
@@ -128,7 +128,7 @@ func TestRequireOneOfSeveral(t *testing.T) {
 		for header, passes := range headers {
 			r := g.request("POST", "/", strings.NewReader(body))
 			r.Header.Set("X-Any", header)
-			if res, text := g.do(1, r); (res.StatusCode == 200) != passes || leaked(text) {
+			if res, text := g.send(1, r); (res.StatusCode == 200) != passes || leaked(text) {
 				t.Errorf("body %s, header %s: %s %q", body, header, res.Status, text)
 			}
 		}
@@ -148,7 +148,7 @@ func TestRequiredNamesSetNoCookies(t *testing.T) {
 	protocols(t, func(t *testing.T, major int) {
 		r := g.request("GET", "/", nil)
 		r.Header.Set("X-Key", placeholder)
-		res, _ := g.do(major, r)
+		res, _ := g.send(major, r)
 		if res.StatusCode != 200 || len(res.Cookies()) > 0 || len(res.Trailer) != 1 || res.Trailer.Get("X-End") == "" {
 			t.Errorf("%s %v %v", res.Status, res.Header, res.Trailer)
 		}
@@ -161,7 +161,7 @@ func TestTrailersWithCredentials(t *testing.T) {
 	r.ContentLength = -1
 	r.Header.Set("X-Key", placeholder)
 	r.Trailer = http.Header{"Authorization": {"Bearer mine"}}
-	if res, body := g.do(1, r); res.StatusCode != 403 {
+	if res, body := g.send(1, r); res.StatusCode != 403 {
 		t.Errorf("%s %q", res.Status, body)
 	}
 }
@@ -174,7 +174,7 @@ func FuzzReplace(f *testing.F) {
 			return
 		}
 		for name, s := range map[string]spelling{"form": inForm, "json": inJSON, "text": inText} {
-			fill := &substitution{secrets: []Secret{{Name: "A", Placeholder: placeholder}}, values: []string{v}, found: make([]bool, 1), room: maxBody}
+			fill := &substitution{secrets: []Secret{{Name: "A", Placeholder: placeholder}}, values: []string{v}, found: make([]bool, 1), bytesLeft: maxBody}
 			got, err := fill.replace(text, s)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)

@@ -89,7 +89,7 @@ func newRig(t testing.TB, s setup) *rig {
 				return
 			}
 			route := Route{
-				Name: host, Port: s.port, Client: conn, Refused: g.refused,
+				Name: host, Port: s.port, Client: conn, OnRefusal: g.refused,
 				Dial: func(ctx context.Context) (net.Conn, error) {
 					g.mu.Lock()
 					g.dials++
@@ -175,8 +175,8 @@ func (g *rig) request(method, path string, body io.Reader) *http.Request {
 	return r
 }
 
-// do returns the answer and its whole body.
-func (g *rig) do(major int, r *http.Request) (*http.Response, string) {
+// send returns the answer and its whole body.
+func (g *rig) send(major int, r *http.Request) (*http.Response, string) {
 	g.t.Helper()
 	res, err := g.client(major).Do(r)
 	if err != nil {
@@ -215,7 +215,7 @@ func secureServer(t testing.TB, two bool, h http.HandlerFunc) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaf, err := a.leaf(host)
+	leaf, err := a.newCertificate(host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func (l *leased) config() Config {
 
 // spellings are those in which an echo gives a value back here.
 func spellings(v string) []string {
-	all := []string{v, percent(v), url.QueryEscape(v), url.PathEscape(v), insideJSON(v), strings.Trim(strconv.Quote(v), `"`)}
+	all := []string{v, percentEncode(v), url.QueryEscape(v), url.PathEscape(v), escapeJSON(v), strings.Trim(strconv.Quote(v), `"`)}
 	for _, user := range []string{"user:", "", "u:"} {
 		all = append(all, base64.StdEncoding.EncodeToString([]byte(user+v)))
 	}

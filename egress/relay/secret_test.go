@@ -61,11 +61,11 @@ func TestPutIn(t *testing.T) {
 		r.Header.Set("Range", "bytes=0-3")
 		r.Header.Set("If-Range", `"v1"`)
 		r.AddCookie(&http.Cookie{Name: "session", Value: placeholder})
-		res, body := g.do(major, r)
+		res, body := g.send(major, r)
 		if h.header["Range"] != nil || h.header["If-Range"] != nil {
 			t.Errorf("a part was asked for, in which no value is found: %v", h.header)
 		}
-		q := percent(value)
+		q := percentEncode(value)
 		want := "/path/" + placeholder + "?key=" + q + "&again=x" + q + "&" + q + "=1&other=%zz;a"
 		if h.uri != want || h.host != host || h.body != placeholder {
 			t.Errorf("got  %s%s %q\nwant %s", h.host, h.uri, h.body, want)
@@ -95,7 +95,7 @@ func TestPutIn(t *testing.T) {
 		} {
 			r := g.request("GET", "/", nil)
 			r.Header.Set("Authorization", sent)
-			res, body := g.do(major, r)
+			res, body := g.send(major, r)
 			if got := h.header.Get("Authorization"); got != want || leaked(dump(res, body)) {
 				t.Errorf("%s: got %s, want %s", sent, got, want)
 			}
@@ -114,7 +114,7 @@ func TestHeaderOfEachRequest(t *testing.T) {
 		if major == 1 {
 			r.Header.Set("Connection", "X-Api-Key") // which proxies take for one that is not to be passed on
 		}
-		res, body := g.do(major, r)
+		res, body := g.send(major, r)
 		if got := h.header["X-Api-Key"]; len(got) != 1 || got[0] != value {
 			t.Errorf("got %q", got)
 		}
@@ -124,7 +124,7 @@ func TestHeaderOfEachRequest(t *testing.T) {
 	})
 	h = heard{}
 	g := newRig(t, setup{server: clearServer(h.serve), config: lease(injects).config()})
-	if res, body := g.do(1, g.request("GET", "/", nil)); res.StatusCode != 403 || !strings.Contains(body, "use https") || h.count > 0 {
+	if res, body := g.send(1, g.request("GET", "/", nil)); res.StatusCode != 403 || !strings.Contains(body, "use https") || h.count > 0 {
 		t.Errorf("in the clear: %s %q, %d requests", res.Status, body, h.count)
 	}
 }
@@ -133,9 +133,9 @@ func TestBodies(t *testing.T) {
 	var h heard
 	bothSides(t, lease(func(s *Secret) { s.Body = true }), h.serve, func(t *testing.T, g *rig, major int) {
 		for _, c := range []struct{ kind, sent, want string }{
-			{"application/json; charset=utf-8", `{"key":"` + placeholder + `"}`, `{"key":"` + insideJSON(value) + `"}`},
-			{"application/vnd.api+json", placeholder, insideJSON(value)},
-			{"application/x-www-form-urlencoded", "a=%73" + placeholder[1:] + "&b=" + placeholder, "a=" + percent(value) + "&b=" + percent(value)},
+			{"application/json; charset=utf-8", `{"key":"` + placeholder + `"}`, `{"key":"` + escapeJSON(value) + `"}`},
+			{"application/vnd.api+json", placeholder, escapeJSON(value)},
+			{"application/x-www-form-urlencoded", "a=%73" + placeholder[1:] + "&b=" + placeholder, "a=" + percentEncode(value) + "&b=" + percentEncode(value)},
 			{"text/plain", "a" + placeholder + "%73" + placeholder[1:], "a" + value + "%73" + placeholder[1:]},
 			{"", placeholder + placeholder, value + value},
 			{"application/grpc+proto", placeholder, placeholder},
@@ -152,7 +152,7 @@ func TestBodies(t *testing.T) {
 				if !known && c.sent != "" {
 					r.Trailer = http.Header{"X-End": {"!"}}
 				}
-				res, body := g.do(major, r)
+				res, body := g.send(major, r)
 				if h.body != c.want || leaked(dump(res, body)) || res.StatusCode != 200 {
 					t.Errorf("%s %s: got %q, want %q", res.Status, c.kind, h.body, c.want)
 				}
@@ -164,7 +164,7 @@ func TestBodies(t *testing.T) {
 		before := h.count
 		r := g.request("POST", "/", strings.NewReader("x"))
 		r.Header.Set("Content-Encoding", "gzip")
-		if res, _ := g.do(major, r); res.StatusCode != 403 {
+		if res, _ := g.send(major, r); res.StatusCode != 403 {
 			t.Errorf("compressed: %s", res.Status)
 		}
 		for _, length := range []int64{-1, maxBody + 1} {
@@ -180,7 +180,7 @@ func TestBodies(t *testing.T) {
 			res.Body.Close()
 		}
 		r = g.request("POST", "/", strings.NewReader(strings.Repeat(placeholder, maxBody/len(value)+1)))
-		if res, _ := g.do(major, r); res.StatusCode != 413 {
+		if res, _ := g.send(major, r); res.StatusCode != 413 {
 			t.Errorf("too large with values: %s", res.Status)
 		}
 		if h.count != before {
@@ -188,7 +188,7 @@ func TestBodies(t *testing.T) {
 		}
 		r = g.request("GET", "/?"+strings.Repeat(placeholder, 2000), nil)
 		r.Header.Set("X-Many", strings.Repeat(placeholder, 2000))
-		if res, _ := g.do(major, r); res.StatusCode != 200 {
+		if res, _ := g.send(major, r); res.StatusCode != 200 {
 			t.Errorf("many: %s", res.Status)
 		}
 		if len(g.relay.bodies) != 0 {
@@ -205,7 +205,7 @@ func TestRoom(t *testing.T) {
 	g := newRig(t, setup{server: secureServer(t, false, h.serve), config: l.config(), secure: true})
 	r := g.request("GET", "/", nil)
 	r.Header.Set("X-Many", strings.Repeat(placeholder, maxAddedHeader/len(big)+1))
-	if res, _ := g.do(1, r); res.StatusCode != 413 || h.count > 0 {
+	if res, _ := g.send(1, r); res.StatusCode != 413 || h.count > 0 {
 		t.Errorf("%s, %d requests", res.Status, h.count)
 	}
 }
@@ -222,11 +222,11 @@ func TestValuesThatFitNoHeader(t *testing.T) {
 		} {
 			r := g.request("GET", "/", nil)
 			c(r)
-			if res, body := g.do(1, r); res.StatusCode != 403 || !strings.Contains(body, "API_KEY") || strings.Contains(body, v) || h.count > 0 {
+			if res, body := g.send(1, r); res.StatusCode != 403 || !strings.Contains(body, "API_KEY") || strings.Contains(body, v) || h.count > 0 {
 				t.Errorf("%q: %s %q, %d requests", v, res.Status, body, h.count)
 			}
 		}
-		if _, _ = g.do(1, g.request("POST", "/", strings.NewReader(placeholder))); h.body != v {
+		if _, _ = g.send(1, g.request("POST", "/", strings.NewReader(placeholder))); h.body != v {
 			t.Errorf("in a body: %q", h.body)
 		}
 	}
@@ -241,7 +241,7 @@ func TestOtherNamesGetNothing(t *testing.T) {
 		r := g.request(method, "/?q="+placeholder, strings.NewReader(placeholder))
 		r.Header.Set("X-Key", placeholder)
 		r.SetBasicAuth("u", placeholder)
-		res, _ := g.do(1, r)
+		res, _ := g.send(1, r)
 		return res
 	}
 	// The same name on another port is another name.
@@ -272,7 +272,7 @@ func TestInTheClear(t *testing.T) {
 				h = heard{}
 				r := g.request("GET", "/", nil)
 				change(r)
-				res, body := g.do(major, r)
+				res, body := g.send(major, r)
 				carries := i < 3
 				if wantStatus := map[bool]int{true: 403, false: 200}[carries && !may]; res.StatusCode != wantStatus {
 					t.Errorf("may %v, %d: %s %q", may, i, res.Status, body)
@@ -285,7 +285,7 @@ func TestInTheClear(t *testing.T) {
 	}
 	l := lease(func(s *Secret) { s.Require = true })
 	g := newRig(t, setup{server: clearServer(echo), config: l.config()})
-	if res, body := g.do(1, g.request("GET", "/", nil)); res.StatusCode != 403 || !strings.Contains(body, "use https") {
+	if res, body := g.send(1, g.request("GET", "/", nil)); res.StatusCode != 403 || !strings.Contains(body, "use https") {
 		t.Errorf("required, in the clear: %s %q", res.Status, body)
 	}
 }
@@ -296,11 +296,11 @@ func TestClosedLease(t *testing.T) {
 	g := newRig(t, setup{server: secureServer(t, false, h.serve), config: l.config(), secure: true})
 	r := g.request("GET", "/", nil)
 	r.Header.Set("X-Key", placeholder)
-	if res, _ := g.do(1, r.Clone(context.Background())); res.StatusCode != 200 {
+	if res, _ := g.send(1, r.Clone(context.Background())); res.StatusCode != 200 {
 		t.Fatal(res.Status)
 	}
 	l.close()
-	if res, body := g.do(1, r); res.StatusCode != 403 || !strings.Contains(body, "the lease of the secret") || h.count != 1 {
+	if res, body := g.send(1, r); res.StatusCode != 403 || !strings.Contains(body, "the lease of the secret") || h.count != 1 {
 		t.Errorf("%s %q", res.Status, body)
 	}
 }
@@ -379,7 +379,7 @@ func TestLeaseClosesBeforeTheAnswer(t *testing.T) {
 		r = r.WithContext(httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
 			Got1xxResponse: func(_ int, h textproto.MIMEHeader) error { hints = append(hints, fmt.Sprint(h)); return nil },
 		}))
-		if res, body := g.do(1, r); res.StatusCode != 502 || leaked(dump(res, body)+fmt.Sprint(hints)) {
+		if res, body := g.send(1, r); res.StatusCode != 502 || leaked(dump(res, body)+fmt.Sprint(hints)) {
 			t.Errorf("%s: %s %q", when, dump(res, body), hints)
 		}
 	}
@@ -435,7 +435,7 @@ func TestAnswers(t *testing.T) {
 				}
 				body := a.body(v)
 				w.Header().Set("Content-Length", fmt.Sprint(len(body)))
-				w.Header().Set("Location", "https://other.example/?k="+percent(v))
+				w.Header().Set("Location", "https://other.example/?k="+percentEncode(v))
 				w.Header().Set("Alt-Svc", `h3=":443"`)
 				w.Header().Set("Set-Cookie", "a="+v)
 				w.Header()["X-"+v[:6]] = []string{"1"}
@@ -447,7 +447,7 @@ func TestAnswers(t *testing.T) {
 			}, func(t *testing.T, g *rig, major int) {
 				r := g.request(c.method, "/", nil)
 				r.Header.Set("X-Key", placeholder)
-				res, body := g.do(major, r)
+				res, body := g.send(major, r)
 				if res.StatusCode != c.status || c.status == 502 && !strings.Contains(body, c.want) || c.status != 502 && body != c.want {
 					t.Errorf("%s %q", res.Status, body)
 				}
@@ -492,7 +492,7 @@ func TestOtherPlacesInAnswers(t *testing.T) {
 		r = r.WithContext(httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
 			Got1xxResponse: func(_ int, h textproto.MIMEHeader) error { hints = append(hints, h); return nil },
 		}))
-		res, body := g.do(major, r)
+		res, body := g.send(major, r)
 		if len(hints) != 1 || hints[0].Get("Link") != mark || hints[0].Get("Alt-Svc") != "" {
 			t.Errorf("hints %v", hints)
 		}
@@ -513,7 +513,7 @@ func TestErrorsQuoteNothing(t *testing.T) {
 	g := newRig(t, setup{server: server, config: l.config(), secure: true})
 	r := g.request("GET", "/", nil)
 	r.Header.Set("X-Key", placeholder)
-	if res, body := g.do(1, r); res.StatusCode != 502 || strings.Contains(body, value[:4]) {
+	if res, body := g.send(1, r); res.StatusCode != 502 || strings.Contains(body, value[:4]) {
 		t.Errorf("%s %q", res.Status, body)
 	}
 }

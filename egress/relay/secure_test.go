@@ -28,7 +28,7 @@ func bothSides(t *testing.T, l *leased, h http.HandlerFunc, f func(t *testing.T,
 
 func TestSecure(t *testing.T) {
 	bothSides(t, lease(nil), echo, func(t *testing.T, g *rig, major int) {
-		res, body := g.do(major, g.request("POST", "/x", strings.NewReader("text")))
+		res, body := g.send(major, g.request("POST", "/x", strings.NewReader("text")))
 		if res.StatusCode != 200 || res.ProtoMajor != major || !strings.HasPrefix(body, "POST /x\nHost: "+host+"\n") {
 			t.Errorf("%s %s %q", res.Proto, res.Status, body)
 		}
@@ -79,7 +79,7 @@ func TestCertificatesAreStrict(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{host, "_x." + host, strings.Repeat("long-label.", 10) + "example"} {
-		leaf, err := a.leaf(name)
+		leaf, err := a.newCertificate(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestNameIsVerified(t *testing.T) {
 		"system's roots":    func(c *Config, _ *tls.Certificate) { c.Roots = nil },
 		"another name": func(c *Config, leaf *tls.Certificate) {
 			a, _ := newAuthority()
-			other, _ := a.leaf("other.example")
+			other, _ := a.newCertificate("other.example")
 			*leaf = other
 			c.Roots = x509.NewCertPool()
 			c.Roots.AddCert(a.cert)
@@ -178,7 +178,7 @@ func TestNameIsVerified(t *testing.T) {
 		g := newRig(t, setup{config: config, secure: true, dial: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		}})
-		res, body := g.do(2, g.request("GET", "/", nil))
+		res, body := g.send(2, g.request("GET", "/", nil))
 		if res.StatusCode != 502 || !strings.Contains(body, "no certificate that can be trusted") || seen > 0 {
 			t.Errorf("%s: %s %q, %d requests", name, res.Status, body, seen)
 		}
@@ -192,10 +192,10 @@ func TestNoFallback(t *testing.T) {
 	g := newRig(t, setup{config: lease(nil).config(), secure: true, dial: w.dial})
 	r := g.request("GET", "/", nil)
 	r.Header.Set("X-Key", placeholder)
-	if res, body := g.do(1, r); res.StatusCode != 502 {
+	if res, body := g.send(1, r); res.StatusCode != 502 {
 		t.Errorf("%s %q", res.Status, body)
 	}
-	if asks, seen := w.take(); len(asks) > 0 || leaked(seen) {
+	if asks, seen := w.takeRequests(); len(asks) > 0 || leaked(seen) {
 		t.Errorf("the name saw %q", seen)
 	}
 }

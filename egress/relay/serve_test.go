@@ -24,7 +24,7 @@ func TestServePassesRequestsOn(t *testing.T) {
 		r.Header["User-Agent"] = nil
 		r.Header.Set("X-Forwarded-Host", "other.example")
 		r.Header.Set("Authorization", "Bearer mine")
-		res, body := g.do(major, r)
+		res, body := g.send(major, r)
 		if res.StatusCode != 200 || res.ProtoMajor != major {
 			t.Fatalf("%s %s", res.Proto, res.Status)
 		}
@@ -174,7 +174,7 @@ func TestContinueAndHints(t *testing.T) {
 		})
 		r := g.request("POST", "/", strings.NewReader("body")).WithContext(ctx)
 		r.Header.Set("Expect", "100-continue")
-		res, body := g.do(major, r)
+		res, body := g.send(major, r)
 		if res.StatusCode != 200 || body != "body" || !strings.Contains(strings.Join(hints, " "), "103</style.css>") {
 			t.Errorf("%s %q, hints %q", res.Status, body, hints)
 		}
@@ -182,7 +182,7 @@ func TestContinueAndHints(t *testing.T) {
 	body := strings.NewReader("unsent")
 	r := g.request("POST", "/no", body)
 	r.Header.Set("Expect", "100-continue")
-	if res, _ := g.do(1, r); res.StatusCode != 417 || body.Len() != 6 {
+	if res, _ := g.send(1, r); res.StatusCode != 417 || body.Len() != 6 {
 		t.Errorf("%s, and %d bytes of the body were kept", res.Status, body.Len())
 	}
 }
@@ -310,7 +310,7 @@ func TestHugeBody(t *testing.T) {
 	if n != size || err != nil {
 		t.Errorf("got %d bytes, %v", n, err)
 	}
-	if _, body := g.do(1, g.request("PUT", "/", io.LimitReader(endless{}, size))); body != fmt.Sprint(size) {
+	if _, body := g.send(1, g.request("PUT", "/", io.LimitReader(endless{}, size))); body != fmt.Sprint(size) {
 		t.Errorf("sent %s bytes", body)
 	}
 	runtime.ReadMemStats(&after)
@@ -363,7 +363,7 @@ func TestNameFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := newRig(t, setup{dial: c.dial})
 			protocols(t, func(t *testing.T, major int) {
-				res, body := g.do(major, g.request("GET", "/", nil))
+				res, body := g.send(major, g.request("GET", "/", nil))
 				if res.StatusCode != c.status || !strings.HasPrefix(body, "sandboxmcp: ") || major == 1 && !strings.Contains(body, c.want) {
 					t.Errorf("%s %q", res.Status, body)
 				}

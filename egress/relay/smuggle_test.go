@@ -62,7 +62,7 @@ func (w *witness) hear(t *testing.T, text string) {
 			t.Fatal(err)
 		}
 		client, conn := net.Pipe()
-		go relay.Serve(t.Context(), Route{Name: host, Port: 80, Client: conn, Dial: w.dial, Refused: func(string) {}})
+		go relay.Serve(t.Context(), Route{Name: host, Port: 80, Client: conn, Dial: w.dial, OnRefusal: func(string) {}})
 		go io.Copy(io.Discard, client)
 		go io.WriteString(client, text)
 		time.Sleep(2 * (headerTimeout + idleTimeout + continueTimeout))
@@ -70,8 +70,8 @@ func (w *witness) hear(t *testing.T, text string) {
 	})
 }
 
-// take returns the requests since the last call, and the bytes.
-func (w *witness) take() ([]*http.Request, string) {
+// takeRequests returns the requests since the last call, and the bytes.
+func (w *witness) takeRequests() ([]*http.Request, string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	asks, seen := w.asks, w.seen.String()
@@ -175,7 +175,7 @@ func TestSmuggling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var w witness
 			w.hear(t, c.text)
-			asks, seen := w.take()
+			asks, seen := w.takeRequests()
 			if bad := wrong(asks, seen); bad != "" {
 				t.Errorf("%s reached the name:\n%s", bad, seen)
 			}
@@ -270,7 +270,7 @@ func TestSpacesFromHTTP2(t *testing.T) {
 	g := newRig(t, setup{server: secureServer(t, false, echo), config: l.config(), secure: true})
 	r := g.request("GET", "/x", nil)
 	r.URL.RawQuery = "a HTTP/1.1&b= c"
-	if res, body := g.do(2, r); !strings.HasPrefix(body, "GET /x?a%20HTTP/1.1&b=%20c\n") {
+	if res, body := g.send(2, r); !strings.HasPrefix(body, "GET /x?a%20HTTP/1.1&b=%20c\n") {
 		t.Errorf("%s %q", res.Status, body)
 	}
 }
@@ -291,7 +291,7 @@ func FuzzServe(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var w witness
 		w.hear(t, string(text))
-		if bad := wrong(w.take()); bad != "" {
+		if bad := wrong(w.takeRequests()); bad != "" {
 			t.Errorf("%s reached the name after %q", bad, text)
 		}
 	})

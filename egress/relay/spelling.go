@@ -16,22 +16,22 @@ type spelling struct {
 }
 
 var (
-	inHeader = spelling{singleLine: true, write: asItIs}
-	inQuery  = spelling{singleLine: true, write: percent, escaped: true}
-	inForm   = spelling{write: percent, escaped: true}
-	inJSON   = spelling{write: insideJSON}
-	inText   = spelling{write: asItIs}
+	inHeader = spelling{singleLine: true, write: verbatim}
+	inQuery  = spelling{singleLine: true, write: percentEncode, escaped: true}
+	inForm   = spelling{write: percentEncode, escaped: true}
+	inJSON   = spelling{write: escapeJSON}
+	inText   = spelling{write: verbatim}
 )
 
-func asItIs(value string) string { return value }
+func verbatim(value string) string { return value }
 
-// percent escapes a space as %20, which is understood in forms, too.
-func percent(value string) string {
+// percentEncode escapes a space as %20, which is understood in forms, too.
+func percentEncode(value string) string {
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// insideJSON returns the escaped value for between the quotes of a JSON string.
-func insideJSON(value string) string {
+// escapeJSON returns the escaped value for between the quotes of a JSON string.
+func escapeJSON(value string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -41,8 +41,8 @@ func insideJSON(value string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// prefix returns how many bytes of text, at its beginning, spell the placeholder; 0 is that they do not.
-func (s spelling) prefix(text, placeholder string) (n int) {
+// placeholderLength returns how many bytes of text, at its beginning, spell the placeholder; 0 is that they do not.
+func (s spelling) placeholderLength(text, placeholder string) (n int) {
 	for i := range len(placeholder) {
 		switch rest := text[n:]; {
 		case rest != "" && rest[0] == placeholder[i]:

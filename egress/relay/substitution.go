@@ -14,15 +14,15 @@ const maxAddedHeader = 1 << 20
 
 // substitution puts secrets into a request in place of their placeholders, and remembers which.
 type substitution struct {
-	secrets []Secret
-	values  []string
-	found   []bool
-	room    int // bytes that may still be added
+	secrets   []Secret
+	values    []string
+	found     []bool
+	bytesLeft int // bytes that may still be added
 }
 
 // newSubstitution fails if the lease of a secret is closed.
 func newSubstitution(secrets []Secret) (*substitution, error) {
-	f := &substitution{secrets: secrets, values: make([]string, len(secrets)), found: make([]bool, len(secrets)), room: maxAddedHeader}
+	f := &substitution{secrets: secrets, values: make([]string, len(secrets)), found: make([]bool, len(secrets)), bytesLeft: maxAddedHeader}
 	for i, s := range secrets {
 		if f.values[i] = s.Value(); f.values[i] == "" {
 			return nil, refuse("the lease of the secret %s is closed", s.Name)
@@ -31,8 +31,8 @@ func newSubstitution(secrets []Secret) (*substitution, error) {
 	return f, nil
 }
 
-// header puts the secrets into the headers and the query. Host, path, method and header names stay.
-func (f *substitution) header(r *http.Request) error {
+// fillHeader puts the secrets into the headers and the query. Host, path, method and header names stay.
+func (f *substitution) fillHeader(r *http.Request) error {
 	var err error
 	if r.URL.RawQuery, err = f.replace(r.URL.RawQuery, inQuery); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (f *substitution) header(r *http.Request) error {
 	for name, values := range r.Header {
 		for i, v := range values {
 			if name == "Authorization" {
-				v, err = f.authorization(v)
+				v, err = f.fillAuthorization(v)
 			} else {
 				v, err = f.replace(v, inHeader)
 			}
@@ -53,8 +53,8 @@ func (f *substitution) header(r *http.Request) error {
 	return nil
 }
 
-// inject sets the headers of secrets that each request has.
-func (f *substitution) inject(r *http.Request) error {
+// setHeaders sets the headers of secrets that each request has.
+func (f *substitution) setHeaders(r *http.Request) error {
 	for i, s := range f.secrets {
 		if s.Header == "" {
 			continue
@@ -70,9 +70,9 @@ func (f *substitution) inject(r *http.Request) error {
 	return nil
 }
 
-// authorization also replaces placeholders within Basic credentials, which are base64 of user:password (RFC 7617).
-func (f *substitution) authorization(v string) (string, error) {
-	text, ok := basic(v)
+// fillAuthorization also replaces placeholders within Basic credentials, which are base64 of user:password (RFC 7617).
+func (f *substitution) fillAuthorization(v string) (string, error) {
+	text, ok := decodeBasic(v)
 	if !ok {
 		return f.replace(v, inHeader)
 	}
@@ -83,8 +83,8 @@ func (f *substitution) authorization(v string) (string, error) {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(filled)), nil
 }
 
-// basic returns the user and password in the value of an Authorization header.
-func basic(v string) (text string, ok bool) {
+// decodeBasic returns the user and password in the value of an Authorization header.
+func decodeBasic(v string) (text string, ok bool) {
 	scheme, encoded, _ := strings.Cut(strings.Trim(v, " \t"), " ")
 	if !strings.EqualFold(scheme, "Basic") {
 		return "", false
@@ -103,7 +103,7 @@ func (f *substitution) replace(text string, s spelling) (string, error) {
 	var out strings.Builder
 	done := 0
 	for i := 0; i < len(text); {
-		k, n := f.match(text[i:], s)
+		k, n := f.placeholderAt(text[i:], s)
 		if n == 0 {
 			i++
 			continue
@@ -114,7 +114,7 @@ func (f *substitution) replace(text string, s spelling) (string, error) {
 			return "", refuse("the value of the secret %s has characters that can't stand in a request's header or address", f.secrets[k].Name)
 		}
 		value = s.write(value)
-		if f.room -= len(value); f.room < 0 {
+		if f.bytesLeft -= len(value); f.bytesLeft < 0 {
 			return "", refusal{http.StatusRequestEntityTooLarge, "the request is too large once its secrets are in it"}
 		}
 		out.WriteString(text[done:i])
@@ -129,18 +129,18 @@ func (f *substitution) replace(text string, s spelling) (string, error) {
 	return out.String(), nil
 }
 
-// match returns which secret's placeholder text begins with, and how long it is there; 0 is none.
-func (f *substitution) match(text string, s spelling) (secret, n int) {
+// placeholderAt returns which secret's placeholder text begins with, and how long it is there; 0 is none.
+func (f *substitution) placeholderAt(text string, s spelling) (secret, n int) {
 	for k := range f.secrets {
-		if m := s.prefix(text, f.secrets[k].Placeholder); m > n {
+		if m := s.placeholderLength(text, f.secrets[k].Placeholder); m > n {
 			secret, n = k, m
 		}
 	}
 	return secret, n
 }
 
-// required returns an error if the request has none of the secrets that are required.
-func (f *substitution) required(name string) error {
+// checkRequired returns an error if the request has none of the secrets that are required.
+func (f *substitution) checkRequired(name string) error {
 	missing := ""
 	for i, s := range f.secrets {
 		if s.Require && f.found[i] {

@@ -46,10 +46,10 @@ func Parse(text string) (*url.URL, error) {
 	}
 	u.Scheme = strings.ToLower(u.Scheme)
 	switch {
-	case bare(u):
-		return nil, &Refused{Reason: "the address has no scheme: write https:// before it", Remedy: remedy.Text{"https://", brief(text)}}
+	case isBareHost(u):
+		return nil, &Refused{Reason: "the address has no scheme: write https:// before it", Remedy: remedy.Text{"https://", quoteBrief(text)}}
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, refused("%q addresses are not read: only http and https are", brief(u.Scheme))
+		return nil, refused("%q addresses are not read: only http and https are", quoteBrief(u.Scheme))
 	case u.User != nil:
 		return nil, refused("the address has a user name in it, and credentials are sent nowhere")
 	case u.Opaque != "" || u.Hostname() == "":
@@ -62,9 +62,9 @@ func Parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// bare reports whether an address is a host without a scheme: url.Parse takes the host of "example.com:8080" for a
+// isBareHost reports whether an address is a host without a scheme: url.Parse takes the host of "example.com:8080" for a
 // scheme.
-func bare(u *url.URL) bool {
+func isBareHost(u *url.URL) bool {
 	digits, _, _ := strings.Cut(u.Opaque, "/")
 	_, err := strconv.ParseUint(digits, 10, 16)
 	return u.Scheme == "" || err == nil
@@ -76,7 +76,7 @@ func Port(u *url.URL) (int, error) {
 	case u.Port() != "":
 		n, err := strconv.Atoi(u.Port())
 		if err != nil || n < 1 || n > 65535 {
-			return 0, refused("%s is no port", brief(u.Port()))
+			return 0, refused("%s is no port", quoteBrief(u.Port()))
 		}
 		return n, nil
 	case u.Scheme == "https":
@@ -105,15 +105,15 @@ func redirectTarget(r *http.Response, at *url.URL) (*url.URL, error) {
 		return nil, refused("%s redirects: %v", at.Hostname(), err)
 	}
 	if at.Scheme == "https" && next.Scheme == "http" {
-		return nil, refused("%s redirects from https to %s, which is not encrypted: name that address itself if it is meant", at.Hostname(), brief(next.String()))
+		return nil, refused("%s redirects from https to %s, which is not encrypted: name that address itself if it is meant", at.Hostname(), quoteBrief(next.String()))
 	}
 	return next, nil
 }
 
-// brief shortens and escapes untrusted text for a message.
-func brief(s string) string { return safetext.Line(safetext.Clip(s, 200)) }
+// quoteBrief shortens and escapes untrusted text for a message.
+func quoteBrief(s string) string { return safetext.Line(safetext.Clip(s, 200)) }
 
 // oneLine is brief for a library's message, which may quote a server.
 func oneLine(s string) string {
-	return brief(strings.Join(strings.Fields(s), " "))
+	return quoteBrief(strings.Join(strings.Fields(s), " "))
 }

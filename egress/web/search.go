@@ -17,10 +17,10 @@ import (
 
 // Engines are the search engines, which are asked in order: the operator's SearXNG, and Brave's interface for programs.
 // It is safe for concurrent use.
-type Engines struct{ all []asked }
+type Engines struct{ all []searchEngine }
 
-// asked is an engine, and the policy for its requests.
-type asked struct {
+// searchEngine is an engine, and the policy for its requests.
+type searchEngine struct {
 	name   string
 	at     string // its address, up to the query
 	policy egress.Policy
@@ -46,13 +46,13 @@ func NewEngines(c EngineConfig) (*Engines, error) {
 		s.all = append(s.all, own)
 	}
 	if c.BraveKey != nil {
-		s.all = append(s.all, asked{engine.Brave, "https://api.search.brave.com/res/v1/web/search?count=20&q=", c.Policy, c.BraveKey})
+		s.all = append(s.all, searchEngine{engine.Brave, "https://api.search.brave.com/res/v1/web/search?count=20&q=", c.Policy, c.BraveKey})
 	}
 	return s, nil
 }
 
 // searXNG returns the operator's engine.
-func (c EngineConfig) searXNG() (own asked, err error) {
+func (c EngineConfig) searXNG() (own searchEngine, err error) {
 	at, err := Parse(c.SearXNG)
 	if err != nil {
 		return own, fmt.Errorf("the address of SearXNG: %w", err)
@@ -89,14 +89,14 @@ type Found struct {
 func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) (Found, error) {
 	var f Found
 	for _, e := range s.all {
-		results, why, err := e.ask(ctx, c, t, q, read)
+		results, why, err := e.runQuery(ctx, c, t, q, read)
 		switch {
 		case ctx.Err() != nil:
 			return f, context.Cause(ctx)
 		case err != nil:
 			return f, err
 		case why == "":
-			f.Engine, f.Results = e.name, q.choose(results)
+			f.Engine, f.Results = e.name, q.filterDomains(results)
 			return f, nil
 		}
 		f.Passed = append(f.Passed, e.name+": "+why)
@@ -107,8 +107,8 @@ func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read 
 	return f, fmt.Errorf("no search engine has answered: %s", strings.Join(f.Passed, "; "))
 }
 
-// ask returns why an engine has not answered, in words; an error is of what reads pages.
-func (e asked) ask(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) ([]engine.Result, string, error) {
+// runQuery returns why an engine has not answered, in words; an error is of what reads pages.
+func (e searchEngine) runQuery(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) ([]engine.Result, string, error) {
 	var header http.Header
 	if e.key != nil {
 		key, err := e.key()
@@ -117,14 +117,14 @@ func (e asked) ask(ctx context.Context, c *Client, t *Trip, q Query, read func(c
 		}
 		header = engine.Key(string(key))
 	}
-	r, err := c.get(ctx, t, e.policy, e.at+url.QueryEscape(q.words()), header)
+	r, err := c.getWithHeader(ctx, t, e.policy, e.at+url.QueryEscape(q.words()), header)
 	if errors.As(err, new(*Unrecorded)) {
 		return nil, "", err
 	}
 	if err != nil {
 		return nil, err.Error(), nil
 	}
-	if why := engine.Blocks(r.Status); why != "" {
+	if why := engine.RefusalOf(r.Status); why != "" {
 		return nil, why, nil
 	}
 	a, err := read(ctx, reader.Question{Engine: e.name, URL: r.URL.String(), Type: r.Header.Get("Content-Type"), Body: r.Body, Cut: r.Cut})
@@ -145,11 +145,11 @@ func (q Query) words() string {
 	return q.Text + " (site:" + strings.Join(q.Domains, " OR site:") + ")"
 }
 
-// choose keeps the results within the query's domains: not every engine heeds site:.
-func (q Query) choose(all []engine.Result) (some []engine.Result) {
+// filterDomains keeps the results within the query's domains: not every engine heeds site:.
+func (q Query) filterDomains(all []engine.Result) (some []engine.Result) {
 	for _, r := range all {
 		u, err := url.Parse(r.URL)
-		if err != nil || len(q.Domains) > 0 && !slices.ContainsFunc(q.Domains, func(d string) bool { return within(u.Hostname(), d) }) {
+		if err != nil || len(q.Domains) > 0 && !slices.ContainsFunc(q.Domains, func(d string) bool { return isWithin(u.Hostname(), d) }) {
 			continue
 		}
 		if some = append(some, r); len(some) == q.Limit {
@@ -159,8 +159,8 @@ func (q Query) choose(all []engine.Result) (some []engine.Result) {
 	return some
 }
 
-// within reports whether a host is a domain or below it.
-func within(host, domain string) bool {
+// isWithin reports whether a host is a domain or below it.
+func isWithin(host, domain string) bool {
 	host, domain = strings.ToLower(host), strings.ToLower(strings.Trim(strings.TrimPrefix(domain, "*."), "."))
 	return host == domain || strings.HasSuffix(host, "."+domain)
 }

@@ -26,7 +26,7 @@ func newStreet(t *testing.T, names ...string) *street {
 	s.Engines = &Engines{}
 	for _, name := range names {
 		at := s.town.http(name+".example", func(w http.ResponseWriter, r *http.Request) { s.answer[name](w, r) })
-		one := asked{name: name, at: at + "/?q=", policy: s.town.policy()}
+		one := searchEngine{name: name, at: at + "/?q=", policy: s.town.policy()}
 		if name == engine.Brave {
 			one.key = func() ([]byte, error) { return []byte("the-key"), nil }
 		}
@@ -110,7 +110,7 @@ func TestDomains(t *testing.T) {
 		{"a.example", "a.example", true}, {"x.a.example", "a.example", true}, {"X.A.example", "*.A.example.", true},
 		{"xa.example", "a.example", false}, {"a.example.evil", "a.example", false},
 	} {
-		if got := within(tt.host, tt.domain); got != tt.want {
+		if got := isWithin(tt.host, tt.domain); got != tt.want {
 			t.Errorf("%s in %s: %v", tt.host, tt.domain, got)
 		}
 	}

@@ -67,7 +67,7 @@ func (w *town) http(host string, h http.HandlerFunc) string {
 	s.Config.ConnState = w.state
 	s.Start()
 	w.t.Cleanup(s.Close)
-	return "http://" + w.at(host, s.Listener)
+	return "http://" + w.serveAt(host, s.Listener)
 }
 
 // https serves a name over TLS with HTTP 2, with a certificate that is good for these.
@@ -79,10 +79,10 @@ func (w *town) https(host string, h http.HandlerFunc, good ...string) string {
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{w.authority.Sign(x509.Certificate{DNSNames: good})}}
 	s.StartTLS()
 	w.t.Cleanup(s.Close)
-	return "https://" + w.at(host, s.Listener)
+	return "https://" + w.serveAt(host, s.Listener)
 }
 
-func (w *town) at(host string, l net.Listener) string {
+func (w *town) serveAt(host string, l net.Listener) string {
 	w.name(host, "127.0.0.1")
 	at := fmt.Sprintf("%s:%d", host, l.Addr().(*net.TCPAddr).Port)
 	w.allow = append(w.allow, at)
@@ -102,7 +102,7 @@ func (w *town) client() *Client {
 	return NewClient(Config{Dialer: &egress.Dialer{Resolver: w, Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Roots: w.authority.Pool(), MaxBytes: 1 << 20})
 }
 
-func (w *town) get(address string) (*Response, *Trip, error) {
+func (w *town) fetchPage(address string) (*Response, *Trip, error) {
 	trip := &Trip{}
 	r, err := w.client().Get(w.t.Context(), trip, w.policy(), address)
 	return r, trip, err

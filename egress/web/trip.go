@@ -49,8 +49,8 @@ func (t *Trip) Contacts() (all []egress.Record) {
 	return all
 }
 
-// clear decides about an address, and gives its host the spelling that is decided about.
-func (t *Trip) clear(ctx context.Context, policy egress.Policy, at *url.URL) error {
+// checkAddress decides about an address, and gives its host the spelling that is decided about.
+func (t *Trip) checkAddress(ctx context.Context, policy egress.Policy, at *url.URL) error {
 	if t.Check != nil {
 		if err := t.Check(at.String()); err != nil {
 			return err
@@ -62,7 +62,7 @@ func (t *Trip) clear(ctx context.Context, policy egress.Policy, at *url.URL) err
 	}
 	d := policy.Decide(at.Hostname(), n)
 	if !d.Allowed {
-		if _, err := t.note(ctx, d); err != nil {
+		if _, err := t.recordDecision(ctx, d); err != nil {
 			return err
 		}
 		return notAllowed(at.Hostname(), d.Why())
@@ -88,7 +88,7 @@ func (t *Trip) dial(call context.Context, dialer *egress.Dialer, policy egress.P
 			return nil, err
 		}
 		d := policy.Decide(host, n)
-		contact, err := t.note(ctx, d)
+		contact, err := t.recordDecision(ctx, d)
 		if err != nil {
 			return nil, err
 		}
@@ -97,18 +97,18 @@ func (t *Trip) dial(call context.Context, dialer *egress.Dialer, policy egress.P
 		}
 		conn, err := dialer.Dial(ctx, d.Name, d.Port)
 		if err != nil {
-			return nil, t.failed(ctx, contact, err)
+			return nil, t.recordFailure(ctx, contact, err)
 		}
 		context.AfterFunc(call, func() { conn.Close() })
-		return counted{conn, contact}, nil
+		return countedConn{conn, contact}, nil
 	}
 }
 
-// failed notes that no connection came about. An address that is refused is a decision of ours.
-func (t *Trip) failed(ctx context.Context, allowed *contact, err error) error {
+// recordFailure notes that no connection came about. An address that is refused is a decision of ours.
+func (t *Trip) recordFailure(ctx context.Context, allowed *contact, err error) error {
 	d := allowed.Decision
 	d.Failed, d.Reason = true, err.Error()
-	if _, noteErr := t.note(context.WithoutCancel(ctx), d); noteErr != nil {
+	if _, noteErr := t.recordDecision(context.WithoutCancel(ctx), d); noteErr != nil {
 		return noteErr
 	}
 	t.mu.Lock()
@@ -121,8 +121,8 @@ func (t *Trip) failed(ctx context.Context, allowed *contact, err error) error {
 	return err
 }
 
-// note records a decision, and counts those that are the same.
-func (t *Trip) note(ctx context.Context, d egress.Decision) (*contact, error) {
+// recordDecision records a decision, and counts those that are the same.
+func (t *Trip) recordDecision(ctx context.Context, d egress.Decision) (*contact, error) {
 	if t.Record != nil {
 		if err := t.Record(ctx, d); err != nil {
 			return nil, &Unrecorded{err}
@@ -141,19 +141,19 @@ func (t *Trip) note(ctx context.Context, d egress.Decision) (*contact, error) {
 	return c, nil
 }
 
-// counted is a connection whose bytes are counted.
-type counted struct {
+// countedConn is a connection whose bytes are counted.
+type countedConn struct {
 	net.Conn
 	*contact
 }
 
-func (c counted) Read(p []byte) (int, error) {
+func (c countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.received.Add(int64(n))
 	return n, err
 }
 
-func (c counted) Write(p []byte) (int, error) {
+func (c countedConn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	c.sent.Add(int64(n))
 	return n, err

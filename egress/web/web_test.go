@@ -32,7 +32,7 @@ func TestGet(t *testing.T) {
 
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	r, trip, err := w.get(cleartext + "/page#part")
+	r, trip, err := w.fetchPage(cleartext + "/page#part")
 	if err != nil || r.Status != 404 || !strings.HasPrefix(string(r.Body), "not plain.example:") || r.URL.String() != cleartext+"/page" || r.Cut {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -43,13 +43,13 @@ func TestGet(t *testing.T) {
 	if len(c) != 1 || !c[0].Allowed || c[0].Name != "plain.example" || c[0].Count != 1 || c[0].Sent == 0 || c[0].Received == 0 {
 		t.Errorf("contacts %+v", c)
 	}
-	if r, _, err = w.get(safe); err != nil || string(r.Body) != "HTTP/2.0" {
+	if r, _, err = w.fetchPage(safe); err != nil || string(r.Body) != "HTTP/2.0" {
 		t.Errorf("%+v %v", r, err)
 	}
-	if r, trip, err = w.get(away); err != nil || r.URL.String() != safe+"/x" || len(trip.Contacts()) != 2 {
+	if r, trip, err = w.fetchPage(away); err != nil || r.URL.String() != safe+"/x" || len(trip.Contacts()) != 2 {
 		t.Errorf("%+v %v %v", r, trip.Contacts(), err)
 	}
-	if r, _, err = w.get(strings.Replace(umlaut, "xn--bcher-kva", "BÜCHER", 1)); err != nil || !strings.HasPrefix(string(r.Body), "xn--bcher-kva.example") {
+	if r, _, err = w.fetchPage(strings.Replace(umlaut, "xn--bcher-kva", "BÜCHER", 1)); err != nil || !strings.HasPrefix(string(r.Body), "xn--bcher-kva.example") {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -112,7 +112,7 @@ func TestAttacks(t *testing.T) {
 		"http://a b.example/":                            "can't be understood",
 		"http://to.example/" + strings.Repeat("a", 9000): "8000 is the most",
 	} {
-		r, _, err := w.get(address)
+		r, _, err := w.fetchPage(address)
 		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%.100s: got %+v %v, want %q", address, r, err, want)
 		}
@@ -123,10 +123,10 @@ func TestAttacks(t *testing.T) {
 	if n := reached.Load(); n != 0 {
 		t.Errorf("a server that nobody allows was reached %d times", n)
 	}
-	if _, _, err := w.get(wrong); errors.As(err, new(*Refused)) {
+	if _, _, err := w.fetchPage(wrong); errors.As(err, new(*Refused)) {
 		t.Errorf("a wrong certificate is policy: %v", err)
 	}
-	if _, trip, err := w.get(to + "?to=http://private.example/"); !errors.As(err, new(*Refused)) || len(trip.Contacts()) != 2 || !trip.Contacts()[1].Failed {
+	if _, trip, err := w.fetchPage(to + "?to=http://private.example/"); !errors.As(err, new(*Refused)) || len(trip.Contacts()) != 2 || !trip.Contacts()[1].Failed {
 		t.Errorf("%v, contacts %v", err, trip.Contacts())
 	}
 }
@@ -146,7 +146,7 @@ func TestBadHeaders(t *testing.T) {
 		fmt.Fprintf(conn, "HTTP/1.1 %s\r\n\r\n", strings.Repeat("b", n))
 	})
 	for n := 0; n < 1200; n += 20 {
-		if _, _, err := w.get(base + "?" + strconv.Itoa(n)); err == nil || !strings.HasPrefix(err.Error(), "read bad.example: ") || len(err.Error()) > 300 {
+		if _, _, err := w.fetchPage(base + "?" + strconv.Itoa(n)); err == nil || !strings.HasPrefix(err.Error(), "read bad.example: ") || len(err.Error()) > 300 {
 			t.Errorf("%d: %v", n, err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestRedirectLoop(t *testing.T) {
 	loop := w.http("loop.example", func(rw http.ResponseWriter, r *http.Request) {
 		http.Redirect(rw, r, fmt.Sprint("/", n.Add(1)), http.StatusFound)
 	})
-	_, _, err := w.get(loop)
+	_, _, err := w.fetchPage(loop)
 	if err == nil || !strings.Contains(err.Error(), "redirects more than 10 times") || n.Load() != 11 {
 		t.Errorf("%v after %d", err, n.Load())
 	}
@@ -176,7 +176,7 @@ func TestRebinding(t *testing.T) {
 	w.names["turn.example"] = nil
 	w.mu.Unlock()
 	w.name("turn.example", "127.0.0.1", "169.254.169.254")
-	_, trip, err := w.get(base)
+	_, trip, err := w.fetchPage(base)
 	for _, c := range trip.Contacts() { // what was checked is what was connected to, as long as the answer is kept
 		if c.Failed {
 			t.Errorf("%+v", c)
@@ -187,7 +187,7 @@ func TestRebinding(t *testing.T) {
 	}
 	w.name("late.example", "169.254.169.254", "127.0.0.1") // the other way round
 	w.allow = append(w.allow, "late.example")
-	if _, _, err := w.get("http://late.example"); !errors.As(err, new(*Refused)) {
+	if _, _, err := w.fetchPage("http://late.example"); !errors.As(err, new(*Refused)) {
 		t.Errorf("%v", err)
 	}
 }
@@ -249,7 +249,7 @@ func TestBodies(t *testing.T) {
 		"/one-more": {1 << 20, true, ""}, "/short": {4, true, ""}, "/liar": {0, false, "it is not"}, "/brotli": {0, false, `"br"`},
 		"/none": {0, false, ""},
 	} {
-		r, _, err := w.get(base + path)
+		r, _, err := w.fetchPage(base + path)
 		switch {
 		case want.err != "":
 			if err == nil || !strings.Contains(err.Error(), want.err) {
@@ -261,12 +261,12 @@ func TestBodies(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, _, err := w.get(base + "/bomb")
+	_, _, err := w.fetchPage(base + "/bomb")
 	runtime.ReadMemStats(&after)
 	if grown := after.TotalAlloc - before.TotalAlloc; err != nil || grown > 32<<20 {
 		t.Errorf("a bomb has taken %d bytes: %v", grown, err)
 	}
-	if r, _, err := w.get(base + "/torn"); err == nil && !r.Cut {
+	if r, _, err := w.fetchPage(base + "/torn"); err == nil && !r.Cut {
 		t.Errorf("torn: %d bytes, cut %v", len(r.Body), r.Cut)
 	}
 }

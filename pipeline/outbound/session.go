@@ -126,7 +126,7 @@ func (o *Session) Attach(sandbox backends.Sandbox, t Scope) (backends.Sandbox, e
 		return sandbox, errors.New("the backend's sandbox has no way out")
 	}
 	gateway := egress.Open(egress.Config{
-		Decide: o.decide, Decided: o.decided, Dial: cmp.Or(o.cfg.Dialer, &egress.Dialer{}).Without(o.excluded), Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
+		Decide: o.decide, Decided: o.decided, Dial: cmp.Or(o.cfg.Dialer, &egress.Dialer{}).DialWithout(o.excluded), Relay: o.relay, Idle: o.cfg.Idle, Connections: o.cfg.Connections, Budget: o.cfg.Budget,
 	}, egress.Sockets(g))
 	o.mu.Lock()
 	o.gateway = gateway
@@ -157,7 +157,7 @@ func (o *Session) Enter(t Scope) {
 	gateway := o.gateway
 	o.mu.Unlock()
 	if t.Within != nil && gateway != nil {
-		gateway.End(func(name string, port int) bool { return t.Within.Decide(name, port).Allowed })
+		gateway.CloseDenied(func(name string, port int) bool { return t.Within.Decide(name, port).Allowed })
 	}
 }
 
@@ -175,7 +175,7 @@ func (o *Session) Narrow(b Bounds) {
 	gateway := o.gateway
 	o.mu.Unlock()
 	if gateway != nil {
-		gateway.End(func(string, int) bool { return false })
+		gateway.CloseDenied(func(string, int) bool { return false })
 	}
 }
 
@@ -197,7 +197,7 @@ func (o *Session) Records() []egress.Record {
 	if gateway == nil {
 		return nil
 	}
-	return gateway.Take()
+	return gateway.TakeRecords()
 }
 
 // maxRows is how many decisions of one scope are rows of their own: a program that looks a million

@@ -195,7 +195,7 @@ func testFetches(t *testing.T, start func(http.Handler) *httptest.Server) {
 	if leaked != nil {
 		t.Errorf("headers from inside went out with %v", leaked)
 	}
-	for _, h := range c.gateway.Take() {
+	for _, h := range c.gateway.TakeRecords() {
 		if h.Reason == "" || h.Allowed && h.Name != "127.0.0.1" && h.Name != "files.example" {
 			t.Errorf("counted %+v", h)
 		}

@@ -191,7 +191,7 @@ func (j *job) run(ctx context.Context, base, next layer, dry bool) (Receipt, har
 	}
 	receipt, err := j.exec(ctx, sandbox, m.install, show, registries)
 	gateway.Close()
-	receipt.Hosts = gateway.Take()
+	receipt.Hosts = gateway.TakeRecords()
 	if err != nil || receipt.ExitCode != 0 {
 		return receipt, harvest{}, err
 	}

@@ -76,7 +76,7 @@ func newRegistries(set settings, outside *egress.Dialer, python, scripts bool, m
 	}
 	s.relay, err = relay.New(relay.Config{
 		Secrets: func() []relay.Secret { return bound }, Redact: s.secrets.Redact, Redactor: s.secrets.Writer, Roots: s.set.roots,
-		Fetch: &relay.Fetch{Permit: s.permit, Answered: s.answered, Failed: s.trouble, Certificates: s.set.client,
+		Fetch: &relay.Fetch{Permit: s.permit, OnAnswer: s.answered, OnFailure: s.trouble, Certificates: s.set.client,
 			Proxy: func(r *http.Request) (*url.URL, error) { return s.set.proxy(r.URL) },
 			Unverified: func(name string, port int) bool {
 				return slices.ContainsFunc(s.set.Untrusted, func(u string) bool { return u == "*" || u == name || u == join(name, port) })
@@ -138,7 +138,7 @@ func key(u *url.URL) string {
 
 func join(name string, port int) string { return net.JoinHostPort(name, strconv.Itoa(port)) }
 
-// answered implements relay.Fetch.Answered.
+// answered implements relay.Fetch.OnAnswer.
 func (s *registries) answered(res *http.Response) error {
 	at := res.Request.URL
 	asked := cmp.Or(s.redirectTo(at).asked, at)

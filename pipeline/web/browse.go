@@ -85,7 +85,7 @@ func (b *browsing) check(context.Context) error {
 		return err
 	}
 	var err error
-	if b.program, err = browser.Find(pipeline.Settings[Config](b.Pipeline).Browser); err != nil {
+	if b.program, err = browser.FindProgram(pipeline.Settings[Config](b.Pipeline).Browser); err != nil {
 		return (&pipeline.Error{Stage: pipeline.StageBackend, Reason: err.Error(), Remedy: browser.Remedy(), Denied: true}).Because(err)
 	}
 	return nil

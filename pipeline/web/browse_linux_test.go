@@ -20,7 +20,7 @@ import (
 // newPages is a pipeline with a browser, and a town of which it may see what is given.
 func newPages(t testing.TB, change func(*pipeline.Config)) (*pipeline.Pipeline, *pipelinetest.FlakyLog, *vault.Memory, *pipelinetest.Town) {
 	t.Helper()
-	if _, err := browser.Find(""); err != nil {
+	if _, err := browser.FindProgram(""); err != nil {
 		hosttest.Missing(t, "chromium", err.Error())
 	}
 	w := pipelinetest.EmptyTown()

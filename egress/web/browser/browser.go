@@ -60,7 +60,7 @@ func Arguments(profile string) []string {
 		"--disable-background-networking", "--disable-component-update", "--disable-domain-reliability", "--disable-sync",
 		"--disable-client-side-phishing-detection", "--disable-default-apps", "--disable-extensions", "--disable-component-extensions-with-background-pages",
 		"--disable-breakpad", "--disable-crash-reporter", "--no-pings", "--no-service-autorun", "--metrics-recording-only",
-		"--no-proxy-server", "--disable-quic", "--dns-prefetch-disable", "--host-resolver-rules=" + rules(),
+		"--no-proxy-server", "--disable-quic", "--dns-prefetch-disable", "--host-resolver-rules=" + hostRules(),
 		"--password-store=basic", "--use-mock-keychain", "--deny-permission-prompts", "--disable-notifications", "--disable-print-preview",
 		"--disable-background-timer-throttling", "--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows",
 		"--disable-hang-monitor", "--disable-ipc-flooding-protection", "--disable-field-trial-config",
@@ -84,17 +84,17 @@ func Settings() map[string]string {
 	return map[string]string{"Local State": `{"ssl":{"ech_enabled":false}}`}
 }
 
-// own are hosts that the browser contacts by itself, whatever its settings: updates and the time. They serve no pages.
-var own = []string{
+// browserHosts are hosts that the browser contacts by itself, whatever its settings: updates and the time. They serve no pages.
+var browserHosts = []string{
 	"clients2.google.com", "update.googleapis.com", "optimizationguide-pa.googleapis.com", "content-autofill.googleapis.com",
 	"safebrowsing.googleapis.com", "safebrowsingohttpgateway.googleapis.com", "mtalk.google.com", "android.clients.google.com",
 	"edgedl.me.gvt1.com", "redirector.gvt1.com", "clientservices.googleapis.com", "go-updater.brave.com", "variations.brave.com",
 	"edge.microsoft.com", "config.edge.skype.com", "msedge.api.cdp.microsoft.com",
 }
 
-func rules() string {
-	all := make([]string, len(own))
-	for i, name := range own {
+func hostRules() string {
+	all := make([]string, len(browserHosts))
+	for i, name := range browserHosts {
 		all[i] = "MAP " + name + " ~NOTFOUND"
 	}
 	return strings.Join(all, ", ")

@@ -34,10 +34,10 @@ var errMissing = errors.New("there is no browser here: chromium, google-chrome, 
 // names are looked for in this order.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge"}
 
-// Find returns the browser at path, or for "" a browser of this machine.
-func Find(path string) (Program, error) {
+// FindProgram returns the browser at path, or for "" a browser of this machine.
+func FindProgram(path string) (Program, error) {
 	if path != "" {
-		return program(path)
+		return resolveProgram(path)
 	}
 	return inPath( // and programs of packages that put nothing there
 		"/usr/lib/chromium/chromium", "/usr/lib64/chromium-browser/chromium-browser", "/usr/lib/chromium-browser/chromium-browser",
@@ -54,7 +54,7 @@ func inPath(places ...string) (Program, error) {
 	}
 	var first error
 	for _, at := range append(found, places...) {
-		p, err := program(at)
+		p, err := resolveProgram(at)
 		if err == nil {
 			return p, nil
 		}
@@ -65,8 +65,8 @@ func inPath(places ...string) (Program, error) {
 	return Program{}, cmp.Or(first, errMissing)
 }
 
-// program returns the program that a path starts in the end: most paths are links to scripts.
-func program(path string) (Program, error) {
+// resolveProgram returns the program that a path starts in the end: most paths are links to scripts.
+func resolveProgram(path string) (Program, error) {
 	if !filepath.IsAbs(path) {
 		return Program{}, fmt.Errorf("the browser %q is no absolute path", path)
 	}
@@ -77,12 +77,12 @@ func program(path string) (Program, error) {
 	if real == "/usr/bin/snap" || strings.HasPrefix(real, "/snap/") {
 		return Program{}, errSnap(path)
 	}
-	head, err := begin(real)
+	head, err := readHead(real)
 	switch {
 	case err != nil:
 		return Program{}, fmt.Errorf("the browser %s can't be read: %w", path, err)
-	case binary(head):
-		return Program{real, dirs(real)}, nil
+	case isBinary(head):
+		return Program{real, extraDirs(real)}, nil
 	case bytes.Contains(head, []byte("/snap/bin/")):
 		return Program{}, errSnap(path)
 	}
@@ -90,8 +90,8 @@ func program(path string) (Program, error) {
 	for _, dir := range []string{filepath.Dir(real), "/usr/lib/" + base, "/usr/lib64/" + base} {
 		for _, name := range []string{base, "chrome", "chromium", "chromium-browser", "brave", "msedge"} {
 			at := filepath.Join(dir, name)
-			if head, err := begin(at); err == nil && binary(head) && at != path && dir != "/usr/bin" && dir != "/bin" {
-				return Program{at, dirs(at)}, nil
+			if head, err := readHead(at); err == nil && isBinary(head) && at != path && dir != "/usr/bin" && dir != "/bin" {
+				return Program{at, extraDirs(at)}, nil
 			}
 		}
 	}
@@ -102,10 +102,10 @@ func errSnap(path string) error {
 	return fmt.Errorf("the browser %s comes from a snap, which starts only in a containment of its own: another one is needed", path)
 }
 
-func binary(head []byte) bool { return bytes.HasPrefix(head, []byte("\x7fELF")) }
+func isBinary(head []byte) bool { return bytes.HasPrefix(head, []byte("\x7fELF")) }
 
-// begin reads the beginning of a file that can be executed.
-func begin(path string) ([]byte, error) {
+// readHead reads the beginning of a file that can be executed.
+func readHead(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -121,8 +121,8 @@ func begin(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 16<<10))
 }
 
-// dirs returns the directories that a sandbox must contain beside the system's own.
-func dirs(path string) []string {
+// extraDirs returns the directories that a sandbox must contain beside the system's own.
+func extraDirs(path string) []string {
 	dir := filepath.Dir(path)
 	system := []string{"/usr", "/bin", "/lib", "/lib64"}
 	if slices.ContainsFunc(system, func(s string) bool { return paths.Within(dir, s) }) {

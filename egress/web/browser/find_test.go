@@ -43,7 +43,7 @@ func TestFind(t *testing.T) {
 		"chromium":                 "no absolute path",
 		dir:                        "no program",
 	} {
-		p, err := Find(path)
+		p, err := FindProgram(path)
 		if err != nil && !strings.Contains(err.Error(), want) || err == nil && p.Path != want {
 			t.Errorf("%s: %+v, %v, want %s", path, p, err, want)
 		}
@@ -63,7 +63,7 @@ func TestFind(t *testing.T) {
 	if p, err := inPath(); err != nil || filepath.Base(p.Path) != "brave-browser" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, err := Find("/bin/sh"); err != nil || p.Dirs != nil {
+	if p, err := FindProgram("/bin/sh"); err != nil || p.Dirs != nil {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -16,21 +16,21 @@ import (
 //go:embed read.js
 var reader string
 
-// read reads the page in its current state. Scripts of a page whose time is up may keep it from answering.
-func (t *visit) read(ctx context.Context) (Page, error) {
+// readPage reads the page in its current state. Scripts of a page whose time is up may keep it from answering.
+func (t *visit) readPage(ctx context.Context) (Page, error) {
 	var dom struct {
 		URL, Title, HTML, Text string
 		Cut, Loading           bool
 	}
 	expression := fmt.Sprintf("(%s)(%d)", strings.TrimSpace(reader), t.MaxHTML)
-	err := t.insist(ctx, func(ctx context.Context) error {
+	err := t.runStoppingScripts(ctx, func(ctx context.Context) error {
 		for {
-			err := t.ask(ctx, expression, &dom)
+			err := t.evaluate(ctx, expression, &dom)
 			// One that has gone on to another page since shows nothing of that yet.
 			if err != nil || !dom.Loading || t.WaitFor != "" || time.Until(t.until) < pollInterval {
 				return err
 			}
-			if _, err := t.moment(ctx, 0); errors.Is(err, ErrLost) {
+			if _, err := t.awaitBriefly(ctx, 0); errors.Is(err, ErrLost) {
 				return err
 			}
 		}
@@ -41,9 +41,9 @@ func (t *visit) read(ctx context.Context) (Page, error) {
 	p := Page{URL: printable(dom.URL, maxAddress), Title: printable(dom.Title, maxTitle), Status: t.status, Cut: dom.Cut}
 	p.HTML, p.Text = p.truncate(dom.HTML, t.MaxHTML), p.truncate(dom.Text, t.MaxHTML)
 	if t.Picture {
-		t.picture(ctx, &p)
+		t.addPicture(ctx, &p)
 	}
-	t.notes(&p)
+	t.addNotes(&p)
 	return p, nil
 }
 
@@ -59,9 +59,9 @@ func (p *Page) truncate(s string, maxLen int) string {
 	return strings.ToValidUTF8(s[:maxLen], "")
 }
 
-// insist calls do, which a busy page may not answer, and in that case ends the page's scripts and tries again.
-func (t *visit) insist(ctx context.Context, do func(context.Context) error) error {
-	err := within(ctx, max(time.Until(t.until), grace/2), do)
+// runStoppingScripts calls do, which a busy page may not answer, and in that case ends the page's scripts and tries again.
+func (t *visit) runStoppingScripts(ctx context.Context, do func(context.Context) error) error {
+	err := within(ctx, max(time.Until(t.until), readGrace/2), do)
 	for n := range 3 {
 		if err == nil || ctx.Err() != nil || errors.Is(err, ErrLost) {
 			return err
@@ -72,7 +72,7 @@ func (t *visit) insist(ctx context.Context, do func(context.Context) error) erro
 		// Both are obeyed in the middle of a loop. The second is what ends an endless one.
 		t.tell(t.tab.id, "Emulation.setScriptExecutionDisabled", object{"value": true})
 		t.tell(t.tab.id, "Runtime.terminateExecution", object{})
-		err = within(ctx, grace<<n, do)
+		err = within(ctx, readGrace<<n, do)
 	}
 	return err
 }
@@ -83,10 +83,10 @@ func within(ctx context.Context, d time.Duration, do func(context.Context) error
 	return do(ctx)
 }
 
-// picture adds a picture of the page, or of its beginning.
-func (t *visit) picture(ctx context.Context, p *Page) {
+// addPicture adds a picture of the page, or of its beginning.
+func (t *visit) addPicture(ctx context.Context, p *Page) {
 	height := float64(Height)
-	err := t.insist(ctx, func(ctx context.Context) error {
+	err := t.runStoppingScripts(ctx, func(ctx context.Context) error {
 		var layout struct {
 			Size struct{ Height float64 } `json:"cssContentSize"`
 		}
@@ -102,7 +102,7 @@ func (t *visit) picture(ctx context.Context, p *Page) {
 		if err != nil {
 			break
 		}
-		if p.Picture, err = t.shoot(ctx, h); err == nil && len(p.Picture) <= MaxPicture {
+		if p.Picture, err = t.takePicture(ctx, h); err == nil && len(p.Picture) <= MaxPicture {
 			return
 		}
 		p.Picture = nil
@@ -117,9 +117,9 @@ func (t *visit) picture(ctx context.Context, p *Page) {
 	p.Notes = append(p.Notes, "there is no picture: "+why)
 }
 
-func (t *visit) shoot(ctx context.Context, height float64) (picture []byte, err error) {
+func (t *visit) takePicture(ctx context.Context, height float64) (picture []byte, err error) {
 	beyond := height > Height
-	err = within(ctx, 4*grace, func(ctx context.Context) error {
+	err = within(ctx, 4*readGrace, func(ctx context.Context) error {
 		var taken struct{ Data []byte }
 		err := t.tab.call(ctx, "Page.captureScreenshot", object{
 			"format": "png", "captureBeyondViewport": beyond,
@@ -144,8 +144,8 @@ func checkPicture(b []byte) error {
 	return nil
 }
 
-// notes adds notes about actions of the page that were refused.
-func (t *visit) notes(p *Page) {
+// addNotes adds notes about actions of the page that were refused.
+func (t *visit) addNotes(p *Page) {
 	for _, n := range []struct {
 		count int
 		what  string

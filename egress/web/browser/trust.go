@@ -16,9 +16,9 @@ const (
 	authoritiesFile = 1 << 20 // bytes of a file of certificates; that of a whole system has 250 kB
 )
 
-// added are the directories where operators of machines put the certificates of their own authorities: Debian and
+// addedDirs are the directories where operators of machines put the certificates of their own authorities: Debian and
 // Alpine, Fedora, Arch, openSUSE.
-var added = []string{
+var addedDirs = []string{
 	"/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors", "/etc/ca-certificates/trust-source/anchors", "/etc/pki/trust/anchors",
 }
 
@@ -30,9 +30,9 @@ func Authorities() [][]byte {
 	if name := os.Getenv("SSL_CERT_FILE"); name != "" {
 		files = append(files, name)
 	}
-	dirs := added
+	dirs := addedDirs
 	if names := os.Getenv("SSL_CERT_DIR"); names != "" {
-		dirs = append(filepath.SplitList(names), added...)
+		dirs = append(filepath.SplitList(names), addedDirs...)
 	}
 	for _, dir := range dirs {
 		for _, pattern := range []string{"*", "*/*"} {

@@ -14,8 +14,8 @@ import (
 const (
 	pollInterval = 50 * time.Millisecond // between checks of a condition
 	quiet        = 250 * time.Millisecond
-	settle       = 3 * time.Second // that a page may go on fetching after its load event
-	grace        = 4 * time.Second // for reading a page whose time is up
+	settleTime   = 3 * time.Second // that a page may go on fetching after its load event
+	readGrace    = 4 * time.Second // for reading a page whose time is up
 )
 
 // ErrNoAnswer is the error for a server that has not begun to answer when time is up.
@@ -30,29 +30,29 @@ var ErrSelector = errors.New("it is no CSS selector")
 // Read visits a page with the browser at the other end of conn, and closes conn. An error means that nothing of the
 // page could be read.
 func Read(ctx context.Context, conn io.ReadWriteCloser, v Visit) (Page, error) {
-	t := &visit{Visit: v, watch: &watch{loading: map[string]struct{}{}}}
+	t := &visit{Visit: v, eventState: &eventState{loading: map[string]struct{}{}}}
 	return t.run(ctx, conn)
 }
 
 func (t *visit) run(ctx context.Context, conn io.ReadWriteCloser) (Page, error) {
-	t.wire = dial(conn, t.event)
-	t.tell = t.wire.tell
+	t.wire = newWire(conn, t.handleEvent)
+	t.tell = t.wire.sendNoReply
 	defer t.wire.close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	if err := t.open(ctx); err != nil {
+	if err := t.openTarget(ctx); err != nil {
 		return Page{}, fmt.Errorf("open a page in the browser: %w", err)
 	}
-	if err := t.check(ctx); err != nil {
+	if err := t.checkSelector(ctx); err != nil {
 		return Page{}, err
 	}
 	t.until = time.Now().Add(t.Time)
 	soon, cancel := context.WithDeadline(ctx, t.until)
 	defer cancel()
-	late, err := t.wait(soon)
+	late, err := t.navigateAndWait(soon)
 	if err != nil {
 		return Page{}, err
 	}
-	p, err := t.read(ctx)
+	p, err := t.readPage(ctx)
 	p.Late = late
 	if err != nil && late != "" {
 		err = fmt.Errorf("%s, and the page can't be read: %w", late, err)
@@ -63,14 +63,14 @@ func (t *visit) run(ctx context.Context, conn io.ReadWriteCloser) (Page, error) 
 // visit is a visit under way.
 type visit struct {
 	Visit
-	*watch
+	*eventState
 	wire  *wire
 	tab   session
 	until time.Time // when the page is read, however it is
 }
 
-// open makes the page's target and sets it up.
-func (t *visit) open(ctx context.Context) error {
+// openTarget makes the page's target and sets it up.
+func (t *visit) openTarget(ctx context.Context) error {
 	b := session{t.wire, ""}
 	var own struct{ BrowserContextID string }
 	if err := b.call(ctx, "Target.createBrowserContext", object{}, &own); err != nil {
@@ -117,34 +117,34 @@ func (t *visit) open(ctx context.Context) error {
 	return err
 }
 
-// check tries the selector on the empty page.
-func (t *visit) check(ctx context.Context) error {
+// checkSelector tries the selector on the empty page.
+func (t *visit) checkSelector(ctx context.Context) error {
 	if t.WaitFor == "" {
 		return nil
 	}
 	var there bool
-	err := t.ask(ctx, seek(t.WaitFor), &there)
-	if thrown := (*thrown)(nil); errors.As(err, &thrown) {
+	err := t.evaluate(ctx, selectorQuery(t.WaitFor), &there)
+	if thrown := (*scriptError)(nil); errors.As(err, &thrown) {
 		return ErrSelector
 	}
 	return err
 }
 
-func seek(selector string) string {
+func selectorQuery(selector string) string {
 	s, _ := json.Marshal(selector) // of a string it does not fail
 	return "document.querySelector(" + string(s) + ") !== null"
 }
 
-// wait navigates to the page and waits until it can be read, or until ctx ends: then late says what is missing.
-func (t *visit) wait(ctx context.Context) (late string, err error) {
+// navigateAndWait navigates to the page and waits until it can be read, or until ctx ends: then late says what is missing.
+func (t *visit) navigateAndWait(ctx context.Context) (late string, err error) {
 	going := t.wire.send(t.tab.id, "Page.navigate", object{"url": t.URL})
 	arrived := false    // the page's answer has begun to
 	var since time.Time // of load
 	for {
-		m, err := t.moment(ctx, going)
+		m, err := t.awaitBriefly(ctx, going)
 		switch {
 		case err == nil:
-			if err := t.navigated(ctx, m); err != nil {
+			if err := t.navigationError(ctx, m); err != nil {
 				return "", err
 			}
 			arrived, going = true, 0
@@ -153,14 +153,14 @@ func (t *visit) wait(ctx context.Context) (late string, err error) {
 		case ctx.Err() != nil && !arrived:
 			return "", ErrNoAnswer // and the browser does not let us look at the empty page meanwhile
 		case ctx.Err() != nil:
-			return t.late(), nil
+			return t.lateReason(), nil
 		}
 		switch {
 		case t.crashed:
 			return "", errCrashed
 		case !arrived:
 		case t.WaitFor != "":
-			if t.there(ctx) {
+			if t.isPresent(ctx) {
 				return "", nil
 			}
 		case !t.loaded:
@@ -169,15 +169,15 @@ func (t *visit) wait(ctx context.Context) (late string, err error) {
 			if since.IsZero() {
 				since = time.Now()
 			}
-			if still := len(t.loading) == 0 && time.Since(t.busy) > quiet; still || time.Since(since) > settle {
+			if still := len(t.loading) == 0 && time.Since(t.busy) > quiet; still || time.Since(since) > settleTime {
 				return "", nil
 			}
 		}
 	}
 }
 
-// moment waits for an answer, but not for long.
-func (t *visit) moment(ctx context.Context, id int64) (m message, err error) {
+// awaitBriefly waits for an answer, but not for long.
+func (t *visit) awaitBriefly(ctx context.Context, id int64) (m message, err error) {
 	err = within(ctx, pollInterval, func(ctx context.Context) error {
 		m, err = t.wire.await(ctx, id)
 		return err
@@ -185,35 +185,35 @@ func (t *visit) moment(ctx context.Context, id int64) (m message, err error) {
 	return m, err
 }
 
-// there reports whether WaitFor matches an element of the page. A page that is busy, or that navigates, has a moment to
+// isPresent reports whether WaitFor matches an element of the page. A page that is busy, or that navigates, has a moment to
 // answer.
-func (t *visit) there(ctx context.Context) (there bool) {
-	err := within(ctx, time.Second, func(ctx context.Context) error { return t.ask(ctx, seek(t.WaitFor), &there) })
+func (t *visit) isPresent(ctx context.Context) (there bool) {
+	err := within(ctx, time.Second, func(ctx context.Context) error { return t.evaluate(ctx, selectorQuery(t.WaitFor), &there) })
 	return err == nil && there
 }
 
 // errCrashed is the error for a page whose process has ended, which the page may cause.
 var errCrashed = errors.New("the page's process has ended, as it does where the page takes too much memory")
 
-func (t *visit) late() string {
+func (t *visit) lateReason() string {
 	if t.WaitFor != "" {
 		return fmt.Sprintf("nothing on the page had matched %s within %s", printable(t.WaitFor, 200), t.Time)
 	}
 	return fmt.Sprintf("the page had not finished loading within %s", t.Time)
 }
 
-// navigated returns the error of an answer to Page.navigate.
-func (t *visit) navigated(ctx context.Context, m message) error {
+// navigationError returns the error of an answer to Page.navigate.
+func (t *visit) navigationError(ctx context.Context, m message) error {
 	var r struct {
 		ErrorText  string
 		IsDownload bool
 	}
-	if err := m.into(&r); err != nil {
+	if err := m.decodeResult(&r); err != nil {
 		return fmt.Errorf("navigate: %w", err)
 	}
 	aborted := strings.HasSuffix(r.ErrorText, "net::ERR_ABORTED")
 	if aborted && !r.IsDownload {
-		t.moment(ctx, 0) // the event that says why may come behind the answer
+		t.awaitBriefly(ctx, 0) // the event that says why may come behind the answer
 	}
 	switch {
 	case r.IsDownload || aborted && t.downloads > 0:
@@ -239,13 +239,13 @@ func (e *LoadError) Network() bool {
 		func(part string) bool { return strings.Contains(e.Code, part) })
 }
 
-// thrown is an exception in our own script.
-type thrown struct{ text string }
+// scriptError is an exception in our own script.
+type scriptError struct{ text string }
 
-func (e *thrown) Error() string { return "in the page: " + e.text }
+func (e *scriptError) Error() string { return "in the page: " + e.text }
 
-// ask evaluates an expression in a world of its own, whose objects the page can't change.
-func (t *visit) ask(ctx context.Context, expression string, result any) error {
+// evaluate evaluates an expression in a world of its own, whose objects the page can't change.
+func (t *visit) evaluate(ctx context.Context, expression string, result any) error {
 	var world struct{ ExecutionContextID int64 }
 	if err := t.tab.call(ctx, "Page.createIsolatedWorld", object{"frameId": t.frame, "worldName": "reader"}, &world); err != nil {
 		return err
@@ -259,7 +259,7 @@ func (t *visit) ask(ctx context.Context, expression string, result any) error {
 	case err != nil:
 		return err
 	case r.ExceptionDetails != nil:
-		return &thrown{printable(r.ExceptionDetails.Text, 200)}
+		return &scriptError{printable(r.ExceptionDetails.Text, 200)}
 	case r.Result.Value == nil:
 		return errors.New("the browser answered without a result")
 	}

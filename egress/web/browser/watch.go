@@ -11,8 +11,8 @@ const maxLoading = 10_000
 // maxID is the maximum size of an id in bytes. The browser's own have up to 40.
 const maxID = 200
 
-// watch handles the browser's events, and keeps the state of a visit.
-type watch struct {
+// eventState handles the browser's events, and keeps the state of a visit.
+type eventState struct {
 	tell func(session, method string, params object)
 
 	session string // the page's
@@ -43,15 +43,15 @@ type eventParams struct {
 	} `json:"targetInfo"`
 }
 
-// event handles one event.
-func (w *watch) event(m message) {
+// handleEvent handles one event.
+func (w *eventState) handleEvent(m message) {
 	var e eventParams
 	if json.Unmarshal(m.Params, &e) != nil {
 		return
 	}
 	switch m.Method {
 	case "Target.attachedToTarget":
-		w.related(e)
+		w.handleRelated(e)
 		return
 	case "Browser.downloadWillBegin":
 		w.downloads++
@@ -85,9 +85,9 @@ func (w *watch) event(m message) {
 	}
 }
 
-// related handles a target that the page has created. A window is closed before it has requested anything; other
+// handleRelated handles a target that the page has created. A window is closed before it has requested anything; other
 // targets, such as workers and frames, continue.
-func (w *watch) related(e eventParams) {
+func (w *eventState) handleRelated(e eventParams) {
 	switch {
 	case e.Session == w.session || w.session == "":
 		return // the page itself

@@ -51,11 +51,11 @@ type wire struct {
 	work  sync.WaitGroup
 }
 
-// dial begins to read. Events are given to events while something is waited for.
-func dial(conn io.ReadWriteCloser, events func(message)) *wire {
+// newWire begins to read. Events are given to events while something is waited for.
+func newWire(conn io.ReadWriteCloser, events func(message)) *wire {
 	w := &wire{conn: conn, events: events, out: make(chan []byte), in: make(chan message), over: make(chan struct{})}
-	w.work.Go(w.read)
-	w.work.Go(w.write)
+	w.work.Go(w.readLoop)
+	w.work.Go(w.writeLoop)
 	return w
 }
 
@@ -66,7 +66,7 @@ func (w *wire) close() {
 	w.work.Wait()
 }
 
-func (w *wire) write() {
+func (w *wire) writeLoop() {
 	for {
 		select {
 		case b := <-w.out:
@@ -80,12 +80,12 @@ func (w *wire) write() {
 	}
 }
 
-func (w *wire) read() {
+func (w *wire) readLoop() {
 	defer close(w.in)
 	defer w.conn.Close()
 	r := bufio.NewReaderSize(w.conn, 64<<10)
 	for {
-		m, err := next(r)
+		m, err := readMessage(r)
 		if err != nil {
 			w.why = ErrLost
 			if !errors.Is(err, io.EOF) {
@@ -101,8 +101,8 @@ func (w *wire) read() {
 	}
 }
 
-// next reads a message, which a zero byte ends.
-func next(r *bufio.Reader) (m message, err error) {
+// readMessage reads a message, which a zero byte ends.
+func readMessage(r *bufio.Reader) (m message, err error) {
 	var all []byte
 	for {
 		part, err := r.ReadSlice(0)
@@ -134,9 +134,9 @@ func (w *wire) send(session, method string, params object) int64 {
 	return w.last
 }
 
-// tell sends a command whose answer nobody waits for. If the browser does not read its commands, the command is
+// sendNoReply sends a command whose answer nobody waits for. If the browser does not read its commands, the command is
 // dropped.
-func (w *wire) tell(session, method string, params object) {
+func (w *wire) sendNoReply(session, method string, params object) {
 	if len(w.queue) < maxQueue {
 		w.send(session, method, params)
 	}
@@ -168,8 +168,8 @@ func (w *wire) await(ctx context.Context, id int64) (message, error) {
 	}
 }
 
-// into reads the answer to a command into result.
-func (m message) into(result any) error {
+// decodeResult reads the answer to a command into result.
+func (m message) decodeResult(result any) error {
 	if m.Error != nil {
 		return m.Error
 	}
@@ -198,7 +198,7 @@ func (s session) call(ctx context.Context, method string, params object, result 
 		return err
 	}
 	if err == nil {
-		err = m.into(result)
+		err = m.decodeResult(result)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", method, err)

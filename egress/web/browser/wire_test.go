@@ -34,7 +34,7 @@ func newFake(t *testing.T, answer func(f *fake, m message)) (net.Conn, *fake) {
 		defer close(done)
 		r := bufio.NewReader(theirs)
 		for {
-			m, err := next(r)
+			m, err := readMessage(r)
 			if err != nil {
 				return
 			}
@@ -48,7 +48,7 @@ func newFake(t *testing.T, answer func(f *fake, m message)) (net.Conn, *fake) {
 	return ours, f
 }
 
-func (f *fake) say(text string) { f.conn.Write(append([]byte(text), 0)) }
+func (f *fake) sendText(text string) { f.conn.Write(append([]byte(text), 0)) }
 
 func (f *fake) has(method string) bool {
 	f.mu.Lock()
@@ -70,19 +70,19 @@ func usual(f *fake, m message) {
 	if result == "" {
 		result = "{}"
 	}
-	f.say(fmt.Sprintf(`{"id":%d,"result":%s}`, m.ID, result))
+	f.sendText(fmt.Sprintf(`{"id":%d,"result":%s}`, m.ID, result))
 	if m.Method == "Page.navigate" {
-		f.say(`{"method":"Page.lifecycleEvent","sessionId":"S","params":{"frameId":"F","name":"load"}}`)
+		f.sendText(`{"method":"Page.lifecycleEvent","sessionId":"S","params":{"frameId":"F","name":"load"}}`)
 	}
 }
 
 func TestRead(t *testing.T) {
 	conn, f := newFake(t, func(f *fake, m message) {
 		if m.Method == "Page.navigate" {
-			f.say(`{"method":"Target.attachedToTarget","sessionId":"S","params":{"sessionId":"P","waitingForDebugger":true,"targetInfo":{"targetId":"POP","type":"page"}}}`)
-			f.say(`{"method":"Target.attachedToTarget","sessionId":"S","params":{"sessionId":"W","waitingForDebugger":true,"targetInfo":{"targetId":"WRK","type":"worker"}}}`)
-			f.say(`{"method":"Page.javascriptDialogOpening","sessionId":"S","params":{"type":"alert"}}`)
-			f.say(`{"method":"Network.responseReceived","sessionId":"S","params":{"type":"Document","frameId":"F","response":{"status":404}}}`)
+			f.sendText(`{"method":"Target.attachedToTarget","sessionId":"S","params":{"sessionId":"P","waitingForDebugger":true,"targetInfo":{"targetId":"POP","type":"page"}}}`)
+			f.sendText(`{"method":"Target.attachedToTarget","sessionId":"S","params":{"sessionId":"W","waitingForDebugger":true,"targetInfo":{"targetId":"WRK","type":"worker"}}}`)
+			f.sendText(`{"method":"Page.javascriptDialogOpening","sessionId":"S","params":{"type":"alert"}}`)
+			f.sendText(`{"method":"Network.responseReceived","sessionId":"S","params":{"type":"Document","frameId":"F","response":{"status":404}}}`)
 		}
 		usual(f, m)
 	})
@@ -101,27 +101,27 @@ func TestRead(t *testing.T) {
 func TestReadHostile(t *testing.T) {
 	long := `{"method":"` + strings.Repeat("x", 1<<20) + `"}`
 	for name, answer := range map[string]func(f *fake, m message){
-		"nothing of it is JSON": func(f *fake, m message) { f.say("hello") },
-		"another shape":         func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":[1,2]}`, m.ID)) },
-		"empty results":         func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":{}}`, m.ID)) },
-		"null results":          func(f *fake, m message) { f.say(fmt.Sprintf(`{"id":%d,"result":null}`, m.ID)) },
+		"nothing of it is JSON": func(f *fake, m message) { f.sendText("hello") },
+		"another shape":         func(f *fake, m message) { f.sendText(fmt.Sprintf(`{"id":%d,"result":[1,2]}`, m.ID)) },
+		"empty results":         func(f *fake, m message) { f.sendText(fmt.Sprintf(`{"id":%d,"result":{}}`, m.ID)) },
+		"null results":          func(f *fake, m message) { f.sendText(fmt.Sprintf(`{"id":%d,"result":null}`, m.ID)) },
 		"errors": func(f *fake, m message) {
-			f.say(fmt.Sprintf(`{"id":%d,"error":{"code":-1,"message":"no\u001b[2J"}}`, m.ID))
+			f.sendText(fmt.Sprintf(`{"id":%d,"error":{"code":-1,"message":"no\u001b[2J"}}`, m.ID))
 		},
-		"answers nobody asked for":   func(f *fake, m message) { f.say(`{"id":99999}`); f.say(`{"id":-1}`); f.conn.Close() },
+		"answers nobody asked for":   func(f *fake, m message) { f.sendText(`{"id":99999}`); f.sendText(`{"id":-1}`); f.conn.Close() },
 		"an answer twice":            func(f *fake, m message) { usual(f, m); usual(f, m) },
 		"events without their parts": hostileEvents,
 		"a hang-up":                  func(f *fake, m message) { f.conn.Close() },
 		"silence":                    func(f *fake, m message) {},
 		"a flood of events": func(f *fake, m message) {
 			for range 20 {
-				f.say(long)
+				f.sendText(long)
 			}
 			usual(f, m)
 		},
 		"a flood that asks for commands": func(f *fake, m message) {
 			for range 500 {
-				f.say(`{"method":"Page.javascriptDialogOpening","sessionId":"S","params":{}}`)
+				f.sendText(`{"method":"Page.javascriptDialogOpening","sessionId":"S","params":{}}`)
 			}
 			usual(f, m)
 		},
@@ -151,17 +151,17 @@ func TestReadBounds(t *testing.T) {
 		conn, _ := newFake(t, func(f *fake, m message) {
 			switch m.Method {
 			case "Runtime.evaluate":
-				f.say(fmt.Sprintf(`{"id":%d,"result":{"result":{"value":{"url":"http://web.test/\n>>>\u2028%s","title":"a\nb%[2]s","html":"é%[2]s","text":"é%[2]s"}}}}`, m.ID, strings.Repeat("é", 10_000)))
+				f.sendText(fmt.Sprintf(`{"id":%d,"result":{"result":{"value":{"url":"http://web.test/\n>>>\u2028%s","title":"a\nb%[2]s","html":"é%[2]s","text":"é%[2]s"}}}}`, m.ID, strings.Repeat("é", 10_000)))
 				return
 			case "Page.captureScreenshot":
-				f.say(fmt.Sprintf(`{"id":%d,"result":{"data":%q}}`, m.ID, base64.StdEncoding.EncodeToString(picture)))
+				f.sendText(fmt.Sprintf(`{"id":%d,"result":{"data":%q}}`, m.ID, base64.StdEncoding.EncodeToString(picture)))
 				return
 			case "Page.navigate":
-				f.say(fmt.Sprintf(`{"method":"Network.requestWillBeSent","sessionId":"S","params":{"requestId":"%s"}}`, strings.Repeat("x", 1<<20)))
+				f.sendText(fmt.Sprintf(`{"method":"Network.requestWillBeSent","sessionId":"S","params":{"requestId":"%s"}}`, strings.Repeat("x", 1<<20)))
 			}
 			usual(f, m)
 		})
-		tv := &visit{Visit: Visit{URL: "http://web.test/", Time: 5 * time.Second, MaxHTML: 101, Picture: true}, watch: &watch{loading: map[string]struct{}{}}}
+		tv := &visit{Visit: Visit{URL: "http://web.test/", Time: 5 * time.Second, MaxHTML: 101, Picture: true}, eventState: &eventState{loading: map[string]struct{}{}}}
 		p, err := tv.run(t.Context(), conn)
 		if err != nil || len(p.HTML) > 101 || len(p.Text) > 101 || !p.Cut || !utf8.ValidString(p.HTML) || len(p.URL) > 2*8003 || len(p.Title) > 2*1003 {
 			t.Errorf("%s: %v, %d of HTML, %d of text, cut %v", name, err, len(p.HTML), len(p.Text), p.Cut)
@@ -184,8 +184,8 @@ func hostileEvents(f *fake, m message) {
 	for _, params := range []string{`{}`, `null`, `[]`, `{"targetInfo":null,"response":null,"frameId":null}`, `{"sessionId":"P","targetInfo":{"type":"page"}}`} {
 		for _, method := range []string{"Target.attachedToTarget", "Page.lifecycleEvent", "Page.frameNavigated", "Network.responseReceived", "Network.loadingFailed",
 			"Inspector.detached", "DOM.setChildNodes", "Browser.downloadWillBegin", "Target.targetCreated", ""} {
-			f.say(fmt.Sprintf(`{"method":%q,"sessionId":"S","params":%s}`, method, params))
-			f.say(fmt.Sprintf(`{"method":%q,"params":%s}`, method, params))
+			f.sendText(fmt.Sprintf(`{"method":%q,"sessionId":"S","params":%s}`, method, params))
+			f.sendText(fmt.Sprintf(`{"method":%q,"params":%s}`, method, params))
 		}
 	}
 	usual(f, m)
@@ -198,7 +198,7 @@ func (e *endless) Read(b []byte) (int, error) { e.n += len(b); return len(b), ni
 
 func TestNextIsBounded(t *testing.T) {
 	e := &endless{}
-	if _, err := next(bufio.NewReader(byteless{e})); err == nil || e.n > maxMessage+1<<20 {
+	if _, err := readMessage(bufio.NewReader(byteless{e})); err == nil || e.n > maxMessage+1<<20 {
 		t.Errorf("%v after %d bytes", err, e.n)
 	}
 }
@@ -215,7 +215,7 @@ func (r byteless) Read(b []byte) (int, error) {
 
 func TestCallEndsWithItsContext(t *testing.T) {
 	conn, _ := newFake(t, func(*fake, message) {})
-	w := dial(conn, func(message) {})
+	w := newWire(conn, func(message) {})
 	defer w.close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
@@ -233,9 +233,9 @@ func FuzzMessage(f *testing.F) {
 		if json.Unmarshal(b, &m) != nil {
 			return
 		}
-		w := &watch{tell: func(string, string, object) {}, loading: map[string]struct{}{}, session: "S", frame: "F"}
-		w.event(m)
+		w := &eventState{tell: func(string, string, object) {}, loading: map[string]struct{}{}, session: "S", frame: "F"}
+		w.handleEvent(m)
 		var v struct{ Value json.RawMessage }
-		_ = m.into(&v)
+		_ = m.decodeResult(&v)
 	})
 }

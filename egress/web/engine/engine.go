@@ -37,8 +37,8 @@ func Key(key string) http.Header {
 	return http.Header{"X-Subscription-Token": {key}, "Accept": {"application/json"}}
 }
 
-// Blocks returns why a response does not answer the query, without reading its body; "" if it may answer.
-func Blocks(status int) string {
+// RefusalOf returns why a response does not answer the query, without reading its body; "" if it may answer.
+func RefusalOf(status int) string {
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusForbidden, status == http.StatusUnauthorized:
 		return fmt.Sprintf("it refuses to answer (HTTP %d)", status)
@@ -65,7 +65,7 @@ func Read(name string, body []byte) (all []Result, err error) {
 	}
 	seen := map[string]bool{}
 	for _, r := range found {
-		r.URL = target(r.URL)
+		r.URL = cleanLink(r.URL)
 		key := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(r.URL, "https://"), "http://"), "/")
 		if r.URL == "" || seen[key] {
 			continue
@@ -80,11 +80,11 @@ func Read(name string, body []byte) (all []Result, err error) {
 	return all, nil
 }
 
-// tracking are parameters of links that say where a visitor came from, and nothing about the page.
-var tracking = []string{"gclid", "fbclid", "msclkid", "yclid", "dclid", "mc_eid", "igshid", "ref_src", "srsltid"}
+// trackingParameters are parameters of links that say where a visitor came from, and nothing about the page.
+var trackingParameters = []string{"gclid", "fbclid", "msclkid", "yclid", "dclid", "mc_eid", "igshid", "ref_src", "srsltid"}
 
-// target returns a link without tracking parameters; "" if that is no page of the web.
-func target(link string) string {
+// cleanLink returns a link without tracking parameters; "" if that is no page of the web.
+func cleanLink(link string) string {
 	u, err := url.Parse(strings.TrimSpace(link))
 	if err != nil || len(link) > 8000 {
 		return ""
@@ -96,7 +96,7 @@ func target(link string) string {
 	var keep []string
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
 		name, _, _ := strings.Cut(pair, "=")
-		if pair != "" && !strings.HasPrefix(name, "utm_") && !slices.Contains(tracking, name) {
+		if pair != "" && !strings.HasPrefix(name, "utm_") && !slices.Contains(trackingParameters, name) {
 			keep = append(keep, pair)
 		}
 	}
@@ -139,12 +139,12 @@ func readBrave(body []byte) ([]Result, error) {
 	}
 	var all []Result
 	for _, r := range answer.Web.Results {
-		all = append(all, Result{plain(r.Title), r.URL, plain(r.Description)})
+		all = append(all, Result{plainText(r.Title), r.URL, plainText(r.Description)})
 	}
 	return all, nil
 }
 
-// plain returns the text of HTML that has no more than emphasis and entities.
-func plain(text string) string {
+// plainText returns the text of HTML that has no more than emphasis and entities.
+func plainText(text string) string {
 	return html.UnescapeString(strings.NewReplacer("<strong>", "", "</strong>", "").Replace(text))
 }

@@ -57,7 +57,7 @@ func TestChanged(t *testing.T) {
 
 func TestBlocks(t *testing.T) {
 	for status, want := range map[int]string{200: "", 401: "refuses", 403: "403", 429: "429", 503: "503"} {
-		if got := Blocks(status); !strings.Contains(got, want) || (want == "") != (got == "") {
+		if got := RefusalOf(status); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("%d: %q", status, got)
 		}
 	}
@@ -68,7 +68,7 @@ func TestTarget(t *testing.T) {
 		"https://a.example/x?utm_source=b&c=d&gclid=e#f": "https://a.example/x?c=d",
 		"javascript:alert(1)":                            "", "/relative": "", "https://u:p@a.example/": "", "ftp://a.example": "", "https://": "", "%zz": "",
 	} {
-		if got := target(link); got != want {
+		if got := cleanLink(link); got != want {
 			t.Errorf("%s: got %q, want %q", link, got, want)
 		}
 	}
@@ -82,7 +82,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string, body []byte) {
 		all, _ := Read(name, body)
 		for _, r := range all {
-			if target(r.URL) != r.URL || r.Title == "" || strings.ContainsAny(r.Title+r.Summary+r.URL, "\n\x1b") {
+			if cleanLink(r.URL) != r.URL || r.Title == "" || strings.ContainsAny(r.Title+r.Summary+r.URL, "\n\x1b") {
 				t.Errorf("%+v", r)
 			}
 		}

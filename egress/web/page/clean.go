@@ -13,7 +13,7 @@ import (
 // written out, and invisible characters are left out, such as zero-width characters, bidi controls, and the tags and
 // selectors in which whole messages have been hidden. It is UTF-8, and its lines end with \n.
 func Clean(s string) string {
-	if !strings.ContainsFunc(s, deceives) && utf8.ValidString(s) {
+	if !strings.ContainsFunc(s, isDeceptive) && utf8.ValidString(s) {
 		return s
 	}
 	s = strings.ReplaceAll(s, "\r\n", "\n")
@@ -21,7 +21,7 @@ func Clean(s string) string {
 	b.Grow(len(s))
 	for _, r := range s {
 		switch {
-		case !deceives(r):
+		case !isDeceptive(r):
 			b.WriteRune(r) // and bytes that are no UTF-8 are U+FFFD here
 		case strings.ContainsRune("\r\f\v\u0085\u2028\u2029", r):
 			b.WriteByte('\n')
@@ -32,9 +32,9 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// deceives reports whether a character must not reach a reader as it is. The joiners stay: words of some languages, and
+// isDeceptive reports whether a character must not reach a reader as it is. The joiners stay: words of some languages, and
 // many emoji, are not the same without them.
-func deceives(r rune) bool {
+func isDeceptive(r rune) bool {
 	switch r {
 	case '\n', '\t', 0x200c, 0x200d, 0xfe0e, 0xfe0f:
 		return false

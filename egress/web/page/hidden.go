@@ -11,31 +11,31 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// silent are elements whose content is not visible as text.
-var silent = []atom.Atom{
+// silentElements are elements whose content is not visible as text.
+var silentElements = []atom.Atom{
 	atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Object, atom.Embed, atom.Applet, atom.Canvas, atom.Svg, atom.Math,
 	atom.Audio, atom.Video, atom.Noframes, atom.Noembed, atom.Datalist, atom.Select, atom.Input, atom.Textarea, atom.Meta, atom.Link,
 }
 
-// strip removes elements and attributes that are not visible on the page. Text that is hidden by a style sheet of
+// removeHidden removes elements and attributes that are not visible on the page. Text that is hidden by a style sheet of
 // another file, by a script, behind a picture or by its colour is not recognized: that would take a browser.
-func strip(n *html.Node, hidden []string) {
+func removeHidden(n *html.Node, hidden []string) {
 	n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool {
 		return !slices.Contains([]string{"href", "src", "alt", "title", "class", "id", "start", "lang", "dir", "datetime", "role", "itemprop", "rel", "type"}, a.Key)
 	})
 	for c := n.FirstChild; c != nil; {
 		next := c.NextSibling
-		if c.Type == html.CommentNode || c.Type == html.ElementNode && invisible(c, hidden) {
+		if c.Type == html.CommentNode || c.Type == html.ElementNode && isInvisible(c, hidden) {
 			n.RemoveChild(c)
 		} else {
-			strip(c, hidden)
+			removeHidden(c, hidden)
 		}
 		c = next
 	}
 }
 
-func invisible(n *html.Node, hidden []string) bool {
-	if slices.Contains(silent, n.DataAtom) || n.Data == "math" || n.Data == "svg" {
+func isInvisible(n *html.Node, hidden []string) bool {
+	if slices.Contains(silentElements, n.DataAtom) || n.Data == "math" || n.Data == "svg" {
 		return true
 	}
 	for _, a := range n.Attr {
@@ -43,7 +43,7 @@ func invisible(n *html.Node, hidden []string) bool {
 		case "hidden":
 			return a.Val != "until-found"
 		case "style":
-			if hides(a.Val) {
+			if isHiding(a.Val) {
 				return true
 			}
 		case "class":
@@ -72,8 +72,8 @@ var (
 	rule      = lazy.Regexp(`([^{}]+)\{([^{}]*)\}`)
 )
 
-// hides reports whether a style hides its element: not displayed, without size, or off the page.
-func hides(style string) bool {
+// isHiding reports whether a style hides its element: not displayed, without size, or off the page.
+func isHiding(style string) bool {
 	size := map[string]bool{}
 	for one := range strings.SplitSeq(comment().ReplaceAllString(strings.ToLower(style), ""), ";") {
 		name, value, _ := strings.Cut(one, ":")
@@ -128,7 +128,7 @@ func hiddenClasses(doc *html.Node) (all []string) {
 			sheet, _, _ = strings.Cut(sheet, "@media")
 		}
 		for _, r := range rule().FindAllStringSubmatch(sheet, 2000) {
-			if !hides(r[2]) {
+			if !isHiding(r[2]) {
 				continue
 			}
 			for one := range strings.SplitSeq(r[1], ",") {
@@ -142,8 +142,8 @@ func hiddenClasses(doc *html.Node) (all []string) {
 	return all
 }
 
-// absolute makes the addresses of links absolute, and removes links to scripts and inline data.
-func absolute(doc *html.Node, at *url.URL) {
+// makeLinksAbsolute makes the addresses of links absolute, and removes links to scripts and inline data.
+func makeLinksAbsolute(doc *html.Node, at *url.URL) {
 	for n := range doc.Descendants() {
 		attributes := n.Attr[:0]
 		for _, a := range n.Attr {

@@ -18,33 +18,33 @@ import (
 const (
 	maxTags     = 400_000 // of a page that is made a tree: each takes about half a kilobyte
 	maxElements = 150_000 // of a page in which an article is looked for
-	enough      = 250     // letters of an article: less is a caption, or a notice about cookies
-	share       = 5       // an article with less than 1/share of the page's letters has lost something
+	minArticle  = 250     // letters of an article: less is a caption, or a notice about cookies
+	minShare    = 5       // an article with less than 1/share of the page's letters has lost something
 )
 
 func readHTML(p *Page, s Source) {
 	text := decode(s.Body, s.Type)
 	if n := strings.Count(text, "<"); n > maxTags {
-		p.Text, p.Note = tokens(text), fmt.Sprintf("the page has %d tags, and only its words could be read", n)
+		p.Text, p.Note = wordsOf(text), fmt.Sprintf("the page has %d tags, and only its words could be read", n)
 		return
 	}
 	// Scripts don't run here, so what stands in for them is part of the page, and hidden like in a browser.
 	doc, err := html.ParseWithOptions(strings.NewReader(text), html.ParseOptionEnableScripting(true))
 	if err != nil { // such as nesting that no page has
-		p.Text, p.Note = tokens(text), "the page is no proper HTML, and only its words could be read: "+SingleLine(err.Error(), 200)
+		p.Text, p.Note = wordsOf(text), "the page is no proper HTML, and only its words could be read: "+SingleLine(err.Error(), 200)
 		return
 	}
 	at := address(s)
-	describe(p, doc, at)
-	strip(doc, hiddenClasses(doc))
+	setTitle(p, doc, at)
+	removeHidden(doc, hiddenClasses(doc))
 	at = rebase(doc, at)
-	absolute(doc, at)
-	content := article(doc, at)
+	makeLinksAbsolute(doc, at)
+	content := mainContent(doc, at)
 	switch s.Format {
 	case Text:
 		p.Text = plainText(content)
 	case HTML:
-		p.Text = markup(content)
+		p.Text = renderHTML(content)
 	default:
 		p.Text = markdown(content)
 	}
@@ -53,8 +53,8 @@ func readHTML(p *Page, s Source) {
 	}
 }
 
-// describe sets the title and the canonical address from the head of a page.
-func describe(p *Page, doc *html.Node, at *url.URL) {
+// setTitle sets the title and the canonical address from the head of a page.
+func setTitle(p *Page, doc *html.Node, at *url.URL) {
 	for n := range doc.Descendants() {
 		switch {
 		case n.DataAtom == atom.Title && p.Title == "" && n.Namespace == "":
@@ -80,8 +80,8 @@ func rebase(doc *html.Node, at *url.URL) *url.URL {
 	return at
 }
 
-// article returns the main content of a page, or all of it if no main content is found.
-func article(doc *html.Node, at *url.URL) *html.Node {
+// mainContent returns the main content of a page, or all of it if no main content is found.
+func mainContent(doc *html.Node, at *url.URL) *html.Node {
 	whole := doc
 	for n := range doc.Descendants() {
 		if n.DataAtom == atom.Body {
@@ -92,18 +92,18 @@ func article(doc *html.Node, at *url.URL) *html.Node {
 	parser := readability.NewParser()
 	parser.MaxElemsToParse = maxElements
 	parser.DisableJSONLD = true
-	found, err := parse(parser, doc, at)
+	found, err := findArticle(parser, doc, at)
 	if err != nil || found.Node == nil {
 		return whole
 	}
-	if n := letters(found.Node); n < enough || n < letters(whole)/share {
+	if n := countLetters(found.Node); n < minArticle || n < countLetters(whole)/minShare {
 		return whole
 	}
 	return found.Node
 }
 
-// parse calls the parser, and recovers from its panics.
-func parse(p readability.Parser, doc *html.Node, at *url.URL) (found readability.Article, err error) {
+// findArticle calls the parser, and recovers from its panics.
+func findArticle(p readability.Parser, doc *html.Node, at *url.URL) (found readability.Article, err error) {
 	defer func() {
 		if recover() != nil {
 			found = readability.Article{}
@@ -128,7 +128,7 @@ func markdown(n *html.Node) (text string) {
 	return strings.TrimSpace(string(b)) + "\n"
 }
 
-func markup(n *html.Node) string {
+func renderHTML(n *html.Node) string {
 	var b bytes.Buffer
 	if err := html.Render(&b, n); err != nil {
 		return plainText(n)
@@ -136,8 +136,8 @@ func markup(n *html.Node) string {
 	return b.String()
 }
 
-// letters counts the bytes of a node's words.
-func letters(n *html.Node) (sum int) {
+// countLetters counts the bytes of a node's words.
+func countLetters(n *html.Node) (sum int) {
 	for n := range n.Descendants() {
 		if n.Type == html.TextNode {
 			sum += len(strings.TrimSpace(n.Data))

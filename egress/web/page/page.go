@@ -51,7 +51,7 @@ type Page struct {
 
 // Read makes text of a page.
 func Read(s Source) (p Page) {
-	p.Type = kind(s.Type, s.Body)
+	p.Type = mediaType(s.Type, s.Body)
 	switch {
 	case len(s.Body) == 0:
 		p.Note = "the page is empty"
@@ -59,7 +59,7 @@ func Read(s Source) (p Page) {
 		readHTML(&p, s)
 	case p.Type == "application/pdf":
 		readPDF(&p, s)
-	case textual(p.Type):
+	case isText(p.Type):
 		p.Text = decode(s.Body, s.Type)
 	default:
 		p.Note = fmt.Sprintf("this is no text: %s, %d bytes", p.Type, len(s.Body))
@@ -76,8 +76,8 @@ func Read(s Source) (p Page) {
 	return p
 }
 
-// kind returns the media type of a body: that of the header, unless the body is evidently something else.
-func kind(header string, body []byte) string {
+// mediaType returns the media type of a body: that of the header, unless the body is evidently something else.
+func mediaType(header string, body []byte) string {
 	declared, _, _ := mime.ParseMediaType(header)
 	detected := mimetype.Detect(body)
 	is := strings.ToLower(strings.SplitN(detected.String(), ";", 2)[0])
@@ -86,14 +86,14 @@ func kind(header string, body []byte) string {
 		return is
 	case declared == "", declared == "application/octet-stream", declared == "binary/octet-stream", declared == "unknown/unknown":
 		return is
-	case textual(declared) && !textual(is) && !utf8.Valid(body) && !strings.HasPrefix(is, "text/") && is != "application/octet-stream":
+	case isText(declared) && !isText(is) && !utf8.Valid(body) && !strings.HasPrefix(is, "text/") && is != "application/octet-stream":
 		return is // such as a picture that is served as plain text
 	}
 	return declared
 }
 
-// textual reports whether a media type is text that can be read as it is.
-func textual(kind string) bool {
+// isText reports whether a media type is text that can be read as it is.
+func isText(kind string) bool {
 	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") || strings.HasSuffix(kind, "+yaml") {
 		return kind != "image/svg+xml"
 	}

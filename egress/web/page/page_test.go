@@ -34,7 +34,7 @@ func read(t *testing.T, body, kind, format string) Page {
 func wellFormed(t *testing.T, p Page) {
 	t.Helper()
 	for _, s := range []string{p.Text, p.Title, p.Note, p.Canonical} {
-		if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) || deceives(r) }) {
+		if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) || isDeceptive(r) }) {
 			t.Errorf("%.200q can't be shown", s)
 		}
 	}

@@ -33,7 +33,7 @@ func readPDF(p *Page, s Source) {
 	n := r.NumPage()
 	empty := true
 	for i := 1; i <= min(n, maxPages) && b.Len() < MaxText; i++ {
-		text, why := pageOf(r, i)
+		text, why := pdfPageText(r, i)
 		fmt.Fprintf(&b, "--- page %d of %d ---\n%s\n", i, n, text)
 		empty = empty && text == ""
 		if why != "" && p.Note == "" {
@@ -48,8 +48,8 @@ func readPDF(p *Page, s Source) {
 	}
 }
 
-// pageOf returns the text of a page, and why the text is not complete.
-func pageOf(r *pdf.Reader, i int) (text, why string) {
+// pdfPageText returns the text of a page, and why the text is not complete.
+func pdfPageText(r *pdf.Reader, i int) (text, why string) {
 	w := &pdfWriter{fonts: map[string]pdf.TextEncoding{}}
 	defer func() {
 		if r := recover(); r != nil {
@@ -58,7 +58,7 @@ func pageOf(r *pdf.Reader, i int) (text, why string) {
 		text = strings.TrimSpace(w.b.String())
 	}()
 	if w.page = r.Page(i); !w.page.V.IsNull() {
-		pdf.Interpret(w.page.V.Key("Contents"), w.do)
+		pdf.Interpret(w.page.V.Key("Contents"), w.execute)
 	}
 	return "", ""
 }
@@ -71,11 +71,11 @@ type pdfWriter struct {
 	b     strings.Builder
 }
 
-// wide is a step between letters, in thousandths of their size, that stands for a space.
-const wide = 180
+// spaceStep is a step between letters, in thousandths of their size, that stands for a space.
+const spaceStep = 180
 
-// do executes an operator of the page's description.
-func (w *pdfWriter) do(stack *pdf.Stack, operator string) {
+// execute executes an operator of the page's description.
+func (w *pdfWriter) execute(stack *pdf.Stack, operator string) {
 	args := make([]pdf.Value, min(stack.Len(), 16))
 	for i := len(args) - 1; i >= 0; i-- {
 		args[i] = stack.Pop()
@@ -87,33 +87,33 @@ func (w *pdfWriter) do(stack *pdf.Stack, operator string) {
 	switch operator {
 	case "Tf":
 		if len(args) == 2 {
-			w.choose(args[0].Name())
+			w.setFont(args[0].Name())
 		}
 	case "BT", "T*":
-		w.separate("\n")
+		w.separateBy("\n")
 	case "Td", "TD", "Tm":
 		if operator != "Tm" && last.Float64() == 0 {
-			w.separate(" ")
+			w.separateBy(" ")
 			return
 		}
-		w.separate("\n")
+		w.separateBy("\n")
 	case "'", "\"":
-		w.separate("\n")
-		w.show(last)
+		w.separateBy("\n")
+		w.writeText(last)
 	case "Tj":
-		w.show(last)
+		w.writeText(last)
 	case "TJ":
 		for i := range last.Len() {
 			if one := last.Index(i); one.Kind() == pdf.String {
-				w.show(one)
-			} else if one.Float64() < -wide {
-				w.separate(" ")
+				w.writeText(one)
+			} else if one.Float64() < -spaceStep {
+				w.separateBy(" ")
 			}
 		}
 	}
 }
 
-func (w *pdfWriter) choose(name string) {
+func (w *pdfWriter) setFont(name string) {
 	if _, known := w.fonts[name]; !known {
 		font := w.page.Font(name)
 		w.fonts[name] = font.Encoder()
@@ -121,7 +121,7 @@ func (w *pdfWriter) choose(name string) {
 	w.font = w.fonts[name]
 }
 
-func (w *pdfWriter) show(v pdf.Value) {
+func (w *pdfWriter) writeText(v pdf.Value) {
 	if w.b.Len() > MaxText {
 		panic("its text is too long") // nothing else stops the library
 	}
@@ -132,8 +132,8 @@ func (w *pdfWriter) show(v pdf.Value) {
 	w.b.WriteString(text)
 }
 
-// separate ends a word or a line, once.
-func (w *pdfWriter) separate(by string) {
+// separateBy ends a word or a line, once.
+func (w *pdfWriter) separateBy(by string) {
 	if s := w.b.String(); s != "" && !strings.HasSuffix(s, "\n") && !(by == " " && strings.HasSuffix(s, " ")) {
 		w.b.WriteString(by)
 	}

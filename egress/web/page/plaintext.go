@@ -11,7 +11,7 @@ import (
 // plainText returns the text of a node: a line for each block, and a blank line between paragraphs.
 func plainText(n *html.Node) string {
 	w := &writer{}
-	w.node(n)
+	w.writeNode(n)
 	return strings.TrimSpace(w.b.String()) + "\n"
 }
 
@@ -23,10 +23,10 @@ type writer struct {
 	pre   int  // how many <pre> we are in
 }
 
-func (w *writer) node(n *html.Node) {
+func (w *writer) writeNode(n *html.Node) {
 	switch {
 	case n.Type == html.TextNode:
-		w.text(n.Data)
+		w.writeText(n.Data)
 		return
 	case n.Type == html.CommentNode:
 		return
@@ -34,13 +34,13 @@ func (w *writer) node(n *html.Node) {
 		w.lines = max(w.lines, 1)
 		return
 	case n.DataAtom == atom.Img:
-		w.text(attribute(n, "alt"))
+		w.writeText(attribute(n, "alt"))
 		return
 	}
-	lines := blocks[n.DataAtom]
+	lines := blockElements[n.DataAtom]
 	w.lines = max(w.lines, lines)
 	if n.DataAtom == atom.Li {
-		w.word("- ")
+		w.writeWord("- ")
 		w.space = false
 	}
 	if n.DataAtom == atom.Td || n.DataAtom == atom.Th {
@@ -51,22 +51,22 @@ func (w *writer) node(n *html.Node) {
 		defer func() { w.pre-- }()
 	}
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		w.node(c)
+		w.writeNode(c)
 	}
 	w.lines = max(w.lines, lines)
 }
 
-// blocks are the elements that begin and end a line, or a paragraph.
-var blocks = map[atom.Atom]int{
+// blockElements are the elements that begin and end a line, or a paragraph.
+var blockElements = map[atom.Atom]int{
 	atom.P: 2, atom.H1: 2, atom.H2: 2, atom.H3: 2, atom.H4: 2, atom.H5: 2, atom.H6: 2, atom.Ul: 2, atom.Ol: 2, atom.Table: 2, atom.Pre: 2,
 	atom.Blockquote: 2, atom.Figure: 2, atom.Section: 2, atom.Article: 2, atom.Hr: 2, atom.Dl: 2,
 	atom.Div: 1, atom.Li: 1, atom.Tr: 1, atom.Dt: 1, atom.Dd: 1, atom.Header: 1, atom.Footer: 1, atom.Nav: 1, atom.Aside: 1, atom.Main: 1,
 	atom.Form: 1, atom.Fieldset: 1, atom.Figcaption: 1, atom.Details: 1, atom.Summary: 1, atom.Address: 1, atom.Option: 1,
 }
 
-func (w *writer) text(s string) {
+func (w *writer) writeText(s string) {
 	if w.pre > 0 {
-		w.word(s)
+		w.writeWord(s)
 		return
 	}
 	words := strings.Fields(s)
@@ -75,11 +75,11 @@ func (w *writer) text(s string) {
 		return
 	}
 	w.space = w.space || strings.TrimLeft(s, " \t\r\n\f") != s
-	w.word(strings.Join(words, " "))
+	w.writeWord(strings.Join(words, " "))
 	w.space = strings.TrimRight(s, " \t\r\n\f") != s
 }
 
-func (w *writer) word(s string) {
+func (w *writer) writeWord(s string) {
 	if s == "" {
 		return
 	}
@@ -94,9 +94,9 @@ func (w *writer) word(s string) {
 	w.b.WriteString(s)
 }
 
-// tokens returns the text of a page that is too malformed for a tree: its words, without the elements that are not
+// wordsOf returns the text of a page that is too malformed for a tree: its words, without the elements that are not
 // visible.
-func tokens(text string) string {
+func wordsOf(text string) string {
 	z := html.NewTokenizer(strings.NewReader(text))
 	z.SetMaxBuf(1 << 20)
 	w := &writer{}
@@ -112,14 +112,14 @@ func tokens(text string) string {
 				unseen = 0
 			}
 		case kind == html.TextToken:
-			w.text(string(z.Text()))
-		case kind == html.StartTagToken && slices.Contains(enclosing, tag):
+			w.writeText(string(z.Text()))
+		case kind == html.StartTagToken && slices.Contains(hiddenContent, tag):
 			unseen = tag
 		default:
-			w.lines = max(w.lines, blocks[tag])
+			w.lines = max(w.lines, blockElements[tag])
 		}
 	}
 }
 
-// enclosing are the elements whose content is not visible, up to their end.
-var enclosing = []atom.Atom{atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Textarea, atom.Noframes, atom.Noembed, atom.Title}
+// hiddenContent are the elements whose content is not visible, up to their end.
+var hiddenContent = []atom.Atom{atom.Script, atom.Style, atom.Template, atom.Noscript, atom.Iframe, atom.Textarea, atom.Noframes, atom.Noembed, atom.Title}
