@@ -16,12 +16,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// Rows after the newest checkpoint are in the -wal file alone. SQLite takes one that was cut or damaged as far as it is
-// good, and no chain shows that. So a file beside the log has the last row that was acknowledged as durable.
+// Rows after the newest checkpoint are only in the -wal file. SQLite reads a cut or damaged -wal file up to the fault,
+// which the chain does not show. So a file beside the log has the last row that was acknowledged as durable.
 //
-// A row has a slot by its number: where several processes write, none puts an older row in the place of the newest. The
-// file is not waited for. A process that is killed leaves it to the kernel, and after a power failure an older one is
-// there, or none, which claims less.
+// A row has a slot by its number, so that of several processes none replaces the newest row by an older one. The file
+// is not synced: after a power failure it has an older row or none, which claims less.
 const (
 	slots    = 64
 	slotSize = 64
@@ -31,7 +30,7 @@ func (l *Log) acknowledgedPath() string { return acknowledgedPath(l.path) }
 
 func acknowledgedPath(base string) string { return base + "-acknowledged" }
 
-// slot is what the file has of a row: a checksum tells one that was written in part.
+// slot is the file's record of a row, with a checksum that reveals a partial write.
 func (p rowPosition) slot() []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, slotSize+sha256.Size), uint64(p.seq))
 	b = append(binary.BigEndian.AppendUint64(b, uint64(p.time.UnixNano())), p.hash[:]...)
@@ -39,7 +38,7 @@ func (p rowPosition) slot() []byte {
 	return append(b, sum[:]...)[:slotSize]
 }
 
-// writeAcknowledged writes that a row is on the disk. Where that can't be written, an older row is there.
+// writeAcknowledged records that a row is on the disk. If that fails, the file keeps an older row.
 func (d *disk) writeAcknowledged(path string, last *rowPosition) {
 	if last == nil {
 		return
@@ -47,10 +46,10 @@ func (d *disk) writeAcknowledged(path string, last *rowPosition) {
 	if d.acknowledged == nil {
 		d.acknowledged, _ = os.OpenFile(path, os.O_RDWR|os.O_CREATE|statefile.NoWait|statefile.NoLink, 0o600)
 	}
-	_, _ = d.acknowledged.WriteAt(last.slot(), last.seq%slots*slotSize) // of nil, too
+	_, _ = d.acknowledged.WriteAt(last.slot(), last.seq%slots*slotSize) // also of nil
 }
 
-// lastAcknowledged returns the newest row of the file at path, zero where there is none.
+// lastAcknowledged returns the newest row of the file at path, or zero if there is none.
 func lastAcknowledged(path string) (last rowPosition, err error) {
 	content, err := statefile.ReadSmall(path, slots*slotSize)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,25 +65,25 @@ func lastAcknowledged(path string) (last rowPosition, err error) {
 	return last, err
 }
 
-// lostKind is the kind of a row about rows that were acknowledged and that the log had lost when it was opened.
+// lostKind is the kind of a row about acknowledged rows that the log had lost when it was opened.
 const lostKind = "audit.lost"
 
 // loss is the data of such a row.
 type loss struct {
 	First int64     `json:"first"`
 	Last  int64     `json:"last"`
-	Since time.Time `json:"since,omitzero"` // when the row before them was written; zero where there is none, or where others took their place
-	Until time.Time `json:"until"`          // when the last of them was
+	Since time.Time `json:"since,omitzero"` // when the row before them was written; zero if there is none, or if other rows took their numbers
+	Until time.Time `json:"until"`          // when the last of them was written
 }
 
-// findLoss returns which acknowledged rows are not in the log, or nil. Where others took their place, the last one
-// alone is known.
+// findLoss returns which acknowledged rows are not in the log, or nil. If other rows took their numbers, only the last
+// one is known.
 func (l *Log) findLoss(ctx context.Context) (*loss, error) {
 	acked, err := lastAcknowledged(l.acknowledgedPath())
 	if err != nil || acked.seq == 0 {
 		return nil, err
 	}
-	f, err := l.currentFile(ctx) // after what it is compared with
+	f, err := l.currentFile(ctx) // read after the row that it is compared with
 	if err != nil || acked.seq < f.first {
 		return nil, err
 	}
@@ -104,13 +103,13 @@ func (l *Log) findLoss(ctx context.Context) (*loss, error) {
 	return nil, nil
 }
 
-// recordLoss appends a row about acknowledged rows that are missing, and goes on without them. What fails is done by
-// who opens the log next.
+// recordLoss appends a row about acknowledged rows that are missing, and continues without them. After a failure, the
+// next Open tries again.
 func (l *Log) recordLoss(ctx context.Context) error {
 	if lost, err := l.findLoss(ctx); lost == nil {
 		return err
 	}
-	f, err := statefile.LockFile(ctx, l.acknowledgedPath(), false, owedWait) // or two that open it would both write the row
+	f, err := statefile.LockFile(ctx, l.acknowledgedPath(), false, owedWait) // otherwise two processes that open the log would both write the row
 	if err != nil {
 		return err
 	}
@@ -130,7 +129,7 @@ func (l *Log) recordLoss(ctx context.Context) error {
 	return err
 }
 
-// compareAcknowledged finds that a row is not the one that was acknowledged.
+// compareAcknowledged returns the fault of a row that differs from the acknowledged one.
 func (v *verification) compareAcknowledged(r rowPosition) *Bad {
 	if r.seq != v.acknowledged.seq || r.hash == v.acknowledged.hash {
 		return nil
@@ -141,7 +140,7 @@ func (v *verification) compareAcknowledged(r rowPosition) *Bad {
 		"took its place", r.seq, v.acknowledged.time.Format(time.RFC3339))}
 }
 
-// findCut finds that the log ends before a row that was acknowledged.
+// findCut returns the fault of a log that ends before an acknowledged row.
 func (v *verification) findCut() *Bad {
 	if !v.last || v.acknowledged.seq <= v.head {
 		return nil
@@ -155,7 +154,7 @@ func (v *verification) findCut() *Bad {
 		v.acknowledged.seq, v.acknowledged.seq-v.head, since, v.acknowledged.time.Format(time.RFC3339))}
 }
 
-// positionOf returns where a row stands.
+// positionOf returns the position of a row.
 func positionOf(r Row) (p rowPosition) {
 	hash, _ := hex.DecodeString(r.Hash)
 	copy(p.hash[:], hash)

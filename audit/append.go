@@ -16,12 +16,12 @@ import (
 // request is a call of Append or Checkpoint.
 type request struct {
 	rows     []Row
-	receipts [][]byte      // beside rows, nil where there is none
-	packed   []packedRow   // what is stored of both
-	soon     bool          // the disk need not be waited for
-	note     []byte        // the answer to Checkpoint
-	state    atomic.Int32  // waiting until the writer takes it or the caller gives up
-	done     chan struct{} // closed when err is the answer
+	receipts [][]byte      // of rows; nil for none
+	packed   []packedRow   // stored form of both
+	soon     bool          // need not wait for the disk
+	note     []byte        // result of Checkpoint
+	state    atomic.Int32  // waiting until the writer takes the request or the caller withdraws it
+	done     chan struct{} // closed when err is set
 	err      error
 }
 
@@ -31,13 +31,12 @@ const (
 	withdrawn
 )
 
-// Append writes entries as consecutive rows, all or none, and returns them once they are durable, or in the log at
-// least if all are to be there soon. Calls that wait at the same time share one transaction.
+// Append writes entries as consecutive rows, all or none, and returns them once they are durable, or, if all are Soon,
+// once they are in the log. Calls that wait at the same time share one transaction.
 //
-// An error means that nothing was written, also when ctx ended: a request whose rows are being
-// written by then is waited for. The exception is a disk that fails in the middle of a commit,
-// or as the rows are put on it: whether they are in the log shows later. The next call opens the log anew then, and
-// checks it.
+// An error means that nothing was written, also when ctx ended: Append waits for rows that are being written by then.
+// The exception is a disk that fails during a commit or a flush: then the rows may be in the log. The next call opens
+// the log again and checks it.
 func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 	r, err := newRequest(entries)
 	if err == nil && len(entries) > 0 {
@@ -53,7 +52,7 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) ([]Row, error) {
 	return r.rows, nil
 }
 
-// append appends to the active file, and to the next one where that is closed by now.
+// append appends to the active file, or to the next one if that was rotated.
 func (l *Log) append(ctx context.Context, r *request) error {
 	for {
 		f, err := l.usableFile(ctx)
@@ -98,7 +97,7 @@ func newRequest(entries []Entry) (*request, error) {
 		if err != nil {
 			return nil, fmt.Errorf("entry %q: %w", e.Kind, err)
 		}
-		// What is not UTF-8 would not survive an export, and then the hash could not be checked.
+		// Invalid UTF-8 would not survive an export, and then the hash could not be checked.
 		r.rows[i] = Row{Kind: replaceInvalidUTF8(e.Kind), Run: replaceInvalidUTF8(e.Run), Namespace: replaceInvalidUTF8(e.Namespace), Data: data}
 	}
 	return r, nil
@@ -157,8 +156,8 @@ func (l *logFile) enqueue(ctx context.Context, to chan<- *request, r *request) e
 // maxBatch is the maximum number of requests in a transaction: it bounds how long other processes wait.
 const maxBatch = 512
 
-// commitHere writes r in the caller's goroutine, which saves two wake-ups, if there is no other writer, in this process
-// or another. Otherwise nothing is written, and r is queued.
+// commitHere writes r in the caller's goroutine, which saves two wake-ups, if there is no other writer in any process.
+// Otherwise nothing is written, and the caller queues r.
 func (l *logFile) commitHere(ctx context.Context, r *request) (done bool, err error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -168,7 +167,7 @@ func (l *logFile) commitHere(ctx context.Context, r *request) (done bool, err er
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	if len(l.queue) > 0 || l.writerWaiting.Load() || !l.writeMu.TryLock() { // whoever came before writes it along
+	if len(l.queue) > 0 || l.writerWaiting.Load() || !l.writeMu.TryLock() { // the writer of earlier requests writes r along
 		return false, nil
 	}
 	if ready, err := l.lockNow(); ready {
@@ -179,9 +178,9 @@ func (l *logFile) commitHere(ctx context.Context, r *request) (done bool, err er
 	return false, nil
 }
 
-// lockNow takes the database's lock if it is free. An error concerns the requests to be written.
+// lockNow takes the database's lock if it is free. An error is the result of the requests to be written.
 func (l *logFile) lockNow() (ready bool, err error) {
-	if l.w.conn == nil { // to open it may take long, and could not be given up
+	if l.w.conn == nil { // opening it may take long, and can't be cancelled
 		return false, nil
 	}
 	if err = l.w.ensureReady(l); err == nil {
@@ -190,8 +189,8 @@ func (l *logFile) lockNow() (ready bool, err error) {
 	return !isBusy(err), err
 }
 
-// commitNext writes a request that has waited, as soon as it can. Until it has the database's lock nothing is
-// taken, so that callers can give up as long as others keep us waiting.
+// commitNext writes a queued request as soon as it can. Callers can withdraw their requests until it has the database's
+// lock.
 func (l *logFile) commitNext(r *request) {
 	l.writerWaiting.Store(true)
 	l.writeMu.Lock()
@@ -199,8 +198,8 @@ func (l *logFile) commitNext(r *request) {
 	l.commit(r, l.w.lockDatabase(l))
 }
 
-// commit writes r, and what else waits by now, unless err says why there is no lock to do it under. It unlocks
-// writeMu before it waits for the disk.
+// commit writes r and the queued requests, unless err says why the lock was not taken. It unlocks writeMu before it
+// waits for the disk.
 func (l *logFile) commit(r *request, err error) {
 	batch := l.collectBatch(r)
 	last, err := l.writeBatch(batch, err)
@@ -240,7 +239,7 @@ func (l *logFile) writeBatch(batch []*request, err error) (commit int64, _ error
 	return l.scheduleFlush(), nil
 }
 
-// collectBatch returns r and the requests that wait behind it, but those whose callers have given up.
+// collectBatch returns r and the requests queued after it, without withdrawn ones.
 func (l *logFile) collectBatch(r *request) (batch []*request) {
 	for r != nil {
 		if r.state.CompareAndSwap(waiting, taken) {

@@ -1,7 +1,7 @@
-// Package audit keeps a log that shows when it has been changed: one SQLite table into which rows
-// can only be put at the end, each holding the hash of the one before.
+// Package audit keeps a tamper-evident log: an append-only SQLite table, in which each row has the hash of the row
+// before.
 //
-// What holds:
+// Guarantees:
 //   - A row that [Log.Append] returned is on the disk and stays in the log, even if this process or the
 //     machine dies in the next moment. One that was to be there soon (Entry.Soon) stays if the process
 //     dies, and a moment later, before any row after it is returned, also if the machine does.
@@ -11,31 +11,29 @@
 //   - Seq orders the rows. Time is what the clock said when the row was written, so it follows Seq
 //     too, but only as long as nobody sets the clock back.
 //
-// A receipt that comes with a row is kept with it; the row says its hash. Both are compressed, and come out byte for
-// byte.
+// A receipt is stored with its row, which has its hash. Both are compressed without loss.
 //
-// A log is a series of files. [Log.Rotate] closes the last one and goes on in a new one, whose first row has the signed
-// checkpoint over all rows before: numbers, chain and tree go on, and older files can be moved away or deleted
+// A log is a series of files. [Log.Rotate] closes the last one and starts a new one, whose first row has the signed
+// checkpoint over all rows before: numbers, chain and tree continue, and older files can be moved away or deleted
 // ([Log.Prune]).
 //
-// Whoever cuts rows off the end, or rewrites all rows from one on, leaves a chain that is whole. A log that is signed
-// ([OpenSigned]) shows that, too: the hashes of its rows are the leaves of a Merkle tree (RFC 6962), and signed
-// checkpoints (C2SP tlog-checkpoint) say what the tree was at a size. They are in the log, the newest is also in a file
-// beside it, and anybody may keep some elsewhere. [Log.Proof] proves one row to somebody who has only the public key.
+// Cutting rows off the end, or rewriting all rows from one on, leaves a valid chain. A signed log ([OpenSigned])
+// reveals that, too: the hashes of its rows are the leaves of a Merkle tree (RFC 6962), and signed checkpoints (C2SP
+// tlog-checkpoint) have the root of the tree at a size. They are in the log, the newest is also in a file beside it,
+// and copies may be kept elsewhere. [Log.Proof] proves one row to holders of the public key alone.
 //
-// The first row is signed as soon as it is written, so a log of which rows, receipts or keys say that it was signed,
-// and which has no checkpoint, is one from which they were taken ([Report.Bad]); rows that were signed late are
-// remarks.
+// The first row is signed as soon as it is written. So if rows, receipts or keys say that a log was signed, and it has
+// no checkpoint, the checkpoints were removed ([Report.Bad]); rows that were signed late are remarks.
 //
-// What does not show: rows after the newest checkpoint (Report.Unsigned) that are cut off or rewritten; a log and the
-// file beside it that are both replaced by an older copy of both, and whatever somebody does who has the key, unless a
-// newer checkpoint is kept where they cannot write: package witness takes it there.
+// Not detected: cutting off or rewriting rows after the newest checkpoint (Report.Unsigned); replacing the log and the
+// file beside it by older copies; and any change by an owner of the key. A newer checkpoint in a place where the
+// attacker cannot write reveals these: package witness pushes it there.
 //
-// A log consists of what the packages below have: signed roots (checkpoint), the tree of hashes (merkle), compressed
-// rows (pack), and the database (schema).
+// The parts of a log are in the packages below: signed roots (checkpoint), the tree of hashes (merkle), compressed rows
+// (pack), and the database (schema).
 //
-// golang.org/x/mod does the arithmetic of the tree and the format of signed notes, as for Go's own
-// checksum database; modernc.org/sqlite is SQLite without C.
+// golang.org/x/mod implements the tree and signed notes, as for Go's own checksum database; modernc.org/sqlite is
+// SQLite without C.
 package audit
 
 import (
@@ -55,13 +53,13 @@ import (
 
 // Entry is the content of a new row.
 type Entry struct {
-	Kind      string // what happened, such as "execution.started"; must not be empty
-	Run       string // the run that it happened in, or ""
+	Kind      string // event, such as "execution.started"; must not be empty
+	Run       string // id of the run, or ""
 	Namespace string
 	Data      any    // encodes to a JSON object of at most 1 MiB; nil is {}
-	Receipt   []byte // kept beside the row, which says its hash; nil is none
-	Soon      bool   // Append need not wait for the disk, if all entries of a call say so
-	// Late is for what has happened in any case, such as that a right was taken away: if all entries of a call say so and
+	Receipt   []byte // stored with the row, which has its hash; nil is none
+	Soon      bool   // Append need not wait for the disk, if it is set in all entries of the call
+	// Late is for events that can't be prevented any more, such as a revocation: if it is set in all entries of a call and
 	// they can't be written, the error is an [*Owed], and they are written later.
 	Late bool
 }
@@ -81,24 +79,24 @@ type Row struct {
 // Log is an open audit log: a series of files, of which rows are appended to the last, the active one. It is safe for
 // concurrent use.
 type Log struct {
-	path      string        // of its first file, by which a log is named
+	path      string        // of the first file, which names the log
 	wait      time.Duration // longest wait for a lock
-	signing   *Signing      // nil where nothing is signed
-	exclusive bool          // nobody else can open it
+	signing   *Signing      // nil if nothing is signed
+	exclusive bool          // no other process can open it
 	now       func() time.Time
-	sync      func(*os.File) error // puts a file on the disk
+	sync      func(*os.File) error // flushes a file to the disk
 
 	active   atomic.Pointer[logFile]
-	rotating chan struct{}    // has a value while a file that becomes the active one is created, or while Close runs
+	rotating chan struct{}    // holds a value while the next active file is created, and while Close runs
 	mu       sync.Mutex       // guards files
-	files    map[int]*logFile // that are open, by number
-	named    []*logFile       // the only files, where OpenFiles named them
+	files    map[int]*logFile // open files, by number
+	named    []*logFile       // the only files, if opened by OpenFiles
 	closed   bool
 
 	recovery     recovery
-	owedMu       sync.Mutex // held while rows that are owed are kept or written
-	owed         []owedRow  // owed rows that no file has; guarded by debtMu
-	stopOwedLoop func()     // nil where nothing settles
+	owedMu       sync.Mutex // held while owed rows are stored or written
+	owed         []owedRow  // owed rows that are not in the file; guarded by owedMu
+	stopOwedLoop func()     // nil without a writeOwedLoop
 	owedLoopDone chan struct{}
 }
 
@@ -111,8 +109,8 @@ func Open(ctx context.Context, path string) (*Log, error) {
 	return openWithWait(ctx, path, schema.LockWait, nil)
 }
 
-// OpenToRead is Open for what reads the log once. Where a full disk has no room for SQLite's -shm file, which is there
-// as long as anybody has the log open, the log is read without one, and nobody else can open it until Close.
+// OpenToRead is Open for reading the log once. If the disk has no space for SQLite's -shm file, the log is read without
+// one, and no other process can open it until Close.
 func OpenToRead(ctx context.Context, path string) (*Log, error) {
 	l, err := Open(ctx, path)
 	if IsFull(err) && statefile.ExclusiveVFS != "" {
@@ -169,8 +167,8 @@ func (l *Log) openActive(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for the appends under way, signs what was appended, and closes the log. Later appends are errors. An
-// error says that rows stay unsigned, or that a file could not be closed. It is safe to call more than once.
+// Close waits for running appends, signs the appended rows, and closes the log. Later appends fail. An error says that
+// rows stay unsigned, or that a file could not be closed. It is safe to call more than once.
 func (l *Log) Close() error {
 	err := l.closeOwed()
 	l.rotating <- struct{}{}

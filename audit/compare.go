@@ -11,8 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// compareExternal compares the tree with the checkpoints from outside of the database that cover no more rows, of which
-// the last is r.
+// compareExternal compares the tree, whose last row is r, with the external checkpoints that cover no more rows.
 func (v *verification) compareExternal(r rowPosition) *Bad {
 	for ; len(v.external) > 0 && v.external[0].Size <= v.tree.Size; v.external = v.external[1:] {
 		if bad := v.compareCheckpoint(v.external[0], r); bad != nil {
@@ -25,7 +24,7 @@ func (v *verification) compareExternal(r rowPosition) *Bad {
 // compareCheckpoint compares the tree with a checkpoint whose last row is r.
 func (v *verification) compareCheckpoint(p namedCheckpoint, r rowPosition) *Bad {
 	if v.tree.Size == p.Size && v.tree.Root() == p.Root {
-		if err := p.CheckKeyAt(r.time); err != nil { // that of a newer key may cover it, too
+		if err := p.CheckKeyAt(r.time); err != nil { // a newer key's checkpoint may cover it, too
 			v.noteDoubt(p.Size, p.name, err)
 			return nil
 		}
@@ -44,7 +43,7 @@ func (v *verification) compareCheckpoint(p namedCheckpoint, r rowPosition) *Bad 
 	return &Bad{first, why}
 }
 
-// noteDoubt notes a checkpoint that fits the rows, and does not count.
+// noteDoubt records a checkpoint that matches the rows, but whose key was not valid.
 func (v *verification) noteDoubt(size int64, name string, why error) {
 	v.doubts++
 	v.doubtful = &Bad{size, fmt.Sprintf("is not vouched for: %s does not count: %v", name, why)}

@@ -11,15 +11,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// OpenDamaged is OpenFiles for files that SQLite takes for damaged. Nothing is written to them. [Log.Rows] yields the
-// rows that can be read, and an error that says which can't.
+// OpenDamaged is OpenFiles for files that SQLite reports as damaged. Nothing is written to them. [Log.Rows] yields the
+// readable rows, and an error that names the others.
 func OpenDamaged(ctx context.Context, paths ...string) (*Log, error) {
 	return openFiles(ctx, true, paths)
 }
 
-// dataSourceName names the database for the driver. By writable_schema SQLite opens a file that is shorter than it says
+// dataSourceName names the database for the driver. With writable_schema SQLite opens a file that is shorter than its
+// header says
 // (https://sqlite.org/pragma.html#pragma_writable_schema), and by mode=ro it leaves the file and its -wal file as they
-// are. Without a -wal file immutable keeps it from making one.
+// are. Without a -wal file, immutable keeps SQLite from creating one.
 func (l *logFile) dataSourceName() string {
 	address := statefile.DataSource(l.path, l.wait)
 	if l.alone {
@@ -34,7 +35,7 @@ func (l *logFile) dataSourceName() string {
 	return address
 }
 
-// maxLost is how many rows in a row are tried where nobody can say which one is the last.
+// maxLost is the number of consecutive unreadable rows after which reading stops, if the last row is unknown.
 const maxLost = 10_000
 
 // eachReadable is each for a damaged file.
@@ -72,7 +73,7 @@ func (g *gaps) addSeq(seq int64) {
 	*g = append(*g, [2]int64{seq, seq})
 }
 
-// asError says which rows can't be read; nil is that all can. Where nobody knows which row is the last, the last gap has
+// asError returns an error that names the unreadable rows, or nil. If the last row is unknown (open), the last gap has
 // no end.
 func (g gaps) asError(open bool) error {
 	var all []string

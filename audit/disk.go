@@ -10,18 +10,18 @@ import (
 	"sync/atomic"
 )
 
-// disk tracks which commits are on the disk. A goroutine that waits for it does not block writers: commits made
-// meanwhile are flushed next, for all who wait by then.
+// disk tracks which commits are on the disk. A flush does not block writers: commits made meanwhile are flushed next,
+// for all waiting goroutines together.
 type disk struct {
-	commits atomic.Int64                // that were made, under writeMu
-	flushed atomic.Int64                // that are on the disk
-	failed  atomic.Pointer[error]       // what became of the disk
+	commits atomic.Int64                // number of commits, under writeMu
+	flushed atomic.Int64                // number of flushed commits
+	failed  atomic.Pointer[error]       // failure of the disk
 	last    atomic.Pointer[rowPosition] // row of the last commit
 
-	mu           sync.Mutex // held by who waits for the disk
-	wal          *os.File   // what a commit writes to
-	acknowledged *os.File   // has the last row that is on the disk
-	flushes      int        // how often the disk was waited for
+	mu           sync.Mutex // held during a flush
+	wal          *os.File   // the file that commits write to
+	acknowledged *os.File   // has the last flushed row
+	flushes      int        // number of flushes
 }
 
 func (d *disk) failure() error {
@@ -31,8 +31,8 @@ func (d *disk) failure() error {
 	return nil
 }
 
-// flush puts all commits up to a number on the disk, as SQLite would after each commit with synchronous=FULL. After a
-// failure the state of the disk is unknown, and nothing more is written.
+// flush flushes all commits up to a number, as SQLite would after each commit with synchronous=FULL. After a failure
+// the state of the disk is unknown, and nothing more is written.
 func (d *disk) flush(l *logFile, commit int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,7 +59,7 @@ func (d *disk) flush(l *logFile, commit int64) error {
 	return nil
 }
 
-// isFlushing reports whether a goroutine waits for the disk now.
+// isFlushing reports whether a flush is running.
 func (d *disk) isFlushing() bool {
 	free := d.mu.TryLock()
 	if free {
@@ -71,12 +71,12 @@ func (d *disk) isFlushing() bool {
 // flushAll flushes the commits of this and other processes: signed rows must not be lost.
 func (d *disk) flushAll(l *logFile) error {
 	if _, err := os.Stat(l.path + "-wal"); errors.Is(err, fs.ErrNotExist) {
-		return d.failure() // all is in the log's own file
+		return d.failure() // all rows are in the log's main file
 	}
 	return d.flush(l, math.MaxInt64)
 }
 
-// busyWAL returns the -wal file of a log that is written to often, or nil.
+// busyWAL returns the -wal file of a busy log, or nil.
 func (d *disk) busyWAL() *os.File {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -89,22 +89,21 @@ func (d *disk) busyWAL() *os.File {
 func (d *disk) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.wal.Close() // of nil, too
+	d.wal.Close() // also of nil
 	d.acknowledged.Close()
 }
 
 // walSize is the size, in bytes, to which the -wal file of a busy log is preallocated: the size at which the signer
-// has SQLite checkpoint it. fsync takes half as long where the file does not grow. SQLite finds zeros behind its
-// frames, as it finds older frames there after each checkpoint: nothing that is valid
+// has SQLite checkpoint it. fsync takes half as long where the file does not grow. SQLite ignores the zeros after its
+// frames, like the older frames that are there after each checkpoint
 // (https://sqlite.org/fileformat2.html#walformat).
 const walSize = 1000 * (4096 + 24)
 
-// busyFlushes is the number of waits for the disk after which a log counts as busy: one run on the command line
-// has two.
+// busyFlushes is the number of flushes after which a log counts as busy: one run on the command line has two.
 const busyFlushes = 8
 
-// preallocateWAL grows the -wal file of a busy log, once, and returns the file if it has grown. Where the disk has no
-// space, the file is left as it was.
+// preallocateWAL grows the -wal file of a busy log, once, and returns the file if it has grown. Without space on the
+// disk, the file stays as it was.
 func (l *logFile) preallocateWAL() *os.File {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
@@ -112,7 +111,7 @@ func (l *logFile) preallocateWAL() *os.File {
 	if w.preallocated || wal == nil || len(l.queue) > 0 || w.ensureReady(l) != nil {
 		return nil
 	}
-	if _, err := w.beginStmt.Exec(); err != nil { // without the lock, another process might make it longer meanwhile
+	if _, err := w.beginStmt.Exec(); err != nil { // without the lock, another process could grow it meanwhile
 		return nil
 	}
 	w.preallocated = true

@@ -10,13 +10,13 @@ import (
 
 // How long rows stay unsigned.
 const (
-	signAfterIdle  = time.Second     // when no others follow
-	signAtLatest   = 5 * time.Second // when others follow all the time, and between two looks for rows of others
-	retrySignAfter = 2 * time.Second // after a failure, until the next try
+	signAfterIdle  = time.Second     // without newer rows
+	signAtLatest   = 5 * time.Second // with newer rows all the time; also the interval of checks for rows of other processes
+	retrySignAfter = 2 * time.Second // after a failure
 )
 
-// signNow makes a checkpoint, and keeps the error for Close: rows are never lost for want of a
-// signature, and the next try covers them, too.
+// signNow makes a checkpoint, and stores the error for Close: a missing signature loses no rows, and the next try
+// covers them, too.
 func (s *signer) signNow(l *logFile) ([]byte, error) {
 	l.unsigned.Store(0)
 	note, err := s.checkpoint(l)
@@ -38,15 +38,15 @@ func (s *signer) signNow(l *logFile) ([]byte, error) {
 
 var errNoRows = errors.New("it is empty")
 
-// markUnsigned notes that there are rows to sign.
+// markUnsigned records that there are rows to sign.
 func (s *signer) markUnsigned() {
 	if !s.hasUnsigned {
 		s.hasUnsigned, s.since = true, time.Now()
 	}
 }
 
-// markUnsignedOfOthers marks rows as unsigned that another Log left: one that was killed, or that wrote about a new key before there
-// was one to sign with. A log with other rows and no checkpoint at all is left as the evidence that it is.
+// markUnsignedOfOthers marks rows as unsigned that another Log left: one that was killed, or that wrote about a new key
+// before it had a key. A log with other rows and without any checkpoint is evidence, and is not signed.
 func (s *signer) markUnsignedOfOthers(l *logFile) {
 	if s.hasUnsigned || l.unsigned.Load() > 0 {
 		return
@@ -64,7 +64,7 @@ func (s *signer) markUnsignedOfOthers(l *logFile) {
 	}
 }
 
-// signIfDue signs the new rows if it is time, and returns the time until the next check, as untilDue does.
+// signIfDue signs the new rows if they are due, and returns the time until the next check, as untilDue does.
 func (s *signer) signIfDue(l *logFile) time.Duration {
 	rows := l.unsigned.Load()
 	if rows > 0 {
@@ -79,18 +79,18 @@ func (s *signer) signIfDue(l *logFile) time.Duration {
 	return s.untilDue(l)
 }
 
-// untilDue returns how long rows may stay unsigned if no others follow.
+// untilDue returns the time until rows must be signed if no others follow.
 func (s *signer) untilDue(l *logFile) time.Duration {
 	switch {
 	case s == nil:
-		return 24 * time.Hour // there is nothing to do then, either
+		return 24 * time.Hour // nothing is due then, either
 	case !s.hasUnsigned && s.lastAdoption.IsZero():
 		return signAfterIdle
 	case !s.hasUnsigned:
 		return max(0, time.Until(s.lastAdoption.Add(signAtLatest)))
 	case s.err != nil:
 		return max(0, time.Until(s.failedAt.Add(retrySignAfter)))
-	case s.noCheckpoint: // so that a log without a checkpoint is one from which they were removed
+	case s.noCheckpoint: // so that a log without a checkpoint is proof that they were removed
 		return 0
 	}
 	quiet := time.Duration(l.lastWrite.Load()) + signAfterIdle - time.Since(l.opened)

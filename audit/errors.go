@@ -15,23 +15,23 @@ import (
 )
 
 // Unwritten is the error of entries that are not in the log. Its text names files of this machine; UnwrittenText is for
-// others.
+// other users.
 type Unwritten struct{ err error }
 
-// UnwrittenText says no more than that the log can't be written.
+// UnwrittenText is an Unwritten without details.
 const UnwrittenText = "the audit log can't be written at the moment, and nothing is done without a record"
 
-// NotWritten returns err, for which entries are not in a log, as an *Unwritten.
+// NotWritten wraps err, the reason why entries are not in a log, as an *Unwritten.
 func NotWritten(err error) error { return &Unwritten{err} }
 
 func (u *Unwritten) Error() string { return u.err.Error() }
 
 func (u *Unwritten) Unwrap() error { return u.err }
 
-// Fault is an error of reading or signing the log. Its text names files of this machine; FaultText is for others.
+// Fault is an error of reading or signing the log. Its text names files of this machine; FaultText is for other users.
 type Fault struct{ err error }
 
-// FaultText says no more than that the log can't be read.
+// FaultText is a Fault without details.
 const FaultText = "the audit log can't be read at the moment"
 
 func (f *Fault) Error() string { return f.err.Error() }
@@ -49,7 +49,7 @@ var (
 
 const remedyWritable = "make the file and its directory writable, or set SANDBOXMCP_SQLITE_PATH to a file elsewhere"
 
-// otherVersion refuses a log of another format, and says what to do with it. No format before this one was released.
+// otherVersion returns the error for a log of another format, with a remedy. No format before this one was released.
 func otherVersion(version int64) error {
 	if version > schema.Version {
 		return fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that wrote it, or a newer one", version, schema.Version)
@@ -76,7 +76,7 @@ func explain(err error, wait time.Duration) error {
 
 // IsFull reports whether err says that the disk is full.
 func IsFull(err error) bool {
-	s, ok := errors.AsType[*sqlite.Error](err) // whose -shm file can't grow on one
+	s, ok := errors.AsType[*sqlite.Error](err) // SQLite's -shm file can't grow on a full disk
 	return errors.Is(err, syscall.ENOSPC) || ok && (s.Code()&0xff == sqlite3.SQLITE_FULL || s.Code() == sqlite3.SQLITE_IOERR_SHMSIZE)
 }
 

@@ -20,44 +20,44 @@ type logFile struct {
 	base    string      // path of the log
 	path    string      // of this file
 	number  int         // 1 for the first
-	first   int64       // number of its first row, also of one that is yet to come
+	first   int64       // number of its first row, also while the file is empty
 	file    os.FileInfo // of path when it was opened
-	alone   bool        // nobody else can open it
-	damaged bool        // rows that can't be read are passed over
+	alone   bool        // no other process can open it
+	damaged bool        // unreadable rows are skipped
 	db      *sql.DB
 	wait    time.Duration // longest wait for a lock
 	now     func() time.Time
-	sync    func(*os.File) error // puts a file on the disk
+	sync    func(*os.File) error // flushes a file to the disk
 
 	writeMu       sync.Mutex  // held while rows are written
-	writerWaiting atomic.Bool // a waiting request gets writeMu next
+	writerWaiting atomic.Bool // the writer goroutine waits for writeMu
 	w             writer      // guarded by writeMu
 	disk          disk
-	flushTimer    *time.Timer // until commits that nobody waits for are flushed; set under writeMu
+	flushTimer    *time.Timer // fires when Soon commits must be flushed; set under writeMu
 
-	signer    *signer      // nil where nothing is signed
-	unsigned  atomic.Int64 // rows appended through this file since it was last tried to sign them
-	lastWrite atomic.Int64 // when the last of them was, in nanoseconds since opened
+	signer    *signer      // nil if nothing is signed
+	unsigned  atomic.Int64 // rows appended through this file since the last try to sign
+	lastWrite atomic.Int64 // when the last of them was written, in nanoseconds since opened
 	opened    time.Time
 	wake      chan struct{} // signalled when there are rows to sign
 
 	requestQueue
-	full        atomic.Bool                // the signer leaves the -wal file alone: the disk has no room
+	full        atomic.Bool                // the signer does not fold the -wal file: the disk has no space
 	packed      atomic.Pointer[pack.Codec] // nil until the first row is read or written
 	writability writability
 }
 
-// requestQueue are the requests of callers to the goroutine that writes.
+// requestQueue has the callers' requests to the writer goroutine.
 type requestQueue struct {
 	queue              chan *request // append
 	checkpointRequests chan *request // checkpointNow
 	written            chan struct{} // closed when the writer has ended
-	mu                 sync.RWMutex  // guards closed: what is sent to queue, or written by its caller, is so before close
+	mu                 sync.RWMutex  // guards closed: requests are queued or written before close
 	closed             bool
 }
 
-// openFile opens the file of a number, which is made where it is the first and none is there, and keeps it in files. An
-// active one can be signed.
+// openFile opens the file of a number, and adds it to files. It creates a missing first file. An active file can be
+// signed.
 func (l *Log) openFile(ctx context.Context, number int, active bool) (*logFile, error) {
 	f := l.newFile(fileName(l.path, number), number)
 	if active && l.signing != nil {
@@ -102,7 +102,7 @@ func (l *logFile) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// checkFormat refuses a database that this program cannot continue.
+// checkFormat refuses a database of another application or format.
 func (l *logFile) checkFormat(ctx context.Context) error {
 	id, err := statefile.One[int64](ctx, l.db, "PRAGMA application_id")
 	if err != nil {
@@ -118,7 +118,7 @@ func (l *logFile) checkFormat(ctx context.Context) error {
 	return err
 }
 
-// close waits for the appends under way, signs what was appended, and closes the file.
+// close waits for running appends, signs the appended rows, and closes the file.
 func (l *logFile) close() error {
 	l.mu.Lock()
 	if !l.closed {

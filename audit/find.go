@@ -13,7 +13,7 @@ import (
 
 var errNothing = errors.New("the log has nothing about it")
 
-// rowForProof returns the row that Proof is about: the row of that number, or that of a run.
+// rowForProof returns the row for Proof: the row of a number, or the row of a run.
 func (l *Log) rowForProof(ctx context.Context, id string) (stored, error) {
 	seq, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {
@@ -29,7 +29,8 @@ func (l *Log) rowForProof(ctx context.Context, id string) (stored, error) {
 	return files[0].readRow(ctx, seq)
 }
 
-// rowOfRun returns the row of a run with the receipt, the newest if there are several, or else the last row.
+// rowOfRun returns the row of a run with the receipt, the newest if there are several, or its last row if none has a
+// receipt.
 func (l *Log) rowOfRun(ctx context.Context, run string) (stored, error) {
 	files, err := l.filesFrom(ctx, 1)
 	if err != nil {

@@ -17,20 +17,20 @@ import (
 // maxNote is the size limit of a note, in bytes: a note with a few dozen cosignatures of witnesses is smaller.
 const maxNote = 64 << 10
 
-// latestPath is the file beside the log that holds the newest checkpoint, so that an older copy of
-// the log that somebody puts in its place shows.
+// latestPath is the path of the file beside the log that has the newest checkpoint, which reveals a log that was
+// replaced by an older copy.
 func (l *logFile) latestPath() string { return l.base + "-checkpoint" }
 
-// writeLatest replaces the file: a process that is killed leaves the old one or the new one. It does not wait for the
-// disk: after a power failure an older note may be there, which the log continues, or an empty file, which says
-// nothing. The caller holds the log's write lock, so nobody else uses the name of the new one: what is there was left
-// by a process that was killed, or put there by somebody who wants it followed, so it is removed and never opened.
+// writeLatest replaces the file: a killed process leaves the old or the new one. It does not sync: after a power
+// failure the file may have an older note, which the log continues, or be empty, which is harmless. The caller holds
+// the log's write lock, so a file of the temporary name is a leftover of a killed process, or an attack with a link: it
+// is removed and never opened.
 func writeLatest(path string, note []byte) (err error) {
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // which follows no link
+	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // O_EXCL follows no link
 	if err != nil {
 		return err
 	}
@@ -45,8 +45,8 @@ func writeLatest(path string, note []byte) (err error) {
 	return err
 }
 
-// ReadCheckpoint reads a file with a checkpoint; nil if there is no such file, or it is empty. What is no regular file
-// is an error, and not waited for.
+// ReadCheckpoint reads a file with a checkpoint; nil if there is no such file, or it is empty. It refuses other than
+// regular files without waiting for them.
 func ReadCheckpoint(path string) ([]byte, error) {
 	f, err := statefile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,11 +62,11 @@ func ReadCheckpoint(path string) ([]byte, error) {
 	return note, err
 }
 
-// checkLatestFile refuses to sign a log that does not continue its last checkpoint: the file beside the log must not cover
-// more rows than the log has.
+// checkLatestFile refuses to sign a log that does not continue its last checkpoint: the file beside the log must not
+// cover more rows than the log has.
 func (s *signer) checkLatestFile(ctx context.Context, l *logFile, origin string, head int64, newest []byte) error {
 	note, err := ReadCheckpoint(l.latestPath())
-	if note == nil || err != nil || bytes.Equal(note, newest) { // that one is checked in any case
+	if note == nil || err != nil || bytes.Equal(note, newest) { // the caller checks the newest one
 		return err
 	}
 	c, err := checkpoint.NewKeyring(origin, nil).Open(note)
@@ -76,15 +76,15 @@ func (s *signer) checkLatestFile(ctx context.Context, l *logFile, origin string,
 		}
 	}
 	if err == nil && c.Size > head && l.hasNextFile() {
-		return nil // another process went on to the next file, and has signed there
+		return nil // another process continued in the next file, and signed there
 	}
 	if err == nil && c.Size > head {
 		err = fmt.Errorf("it covers %d rows, and the log has %d: an older copy was put in the log's place", c.Size, head)
 	}
-	if err == nil && c.Size >= l.first-1 { // one that is older is of a file before this one, and compared by Verify
+	if err == nil && c.Size >= l.first-1 { // an older one belongs to an earlier file, and Verify compares it
 		err = s.checkSameRoot(ctx, c)
 	}
-	if errors.Is(err, merkle.ErrAbsent) { // of the log, and the file has nothing to do with it
+	if errors.Is(err, merkle.ErrAbsent) { // a fault of the log, not of the file
 		return fmt.Errorf("%w: see sandboxmcp audit verify", err)
 	}
 	if err != nil {

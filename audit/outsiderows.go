@@ -42,9 +42,8 @@ func (v *verification) verifyTables(ctx context.Context) (*Bad, error) {
 	return v.findOrphanCheckpoints(ctx)
 }
 
-// findNeverSigned finds a log without a checkpoint whose rows were signed: the first rows are, as soon as they are written,
-// so checkpoints that are not there were taken away. That they were made follows from the caller's keys, from rows
-// about keys, and from receipts.
+// findNeverSigned finds a log whose checkpoints were removed: the first rows are signed as soon as they are written.
+// The caller's keys, rows about keys, and receipts are evidence that the log was signed.
 func (v *verification) findNeverSigned(ctx context.Context) (*Bad, error) {
 	if v.head == 0 || v.newest > 0 || v.proven.size > 0 {
 		return nil, nil
@@ -62,11 +61,12 @@ func (v *verification) findNeverSigned(ctx context.Context) (*Bad, error) {
 	return &Bad{0, fmt.Sprintf("no checkpoint is there, and %s: the checkpoints were removed, or the first one could not be made, or its process was killed (sandboxmcp audit checkpoint signs the rows as they are now)", why)}, nil
 }
 
-// maxLate is the longest time between two rows that one checkpoint signs where nobody was killed: 5 s, and a slow disk.
+// maxLate is the longest time between two rows of one checkpoint if no process was killed: 5 s, and a margin for a slow
+// disk.
 const maxLate = time.Minute
 
-// remarkLate reports rows that waited long for a checkpoint. Somebody who removes checkpoints and waits for the next one
-// leaves that trace, and so does a killed process.
+// remarkLate adds a remark about rows that waited long for a checkpoint: the trace of removed checkpoints, and of a
+// killed process.
 func (v *verification) remarkLate(ctx context.Context) error {
 	var n, first, last int64
 	err := v.l.db.QueryRowContext(ctx, `SELECT count(*), coalesce(min(a.seq), 0), coalesce(min(b.seq), 0) FROM checkpoints c
@@ -97,7 +97,7 @@ func (v *verification) cutOffAt(p namedCheckpoint) *Bad {
 // findOrphanNodes finds stored hashes of an unsigned tree: the next signature would fail on them.
 func (v *verification) findOrphanNodes(ctx context.Context) (*Bad, error) {
 	var stored, beyond int64
-	before := v.l.first - 1 // rows in other files, of whose tree only the edge is here
+	before := v.l.first - 1 // rows in other files: only the edge of their tree is stored here
 	err := v.l.db.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE (position + 1) << level <= ?),
 		count(*) FILTER (WHERE (position + 1) << level > (SELECT coalesce(max(size), 0) FROM checkpoints))
 		FROM tree WHERE level >= ? OR (position + 1) << level <= ?`, v.newest, merkle.StoredLevel, before).Scan(&stored, &beyond)

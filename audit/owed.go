@@ -17,13 +17,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// A right that is taken away must be gone also where the log can't be written, as on a full disk. The rows of such acts
-// are late then: they are owed, in a file beside the log whose space was taken before, until they can be written.
+// A revocation must succeed also if the log can't be written, as on a full disk. Its rows are then owed: they are in a
+// file beside the log, whose space was reserved before, until they can be written.
 
-// Owed is the error of [Log.Append] for late entries. They are kept, and written as soon as they can be.
+// Owed is the error of [Log.Append] for late entries, which are stored, and written as soon as possible.
 type Owed struct {
 	err  error
-	lost bool // with the process: they are in memory alone
+	lost bool // if the process ends: they are only in memory
 }
 
 func (o *Owed) Error() string {
@@ -36,10 +36,10 @@ func (o *Owed) Error() string {
 
 func (o *Owed) Unwrap() error { return o.err }
 
-// OwedText says that a row is late, and names nothing of this machine.
+// OwedText is an Owed without details.
 const OwedText = "it is done, but the audit log can't be written at the moment: the row of this is written as soon as that can be"
 
-// owedRow is a row that is owed.
+// owedRow is a row that could not be written yet.
 type owedRow struct {
 	Kind      string          `json:"kind"`
 	Run       string          `json:"run,omitempty"`
@@ -48,8 +48,7 @@ type owedRow struct {
 	At        time.Time       `json:"at"` // when it happened
 }
 
-// The size of the file, in bytes, how many rows are owed in memory where it can't be had, and how often it is tried to
-// write them.
+// The size of the file in bytes, the maximum number of owed rows in memory, and the interval of tries to write them.
 const (
 	owedSize    = 64 << 10
 	maxDebts    = 1000
@@ -59,12 +58,12 @@ const (
 
 func (l *Log) owedPath() string { return l.path + "-owed" }
 
-// allLate reports whether entries are of something that has happened in any case.
+// allLate reports whether all entries are Late.
 func allLate(entries []Entry) bool {
 	return !slices.ContainsFunc(entries, func(e Entry) bool { return !e.Late })
 }
 
-// keepOwed keeps rows that could not be written, and returns the error that says so.
+// keepOwed stores rows that could not be written, and returns the resulting error.
 func (l *Log) keepOwed(rows []Row, why error) error {
 	l.owedMu.Lock()
 	defer l.owedMu.Unlock()
@@ -89,7 +88,7 @@ func (l *Log) keepOwed(rows []Row, why error) error {
 	return &Owed{why, true}
 }
 
-// withOwedFile calls f with the file of rows that are owed, locked.
+// withOwedFile calls f with the locked file of owed rows.
 func (l *Log) withOwedFile(ctx context.Context, f func(*os.File) error) error {
 	file, err := statefile.LockFile(ctx, l.owedPath(), false, owedWait)
 	if err != nil {
@@ -98,22 +97,22 @@ func (l *Log) withOwedFile(ctx context.Context, f func(*os.File) error) error {
 	return errors.Join(f(file), file.Close())
 }
 
-// appendLines puts lines behind those that a file has, in the place of zeros, where a file system that writes in place
-// needs no space for them.
+// appendLines appends lines to the lines of a file, over its zeros: a file system that writes in place needs no space
+// for them.
 func appendLines(f *os.File, lines []byte) error {
 	before, err := io.ReadAll(f)
 	if err != nil {
 		return err
 	}
 	end := int64(len(lineBytes(before)))
-	if end > 0 && before[end-1] != '\n' { // a line that was cut off must not take the next one along
+	if end > 0 && before[end-1] != '\n' { // a partial line must not swallow the next one
 		lines = append([]byte("\n"), lines...)
 	}
 	_, err = f.WriteAt(lines, end)
 	if err == nil {
 		err = f.Sync()
 	}
-	if err != nil { // what is there of them is no row
+	if err != nil { // a partial line is not a row
 		_, _ = f.WriteAt(make([]byte, max(0, min(int64(len(lines)), int64(len(before))-end))), end)
 		_ = f.Truncate(int64(len(before)))
 	}
@@ -128,17 +127,17 @@ func lineBytes(content []byte) []byte {
 	return content
 }
 
-// writeOwedLoop writes rows that are owed, by this or by other processes, until ctx ends.
+// writeOwedLoop writes owed rows, of this or other processes, until ctx ends.
 func (l *Log) writeOwedLoop(ctx context.Context) {
 	defer close(l.owedLoopDone)
-	if _, err := os.Lstat(l.owedPath()); err != nil { // on a full disk it would be of no use any more
+	if _, err := os.Lstat(l.owedPath()); err != nil { // creating the file on a full disk would fail
 		_ = statefile.CreateFile(l.owedPath(), schema.TempKind, make([]byte, owedSize))
 	}
 	l.makeReserve(reserveSize)
 	again := time.NewTicker(settleEvery)
 	defer again.Stop()
 	for {
-		_ = l.writeOwed(ctx) // what can't be written is tried again
+		_ = l.writeOwed(ctx) // the next round tries again
 		select {
 		case <-again.C:
 		case <-ctx.Done():
@@ -147,7 +146,7 @@ func (l *Log) writeOwedLoop(ctx context.Context) {
 	}
 }
 
-// hasOwed reports whether rows are owed. The caller holds debtMu.
+// hasOwed reports whether there are owed rows. The caller holds owedMu.
 func (l *Log) hasOwed() bool {
 	if len(l.owed) > 0 {
 		return true
@@ -162,8 +161,8 @@ func (l *Log) hasOwed() bool {
 	return n == 1 && first[0] != 0
 }
 
-// writeOwed writes the rows that are owed, and clears the file. Rows of the file that the log has are left out: a process
-// has died between the two steps.
+// writeOwed writes the owed rows, and clears the file. Rows that the log has already are left out: a process died
+// between the two steps.
 func (l *Log) writeOwed(ctx context.Context) error {
 	l.owedMu.Lock()
 	defer l.owedMu.Unlock()
@@ -196,7 +195,7 @@ func (l *Log) writeOwed(ctx context.Context) error {
 		_, err = f.WriteAt(make([]byte, max(len(content), owedSize)), 0)
 		return errors.Join(err, f.Sync())
 	})
-	if err != nil && len(l.owed) > 0 { // there may be no such file
+	if err != nil && len(l.owed) > 0 { // the file may be missing
 		if err = l.appendOwed(ctx, l.owed); err == nil {
 			l.owed = nil
 		}
@@ -204,7 +203,7 @@ func (l *Log) writeOwed(ctx context.Context) error {
 	return err
 }
 
-// data returns what the row of a debt says: when it happened, and what it says otherwise, as it was written.
+// data returns the data of an owed row, with the time of its event.
 func (d owedRow) data() json.RawMessage {
 	head := `{"happened":"` + d.At.Format(time.RFC3339Nano) + `"`
 	if d.Data[1] != '}' {
@@ -213,13 +212,13 @@ func (d owedRow) data() json.RawMessage {
 	return append(json.RawMessage(head), d.Data[1:]...)
 }
 
-// parseOwed reads a line of the file, and reports whether it is whole: one that was cut off is not a row.
+// parseOwed parses a line of the file, and reports whether it is whole.
 func parseOwed(line string) (d owedRow, whole bool) {
 	err := json.Unmarshal([]byte(line), &d)
 	return d, err == nil && d.Kind != "" && bytes.HasPrefix(d.Data, []byte("{")) && json.Valid(d.data())
 }
 
-// isWritten reports whether the log has the row of a debt.
+// isWritten reports whether the log has an owed row.
 func (l *Log) isWritten(ctx context.Context, d owedRow) (bool, error) {
 	for _, err := range l.Rows(ctx, Filter{Kinds: []string{d.Kind}, Run: d.Run, Namespace: d.Namespace, Contains: []string{string(d.data())}}) {
 		return err == nil, err
@@ -237,7 +236,7 @@ func (l *Log) appendOwed(ctx context.Context, debts []owedRow) error {
 	return err
 }
 
-// closeOwed ends the writing of rows that are owed, after a last try. The error is that some are lost.
+// closeOwed stops writeOwedLoop after a last try. An error says that rows are lost.
 func (l *Log) closeOwed() error {
 	if l.stopOwedLoop != nil {
 		l.stopOwedLoop()
@@ -246,7 +245,7 @@ func (l *Log) closeOwed() error {
 	l.owedMu.Lock()
 	left := len(l.owed)
 	l.owedMu.Unlock()
-	if l.stopOwedLoop == nil && left == 0 { // it was opened to be read
+	if l.stopOwedLoop == nil && left == 0 { // opened for reading
 		return nil
 	}
 	err := l.writeOwed(context.Background())
@@ -258,8 +257,8 @@ func (l *Log) closeOwed() error {
 	return fmt.Errorf("%d rows of audit log %q are lost, the first of them %s: %w", len(l.owed), l.path, l.owed[0].Kind, err)
 }
 
-// Owe keeps late entries for the log at path, which can't even be opened; why says why. The error is an *Owed, or says
-// that they are lost. Of entries that are not late it is why.
+// Owe stores late entries for the log at path, which can't be opened for the reason why. It returns an *Owed, an error
+// about lost rows, or why if the entries are not late.
 func Owe(path string, why error, entries ...Entry) error {
 	if !allLate(entries) {
 		return why

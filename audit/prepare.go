@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// NoteError says that one of VerifyOptions.Checkpoints cannot be compared with the log: it is no checkpoint
-// (ErrNoNote), one of another log, or not signed by a known key.
+// NoteError says that one of VerifyOptions.Checkpoints cannot be compared with the log: it is not a checkpoint
+// (checkpoint.ErrNotCheckpoint), is of another log, or is not signed by a known key.
 type NoteError struct {
 	Index int // in VerifyOptions.Checkpoints
 	Err   error
@@ -32,8 +32,8 @@ func (e *NoteError) Error() string {
 
 func (e *NoteError) Unwrap() error { return e.Err }
 
-// readReferences reads the checkpoints and tables to compare with. The order matters: rows come before the checkpoint that
-// covers them, so a checkpoint that is read first never covers more than is there.
+// readReferences reads the checkpoints and tables to compare with. The order matters: rows are written before the
+// checkpoint that covers them, so a checkpoint that is read before the rows never covers more of them.
 func (v *verification) readReferences(ctx context.Context) (*Bad, error) {
 	conn, err := v.l.db.Conn(ctx)
 	if err != nil {
@@ -50,13 +50,12 @@ func (v *verification) readReferences(ctx context.Context) (*Bad, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	origin, _ := readOrigin(ctx, conn) // if there is none, the rows tell why
+	origin, _ := readOrigin(ctx, conn) // a missing origin is a fault of the rows
 	v.ring = checkpoint.NewKeyring(origin, v.keys)
 	return nil, nil
 }
 
-// readLatest returns the checkpoint beside the log. Files that were named have none beside them that must cover what they
-// have.
+// readLatest returns the checkpoint in the file beside the log. OpenFiles' logs have none.
 func (v *verification) readLatest() ([]byte, error) {
 	if v.log.named != nil {
 		return nil, nil
@@ -64,8 +63,8 @@ func (v *verification) readLatest() ([]byte, error) {
 	return ReadCheckpoint(v.log.active.Load().latestPath())
 }
 
-// continueFile begins with a file that continues another one. Where that is not here, the signed checkpoint at its end
-// vouches for its rows.
+// continueFile starts verifying a file that continues another one. If that is missing, the signed checkpoint over its
+// rows vouches for them.
 func (v *verification) continueFile(ctx context.Context) (*Bad, error) {
 	size := v.l.first - 1
 	first, err := v.l.readRow(ctx, v.l.first)
@@ -118,7 +117,7 @@ func (v *verification) continueFile(ctx context.Context) (*Bad, error) {
 	return nil, nil
 }
 
-// readLength reads the length of the log at a moment.
+// readLength reads the current length of the log.
 func (v *verification) readLength(ctx context.Context, conn *sql.Conn) error {
 	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -132,14 +131,14 @@ func (v *verification) readLength(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// parseExternal parses the checkpoints that are not in the database. A kept checkpoint may be the wrong file, and says nothing
-// about the log then; the file beside the log is the log's own.
+// parseExternal parses the checkpoints outside of the database. A caller's checkpoint may be the wrong file, which is
+// not a fault of the log; the file beside the log is its own.
 func (v *verification) parseExternal(latest []byte, o VerifyOptions) (*Bad, error) {
 	v.remarks = append(v.remarks, v.l.worldWritable()...)
 	for i, note := range o.Checkpoints {
 		c, err := v.keyringFor(note).Open(note)
 		switch {
-		case errors.Is(err, checkpoint.ErrOtherLog): // or the log was replaced: what else is wrong with it is worth more
+		case errors.Is(err, checkpoint.ErrOtherLog): // or the log was replaced: other faults come first
 			v.otherLog = cmp.Or(v.otherLog, &NoteError{i, err})
 		case err != nil:
 			return nil, &NoteError{i, err}
@@ -167,7 +166,7 @@ func (v *verification) parseExternal(latest []byte, o VerifyOptions) (*Bad, erro
 }
 
 // worldWritable returns a warning for each of the log's file and directory that every user may write to: they could
-// replace the log by an older one. It warns only where permission bits mean that.
+// replace the log by an older one. Where permission bits have no meaning, it returns none.
 func (l *logFile) worldWritable() (remarks []string) {
 	for _, path := range []string{filepath.Dir(l.path), l.path} {
 		info, err := os.Stat(path)
@@ -179,7 +178,7 @@ func (l *logFile) worldWritable() (remarks []string) {
 	return remarks
 }
 
-// keyringFor checks a note. An empty log, or one whose first row is gone, has no name that it could miss.
+// keyringFor returns the keyring for a note. An empty log, or one without its first row, has no name to compare.
 func (v *verification) keyringFor(note []byte) checkpoint.Keyring {
 	if v.ring.Origin != "" {
 		return v.ring
@@ -188,8 +187,7 @@ func (v *verification) keyringFor(note []byte) checkpoint.Keyring {
 	return checkpoint.NewKeyring(c.Origin, v.keys)
 }
 
-// remarksOfRows returns a remark for each file that the last one says was deleted on purpose, and for rows that it says
-// were lost.
+// remarksOfRows returns remarks about deleted files and lost rows, which rows of the last file record.
 func (v *verification) remarksOfRows(ctx context.Context) (remarks []string) {
 	for r, err := range v.l.rows(ctx, Filter{Kinds: []string{deletedKind, lostKind}}) {
 		var f File

@@ -47,7 +47,7 @@ func (l *Log) buildProof(ctx context.Context, id string) ([]byte, error) {
 		return nil, err
 	}
 	p := proof{row: r, hashes: hashes, note: note}
-	if _, err := p.check(c); err != nil { // better here than at somebody's who trusts it
+	if _, err := p.check(c); err != nil { // fail here rather than at the recipient
 		return nil, fmt.Errorf("%w: see sandboxmcp audit verify", err)
 	}
 	return p.text()
@@ -81,7 +81,7 @@ type proof struct {
 
 const proofHead = "c2sp.org/tlog-proof@v1\n"
 
-// ErrNoProof is the error for text that is no proof at all.
+// ErrNoProof is the error for text that is not a proof.
 var ErrNoProof = errors.New("it is no tlog-proof, whose first line is " + strings.TrimSpace(proofHead))
 
 func (p proof) text() ([]byte, error) {
@@ -106,8 +106,8 @@ type Proven struct {
 	Root   string `json:"root"` // base64
 }
 
-// CheckProof checks, offline, what Log.Proof returned. An error says in words which step fails. With no
-// keys nothing is proven, so that is an error, too.
+// CheckProof checks a proof of Log.Proof offline. An error says which step fails. A call without keys is an error,
+// since it proves nothing.
 func CheckProof(text []byte, keys []checkpoint.Key) (Proven, error) {
 	p, err := parseProof(text)
 	if err != nil {
@@ -145,7 +145,7 @@ func (p proof) check(c checkpoint.Head) (Proven, error) {
 	return Proven{p.row, c.Origin, c.Size, c.Root.String()}, nil
 }
 
-// Limits of a proof, so that a file from anybody costs little: a row of maxData with each byte escaped and in base64,
+// Limits of a proof, so that an untrusted file costs little: a row of maxData with each byte escaped and in base64,
 // and a tree of 2^63 rows.
 const (
 	maxProof  = 12 << 20
@@ -193,9 +193,8 @@ func parseProof(text []byte) (p proof, err error) {
 	return p, nil
 }
 
-// CheckContinues checks that the log continues a checkpoint that was stored elsewhere, and returns the number of rows that
-// the checkpoint covers: one of keys has signed it (with none, anybody may have), it is of this log, and it matches the
-// log's first rows.
+// CheckContinues checks that the log continues a checkpoint from elsewhere, and returns the number of rows that it
+// covers: it is signed by one of keys (without keys, by any key), is of this log, and matches the log's first rows.
 func (l *Log) CheckContinues(ctx context.Context, note []byte, keys []checkpoint.Key) (size int64, err error) {
 	f, err := l.currentFile(ctx)
 	var origin string
@@ -230,7 +229,7 @@ func (l *Log) CheckContinues(ctx context.Context, note []byte, keys []checkpoint
 // ErrOlder is the error for a log that has fewer rows than a checkpoint of it.
 var ErrOlder = fmt.Errorf("rows were cut off, or an older copy was put in the log's place")
 
-// Consistency returns an RFC 6962 consistency proof from size old to size. It is nil for an old that is 0 or size.
+// Consistency returns an RFC 6962 consistency proof from size old to size. It is nil if old is 0 or size.
 func (l *Log) Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, error) {
 	if old == 0 || old == size {
 		return nil, nil
@@ -249,8 +248,8 @@ func CheckpointSize(note []byte) (int64, error) {
 	return c.Size, err
 }
 
-// decodeExactly decodes JSON that was written by encoding v, and refuses any other spelling: two readers must not be able to
-// see different things in it.
+// decodeExactly decodes JSON that was written by encoding v, and refuses any other spelling, which two readers could
+// understand differently.
 func decodeExactly(line []byte, v any) error {
 	if err := json.Unmarshal(line, v); err != nil {
 		return ErrNoProof

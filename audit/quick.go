@@ -22,12 +22,12 @@ type chunk struct {
 	before      []byte // hash that the first row follows on
 	places      []rowPosition
 	notes       map[int64][]byte
-	good        bool // else what is wrong must be found one by one
+	good        bool // false: verify the rows one by one to find the fault
 	done        chan struct{}
 }
 
-// verifyChunks verifies the rows from the first on as far as they are good, in chunks. They are put in order here: the chain
-// between chunks, the tree, and checkpoints.
+// verifyChunks verifies the rows in chunks, up to the first bad one. It checks the chunks in order: the chain between
+// them, the tree, and checkpoints.
 func (v *verification) verifyChunks(ctx context.Context) (*Bad, error) {
 	if odd, err := statefile.One[bool](ctx, v.l.db, "SELECT EXISTS (SELECT 1 FROM audit WHERE seq < ?)", v.chain.next); err != nil || odd {
 		return nil, nil
@@ -73,14 +73,14 @@ func (v *verification) verifyChunks(ctx context.Context) (*Bad, error) {
 	return nil, ctx.Err()
 }
 
-// cutChunks hands out chunks, in order.
+// cutChunks sends the chunks in order.
 func (v *verification) cutChunks(ctx context.Context, from chain, todo, order chan<- *chunk) {
 	defer close(todo)
 	defer close(order)
 	before, _ := hex.DecodeString(from.head)
 	for first := from.next; first <= v.head; first += chunkRows {
 		c := &chunk{first: first, last: min(first+chunkRows-1, v.head), before: before, done: make(chan struct{})}
-		before = nil // the reader finds it
+		before = nil // verifyChunk reads it
 		select {
 		case order <- c:
 		case <-ctx.Done():
@@ -137,8 +137,7 @@ func (w *chunkReader) verifyChunk(ctx context.Context, c *chunk) {
 	c.good = len(c.places) == cap(c.places)
 }
 
-// isGoodReceipt reports whether the receipt of the row that was unpacked last, whose data is given, is the one that it
-// speaks of.
+// isGoodReceipt reports whether the receipt of the last unpacked row matches the hash in its data.
 func (w *chunkReader) isGoodReceipt(data, signature []byte) bool {
 	want, c := receiptHash(data), pack.Content(w.content)
 	if has := signature != nil; has != (want != nil) || has != c.HasReceipt() {

@@ -12,12 +12,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 )
 
-// receiptKey is the key of a row's data that says the hash of its receipt. It always comes first.
+// receiptKey is the key in a row's data for the hash of its receipt. It always comes first.
 const receiptKey = "receipt_sha256"
 
 const receiptPrefix = `{"` + receiptKey + `":"`
 
-// addReceiptHash adds to the data of a row the hash of its receipt. No caller may say that key by itself.
+// addReceiptHash adds the hash of a receipt to the data of its row. Callers may not set that key.
 func addReceiptHash(data json.RawMessage, receipt []byte) (json.RawMessage, error) {
 	if bytes.Contains(data, []byte("receipt")) || bytes.Contains(data, []byte(`\u`)) {
 		var keys map[string]json.RawMessage
@@ -42,7 +42,7 @@ func addReceiptHash(data json.RawMessage, receipt []byte) (json.RawMessage, erro
 	return json.RawMessage(head + "}"), nil
 }
 
-// receiptHash returns the hash of its receipt in the data of a row, or nil.
+// receiptHash returns the receipt's hash in the data of a row, or nil.
 func receiptHash(data []byte) []byte {
 	rest, ok := bytes.CutPrefix(data, []byte(receiptPrefix))
 	if !ok || len(rest) < 2*hashSize {
@@ -55,10 +55,10 @@ func receiptHash(data []byte) []byte {
 	return hash
 }
 
-// ErrNoReceipt is the error of Receipt and Ended for a run of which the log has no receipt.
+// ErrNoReceipt is the error of Receipt and RowWithReceipt for a run without a receipt in the log.
 var ErrNoReceipt = errors.New("the log has no receipt of it")
 
-// RowWithReceipt returns the row that a run's receipt came with, the newest if there are several, and that receipt, as Receipt
+// RowWithReceipt returns the row of a run's receipt, the newest if there are several, and that receipt, as Receipt
 // does.
 func (l *Log) RowWithReceipt(ctx context.Context, run string) (Row, []byte, error) {
 	about, err := l.rowWithReceipt(ctx, run)
@@ -72,7 +72,7 @@ func (l *Log) RowWithReceipt(ctx context.Context, run string) (Row, []byte, erro
 }
 
 // Receipt returns the receipt of a run, byte for byte as it was appended, or the newest if there are several. It is
-// checked against the row that it came with.
+// checked against the hash in its row.
 func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
 	about, err := l.rowWithReceipt(ctx, run)
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *Log) Receipt(ctx context.Context, run string) ([]byte, error) {
 	return about.receipt, nil
 }
 
-// rowWithReceipt returns the row of a run that came with a receipt.
+// rowWithReceipt returns the row of a run that has a receipt.
 func (l *Log) rowWithReceipt(ctx context.Context, run string) (stored, error) {
 	about, err := l.rowOfRun(ctx, run)
 	switch sum := sha256.Sum256(about.receipt); {

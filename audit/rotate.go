@@ -24,32 +24,32 @@ import (
 )
 
 // A log is a series of files: PATH, then PATH.2, PATH.3 and so on in the directory PATH-files. The last row of each but
-// the last file is of rotatedKind, and nothing follows it there. The next file begins with a row of continuedKind;
-// numbers, chain and tree go on. No file is renamed, so processes that have one open find its last row, and go on to
-// the next file.
+// the last file is of rotatedKind, and nothing follows it there. The next file starts with a row of continuedKind;
+// numbers, chain and tree continue. Files are never renamed, so processes that have one open find its last row, and
+// continue in the next file.
 const (
 	rotatedKind   = "audit.rotated"
 	continuedKind = "audit.continued"
 	deletedKind   = "audit.deleted"
 )
 
-// errRotated is the error of a file that takes no more rows.
+// errRotated is the error of a closed file.
 var errRotated = errors.New("it was rotated")
 
 // continuation is the data of the first row of a file that continues another one.
 type continuation struct {
 	File       string `json:"file"` // base name of the file before
 	Origin     string `json:"origin"`
-	Rows       int64  `json:"rows"`       // up to and with the last row before
+	Rows       int64  `json:"rows"`       // number of all rows before
 	Root       string `json:"root"`       // base64 root of the tree over them
-	Checkpoint string `json:"checkpoint"` // that covers them, signed
+	Checkpoint string `json:"checkpoint"` // signed, covers them
 }
 
 // File is a file of a log.
 type File struct {
 	Path  string `json:"path"`
 	First int64  `json:"first"` // Seq of its first row
-	Last  int64  `json:"last"`  // and of its last
+	Last  int64  `json:"last"`  // Seq of its last row
 }
 
 func fileName(path string, number int) string {
@@ -59,10 +59,10 @@ func fileName(path string, number int) string {
 	return filepath.Join(laterFiles(path), filepath.Base(path)+"."+strconv.Itoa(number))
 }
 
-// laterFiles returns the directory of all files of a log but the first.
+// laterFiles returns the directory of a log's files other than the first.
 func laterFiles(path string) string { return path + "-files" }
 
-// fileNumbers returns the numbers of the files of the log at path that are there, in order.
+// fileNumbers returns the numbers of the existing files of the log at path, in order.
 func fileNumbers(path string) (numbers []int, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		numbers = []int{1}
@@ -89,8 +89,8 @@ func (l *logFile) hasNextFile() bool {
 	return err == nil && len(numbers) > 0 && numbers[len(numbers)-1] > l.number
 }
 
-// nextNumber returns the number of the file after l. Others may have deleted that, and l, as old: then it is that of
-// the first one that is here.
+// nextNumber returns the number of the file after l. If that, and l, were deleted as old, it is the number of the first
+// later file.
 func (l *logFile) nextNumber() (int, error) {
 	if _, err := os.Lstat(l.path); !errors.Is(err, fs.ErrNotExist) {
 		return l.number + 1, nil
@@ -104,7 +104,7 @@ func (l *logFile) nextNumber() (int, error) {
 	return l.number + 1, cmp.Or(err, errMoved)
 }
 
-// Files returns the paths of the files of the log at path that are here, in order.
+// Files returns the paths of the existing files of the log at path, in order.
 func Files(path string) (paths []string, err error) {
 	numbers, err := fileNumbers(path)
 	for _, n := range numbers {
@@ -113,7 +113,7 @@ func Files(path string) (paths []string, err error) {
 	return paths, err
 }
 
-// ActiveFile returns which file rows are appended to.
+// ActiveFile returns the file to which rows are appended.
 func (l *Log) ActiveFile(ctx context.Context) (os.FileInfo, error) {
 	f, err := l.currentFile(ctx)
 	if err != nil {
@@ -122,9 +122,9 @@ func (l *Log) ActiveFile(ctx context.Context) (os.FileInfo, error) {
 	return f.file, nil
 }
 
-// Rotate closes the active file: it takes no more rows, and all of its rows are signed. Rows go on in a new file.
-// Neither needs more space on the disk than the reserve beside the log has. A process that is killed in it leaves the
-// rest to the next one that appends. A file without rows stays: closed is zero then.
+// Rotate closes the active file: it takes no more rows, and all of its rows are signed. New rows go to a new file. Both
+// need no more disk space than the reserve beside the log. If the process is killed, the next one that appends
+// completes the rotation. A file without rows stays: closed is zero then.
 func (l *Log) Rotate(ctx context.Context) (closed File, err error) {
 	defer func() { err = l.wrapFault("rotate", err) }()
 	if l.signing == nil {
@@ -152,7 +152,7 @@ func (l *Log) Rotate(ctx context.Context) (closed File, err error) {
 	return File{f.path, f.first, last}, err
 }
 
-// FirstSeq returns the number of the first row that is here: rows before it are in files that were deleted or moved away.
+// FirstSeq returns the number of the first available row: earlier files were deleted or moved away.
 func (l *Log) FirstSeq(ctx context.Context) (int64, error) {
 	files, err := l.filesFrom(ctx, 1)
 	if err != nil {
@@ -161,7 +161,7 @@ func (l *Log) FirstSeq(ctx context.Context) (int64, error) {
 	return files[0].first, nil
 }
 
-// OldestTime returns the time of the first row of the active file; zero where it has none.
+// OldestTime returns the time of the first row of the active file, or zero if it has none.
 func (l *Log) OldestTime(ctx context.Context) (time.Time, error) {
 	f, err := l.currentFile(ctx)
 	if err != nil {
@@ -200,8 +200,7 @@ func (l *logFile) closeRows(ctx context.Context) error {
 	return err
 }
 
-// openNextFile makes the file after f, which is closed, the active one, and returns it. Unless another process has made
-// that, it is made here.
+// openNextFile opens the file after f, which is closed, as the active one, and creates it if no other process has.
 func (l *Log) openNextFile(ctx context.Context, f *logFile) (*logFile, error) {
 	select {
 	case l.rotating <- struct{}{}:
@@ -224,7 +223,7 @@ func (l *Log) openNextFile(ctx context.Context, f *logFile) (*logFile, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := l.active.Load(); now != f { // opened anew as its disk failed
+	if now := l.active.Load(); now != f { // reopened after a disk failure
 		return now, nil
 	}
 	if l.closed {
@@ -238,8 +237,7 @@ func (l *Log) openNextFile(ctx context.Context, f *logFile) (*logFile, error) {
 	return next, nil
 }
 
-// foldWAL puts the rows of a closed file's -wal file into it, so that it is one file, which can be moved; where the disk
-// has room for that.
+// foldWAL moves the rows of a closed file's -wal file into it, if the disk has space, so that the file can be moved.
 func (l *logFile) foldWAL(ctx context.Context) {
 	wal, err := os.Stat(l.path + "-wal")
 	if err == nil && statefile.Free(filepath.Dir(l.path)) > wal.Size()+2*reserveSize {
@@ -247,8 +245,8 @@ func (l *logFile) foldWAL(ctx context.Context) {
 	}
 }
 
-// keepWAL has no commit put rows of the -wal file into the file: on a full disk that takes the space of what is to free
-// some.
+// keepWAL keeps commits from moving rows of the -wal file into the file, which would take the space that a rotation on
+// a full disk needs.
 func (l *logFile) keepWAL(ctx context.Context) error {
 	if statefile.Free(filepath.Dir(l.path)) > 2*reserveSize+walSize {
 		return nil
@@ -263,7 +261,7 @@ func (l *logFile) keepWAL(ctx context.Context) error {
 	return err
 }
 
-// createNext makes the file that continues f.
+// createNext creates the file that continues f.
 func (l *Log) createNext(ctx context.Context, f *logFile, path string) error {
 	if l.signing == nil {
 		return fmt.Errorf("its rotation is not finished: %w", errNoSigner)
@@ -302,7 +300,7 @@ func (l *Log) createNext(ctx context.Context, f *logFile, path string) error {
 	return schema.Create(ctx, path, text)
 }
 
-// firstRowSQL returns the statements that insert what a file begins with.
+// firstRowSQL returns the statements that insert the start of a file.
 func firstRowSQL(first Row, t merkle.Tree, note []byte) (string, error) {
 	packed, _, err := pack.New(pack.Dictionary).Pack(first.Data, nil)
 	if err != nil {
@@ -319,12 +317,12 @@ func firstRowSQL(first Row, t merkle.Tree, note []byte) (string, error) {
 	return b.String(), nil
 }
 
-// Prune deletes the files before the active one whose rows are all older than before, the oldest first. A row says so
-// for each, before it is deleted. Newer rows stay provable without them.
+// Prune deletes the files before the active one whose rows are all older than before, the oldest first. A row records
+// each before it is deleted. Newer rows stay provable without them.
 func (l *Log) Prune(ctx context.Context, before time.Time) (deleted []File, err error) {
 	defer func() { err = l.wrapFault("delete files of", err) }()
 	err = l.withReserve(func() error {
-		files, err := l.filesFrom(ctx, 1) // to read a file takes a little space, too
+		files, err := l.filesFrom(ctx, 1) // reading a file takes some space, too
 		if err != nil {
 			return err
 		}
@@ -364,23 +362,23 @@ func (l *Log) delete(ctx context.Context, f *logFile, d File) error {
 }
 
 // reserveSize is the size, in bytes, of the file beside the log whose space a rotation on a full disk uses: a new file
-// has 100 kB, twice while it is made.
+// has 100 kB, twice during its creation.
 const reserveSize = 1 << 20
 
 func (l *Log) reservePath() string { return l.path + "-reserve" }
 
-// withReserve does what frees space in the end, on a full disk with the space of the reserve.
+// withReserve calls do, which frees disk space, and on a full disk gives it the space of the reserve.
 func (l *Log) withReserve(do func() error) error {
 	spare := int64(reserveSize)
 	if room := statefile.Free(filepath.Dir(l.path)); room >= 0 && room < reserveSize && os.Remove(l.reservePath()) == nil {
-		spare = 64 << 10 // what freed no space leaves the rest of the reserve to what does
+		spare = 64 << 10 // if do frees no space, the next call needs the rest of the reserve
 	}
 	err := do()
 	l.makeReserve(spare)
 	return err
 }
 
-// makeReserve takes the space of the reserve, or as much as leaves a spare one.
+// makeReserve creates the reserve, smaller if the disk would have less than spare bytes left.
 func (l *Log) makeReserve(spare int64) {
 	size := min(reserveSize, statefile.Free(filepath.Dir(l.path))-spare)
 	if _, err := os.Lstat(l.reservePath()); err == nil || size < 128<<10 {

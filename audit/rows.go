@@ -18,21 +18,21 @@ import (
 // Filter chooses rows. The zero value chooses all.
 type Filter struct {
 	Namespace  string
-	Namespaces []string  // any of these: nil is all, and an empty list none
-	Since      time.Time // the first moment that counts
-	Until      time.Time // the first moment that does not
+	Namespaces []string  // any of these: nil is all, an empty list is none
+	Since      time.Time // inclusive
+	Until      time.Time // exclusive
 	Kinds      []string  // any of these
 	Run        string
 	After      int64    // only rows with a greater Seq
 	Before     int64    // only rows with a smaller Seq; 0 is no limit
 	Contains   []string // only rows whose data, as JSON, contains each of these texts
-	Limit      int      // only the newest so many; 0 or less is no limit
+	Limit      int      // maximum number of newest rows; 0 or less is no limit
 }
 
-// Rows yields the rows that f chooses, by Seq. An error is the last thing it yields.
+// Rows yields the rows that f chooses, by Seq. It stops after an error.
 //
-// It reads page by page and holds no lock in between, so the loop may take its time or stop early,
-// and what is appended meanwhile still comes. To go on later, set After to the last Seq seen.
+// It reads pages and holds no lock between them, so the loop may be slow or stop early, and it yields rows that are
+// appended meanwhile. To continue later, set After to the last Seq.
 func (l *Log) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		if _, err := l.eachRow(ctx, f, func(r Row) bool { return yield(r, nil) }); err != nil {
@@ -43,7 +43,7 @@ func (l *Log) Rows(ctx context.Context, f Filter) iter.Seq2[Row, error] {
 
 func (l *Log) readError(err error) error { return l.wrapFault("read", err) }
 
-// wrapFault returns an error as a *Fault, with what was being done to the log, and the remedy. nil stays nil.
+// wrapFault wraps an error as a *Fault with the failed operation and a remedy. nil stays nil.
 func (l *Log) wrapFault(what string, err error) error {
 	if err == nil {
 		return nil
@@ -100,7 +100,7 @@ func (l *logFile) eachRow(ctx context.Context, f Filter, do func(Row) bool) (mor
 	if l.damaged {
 		return l.eachReadable(ctx, f, do)
 	}
-	for from := f.After + 1; from > f.After; { // it is not once it has run over the largest number
+	for from := f.After + 1; from > f.After; { // false after an integer overflow
 		page, err := l.readPage(ctx, f, from, pageRows, false)
 		for _, r := range page {
 			if f.contains(r.Data) && !do(r.Row) {
@@ -126,7 +126,7 @@ func (l *logFile) limitStart(ctx context.Context, f Filter) (from int64, n int, 
 	return from, n, err
 }
 
-// limitStartByContent is oldest for rows whose data must be looked at.
+// limitStartByContent is limitStart for a filter by content.
 func (l *logFile) limitStartByContent(ctx context.Context, f Filter) (from int64, n int, err error) {
 	p, err := l.codec(ctx)
 	if err != nil {
@@ -159,14 +159,14 @@ func (f Filter) contains(data []byte) bool {
 	return !slices.ContainsFunc(f.Contains, func(text string) bool { return !bytes.Contains(data, []byte(text)) })
 }
 
-// How much of the log is read at once.
+// Limits of a page.
 const (
 	pageRows  = 1000
 	pageBytes = 4 << 20 // of data
 )
 
-// readPage reads up to limit of the rows that f chooses, from row number from on, with their receipts if these are wanted.
-// It looks at no row's data. What it could read before an error is returned beside it.
+// readPage reads up to limit of the rows that f chooses, from row number from on, optionally with receipts. It ignores
+// f.Contains. With an error it also returns the rows before it.
 func (l *logFile) readPage(ctx context.Context, f Filter, from int64, limit int, receipts bool) (page []stored, err error) {
 	p, err := l.codec(ctx)
 	if err != nil {
@@ -190,8 +190,8 @@ func (l *logFile) readPage(ctx context.Context, f Filter, from int64, limit int,
 }
 
 // query selects columns of the rows that f chooses from number from on, without After and Limit. There is one SELECT
-// for each kind: SQLite merges them by seq as they come out of the index, and would sort all rows of all kinds for each
-// page otherwise. A run has few rows, which need no index by kind; the plus keeps SQLite from using it.
+// for each kind: SQLite merges them by seq from the index; otherwise it would sort all rows of all kinds for each page.
+// A run has few rows, which need no index by kind; the plus keeps SQLite from using it.
 func (f Filter) query(columns string, from int64) (query string, args []any) {
 	where, args := f.where(from)
 	query = "SELECT " + columns + " FROM audit" + where
@@ -226,7 +226,7 @@ func (f Filter) where(from int64) (clause string, args []any) {
 		and("namespace = ?", f.Namespace)
 	}
 	if f.Namespaces != nil {
-		list, _ := json.Marshal(f.Namespaces) // of strings; one argument however many there are
+		list, _ := json.Marshal(f.Namespaces) // one argument for any number of names
 		and("namespace IN (SELECT value FROM json_each(?))", string(list))
 	}
 	if f.Run != "" {
@@ -244,8 +244,8 @@ func (f Filter) where(from int64) (clause string, args []any) {
 	return clause, args
 }
 
-// clampedNanos returns t in the unit of the log. Outside of the years 1678 to 2262 that is the nearest time that the log can
-// hold.
+// clampedNanos returns t in the unit of the log. Outside of the years 1678 to 2262 that is the nearest representable
+// time.
 func clampedNanos(t time.Time) int64 {
 	switch {
 	case t.Before(time.Unix(0, math.MinInt64)):
@@ -256,8 +256,8 @@ func clampedNanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// RowsAndNew yields the rows of Rows and then, until ctx ends, new rows. It looks for them
-// that often, which costs some microseconds where nothing has happened.
+// RowsAndNew yields the rows of Rows and then, until ctx ends, new rows. It polls at the interval every, at a cost of
+// some microseconds.
 func (l *Log) RowsAndNew(ctx context.Context, f Filter, every time.Duration) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		tick := time.NewTicker(max(every, time.Millisecond))
@@ -278,7 +278,7 @@ func (l *Log) RowsAndNew(ctx context.Context, f Filter, every time.Duration) ite
 	}
 }
 
-// catchUp yields the rows that f chooses up to now, and moves f behind them.
+// catchUp yields the rows that f chooses so far, and advances f past them.
 func (l *Log) catchUp(ctx context.Context, f *Filter, yield func(Row, error) bool) (more bool, err error) {
 	now, err := l.currentFile(ctx)
 	var head int64

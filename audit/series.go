@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// OpenFiles opens files of a log, in order, to be read: such as were moved to another place. Nothing is created.
+// OpenFiles opens files of a log, in order, for reading, such as files that were moved away. It creates nothing.
 func OpenFiles(ctx context.Context, paths ...string) (*Log, error) {
 	return openFiles(ctx, false, paths)
 }
@@ -26,7 +26,7 @@ func openFiles(ctx context.Context, damaged bool, paths []string) (*Log, error) 
 		if l.path == "" {
 			l.path = path
 		}
-		f := l.newFile(path, i+2) // none is created, and each may begin with any row
+		f := l.newFile(path, i+2) // a number above 1, so that it is not created, and may start with any row
 		f.damaged = damaged
 		if err == nil {
 			err = f.connect(ctx)
@@ -46,7 +46,7 @@ func openFiles(ctx context.Context, damaged bool, paths []string) (*Log, error) 
 	return l, nil
 }
 
-// currentFile returns the active file to read from. Other processes may have gone on to another one.
+// currentFile returns the active file for reading. Other processes may have rotated to another one.
 func (l *Log) currentFile(ctx context.Context) (*logFile, error) {
 	for f := l.active.Load(); ; {
 		if err := l.recovery.err.Load(); err != nil {
@@ -68,7 +68,7 @@ func (l *Log) currentFile(ctx context.Context) (*logFile, error) {
 	}
 }
 
-// filesFrom returns the files that have rows from a number on, as far as they are here, and the active one.
+// filesFrom returns the available files that have rows from a number on, and the active one.
 func (l *Log) filesFrom(ctx context.Context, from int64) ([]*logFile, error) {
 	now, err := l.currentFile(ctx)
 	if err != nil || now.first <= from && l.named == nil {
@@ -116,7 +116,7 @@ func (l *Log) allFiles(ctx context.Context) (files []*logFile, err error) {
 	return append(files, active), nil
 }
 
-// treeReader returns the tree, with rows from a number on that are here.
+// treeReader returns a reader of the tree, for rows from a number on.
 func (l *Log) treeReader(ctx context.Context, from int64) (merkle.Reader, error) {
 	files, err := l.filesFrom(ctx, max(1, from-1<<merkle.StoredLevel))
 	if err != nil {
@@ -129,18 +129,18 @@ func (l *Log) treeReader(ctx context.Context, from int64) (merkle.Reader, error)
 	return n, nil
 }
 
-// recovery is what is known of a disk that failed.
+// recovery is the state after a disk failure.
 type recovery struct {
-	written atomic.Pointer[Row] // the last row that is on the disk for certain, as far as this Log wrote it
-	last    time.Time           // when it was tried last, guarded by Log.mu
+	written atomic.Pointer[Row] // the last flushed row of this Log
+	last    time.Time           // time of the last try, guarded by Log.mu
 	err     atomic.Pointer[error]
 }
 
-// recoverEvery is how often a log whose disk has failed is opened anew.
+// recoverEvery is the interval of tries to reopen a log after a disk failure.
 const recoverEvery = time.Second
 
-// usableFile returns the active file. Where its disk has failed, what is in memory may not be on the disk: the file is
-// closed and read from the disk again, and used if it has all rows that were acknowledged, in a chain that is whole.
+// usableFile returns the active file. After a disk failure, the page cache may differ from the disk: the file is closed
+// and read from the disk again, and used if it has all acknowledged rows, in a valid chain.
 func (l *Log) usableFile(ctx context.Context) (*logFile, error) {
 	f := l.active.Load()
 	if f.disk.failure() == nil && l.recovery.err.Load() == nil {
@@ -176,7 +176,7 @@ func (l *Log) usableFile(ctx context.Context) (*logFile, error) {
 
 // reopen closes f, and opens and verifies it again.
 func (l *Log) reopen(ctx context.Context, f *logFile) (*logFile, error) {
-	_ = f.close() // its rows are what is verified
+	_ = f.close() // the rows are verified below
 	for _, path := range []string{f.path, f.path + "-wal"} {
 		if err := syncAndDropCache(path, l.sync); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
@@ -193,7 +193,7 @@ func (l *Log) reopen(ctx context.Context, f *logFile) (*logFile, error) {
 	return fresh, nil
 }
 
-// syncAndDropCache puts a file on the disk, and has the kernel read it from there the next time.
+// syncAndDropCache flushes a file, and drops it from the page cache.
 func syncAndDropCache(path string, sync func(*os.File) error) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -206,7 +206,7 @@ func syncAndDropCache(path string, sync func(*os.File) error) error {
 	return statefile.DropCache(f)
 }
 
-// verifyTail checks the rows after the newest checkpoint, and that the last one that was acknowledged is there.
+// verifyTail checks the rows after the newest checkpoint, and that the last acknowledged row exists.
 func (l *logFile) verifyTail(ctx context.Context, acknowledged *Row) error {
 	c, _, err := newestCheckpoint(ctx, l.db)
 	if err != nil {

@@ -16,22 +16,22 @@ import (
 // signer makes the checkpoints of a Log. Only the log's writer goroutine uses it.
 type signer struct {
 	Signing
-	writer // a connection of its own, on which a commit does not wait for the disk
+	writer // a separate connection, whose commits don't wait for the disk
 
 	origin       string
-	trusted      checkpoint.Keyring // the keys whose checkpoints are taken as true
-	tree         merkle.Tree        // as far as it is known
-	nodes        []merkle.Node      // of tree, which are not stored yet
-	prepared     bool               // the first checkpoint was prepared, or could not be
-	lastAdoption time.Time          // when rows that another Log left unsigned were looked for last
-	noCheckpoint bool               // no checkpoint covers what others left, or there is none at all: the next one does not wait
-	hasUnsigned  bool               // rows were appended that are not signed yet
-	since        time.Time          // when that began
+	trusted      checkpoint.Keyring // keys whose checkpoints are trusted
+	tree         merkle.Tree        // of the rows read so far
+	nodes        []merkle.Node      // of tree, not stored yet
+	prepared     bool               // preparing the first checkpoint was tried
+	lastAdoption time.Time          // last check for unsigned rows of other Logs
+	noCheckpoint bool               // rows of others have no checkpoint, or there is none at all: sign at once
+	hasUnsigned  bool               // there are unsigned rows
+	since        time.Time          // time of the first unsigned row
 	err          error              // of the last try
-	failedAt     time.Time          // when that was
+	failedAt     time.Time          // time of err
 }
 
-// checkpoint returns a note that covers all rows, and makes it if there is none.
+// checkpoint returns a note that covers all rows, and creates it if necessary.
 func (s *signer) checkpoint(l *logFile) ([]byte, error) {
 	ctx := context.Background()
 	if err := s.connect(ctx, l); err != nil {
@@ -68,8 +68,8 @@ func (s *signer) checkpoint(l *logFile) ([]byte, error) {
 	return note, s.storeCheckpoint(ctx, l, c, note)
 }
 
-// prepareFirst prepares the first checkpoint while nobody waits, which does not wait either where a process that was killed
-// left rows before ours unsigned. Errors are left to that checkpoint, which tries again.
+// prepareFirst prepares the first checkpoint while the process is idle; that checkpoint is due at once if a killed
+// process left unsigned rows. It ignores errors: the checkpoint tries again.
 func (s *signer) prepareFirst(l *logFile) {
 	if s.prepared || !s.hasUnsigned || s.err != nil {
 		return
@@ -87,8 +87,8 @@ func (s *signer) prepareFirst(l *logFile) {
 	}
 }
 
-// connect gets the connection. What a checkpoint covers is on the disk already, and one that is lost
-// with the machine's power is made again.
+// connect opens the connection, without synchronous commits: the covered rows are on the disk already, and a checkpoint
+// that is lost in a power failure is made again.
 func (s *signer) connect(ctx context.Context, l *logFile) error {
 	if s.conn != nil {
 		return nil
@@ -100,7 +100,7 @@ func (s *signer) connect(ctx context.Context, l *logFile) error {
 	return err
 }
 
-// catchUp brings the tree up to row head, and checks that it continues the last checkpoint. It returns the newest
+// catchUp extends the tree to row head, and checks that it continues the last checkpoint. It returns the newest
 // checkpoint if that covers all rows.
 func (s *signer) catchUp(ctx context.Context, l *logFile, head int64) (newest []byte, err error) {
 	signed, newest, err := newestCheckpoint(ctx, s.conn)
@@ -140,8 +140,8 @@ func (s *signer) catchUp(ctx context.Context, l *logFile, head int64) (newest []
 	return nil, nil
 }
 
-// continueFrom continues from a newer checkpoint. The stored tree under one of our own keys is trusted without reading the
-// rows before; that of an unknown key must match the rows.
+// continueFrom continues from a newer checkpoint. If a known key signed it, the stored tree is trusted without reading
+// the rows; otherwise it must match the rows.
 func (s *signer) continueFrom(ctx context.Context, signed checkpoint.Head, note []byte) error {
 	err := s.checkKnownKey(ctx, note)
 	if errors.Is(err, checkpoint.ErrNoKey) {
@@ -160,9 +160,9 @@ func (s *signer) continueFrom(ctx context.Context, signed checkpoint.Head, note 
 	return nil
 }
 
-// checkKnownKey checks a note against the trusted keys, and if that fails reads the keys again.
+// checkKnownKey checks a note against the trusted keys, and reads the keys again if that fails.
 func (s *signer) checkKnownKey(ctx context.Context, note []byte) error {
-	if s.trusted.Origin != "" { // one without keys would accept any signature
+	if s.trusted.Origin != "" { // a keyring without keys would accept any signature
 		if c, err := s.trusted.Open(note); err == nil && s.isKeyValidFor(ctx, c) {
 			return nil
 		}
@@ -183,7 +183,7 @@ func (s *signer) checkKnownKey(ctx context.Context, note []byte) error {
 	return err
 }
 
-// isKeyValidFor reports whether the key of a checkpoint counted when the last row that the checkpoint covers was written.
+// isKeyValidFor reports whether the key of a checkpoint was valid at the time of the last covered row.
 func (s *signer) isKeyValidFor(ctx context.Context, c checkpoint.Head) bool {
 	if c.KeyEnd.IsZero() {
 		return true
@@ -206,7 +206,7 @@ func (s *signer) addRowsToTree(ctx context.Context, last int64) error {
 	return err
 }
 
-// storeCheckpoint puts a checkpoint and the nodes that it covers into the log and beside it, unless another process was first.
+// storeCheckpoint writes a checkpoint and its nodes to the log and to the file beside it, unless another process has.
 func (s *signer) storeCheckpoint(ctx context.Context, l *logFile, c checkpoint.Head, note []byte) error {
 	if err := s.lockDatabase(l); err != nil {
 		return err
@@ -218,8 +218,8 @@ func (s *signer) storeCheckpoint(ctx context.Context, l *logFile, c checkpoint.H
 	if err == nil {
 		err = putCheckpoint(ctx, s.conn, c.Size, note)
 	}
-	// Under the lock, so that of two processes the older note never comes last. Where rows were signed meanwhile, the log
-	// may be in its next file by now, whose lock is another one.
+	// Under the lock, so that an older note never replaces a newer one. If rows were signed meanwhile, the log may be in
+	// its next file, which has another lock.
 	if err == nil && c.Size > signed {
 		err = writeLatest(l.latestPath(), note)
 	}
@@ -249,7 +249,7 @@ func lastSeq(ctx context.Context, q statefile.Querier) (seq int64, err error) {
 	return statefile.One[int64](ctx, q, "SELECT coalesce(max(seq), 0) FROM audit")
 }
 
-// readOrigin names the log by its first row or, where that is gone, as its checkpoints do.
+// readOrigin returns the name of the log, from its first row or, if that is missing, from its checkpoints.
 func readOrigin(ctx context.Context, q statefile.Querier) (string, error) {
 	first, err := statefile.One[[]byte](ctx, q, "SELECT hash FROM audit WHERE seq = 1")
 	switch {

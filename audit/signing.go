@@ -14,19 +14,19 @@ import (
 
 // Signing configures the signing of a log.
 type Signing struct {
-	// Key returns the key to sign with now, which is Ed25519 and may be another one the next time. It is called while
-	// the log is open, or being opened, so it must not open the log.
+	// Key returns the key to sign with now, an Ed25519 key, which may change between calls. It is called while the log is
+	// open, or being opened, so it must not open the log.
 	Key func(context.Context) (crypto.Signer, error)
-	// KnownKeys returns the public keys that there are, as other processes may replace Key, too. Without them (nil),
-	// the rows under their checkpoints are read again.
+	// KnownKeys returns all public keys, as other processes may replace Key, too. If it is nil, the rows under checkpoints
+	// of other keys are read again.
 	KnownKeys func() []checkpoint.Key
-	// OnSigned is called after each checkpoint that was made, if it is not nil. It must return at once.
+	// OnSigned is called after each new checkpoint, if it is not nil. It must not block.
 	OnSigned func()
-	// FreesSpace says that the log is opened to free space: on a full disk that takes space of the reserve, as SQLite's -shm
-	// file needs some.
+	// FreesSpace is set if the log is opened to free space: then opening may use the reserve on a full disk, as SQLite's
+	// -shm file needs space.
 	FreesSpace bool
 	Every      int          // rows between two checkpoints; 0 is 1000
-	Log        *slog.Logger // gets one message when rows stay unsigned, with the reason; nil is none
+	Log        *slog.Logger // for a message when rows stay unsigned; nil is none
 }
 
 // key returns the key to sign with now.
@@ -41,17 +41,17 @@ func (s Signing) key(ctx context.Context) (crypto.Signer, error) {
 	return key, nil
 }
 
-// OpenSigned is Open for a log that is also signed: a checkpoint covers all rows after the
-// first one of the log, after each Signing.Every rows that were appended, after a second in which none was, after five
-// seconds in any case, and at Close. Several processes may append to one log and sign it, also with different keys.
+// OpenSigned is Open for a log that is also signed: a checkpoint covers all rows after the first one of the log, after
+// each Signing.Every rows that were appended, after a second without new rows, after five seconds in any case, and at
+// Close. Several processes may append to one log and sign it, also with different keys.
 //
-// Rows are never lost for want of a signature. If none can be made, Signing.Log gets a message, the log
-// is tried again every two seconds, and if it fails at Close, too, that is an error of Close.
+// A failure to sign loses no rows: Signing.Log gets a message, signing is tried again every two seconds, and a failure
+// at Close is an error of Close.
 func OpenSigned(ctx context.Context, path string, s Signing) (*Log, error) {
 	if s.Every <= 0 {
 		s.Every = 1000
 	}
-	if numbers, err := fileNumbers(path); err != nil || len(numbers) == 0 { // without a key to sign it with, none is made
+	if numbers, err := fileNumbers(path); err != nil || len(numbers) == 0 { // don't create a log without a key
 		if _, err := s.key(ctx); err != nil {
 			return nil, fmt.Errorf("open audit log %q: %w", path, err)
 		}
@@ -82,10 +82,10 @@ func (l *Log) Origin(ctx context.Context) (string, error) {
 	return origin, l.readError(err)
 }
 
-// ErrUnsigned is the error of Newest for a log without a checkpoint.
+// ErrUnsigned is the error of NewestCheckpoint for a log without a checkpoint.
 var ErrUnsigned = errors.New("no row of it is signed")
 
-// NewestCheckpoint returns the newest checkpoint, whatever rows came after it. Nobody has looked at who signed it.
+// NewestCheckpoint returns the newest checkpoint, which may not cover the last rows. Its signature is not verified.
 func (l *Log) NewestCheckpoint(ctx context.Context) ([]byte, error) {
 	f, err := l.currentFile(ctx)
 	var note []byte
@@ -98,9 +98,9 @@ func (l *Log) NewestCheckpoint(ctx context.Context) ([]byte, error) {
 	return note, l.readError(err)
 }
 
-// Checkpoint returns the newest checkpoint once it covers all rows that are in the log now: a C2SP
-// tlog-checkpoint. Whoever keeps it elsewhere can tell later, with Verify, that nothing that it covers
-// was changed or cut off. A log that was opened without a key has it only if somebody else made it.
+// Checkpoint returns the newest checkpoint once it covers all rows that are in the log now: a C2SP tlog-checkpoint.
+// With a copy elsewhere, Verify can later prove that no covered row was changed or cut off. A log that was opened
+// without a key has it only if another process made it.
 func (l *Log) Checkpoint(ctx context.Context) ([]byte, error) {
 	f, err := l.currentFile(ctx)
 	var note []byte

@@ -14,17 +14,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// stored is a row as the table has it.
+// stored is a row as stored in the table.
 type stored struct {
-	Row     // its Prev is as far as it is known: shorter than a hash where the row before is not the one that it was chained to
+	Row     // Prev is only a part of the hash if the row before is not the one that it follows
 	receipt []byte
 }
 
-// linkSize is how much of the hash of the row before is stored, in bytes: enough to see whether it is that of the row
-// that is there.
+// linkSize is the number of stored bytes of the previous row's hash: enough to compare with that row.
 const linkSize = 4
 
-// storedPrev returns what is stored of the hash of the row before: all of it where that row is not in the file.
+// storedPrev returns the stored part of the previous row's hash: all of it if that row is not in the file.
 func storedPrev(prev []byte, first bool) []byte {
 	if first {
 		return prev
@@ -32,8 +31,7 @@ func storedPrev(prev []byte, first bool) []byte {
 	return prev[:linkSize]
 }
 
-// fullPrev returns the whole hash of the row before, of which the table has a part and the row before it all, or else the
-// part.
+// fullPrev returns the previous row's hash if it starts with the stored part, or else the part.
 func fullPrev(part, before []byte) []byte {
 	if len(part) == linkSize && bytes.HasPrefix(before, part) {
 		return before
@@ -41,21 +39,21 @@ func fullPrev(part, before []byte) []byte {
 	return part
 }
 
-// storedColumns are those that scan reads.
+// storedColumns are the columns for scanRow.
 const storedColumns = "seq, time, kind, run, namespace, prev, (SELECT b.hash FROM audit b WHERE b.seq = audit.seq - 1), hash, receipt, data"
 
 // scanner reads rows of the table.
 type scanner struct {
 	*pack.Codec
 	receipts bool   // with their receipts
-	buf      []byte // what the last row was unpacked to
+	buf      []byte // the last unpacked row
 }
 
 func (s *scanner) scanRow(rows *sql.Rows) (r stored, err error) {
 	var nanos int64
 	var prev, before, hash, signature, packed sql.RawBytes
 	if err := rows.Scan(&r.Seq, &nanos, &r.Kind, &r.Run, &r.Namespace, &prev, &before, &hash, &signature, &packed); err != nil {
-		if rows.Err() == nil { // else it was ctx
+		if rows.Err() == nil { // otherwise ctx ended
 			err = fmt.Errorf("%w: %v", errType, err)
 		}
 		return r, err
@@ -77,10 +75,10 @@ func (s *scanner) scanRow(rows *sql.Rows) (r stored, err error) {
 	return r, nil
 }
 
-// packedRow is what the table has of a row's data and receipt.
+// packedRow is the stored form of a row's data and receipt.
 type packedRow struct{ data, signature []byte }
 
-// pack packs the rows of r. No lock is held meanwhile.
+// pack packs the rows of r, without a lock.
 func (l *logFile) pack(ctx context.Context, r *request) error {
 	p, err := l.codec(ctx)
 	if err != nil {

@@ -19,44 +19,44 @@ import (
 // VerifyOptions are the external references of a verification.
 type VerifyOptions struct {
 	Keys        []checkpoint.Key // one of them must have signed each checkpoint; with none, signatures are not checked
-	Checkpoints [][]byte         // notes that somebody has kept elsewhere
-	Names       []string         // what they are called in reports, one each; none is by number
+	Checkpoints [][]byte         // copies from elsewhere
+	Names       []string         // their names in reports; by default they have numbers
 }
 
 // Report is the result of [Log.Verify].
 type Report struct {
-	Rows int64  `json:"rows"` // how many rows were checked and are good, from the first on
-	Head string `json:"head"` // hash of the last good row: who keeps it can tell later that nothing before was rewritten or cut off
+	Rows int64  `json:"rows"` // number of good rows, from the first on
+	Head string `json:"head"` // hash of the last good row, which reveals later changes before it
 	Bad  *Bad   `json:"bad,omitempty"`
 
-	// Absent is how many more are in files that are not here: a checkpoint vouches for them, and nobody has read them.
+	// Absent is the number of rows in missing files, which a checkpoint covers but which were not read.
 	Absent int64 `json:"absent"`
 
 	Origin     string        `json:"origin,omitempty"`     // the log's name in its checkpoints
 	Root       string        `json:"root,omitempty"`       // base64 root of the Merkle tree over the good rows
 	Checkpoint *CheckedPoint `json:"checkpoint,omitempty"` // the newest
-	Unsigned   int64         `json:"unsigned"`             // rows after the newest checkpoint: nothing shows if these are cut off
-	// UnsignedSince is the time of the first of these rows; zero where there is none.
+	Unsigned   int64         `json:"unsigned"`             // rows after the newest checkpoint: cutting them off is not detected
+	// UnsignedSince is the time of the first of these rows; or zero if there is none.
 	UnsignedSince time.Time `json:"unsigned_since,omitzero"`
 	Files         []File    `json:"files"`             // that were checked, the oldest first
-	Remarks       []string  `json:"remarks,omitempty"` // what is not wrong by itself, but limits what was proven
+	Remarks       []string  `json:"remarks,omitempty"` // limitations of the result that are not faults
 }
 
 // CheckedPoint is a checkpoint in a report.
 type CheckedPoint struct {
-	Size   int64     `json:"size"`   // how many rows it covers, from the first on
+	Size   int64     `json:"size"`   // number of covered rows, from the first on
 	Root   string    `json:"root"`   // base64 root of the Merkle tree over them
-	Time   time.Time `json:"time"`   // when the last of these rows was written; zero where that row is not here
+	Time   time.Time `json:"time"`   // when the last covered row was written; zero if that row is missing
 	Signed bool      `json:"signed"` // a key of VerifyOptions has signed it
 }
 
 // Bad is the first fault of a log.
 type Bad struct {
-	Seq int64  `json:"seq"` // the row, or 0 where it is the table or a file
+	Seq int64  `json:"seq"` // the row; 0 for a table or a file
 	Why string `json:"why"`
 }
 
-// String says what is wrong.
+// String describes the fault.
 func (b Bad) String() string {
 	if b.Seq == 0 {
 		return b.Why
@@ -66,10 +66,10 @@ func (b Bad) String() string {
 
 // Verify recomputes the hashes of all rows, and with them the
 // chain, the Merkle tree and the receipts. It compares the tree with each checkpoint: in the log, in the file beside
-// it, and in o. Then it compares tables and triggers with what they were made as, and lets SQLite check the file.
+// it, and in o. Then it compares tables and triggers with the schema, and runs SQLite's integrity check.
 //
-// What is wrong with the log is in the report; an error means that it could not be read, or is a *NoteError
-// about one of o.Checkpoints. Rows may be appended meanwhile.
+// Faults of the log are in the report; an error means that it could not be read, or is a *NoteError about one of
+// o.Checkpoints. Rows may be appended meanwhile.
 func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 	v := verification{log: l, keys: o.Keys}
 	r, err := v.verifyAll(ctx, o)
@@ -85,32 +85,32 @@ func (l *Log) Verify(ctx context.Context, o VerifyOptions) (Report, error) {
 // verification verifies a whole log.
 type verification struct {
 	log  *Log
-	l    *logFile // that is verified now
+	l    *logFile // being verified
 	keys []checkpoint.Key
 	ring checkpoint.Keyring
 
 	last         bool              // l is the last file
-	files        []File            // that were verified
-	head         int64             // last row of the file when it began
-	newest       int64             // newest stored checkpoint then
-	acknowledged rowPosition       // the last row that was acknowledged, as the file beside the log says
+	files        []File            // verified files
+	head         int64             // last row of the file at the start
+	newest       int64             // newest stored checkpoint at the start
+	acknowledged rowPosition       // last acknowledged row, from the file beside the log
 	external     []namedCheckpoint // from outside the database, by size
-	otherLog     *NoteError        // an external one that is of another log
-	altered      bool              // tables or triggers are not as they were made
+	otherLog     *NoteError        // about an external checkpoint of another log
+	altered      bool              // tables or triggers differ from the schema
 
 	chain         chain
 	tree          merkle.Tree
-	proven        verifiedPoint // as far as a checkpoint vouches
-	absent        int64         // rows that a checkpoint vouches for, in files that are not here
-	doubtful      *Bad          // the last checkpoint that does not count, as its key was replaced or revoked
-	doubts        int           // how many do not
+	proven        verifiedPoint // last row that a checkpoint covers
+	absent        int64         // covered rows in missing files
+	doubtful      *Bad          // the last checkpoint whose key was not valid
+	doubts        int           // number of such checkpoints
 	lastTime      time.Time     // of the last row
-	firstBackward string        // where time goes back first
-	backwardRows  int           // how often it does
+	firstBackward string        // first row that goes back in time
+	backwardRows  int           // number of such rows
 	remarks       []string
 }
 
-// verifiedPoint is a place in the log up to which all is good.
+// verifiedPoint is a row up to which the log is good.
 type verifiedPoint struct {
 	size int64
 	head string
@@ -120,7 +120,7 @@ type verifiedPoint struct {
 func (v *verification) verifyAll(ctx context.Context, o VerifyOptions) (Report, error) {
 	zero := hex.EncodeToString(make([]byte, hashSize))
 	v.chain, v.proven = chain{next: 1, head: zero}, verifiedPoint{head: zero}
-	latest, err := v.readLatest() // before the rows that it covers
+	latest, err := v.readLatest() // read before the rows that it covers
 	if err == nil && v.log.named == nil {
 		v.acknowledged, err = lastAcknowledged(v.log.acknowledgedPath())
 	}
@@ -151,7 +151,7 @@ func (v *verification) verifyLogFile(ctx context.Context, first bool, latest []b
 		bad, err = v.parseExternal(latest, o)
 	}
 	if v.altered || isContentError(err) {
-		if row, walkErr := v.verifyOneByOne(ctx); row != nil || walkErr != nil { // names a row, where one is bad
+		if row, walkErr := v.verifyOneByOne(ctx); row != nil || walkErr != nil { // finds the bad row, if any
 			return row, walkErr
 		}
 	}
@@ -164,12 +164,12 @@ func (v *verification) verifyLogFile(ctx context.Context, first bool, latest []b
 	return bad, err
 }
 
-// verifyOneByOne walks all rows that are in the database.
+// verifyOneByOne verifies all rows of the database one by one.
 func (v *verification) verifyOneByOne(ctx context.Context) (*Bad, error) {
 	return v.verifyStoredRows(ctx, math.MaxInt64-1, false)
 }
 
-// verifyEverything checks everything, and the file itself beside the rows.
+// verifyEverything checks the rows, the tables and the file.
 func (v *verification) verifyEverything(ctx context.Context) (*Bad, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// verifyRows verifies all rows: several chunks at once, as long as nothing is wrong with them, and then one by one.
+// verifyRows verifies all rows: several chunks at once while they are good, and then one by one.
 func (v *verification) verifyRows(ctx context.Context) (*Bad, error) {
 	if bad, err := v.verifyChunks(ctx); bad != nil || err != nil {
 		return bad, err
@@ -22,7 +22,8 @@ func (v *verification) verifyRows(ctx context.Context) (*Bad, error) {
 	return v.verifyStoredRows(ctx, v.head, true)
 }
 
-// verifyStoredRows verifies the rows of the database, up to a number: their chain, and if whole is set, what is compared with it.
+// verifyStoredRows verifies the rows of the database up to a number: their chain and, if whole is set, the tree and
+// checkpoints.
 func (v *verification) verifyStoredRows(ctx context.Context, last int64, whole bool) (*Bad, error) {
 	from := int64(math.MinInt64)
 	if v.chain.next > 1 {
@@ -31,9 +32,9 @@ func (v *verification) verifyStoredRows(ctx context.Context, last int64, whole b
 	for ; v.chain.next <= last || from == math.MinInt64; from = v.chain.next {
 		page, err := v.l.readPage(ctx, Filter{}, from, pageRows, true)
 		var notes map[int64][]byte
-		if whole && len(page) > 0 { // also where the row after these can't be read
+		if whole && len(page) > 0 { // also if the next row can't be read
 			var failed error
-			if notes, failed = v.l.readBlobs(ctx, selectNotes, from, page[len(page)-1].Seq); failed != nil { // which says nothing about a row
+			if notes, failed = v.l.readBlobs(ctx, selectNotes, from, page[len(page)-1].Seq); failed != nil { // not a fault of a row
 				page, err = nil, failed
 			}
 		}
@@ -69,7 +70,7 @@ func (v *verification) verifyStoredRows(ctx context.Context, last int64, whole b
 	return nil, nil
 }
 
-// checkReceipt finds a receipt that is not the one that a row speaks of.
+// checkReceipt returns the fault of a receipt that does not match its row.
 func checkReceipt(r stored) *Bad {
 	switch want, sum := receiptHash(r.Data), sha256.Sum256(r.receipt); {
 	case want == nil && r.receipt != nil:
@@ -82,21 +83,21 @@ func checkReceipt(r stored) *Bad {
 	return nil
 }
 
-// dropLastGood makes the row before the last one, which is bad, the last good row.
+// dropLastGood removes the last row, which is bad, from the good rows.
 func (v *verification) dropLastGood(bad *Bad) *Bad {
 	v.chain.next, v.chain.head = v.chain.next-1, v.chain.prev
 	return bad
 }
 
-// rowPosition is where a good row stands.
+// rowPosition is the position of a good row.
 type rowPosition struct {
 	seq  int64
 	hash [hashSize]byte
 	time time.Time
 }
 
-// verifyNext adds the next row to the tree, and compares that with stored nodes and checkpoints, of which note is the one that
-// the log has for that row.
+// verifyNext adds the next row to the tree, and compares the tree with stored nodes and checkpoints. note is the log's
+// checkpoint at that row.
 func (v *verification) verifyNext(ctx context.Context, r rowPosition, note []byte) (bad *Bad, err error) {
 	v.noteClock(r)
 	err = v.tree.Append(merkle.Leaf(r.hash[:]), func(n merkle.Node) (err error) {
@@ -126,11 +127,10 @@ func (v *verification) verifyNext(ctx context.Context, r rowPosition, note []byt
 	return v.compareAcknowledged(r), nil
 }
 
-// maxBack is the time by which a row may be older than the row before without a remark: clocks are set right all the
-// time.
+// maxBack is the time by which a row may be older than the row before without a remark, since clocks are adjusted.
 const maxBack = time.Second
 
-// noteClock notes a row that goes back in time.
+// noteClock records a row that goes back in time.
 func (v *verification) noteClock(r rowPosition) {
 	if v.lastTime.Sub(r.time) > maxBack {
 		if v.backwardRows++; v.backwardRows == 1 {
@@ -142,7 +142,7 @@ func (v *verification) noteClock(r rowPosition) {
 
 const selectNotes = "SELECT size, note FROM checkpoints WHERE size BETWEEN ? AND ?"
 
-// readBlobs returns what a query for numbers from first to last finds, by number.
+// readBlobs returns the results of a query for numbers from first to last, by number.
 func (l *logFile) readBlobs(ctx context.Context, query string, first, last int64) (map[int64][]byte, error) {
 	m := map[int64][]byte{}
 	var number int64

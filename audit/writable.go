@@ -12,20 +12,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// probeEvery is the time for which a probe of the disk counts, and scarce the bytes below which the disk is not trusted
-// to have room for a row.
+// probeEvery is the time for which a probe of the disk is valid, and minFree the free bytes below which a row may not
+// fit.
 const (
 	probeEvery = time.Second
 	minFree    = 64 << 10
 )
 
-// writability is what is known of whether rows can be written.
+// writability is the known state of writing rows.
 type writability struct {
-	lastError atomic.Pointer[error] // why the last write of rows failed
-	lastProbe atomic.Int64          // when that was last tried, in nanoseconds since opened
+	lastError atomic.Pointer[error] // of the last write of rows
+	lastProbe atomic.Int64          // time of err last tried, in nanoseconds since opened
 }
 
-// recordWrite keeps whether a write of rows has failed, for another reason than what it was to write.
+// recordWrite records the result of a write, unless its rows were the cause of the failure.
 func (c *writability) recordWrite(err error) {
 	switch {
 	case err == nil && c.lastError.Load() != nil:
@@ -35,8 +35,8 @@ func (c *writability) recordWrite(err error) {
 	}
 }
 
-// Writable returns why no row can be written now, or nil. It writes nothing as long as rows can be written and the disk
-// has room. Where the disk has failed, the log is opened anew.
+// Writable returns an error if no row can be written now. It writes nothing while rows can be written and the disk has
+// space. After a disk failure, it reopens the log.
 func (l *Log) Writable() error {
 	f, err := l.usableFile(context.Background())
 	if err != nil {
@@ -52,7 +52,7 @@ func (l *logFile) checkWritable() error {
 		return nil
 	}
 	now, last := int64(time.Since(l.opened)), l.writability.lastProbe.Load()
-	tried := short && failed // by a row, which needs more room than a probe
+	tried := short && failed // a failed row needed more space than a probe
 	if !tried && (last == 0 || now-last >= int64(probeEvery)) && l.writability.lastProbe.CompareAndSwap(last, now) {
 		l.probeWrite()
 	}
@@ -62,8 +62,8 @@ func (l *logFile) checkWritable() error {
 	return nil
 }
 
-// probeWrite tries to write what a row would need, and changes nothing: the version of the format is written once more.
-// Where others write now, it is their rows that tell.
+// probeWrite tries a write that changes nothing: it sets the format version again. While others write, their rows are
+// the test.
 func (l *logFile) probeWrite() {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -2,13 +2,11 @@ package audit
 
 import "time"
 
-// flushDelay is the maximum age of an unflushed commit that nobody waits for. Most runs have ended by then, and
-// flushing their ends flushes their starts, too: to wait for the disk twice costs a run on a slow machine a tenth of
-// what the server does for it.
+// flushDelay is the maximum age of an unflushed Soon commit. Most runs end within it, and the flush of the end covers
+// the start, too: a second flush would cost a tenth of a run on a slow machine.
 const flushDelay = 20 * time.Millisecond
 
-// runWriter is the log's background goroutine: it writes queued requests, flushes late commits, and signs. It lives until
-// Close.
+// runWriter is the log's background goroutine: it writes queued requests, flushes late commits, and signs, until Close.
 func (l *logFile) runWriter() {
 	defer close(l.written)
 	defer l.finishWriter()
@@ -24,10 +22,10 @@ func (l *logFile) runWriter() {
 			l.commitNext(r)
 		case <-l.flushTimer.C:
 			if commit := l.lateCommit(); commit > 0 {
-				_ = l.disk.flush(l, commit) // the next row finds a failed disk again, and is not written then
+				_ = l.disk.flush(l, commit) // after a failure, the next row is refused
 			}
 			if wal := l.preallocateWAL(); wal != nil {
-				_ = l.sync(wal) // or else it would be on the path of the next row, whose own error shows what is wrong
+				_ = l.sync(wal) // not on the path of the next row, which reports the error
 			}
 		case r := <-l.checkpointRequests:
 			if r.state.CompareAndSwap(waiting, taken) {
@@ -63,8 +61,8 @@ func (l *logFile) finishWriter() {
 	l.w.close()
 }
 
-// scheduleFlush counts an unflushed commit, and starts the flush timer. The timer keeps running while others flush in
-// time: setting it for each commit would cost a run more than a needless check.
+// scheduleFlush counts an unflushed commit, and starts the flush timer. The timer keeps running after other flushes:
+// setting it for each commit would cost more than a needless check.
 func (l *logFile) scheduleFlush() (commit int64) {
 	if l.disk.flushed.Load() >= l.disk.commits.Load() {
 		l.w.unflushedSince = time.Now()
@@ -76,8 +74,7 @@ func (l *logFile) scheduleFlush() (commit int64) {
 	return l.disk.commits.Add(1)
 }
 
-// lateCommit returns the last commit if one has been unflushed for flushDelay, or 0; it sets the timer for the time
-// when that will be.
+// lateCommit returns the last commit if one has been unflushed for flushDelay, or 0; otherwise it sets the timer.
 func (l *logFile) lateCommit() int64 {
 	l.writeMu.Lock()
 	defer l.writeMu.Unlock()
@@ -87,7 +84,7 @@ func (l *logFile) lateCommit() int64 {
 		return 0
 	}
 	left := flushDelay - time.Since(l.w.unflushedSince)
-	if l.disk.isFlushing() { // by somebody, while others want to have rows written here
+	if l.disk.isFlushing() { // avoid a second flush at once
 		left = max(left, time.Millisecond)
 	}
 	if left > 0 {
@@ -98,8 +95,8 @@ func (l *logFile) lateCommit() int64 {
 	return commit
 }
 
-// wakeSigner counts new rows, and wakes the signer if it does not know yet that there are any, or if there are enough:
-// a wake-up for each row would cost as much as writing the row.
+// wakeSigner counts new rows, and wakes the signer for the first row and for every s.Every rows: a wake-up for each row
+// would cost as much as writing it.
 func (l *logFile) wakeSigner(rows int) {
 	s := l.signer
 	if s == nil || rows == 0 {

@@ -17,19 +17,19 @@ import (
 	"modernc.org/sqlite"
 )
 
-// maxLockPoll is the longest time between two polls of a lock that another process holds.
+// maxLockPoll is the maximum time between two polls of another process's lock.
 const maxLockPoll = 2 * time.Millisecond
 
-// writer is the connection that rows are written with, made when the first row comes: many a command only reads.
+// writer is the connection for writing rows, opened for the first row, since many commands only read.
 type writer struct {
 	conn                  *sql.Conn
-	beginStmt, commitStmt *sql.Stmt // of a transaction
+	beginStmt, commitStmt *sql.Stmt // begin and commit a transaction
 	selectTip, insertRow  *sql.Stmt
 	tip                   tip // of the last commit
 
-	unflushedSince time.Time // when the first of the commits was made that are not on the disk
-	timerSet       bool      // that is looked after
-	preallocated   bool      // the wal was made longer, or could not be
+	unflushedSince time.Time // time of the first unflushed commit
+	timerSet       bool      // the flush timer runs
+	preallocated   bool      // growing the -wal file was tried
 }
 
 const (
@@ -37,7 +37,7 @@ const (
 	insertRowSQL = "INSERT INTO audit (seq, time, kind, run, namespace, prev, hash, receipt, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
-// tip is the row that the next one follows.
+// tip is the last row of the log.
 type tip struct {
 	seq     int64
 	hash    []byte
@@ -46,7 +46,7 @@ type tip struct {
 	version uint32 // of the database whose last row it is
 }
 
-// lockDatabase takes the database's write lock. It waits as long as a call may.
+// lockDatabase takes the database's write lock, and waits up to l.wait for it.
 func (w *writer) lockDatabase(l *logFile) error {
 	if err := w.ensureReady(l); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (w *writer) lockDatabase(l *logFile) error {
 	}
 }
 
-// ensureReady makes sure that there is a connection, and that the file it writes to is still the log.
+// ensureReady opens the connection if necessary, and checks that its file is still the log.
 func (w *writer) ensureReady(l *logFile) error {
 	if err := l.disk.failure(); err != nil {
 		return err
@@ -68,22 +68,22 @@ func (w *writer) ensureReady(l *logFile) error {
 			return err
 		}
 	}
-	// SQLite would go on writing into a file that has no name any more.
+	// SQLite would continue to write to a deleted file.
 	if info, err := os.Stat(l.path); err != nil || !os.SameFile(info, l.file) {
 		return errMoved
 	}
 	return nil
 }
 
-// checkpointPages is how many pages of 4 KiB the -wal file may have before a commit folds them into the log, which
-// takes some milliseconds. With SQLite's own 1000, one run in a hundred waited for it; a log that is signed
-// is folded by its signer, whose commits nobody waits for, and which keeps to the 1000.
+// checkpointPages is the number of 4 KiB pages in the -wal file at which a commit folds them into the log, which takes
+// some milliseconds. With SQLite's default of 1000, one run in a hundred waited for it; the signer of a signed log
+// folds at 1000, in commits that no caller waits for.
 const checkpointPages = 4000
 
-// open gets the connection, and turns off SQLite's own waiting: for locks, since it sleeps for up to
-// 100 ms between two looks (with 32 processes that append all the time, some waited for seconds), and for
-// the disk, since only we know whether somebody waits for that. Folding the -wal file waits as ever. Waiting for
-// locks ends last: the other pragmas read the schema, which a process that closes the log may hold.
+// open opens the connection, and turns off SQLite's own waiting: for locks, since it sleeps up to 100 ms between polls
+// (with 32 appending processes, some waited for seconds), and for the disk, since only Append knows whether a caller
+// waits for that. Folding the -wal file still syncs. busy_timeout is set last: the other pragmas read the schema, which
+// a closing process may have locked.
 func (w *writer) open(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *writer) open(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// insertRows gives the rows of batch their places in the chain.
+// insertRows chains and inserts the rows of batch.
 func (w *writer) insertRows(batch []*request, now func() time.Time) error {
 	if err := cmp.Or(w.prepareOnce(&w.selectTip, selectTipSQL), w.prepareOnce(&w.insertRow, insertRowSQL)); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (w *writer) insertRows(batch []*request, now func() time.Time) error {
 			if err != nil {
 				return err
 			}
-			if n, err := done.RowsAffected(); err != nil || n != 1 { // a trigger can make a row vanish in silence
+			if n, err := done.RowsAffected(); err != nil || n != 1 { // a trigger can discard a row silently
 				return errors.Join(err, fmt.Errorf("row %d was not taken: see sandboxmcp audit verify", r.Seq))
 			}
 			r.Hash, first = hex.EncodeToString(hash[:]), false
@@ -136,7 +136,7 @@ func (w *writer) insertRows(batch []*request, now func() time.Time) error {
 	return nil
 }
 
-// prepareOnce makes a statement when it is first needed.
+// prepareOnce prepares a statement on first use.
 func (w *writer) prepareOnce(s **sql.Stmt, text string) (err error) {
 	if *s == nil {
 		*s, err = w.conn.PrepareContext(context.Background(), text)
@@ -144,7 +144,7 @@ func (w *writer) prepareOnce(s **sql.Stmt, text string) (err error) {
 	return err
 }
 
-// readTip returns the row that the next one follows. It reads it unless the last commit of all was made by w.
+// readTip returns the last row. It reads the row unless w made the last commit.
 func (w *writer) readTip() (t tip, err error) {
 	t, w.tip = w.tip, tip{}
 	if v := w.dataVersion(); v == 0 || t.version != v || t.seq == 0 {
@@ -162,7 +162,8 @@ func (w *writer) readTip() (t tip, err error) {
 	return t, err
 }
 
-// dataVersion returns a number that changes with each commit to the database, also of other processes, which SQLite notices
+// dataVersion returns a number that changes with each commit to the database, also of other processes, which SQLite
+// notices
 // at the start of a transaction; 0 if it is unknown. See
 // https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html#sqlitefcntldataversion.
 func (w *writer) dataVersion() (v uint32) {
@@ -173,19 +174,19 @@ func (w *writer) dataVersion() (v uint32) {
 	return v
 }
 
-// commitOrRollBack commits, or rolls back if err says that something failed.
+// commitOrRollBack commits, or rolls back if err is not nil.
 func (w *writer) commitOrRollBack(err error) error {
 	if err == nil {
 		_, err = w.commitStmt.Exec()
 	}
 	if err != nil {
-		w.conn.ExecContext(context.Background(), "ROLLBACK") // fails where SQLite has done it already
+		w.conn.ExecContext(context.Background(), "ROLLBACK") // fails if SQLite has rolled back already
 	}
 	return err
 }
 
-// close gives the connection back. Unless the statements are closed first, SQLite keeps it open
-// behind our back, with its descriptors, and never folds the -wal file into the log.
+// close closes the connection. The statements are closed first: otherwise SQLite keeps the connection and its
+// descriptors open, and never folds the -wal file into the log.
 func (w *writer) close() {
 	for _, s := range []**sql.Stmt{&w.beginStmt, &w.commitStmt, &w.selectTip, &w.insertRow} {
 		if *s != nil {
@@ -193,7 +194,7 @@ func (w *writer) close() {
 		}
 	}
 	if w.conn != nil {
-		w.conn.Raw(func(any) error { return driver.ErrBadConn }) // others get none that was set up for writing
+		w.conn.Raw(func(any) error { return driver.ErrBadConn }) // discard it: its settings are for writing only
 		w.conn.Close()
 	}
 }

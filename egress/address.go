@@ -5,9 +5,9 @@ import "net/netip"
 // addressKind is a special-purpose part of the address space, not of the public internet.
 type addressKind struct {
 	prefix  netip.Prefix
-	is      string // "it is at 10.1.2.3, ...": in words
-	secrets bool   // a service there gives secrets to anyone who asks: only its own address opens it
-	within  int    // the byte at which an address of IPv4 begins that it stands for; 0 if none does
+	is      string // description: "it is at 10.1.2.3, ..."
+	secrets bool   // a service there returns secrets to any client: only its exact address permits it
+	within  int    // offset of an embedded IPv4 address; 0 if there is none
 }
 
 const (
@@ -18,16 +18,16 @@ const (
 	unused    = "an address that is not given out to anyone"
 )
 
-// addressKinds follows IANA's registries of special addresses, except for addresses that everybody is meant to reach (AS112,
-// AMT). The narrowest kind that fits counts.
+// addressKinds follows IANA's registries of special addresses, except for public services (AS112, AMT). The narrowest
+// matching kind counts.
 // https://www.iana.org/assignments/iana-ipv4-special-registry
 // https://www.iana.org/assignments/iana-ipv6-special-registry
 //
-// Addresses for documentation (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32, 3fff::/20) are not here:
-// they belong to nobody who could be harmed, and private test networks use them.
+// Addresses for documentation (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32, 3fff::/20) are left out:
+// they have no owner who could be harmed, and private test networks use them.
 //
-// A network that translates to IPv4 under a prefix of its own (RFC 6052) can't be recognized from the
-// outside: where there is one, it has to keep private addresses from being reached through it.
+// A NAT64 network with a prefix of its own (RFC 6052) can't be recognized from the outside: it has to block private
+// addresses itself.
 var addressKinds = []addressKind{
 	{prefix: mustPrefix("0.0.0.0/8"), is: "this machine (0.0.0.0/8)"},
 	{prefix: mustPrefix("10.0.0.0/8"), is: private},
@@ -50,7 +50,7 @@ var addressKinds = []addressKind{
 	{prefix: mustPrefix("169.254.170.0/24"), is: metadata, secrets: true},   // credentials of containers, AWS
 	{prefix: mustPrefix("192.0.0.192/32"), is: metadata, secrets: true},     // Oracle
 
-	// Of IPv6 the internet has 2000::/3.
+	// The public IPv6 internet is 2000::/3.
 	{prefix: mustPrefix("::/3"), is: unused},
 	{prefix: mustPrefix("4000::/2"), is: unused},
 	{prefix: mustPrefix("8000::/1"), is: unused},
@@ -77,7 +77,7 @@ var addressKinds = []addressKind{
 
 func mustPrefix(text string) netip.Prefix { return netip.MustParsePrefix(text) }
 
-// kindOf returns the narrowest kind of an address, or nil for an address of the internet. An IPv4-mapped address
+// kindOf returns the narrowest kind of an address, or nil for a public address. An IPv4-mapped address
 // (::ffff:10.0.0.1) has the kind of the IPv4 address.
 func kindOf(a netip.Addr) *addressKind {
 	a = a.Unmap().WithZone("")
@@ -90,8 +90,8 @@ func kindOf(a netip.Addr) *addressKind {
 	return found
 }
 
-// includes reports whether a network has an address in any of its spellings: an address of IPv4 is also reached as IPv6
-// that stands for it, and a network may be written as either.
+// includes reports whether a network has an address in any form: an IPv4 address is also reachable as IPv6 with it
+// embedded, and a network may be written as either.
 func includes(n netip.Prefix, a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if k := kindOf(a); k != nil && k.within != 0 && !n.Contains(a) {

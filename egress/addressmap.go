@@ -8,24 +8,23 @@ import (
 )
 
 const (
-	// addressBase is 127.64.0.0, where the addresses of names begin. They stay below 127.128.0.0, and away
-	// from what programs use themselves: 127.0.0.1, 127.0.1.1, 127.0.0.53.
+	// addressBase is 127.64.0.0, the start of the addresses of names. They stay below 127.128.0.0, and apart from
+	// addresses that programs use themselves: 127.0.0.1, 127.0.1.1, 127.0.0.53.
 	addressBase = 127<<24 | 64<<16
-	// maxNames bounds what a program can make us remember by asking for ever new names below a *.example.com:
-	// 20 MiB of the longest names.
+	// maxNames bounds the memory for names, which a program can make up below *.example.com: 20 MiB of the longest names.
 	maxNames = 1 << 16
 )
 
-// addressMap gives each name its own address in 127.64.0.0/10, so that a connection's address tells the name. A name
-// keeps its address as long as the map lives: programs keep addresses for longer than any TTL. The zero value is
-// empty. It is safe for concurrent use.
+// addressMap gives each name its own address in 127.64.0.0/10, so that a connection's address identifies the name. A
+// name keeps its address for the lifetime of the map, since programs cache addresses for longer than any TTL. The zero
+// value is empty. It is safe for concurrent use.
 type addressMap struct {
 	mu    sync.Mutex
 	names []string          // names[i] has the address addressBase+1+i
 	at    map[string]uint32 // the address of each
 }
 
-// address returns the address of a canonical name, and makes it for a new name. The error is a reason for a person: the
+// address returns the address of a canonical name, and assigns one to a new name. The error, for users, says that the
 // map is full.
 func (b *addressMap) address(name string) (netip.Addr, error) {
 	b.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// watchDelay is the duration of a step after which we begin to watch whether the client still waits.
+// watchDelay is the duration of a step after which the gateway watches whether the client still waits.
 const watchDelay = 20 * time.Millisecond
 
 // connection is an allowed connection of a program to a name.
@@ -19,16 +19,16 @@ type connection struct {
 	client         net.Conn
 	name           string
 	port           int
-	held           []byte // what was read of the client, for the prelude
-	closingsBefore int    // calls of the gateway's End before the decision about it
+	held           []byte // bytes read from the client, for the prelude
+	closingsBefore int    // calls of CloseDenied before the decision about the connection
 	counts         *entry
 	started        time.Time
-	lastActivity   atomic.Int64 // when something last moved, after started
+	lastActivity   atomic.Int64 // time of the last bytes, since started
 
 	mu             sync.Mutex
 	over           bool
-	servers        []net.Conn // those that are open
-	furtherEntries []*entry   // of connections to the name after the first
+	servers        []net.Conn // open server connections
+	furtherEntries []*entry   // of further connections to the name
 	timer          *time.Timer
 	work           sync.WaitGroup
 }
@@ -50,14 +50,14 @@ func (g *Gateway) refuseOverLimit(ctx context.Context, client net.Conn, why stri
 	g.refuseClient(ctx, client, d)
 }
 
-// refuseClient counts a refusal before the program gets it: the program may be the last of its run, whose records are taken
-// then.
+// refuseClient counts a refusal before the program sees it, since the run may end right after, and its records are
+// taken then.
 func (g *Gateway) refuseClient(ctx context.Context, client net.Conn, d Decision) {
 	g.counters.countRefusal(ctx, d)
 	reset(client)
 }
 
-// serveClient decides about a connection and passes it on.
+// serveClient decides about a connection and forwards it.
 func (g *Gateway) serveClient(ctx context.Context, client net.Conn) {
 	ended := g.closings()
 	name, port, known := g.targetOf(client.LocalAddr())
@@ -68,7 +68,7 @@ func (g *Gateway) serveClient(ctx context.Context, client net.Conn) {
 		name = Local
 		d, gone = g.decideWhileConnected(ctx, client, name, port)
 	case !known:
-		d.Name = "127.0.0.0/8" // one record for all of them: a program can try millions
+		d.Name = "127.0.0.0/8" // one record for all: a program can try millions
 		d.Reason = "an address that no name stands for: connect to names"
 	default:
 		d, gone = g.decideWhileConnected(ctx, client, name, port)
@@ -86,7 +86,7 @@ func (g *Gateway) serveClient(ctx context.Context, client net.Conn) {
 	(&connection{g: g, client: client, name: name, port: port, closingsBefore: ended, counts: counts}).serve(ctx)
 }
 
-// serve passes the connection on until it ends.
+// serve forwards the connection until it ends.
 func (c *connection) serve(ctx context.Context) {
 	c.started = time.Now()
 	defer c.release()
@@ -99,7 +99,7 @@ func (c *connection) serve(ctx context.Context) {
 	c.passOn(ctx)
 }
 
-// targetOf returns the name and the port that the client connected to. The name of an unknown address is the address.
+// targetOf returns the name and port of the client's connection. The name of an unknown address is the address.
 func (g *Gateway) targetOf(local net.Addr) (name string, port int, known bool) {
 	at, err := netip.ParseAddrPort(local.String())
 	if err != nil {
@@ -109,7 +109,7 @@ func (g *Gateway) targetOf(local net.Addr) (name string, port int, known bool) {
 	return name, int(at.Port()), known
 }
 
-// decideWhileConnected waits for the decision, but not longer than the client does. A client that closes its sending half before the
+// decideWhileConnected waits for the decision while the client waits. A client that closes its sending half before the
 // decision counts as gone, since a killed client looks the same.
 func (g *Gateway) decideWhileConnected(ctx context.Context, client net.Conn, name string, port int) (d Decision, gone bool) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -119,12 +119,12 @@ func (g *Gateway) decideWhileConnected(ctx context.Context, client net.Conn, nam
 	return d, unwatch()
 }
 
-// watchHangUp calls gone if the client closes, or closes its sending half. The returned function stops watching, and reports
-// whether gone was called. Until then nobody may read from the client.
+// watchHangUp calls gone if the client closes, or closes its sending half. The returned function stops watching, and
+// reports whether gone was called. Until then the caller must not read from the client.
 func watchHangUp(client net.Conn, gone func()) func() bool {
 	var left bool
 	watched := make(chan struct{})
-	later := time.AfterFunc(watchDelay, func() { // for nearly all it is over before
+	later := time.AfterFunc(watchDelay, func() { // most decisions are faster
 		defer close(watched)
 		if left = waitForEvent(client, hungUp) == nil; left {
 			gone()
@@ -141,7 +141,7 @@ func watchHangUp(client net.Conn, gone func()) func() bool {
 	}
 }
 
-// passOn dials, detects the client's protocol, and passes the connection on accordingly. It closes everything.
+// passOn dials, detects the client's protocol, and forwards the connection accordingly. It closes all connections.
 func (c *connection) passOn(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer c.work.Wait()
@@ -151,7 +151,7 @@ func (c *connection) passOn(ctx context.Context) {
 	c.endWhenIdle(c.g.config.Idle)
 	opens := c.g.config.Relay.TerminatesTLS(c.name, c.port)
 	if c.name == Local && !opens {
-		// Whoever opened a port opened all that is behind it, so the request need not fit a name.
+		// The operator who opened a local port opened all of its server, so the request need not match a name.
 		if server, err := c.dial(ctx, c.counts); err == nil {
 			c.splice(c.newServerTap(server, nil), &tap{Conn: c.client, c: c})
 		}
@@ -178,7 +178,7 @@ func (c *connection) passOn(ctx context.Context) {
 	}
 }
 
-// recordRefusal records why an allowed connection goes no further, and closes it even if the record fails.
+// recordRefusal records why an allowed connection is refused later, and closes it even if the record fails.
 func (c *connection) recordRefusal(ctx context.Context, why string) {
 	c.record(ctx, Decision{Reason: why})
 	c.resetAll()
@@ -198,7 +198,7 @@ func (c *connection) release() {
 	}
 }
 
-// attachServer closes server together with the connection, or at once if the connection is closed.
+// attachServer makes server close with the connection; it closes it at once if the connection is closed.
 func (c *connection) attachServer(server net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +214,7 @@ func (c *connection) attachServer(server net.Conn) bool {
 // resetAll resets all open sides.
 func (c *connection) resetAll() { c.closeWith(reset) }
 
-// closeAll closes all open sides after the last byte was passed on.
+// closeAll closes all open sides after the last byte was forwarded.
 func (c *connection) closeAll() { c.closeWith(func(conn net.Conn) { _ = conn.Close() }) }
 
 func (c *connection) closeWith(how func(net.Conn)) {
@@ -241,7 +241,7 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// noteActivity notes that bytes moved.
+// noteActivity records that bytes moved.
 func (c *connection) noteActivity() { c.lastActivity.Store(int64(time.Since(c.started))) }
 
 // endWhenIdle ends the connection after an idle time. One timer serves all reads and writes, which only store the time.

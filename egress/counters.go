@@ -24,11 +24,11 @@ var (
 type counters struct {
 	decided func(ctx context.Context, d Decision) error
 
-	period    atomic.Int64 // how often it was taken
+	period    atomic.Int64 // number of takeRecords calls
 	mu        sync.Mutex
-	entries   map[bool]map[Decision]*entry // those that allow, and those that refuse
+	entries   map[bool]map[Decision]*entry // by whether the decision allows
 	order     []*entry
-	uncounted int64 // refusals that no entry was made for
+	uncounted int64 // refusals without an entry
 }
 
 // entry counts a decision.
@@ -39,12 +39,12 @@ type entry struct {
 	count   int64 // guarded by counters.mu
 	holders int   // connections that may still count bytes; guarded by counters.mu
 
-	recording  sync.Mutex   // so that nothing leaves while decided runs for another connection
+	recording  sync.Mutex   // held while decided runs: nothing leaves meanwhile
 	recordedIn atomic.Int64 // 1 + the period in which decided was called
 }
 
-// countDecision counts d, and calls decided if this is the first time. An allowed decision may be acted on only if there is no
-// error, which is a reason for a person. The entry, which may be nil, must be released.
+// countDecision counts d, and calls decided if this is the first time. The caller may act on an allowed decision only
+// without an error, which is a reason for users. The entry, which may be nil, must be released.
 func (t *counters) countDecision(ctx context.Context, d Decision) (*entry, error) {
 	e := t.holdEntry(d)
 	if e == nil {
@@ -58,7 +58,7 @@ func (t *counters) countDecision(ctx context.Context, d Decision) (*entry, error
 	return nil, errUnrecorded
 }
 
-// countRefusal counts a refusal, whether or not it can be recorded: nothing leaves.
+// countRefusal counts a refusal, even if it can't be recorded: nothing leaves.
 func (t *counters) countRefusal(ctx context.Context, d Decision) {
 	e, _ := t.countDecision(ctx, d)
 	t.release(e)
@@ -94,7 +94,7 @@ func (t *counters) holdEntry(d Decision) *entry {
 func (t *counters) discount(e *entry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if e.count > 0 { // else take returned it already
+	if e.count > 0 { // otherwise takeRecords has returned it
 		e.count--
 	}
 }

@@ -9,11 +9,11 @@ import (
 
 // Decision is the answer to "may it connect to this name on this port?".
 type Decision struct {
-	Name    string `json:"name"`           // canonical: lower case, ASCII, no final dot; quoted and cut when it is no name
+	Name    string `json:"name"`           // canonical: lower case, ASCII, no final dot; quoted and shortened if it is not a name
 	Port    int    `json:"port,omitempty"` // 0 from Lookup
 	Allowed bool   `json:"allowed"`
-	Failed  bool   `json:"failed,omitempty"` // it was allowed, and no connection came about: Reason says why
-	Reason  string `json:"reason"`           // a sentence for a person or a model: which rule, or what to ask for; one line
+	Failed  bool   `json:"failed,omitempty"` // it was allowed, but the connection failed for Reason
+	Reason  string `json:"reason"`           // one line for a person or a model: the rule, or the domain to ask for
 	Ask     string `json:"ask,omitempty"`    // the narrowest pattern that would allow it, "" if none would
 }
 
@@ -33,15 +33,14 @@ func (d Decision) Host() string {
 	return fmt.Sprintf("%s:%d", d.Name, d.Port)
 }
 
-// Why returns Reason without the advice to ask for a domain, for places where nobody can be asked, or another sentence
-// says so.
+// Why returns Reason without the advice to ask for a domain, for callers that can't ask, or that add their own advice.
 func (d Decision) Why() string {
 	why, _ := strings.CutSuffix(d.Reason, "ask for the domain "+d.Ask)
 	why, _ = strings.CutSuffix(why, ": to use "+d.Name+", ")
 	return strings.TrimSuffix(why, ": ")
 }
 
-// Decide answers for any name and port: it has no error, and never panics. A malformed name is not allowed.
+// Decide accepts any name and port, and never panics. A malformed name is not allowed.
 func (p Policy) Decide(name string, port int) Decision {
 	if d, known := p.decideLocal(name, port); known {
 		return d
@@ -70,7 +69,7 @@ func (p Policy) Decide(name string, port int) Decision {
 	return d
 }
 
-// Lookup answers whether any port of name may be connected to, as DNS asks: there are no ports yet.
+// Lookup reports whether any port of name is allowed, for DNS, which has no ports.
 func (p Policy) Lookup(name string) Decision {
 	host, err := canonical(name)
 	if err != nil {
@@ -95,7 +94,7 @@ func (p Policy) Lookup(name string) Decision {
 	return d
 }
 
-// notAllowedReason returns the reason for a name of which nothing is allowed, with the domain to ask for.
+// notAllowedReason returns the reason for a name without allowed ports, with the domain to ask for.
 func (p Policy) notAllowedReason(d Decision) string {
 	if p.Empty() {
 		return fmt.Sprintf("no network is allowed here: to use %s, ask for the domain %s", d.Name, d.Ask)

@@ -15,32 +15,31 @@ import (
 )
 
 const (
-	dialTimeout  = 15 * time.Second       // less than what most programs wait for, so that they learn why
+	dialTimeout  = 15 * time.Second       // shorter than most programs' timeouts, so that they see the reason
 	attemptDelay = 250 * time.Millisecond // between attempts, RFC 8305 section 5
-	maxAttempts  = 16                     // addresses of a name that are tried
+	maxAttempts  = 16                     // maximum number of tried addresses of a name
 )
 
-// Dialer connects to names. It finds their addresses itself, refuses those that are not on the public internet, and
-// connects to what it checked: a name that has another address by then gains nothing. The zero value is ready, and the
-// strictest. It may be used by many goroutines, and must not be copied or changed after that.
+// Dialer connects to names. It resolves them itself, refuses addresses that are not public, and connects to the checked
+// address, so that DNS rebinding has no effect. The zero value is the strictest dialer. It is safe for concurrent use,
+// and must not be copied or changed after its first use.
 type Dialer struct {
 	Resolver Resolver       // nil is this machine's
-	Networks []netip.Prefix // that names may resolve to besides the internet, see ParseNetwork
-	Local    []int          // ports of this machine's loopback that Dial connects to as Local; only people open them
-	Timeout  time.Duration  // of Dial: finding the address and connecting; 0 is 15 seconds
+	Networks []netip.Prefix // allowed besides public addresses, see ParseNetwork
+	Local    []int          // ports of this machine's loopback, reachable as Local; only the operator opens them
+	Timeout  time.Duration  // of Dial: resolving and connecting; 0 is 15 seconds
 
 	lookups lazy.Cache[[]netip.Addr] // of lookups, by name
 	failed  lazy.Cache[error]
 	own     machineAddresses
 }
 
-// Dial connects to a port of name by TCP. Its errors are one line that says what happened, and that
-// can be shown to whoever asked.
+// Dial connects to a port of name by TCP. Its errors are a single line that may be shown to the program.
 func (d *Dialer) Dial(ctx context.Context, name string, port int) (net.Conn, error) {
 	return d.dial(ctx, name, port, nil)
 }
 
-// DialWithout returns a Dial that connects to no address in what networks returns then, whatever name leads there.
+// DialDialWithout returns a Dial that refuses the addresses in networks(), called for each connection, for every name.
 func (d *Dialer) DialWithout(networks func() []netip.Prefix) func(ctx context.Context, name string, port int) (net.Conn, error) {
 	return func(ctx context.Context, name string, port int) (net.Conn, error) {
 		return d.dial(ctx, name, port, networks())
@@ -73,8 +72,8 @@ func (d *Dialer) dial(ctx context.Context, name string, port int, without []neti
 	return conn, nil
 }
 
-// interleave alternates addresses of IPv4 and IPv6, and keeps their order otherwise: a network
-// on which one of the two does not work should cost one attempt.
+// interleave alternates IPv4 and IPv6 addresses, and keeps their order otherwise: on a network where one of the two
+// fails, it costs one attempt.
 func interleave(addrs []netip.Addr) []netip.Addr {
 	first := addrs[0].Is4()
 	var same, other, mixed []netip.Addr
@@ -99,8 +98,8 @@ type attempt struct {
 	err  error
 }
 
-// dialFirst connects to the first address that answers, in the manner of RFC 8305: the next one is
-// tried when one fails, or has not answered for a while. No attempt is left when it returns.
+// dialFirst connects to the first address that answers, as in RFC 8305: it tries the next one when an attempt fails, or
+// has no answer for attemptDelay. It returns after all attempts have ended.
 func (d *Dialer) dialFirst(ctx context.Context, addrs []netip.Addr, port uint16, without []netip.Prefix) (net.Conn, []attempt) {
 	if len(addrs) == 1 {
 		a := d.connect(ctx, netip.AddrPortFrom(addrs[0], port), without)
@@ -140,7 +139,7 @@ func (d *Dialer) dialFirst(ctx context.Context, addrs []netip.Addr, port uint16,
 	return won, failures
 }
 
-// connect checks the address once more at the last moment: the kernel is about to get it.
+// connect connects, and checks the address again right before the system call.
 func (d *Dialer) connect(ctx context.Context, to netip.AddrPort, without []netip.Prefix) attempt {
 	dialer := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -155,10 +154,10 @@ func (d *Dialer) connect(ctx context.Context, to netip.AddrPort, without []netip
 		}
 		return nil
 	}}
-	dialer.SetMultipathTCP(false) // it could add other addresses to the connection
+	dialer.SetMultipathTCP(false) // MPTCP could add other addresses to the connection
 	conn, err := dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, to)
 	if err != nil {
-		return attempt{to: to, err: err} // a nil *net.TCPConn would be a net.Conn that is not nil
+		return attempt{to: to, err: err} // a nil *net.TCPConn would be a non-nil net.Conn
 	}
 	return attempt{to: to, conn: conn}
 }
@@ -172,14 +171,14 @@ func bestError(ctx context.Context, name string, failures []attempt) error {
 		case errors.Is(a.err, syscall.ECONNREFUSED):
 			return 2
 		case errors.Is(a.err, syscall.ENETUNREACH), errors.Is(a.err, syscall.EADDRNOTAVAIL):
-			return 0 // of IPv6 where there is none, most of the time
+			return 0 // mostly IPv6 on a host without it
 		}
 		return 1
 	}
 	a := slices.MaxFunc(failures, func(a, b attempt) int { return cmp.Compare(worth(a), worth(b)) })
 	var blocked *Blocked
 	var number syscall.Errno
-	var timeout net.Error // the socket may notice the end of ctx before ctx does
+	var timeout net.Error // the socket's deadline may expire before ctx
 	switch {
 	case errors.As(a.err, &blocked):
 		blocked.Name = name

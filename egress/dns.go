@@ -18,30 +18,30 @@ import (
 )
 
 const (
-	maxMessage  = 1<<16 - 1        // bytes: what the length before a message on TCP can say
-	maxQuery    = 4 << 10          // bytes of a query by UDP: there may be a thousand sandboxes that wait for one
-	maxDatagram = 512              // bytes of an answer on UDP for who does not ask for more, RFC 1035 section 4.2.1
-	ednsSize    = 1232             // bytes that we say we read from UDP, https://dnsflagday.net/2020
+	maxMessage  = 1<<16 - 1        // bytes: the maximum of the length prefix on TCP
+	maxQuery    = 4 << 10          // bytes of a UDP query: a thousand sandboxes may wait for one
+	maxDatagram = 512              // bytes of a UDP answer without EDNS, RFC 1035 section 4.2.1
+	ednsSize    = 1232             // bytes of the UDP size that answers announce, https://dnsflagday.net/2020
 	maxStreams  = 32               // TCP connections at once; nearly all queries come by UDP
 	streamIdle  = 10 * time.Second // for one query and its answer on TCP, RFC 7766 section 6.2.3
 	nameTTL     = 60               // seconds; the address never changes, but the policy may
 	maxReason   = 200              // bytes of a reason in an answer
 )
 
-// dnsServer is all the DNS that a sandbox has. It answers from the policy and its address map, and asks
-// nobody: whatever a program writes into a query, it does not leave this machine.
+// dnsServer is the only DNS server of a sandbox. It answers from the policy and its address map, and forwards nothing,
+// so that queries can't leak data from this machine.
 //
-// A refused name does not exist (NXDOMAIN), because every client takes that as final. REFUSED
-// would be the word for it, but musl takes no notice of it and waits for its timeout, and glibc, c-ares
-// and Go ask again and then report a fault that may pass. The reason goes along as an extended error.
+// A refused name does not exist (NXDOMAIN), because every client treats that as final. REFUSED would be more precise,
+// but musl ignores it and waits for its timeout, and glibc, c-ares and Go retry and then report a temporary failure. An
+// extended error has the reason.
 //
-// An allowed name has an address (A) and nothing else: the answer to all other types is empty (NODATA), and never
-// NXDOMAIN. musl asks for A and AAAA at once, and one NXDOMAIN makes it drop the address it was given; glibc, c-ares
-// and Go join what they got of both, without a second try. All of them need both answers before they go on.
+// An allowed name has only an address (A): the answer to all other types is empty (NODATA), and never NXDOMAIN. musl
+// queries A and AAAA at once, and one NXDOMAIN makes it drop the address of the other; glibc, c-ares and Go combine
+// both answers, without a retry. All of them need both answers to continue.
 type dnsServer struct {
-	// decide says whether name may be reached on any port, for which it is given port 0. It must not wait.
+	// decide returns whether any port of name is allowed; port is 0. It must not block.
 	decide func(ctx context.Context, name string, port int) Decision
-	// decided is called for each decision each time. It may be called concurrently.
+	// decided is called for each decision, possibly concurrently.
 	decided   func(ctx context.Context, d Decision)
 	addresses *addressMap
 }
@@ -59,12 +59,12 @@ func (n *dnsServer) serveUDP(ctx context.Context, conn net.PacketConn) {
 			continue
 		}
 		if out = n.appendReply(ctx, out[:0], in[:size], maxDatagram); len(out) > 0 {
-			_, _ = conn.WriteTo(out, from) // a client that does not hear it asks again
+			_, _ = conn.WriteTo(out, from) // a client without an answer retries
 		}
 	}
 }
 
-// serveTCP answers on TCP until l is closed. Then it ends its connections and waits for them.
+// serveTCP answers on TCP until l is closed. Then it closes its connections and waits for them.
 func (n *dnsServer) serveTCP(ctx context.Context, l net.Listener) {
 	var open sync.WaitGroup
 	defer open.Wait()
@@ -86,13 +86,13 @@ func (n *dnsServer) serveTCP(ctx context.Context, l net.Listener) {
 				<-places
 			})
 		default:
-			_ = conn.Close() // at once, rather than to let it wait for one that may be idle
+			_ = conn.Close() // don't wait for a slot of a possibly idle connection
 		}
 	}
 }
 
-// retryAfter reports whether err means that a socket is closed. After other errors, such as a lack of memory or descriptors,
-// it waits a moment, so that trying again costs no processor.
+// isClosedOrWait reports whether err means that a socket is closed. After other errors, such as a lack of memory or
+// descriptors, it waits a moment, so that a retry loop does not spin.
 func retryAfter(ctx context.Context, err error) bool {
 	if err == nil {
 		return false
@@ -104,7 +104,7 @@ func retryAfter(ctx context.Context, err error) bool {
 	return false
 }
 
-// serveConn answers the queries of a TCP connection in their order, and closes it.
+// serveConn answers the queries of a TCP connection in order, and closes it.
 func (n *dnsServer) serveConn(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -134,9 +134,9 @@ func (n *dnsServer) serveConn(ctx context.Context, conn net.Conn) {
 	}
 }
 
-// appendReply appends the answer to a message to out, in at most maxSize bytes or the size that the message itself allows. It
-// returns nil if there must be no answer: to a message that is too short for a query, and to answers, or two servers
-// could be made to talk to each other for ever.
+// appendReply appends the answer to a message to out, in at most maxSize bytes or the size that the message itself
+// allows. It returns nil for messages that must not be answered: those too short for a query, and answers, which could
+// make two servers answer each other forever.
 func (n *dnsServer) appendReply(ctx context.Context, out, message []byte, maxSize int) []byte {
 	var p dnsmessage.Parser
 	h, err := p.Start(message)
@@ -154,13 +154,13 @@ func (n *dnsServer) appendReply(ctx context.Context, out, message []byte, maxSiz
 	}
 	full := a.pack(out, q)
 	if a.reason != "" && len(full)-len(out) > max(maxSize, q.size) {
-		a.reason = "" // all the rest fits into 512 bytes, whatever the name
+		a.reason = "" // the rest fits into 512 bytes for any name
 		full = a.pack(out, q)
 	}
 	return full
 }
 
-// answerName follows the rules for names.
+// answerName answers a query for a name.
 func (n *dnsServer) answerName(ctx context.Context, q query) answer {
 	name := nameText(q.question.Name)
 	switch {
@@ -168,11 +168,11 @@ func (n *dnsServer) answerName(ctx context.Context, q query) answer {
 		return answer{rcode: badVersion}
 	case q.question.Class != dnsmessage.ClassINET:
 		return answer{rcode: dnsmessage.RCodeRefused}
-	case name == "": // the root is there, with nothing in it
+	case name == "": // the root exists, without records
 		return answer{}
 	case name == "localhost", strings.HasSuffix(name, ".localhost"): // RFC 6761 section 6.3
 		return q.answerWith(loopback4, loopback6)
-	case name == "sandbox": // the host name inside, which programs look up to find their own address
+	case name == "sandbox": // the sandbox's host name, which programs look up for their own address
 		return q.answerWith(loopback4)
 	case isSubdomain(name, "in-addr.arpa"), isSubdomain(name, "ip6.arpa"):
 		return n.answerReverse(q, name)
@@ -192,7 +192,7 @@ func (n *dnsServer) answerName(ctx context.Context, q query) answer {
 	return q.answerWith(address)
 }
 
-// answerReverse answers for the name of an address. Programs ask such questions by themselves, so they are no decision.
+// answerReverse answers a PTR query. Programs send such queries by themselves, so they are not recorded as decisions.
 func (n *dnsServer) answerReverse(q query, name string) answer {
 	host := "localhost"
 	if name != loopback6Name {
@@ -224,9 +224,9 @@ func isSubdomain(name, parent string) bool {
 	return name == parent || strings.HasSuffix(name, "."+parent)
 }
 
-// nameText writes a name as people do, in lower case (RFC 4343) and without the final dot. Bytes that are no printable
-// ASCII, and backslashes, are escaped, which no policy allows: so Unicode in a query is never mapped to another name,
-// and a NUL ends nothing. A dot inside a label needs no escape, since dnsmessage takes no such name.
+// nameText returns the text form of a name, in lower case (RFC 4343) and without the final dot. Bytes other than
+// printable ASCII, and backslashes, are escaped, which no policy allows: so Unicode in a query is never mapped to
+// another name, and a NUL does not end it. A dot inside a label needs no escape, since dnsmessage refuses it.
 func nameText(name dnsmessage.Name) string {
 	quoted := strconv.QuoteToASCII(strings.TrimSuffix(name.String(), "."))
 	return strings.ToLower(quoted[1 : len(quoted)-1])

@@ -16,44 +16,44 @@ import (
 )
 
 const (
-	// DefaultIdle is longer than servers and databases take for an answer worth waiting for, and shorter than a
-	// forgotten connection may hold two sockets.
+	// DefaultIdle is longer than useful answers of servers and databases take, and bounds how long a forgotten connection
+	// holds two sockets.
 	DefaultIdle = 10 * time.Minute
-	// DefaultConnections is more than browsers and crawlers use.
+	// DefaultConnections is the default of Config.Connections: more than browsers and crawlers use.
 	DefaultConnections = 4096
 )
 
 // Config configures a gateway.
 type Config struct {
-	// Decide says whether port of name may be connected to now, each time that it is asked. It may wait, for a person,
-	// until ctx ends. Port 0 is DNS asking whether any port may be: then it must not wait.
+	// Decide returns whether port of name is allowed now. It may wait for a person until ctx ends. Port 0 is a DNS query
+	// about any port: then it must not wait.
 	Decide func(ctx context.Context, name string, port int) Decision
-	// Decided is called for each decision when it is made for the first time since Take, before anything
-	// leaves. An error refuses an allowed connection, and Decided is called again the next time. It may be
-	// called concurrently, and its ctx outlives the connection, so that the decision can be recorded.
+	// Decided is called at the first occurrence of each decision since TakeRecords, before anything leaves. An error
+	// refuses an allowed connection, and Decided is called again the next time. It may be called concurrently, and its ctx
+	// outlives the connection, so that the decision can be recorded.
 	Decided func(ctx context.Context, d Decision) error
 
-	// Proxy has programs connect as through an HTTP proxy, on each of Sockets.Ports: to any port of the names that they
-	// name, which may be addresses, too. What they send in a tunnel is checked like the rest.
+	// Proxy makes each of Sockets.Ports an HTTP proxy, which connects to any port of names and addresses. The bytes in a
+	// tunnel are checked like others.
 	Proxy bool
 
 	Dialer *Dialer      // connects to names; nil is one with the machine's resolver and public addresses only
-	Dial   dialFunc     // in its place; then it is Dial that knows which addresses may be connected to
-	Relay  *relay.Relay // passes HTTP on; nil is one without secrets
+	Dial   dialFunc     // replaces Dialer, and is then responsible for refusing addresses
+	Relay  *relay.Relay // forwards HTTP; nil is a relay without secrets
 
-	Idle        time.Duration // a connection on which nothing moves for so long is ended; 0 is DefaultIdle
+	Idle        time.Duration // a connection is closed after this time without bytes; 0 is DefaultIdle
 	Connections int           // at once; 0 is DefaultConnections
-	Budget      *Budget       // bounds the descriptors of all gateways that have it: each connection takes two
+	Budget      *Budget       // bounds the descriptors of all gateways that share it: each connection takes two
 }
 
-// Sockets are the open sockets of a gateway inside a sandbox's network namespace, which has no others.
+// Sockets are the open sockets of a gateway inside a sandbox's network namespace, its only sockets.
 type Sockets struct {
 	DNS       net.PacketConn // UDP
 	DNSStream net.Listener   // TCP
 	Ports     []net.Listener // TCP, each on one port of all of 127/8
 }
 
-// Gateway is the only way out of a sandbox.
+// Gateway is the only network access of a sandbox.
 type Gateway struct {
 	config    Config
 	sockets   Sockets
@@ -62,20 +62,20 @@ type Gateway struct {
 	buffers   sync.Pool
 
 	open     atomic.Int64 // connections
-	refusing atomic.Int64 // those of them that are beyond a limit
+	refusing atomic.Int64 // open connections beyond a limit
 
 	mu           sync.Mutex
-	allowed      map[*connection]struct{} // those that were allowed
-	closingCount int                      // calls of End
+	allowed      map[*connection]struct{} // allowed connections
+	closingCount int                      // calls of CloseDenied
 
 	stop context.CancelFunc
 	work sync.WaitGroup
 }
 
-// dialFunc is Dialer.Dial: it resolves a name, and connects to an address that it may have.
+// dialFunc is Dialer.Dial: it resolves a name, and connects to an allowed address.
 type dialFunc func(ctx context.Context, name string, port int) (net.Conn, error)
 
-// Open takes over the sockets, and answers on them until Close.
+// Open takes ownership of the sockets, and serves on them until Close.
 func Open(c Config, s Sockets) *Gateway {
 	if c.Dial == nil {
 		c.Dial = cmp.Or(c.Dialer, &Dialer{}).Dial
@@ -94,12 +94,12 @@ func Open(c Config, s Sockets) *Gateway {
 	return g
 }
 
-// startDNS starts the DNS.
+// startDNS starts the DNS server.
 func (g *Gateway) startDNS(ctx context.Context) {
 	n := &dnsServer{
 		decide: g.config.Decide,
 		decided: func(ctx context.Context, d Decision) {
-			if !d.Allowed { // else the connection that follows is what counts
+			if !d.Allowed { // allowed queries count when the program connects
 				g.counters.countRefusal(ctx, d)
 			}
 		},
@@ -120,7 +120,7 @@ func (g *Gateway) acceptAll(ctx context.Context, l net.Listener) {
 		if retryAfter(ctx, err) {
 			return
 		}
-		if err != nil { // no descriptors, for instance: clients wait in the listener's queue meanwhile
+		if err != nil { // such as no descriptors: clients wait in the listener's queue meanwhile
 			continue
 		}
 		n := g.open.Add(1)
@@ -147,8 +147,8 @@ func (g *Gateway) acceptAll(ctx context.Context, l net.Listener) {
 // descriptorsPerConn is the number of descriptors of a connection: its two ends.
 const descriptorsPerConn = 2
 
-// CloseDenied closes the connections to names for which may returns false, and those about which it was decided before, but
-// that do not stand yet.
+// CloseDenied closes the connections to names for which may returns false, and those that were decided before the call
+// but are not registered yet.
 func (g *Gateway) CloseDenied(may func(name string, port int) bool) {
 	g.mu.Lock()
 	g.closingCount++
@@ -161,7 +161,8 @@ func (g *Gateway) CloseDenied(may func(name string, port int) bool) {
 	}
 }
 
-// register has End find a connection. It returns false if End was called since the decision about the connection was begun.
+// register adds a connection for CloseDenied. It returns false if CloseDenied was called since the decision about the
+// connection began.
 func (g *Gateway) register(c *connection) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -172,7 +173,7 @@ func (g *Gateway) register(c *connection) bool {
 	return true
 }
 
-// closings returns how often End was called.
+// closings returns the number of CloseDenied calls.
 func (g *Gateway) closings() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,14 +186,14 @@ func (g *Gateway) unregister(c *connection) {
 	delete(g.allowed, c)
 }
 
-// manyConnections is the number of a sandbox's connections beyond which each gets smaller buffers in the kernel. That memory is
-// the whole machine's (tcp_mem): a thousand slow readers of an endless source took all of it.
+// manyConnections is the number of a sandbox's connections beyond which each gets smaller kernel buffers. That memory
+// is shared by the machine (tcp_mem): a thousand slow readers of an endless source used all of it.
 const (
 	manyConnections = 64
-	crowdBuffer     = 128 << 10 // bytes, each way; of 50 ms that still is 2.5 MB/s
+	crowdBuffer     = 128 << 10 // bytes in each direction; at 50 ms latency, 2.5 MB/s
 )
 
-// shrinkBuffers gives a connection less room in a crowd.
+// shrinkBuffers shrinks a connection's buffers if there are many connections.
 func (g *Gateway) shrinkBuffers(conn net.Conn) {
 	if t, ok := conn.(*net.TCPConn); ok && g.open.Load() > manyConnections {
 		_ = t.SetReadBuffer(crowdBuffer)
@@ -200,12 +201,12 @@ func (g *Gateway) shrinkBuffers(conn net.Conn) {
 	}
 }
 
-// TakeRecords returns the decisions since the last call, in the order of their first occurrence, and the bytes that moved
-// since then. A lasting connection is in it each time that bytes moved, with a Count of 0 after the first time. It may
-// be called while the gateway is open, and after Close.
+// TakeRecords returns the decisions since the last call, in the order of their first occurrence, with the bytes since
+// then. A long connection is in each result during which bytes moved, with a Count of 0 after the first. It may be
+// called before and after Close.
 func (g *Gateway) TakeRecords() []Record { return g.counters.takeRecords() }
 
-// Close ends all connections and waits for them.
+// Close closes all connections and waits for them.
 func (g *Gateway) Close() {
 	g.stop()
 	var all []io.Closer
@@ -219,7 +220,7 @@ func (g *Gateway) Close() {
 		all = append(all, l)
 	}
 	for _, s := range all {
-		// To close one that is being read waits for the reader, who waits to be woken. So all are woken first.
+		// Closing a socket waits for its reader, so a deadline wakes all readers first.
 		if d, ok := s.(interface{ SetDeadline(time.Time) error }); !ok || d.SetDeadline(time.Unix(1, 0)) != nil {
 			_ = s.Close()
 		}
@@ -231,7 +232,7 @@ func (g *Gateway) Close() {
 }
 
 // Budget bounds the descriptors of all gateways of a process, so that many busy sandboxes leave some for the log and
-// for callers. A nil Budget is without bounds.
+// for callers. A nil Budget is unlimited.
 type Budget struct{ left atomic.Int64 }
 
 // NewBudget returns a budget of half of this process's limit of descriptors.
@@ -244,8 +245,8 @@ func NewBudget() *Budget {
 	return b
 }
 
-// reserve reserves n descriptors for a gateway that holds held, and reports whether it could. No gateway may have more
-// than what is left for the others. The reservation must be given back.
+// reserve reserves n descriptors for a gateway that holds held, and reports whether it could. A gateway may not have
+// more than remains for the others. The caller must release the reservation.
 func (b *Budget) reserve(n, held int64) bool {
 	if b == nil {
 		return true

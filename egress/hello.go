@@ -24,7 +24,7 @@ const (
 	recordHeader = 5       // bytes: type, version, length
 	maxRecord    = 1 << 14 // bytes in the clear
 	maxSealed    = maxRecord + 256
-	maxRecords   = 512 // that a hello is split into; one is usual, and some have a few on purpose
+	maxRecords   = 512 // of one hello; one is usual, some clients split it on purpose
 )
 
 // Alerts, RFC 8446 section 6.
@@ -34,8 +34,7 @@ const (
 	alertUnrecognizedName = 112
 )
 
-// encryptedHellos are the extensions that encrypt another ClientHello: ECH and its drafts, and the encrypted SNI before
-// them.
+// encryptedHellos are the extensions with an encrypted ClientHello: ECH, its drafts, and its predecessor encrypted SNI.
 var encryptedHellos = [...]uint16{0xfe0d, 0xfe0c, 0xfe0b, 0xfe0a, 0xfe09, 0xfe08, 0xffce}
 
 // tlsRefusal is the reason why a TLS client is refused.
@@ -46,9 +45,8 @@ type tlsRefusal struct {
 
 func (s *tlsRefusal) Error() string { return s.reason }
 
-// helloLength returns how many bytes the records take that a ClientHello is in, from the beginning of b;
-// 0 if it is not whole yet. It is stricter than servers are: no other records between, none that is
-// empty, and nothing behind the hello in its last record.
+// helloLength returns the length of the records of a ClientHello at the start of b, or 0 if it is incomplete. It is
+// stricter than servers: no other or empty records in between, and nothing after the hello in its last record.
 func helloLength(b []byte) (int, error) {
 	var head []byte // of the message: its type and three bytes of length
 	length := 0     // bytes of the message, with its head, by the records so far
@@ -94,11 +92,9 @@ func helloLength(b []byte) (int, error) {
 // duplicate extensions and names.
 //
 // A hello without SNI is refused unless nameless: on an address that several names share, the server
-// would choose. Hellos that only look encrypted (GREASE), as browsers send them to everybody, can't be
-// distinguished from encrypted ones.
+// would choose. Browsers' GREASE hellos can't be distinguished from encrypted ones.
 //
-// What is inside the TLS is not seen here: a server that serves several names may be asked for
-// another one in the Host, behind an SNI that is right.
+// The content of the TLS is not checked: with a correct SNI, the Host header may name another name of the same server.
 func checkHello(b []byte, name string, nameless bool) *tlsRefusal {
 	hello, err := readHello(b)
 	switch {
@@ -112,7 +108,7 @@ func checkHello(b []byte, name string, nameless bool) *tlsRefusal {
 	case hello.ServerName == "":
 		return &tlsRefusal{"the TLS ClientHello does not say which name it is for: have the client send SNI, " +
 			"by connecting to the name and not to its address", alertUnrecognizedName}
-	case len(hello.ServerName) != len(name) || !strings.EqualFold(hello.ServerName, name): // of the same length, so only ASCII is folded
+	case len(hello.ServerName) != len(name) || !strings.EqualFold(hello.ServerName, name): // with equal lengths, only ASCII is folded
 		return &tlsRefusal{fmt.Sprintf("this connection was made to %s, and its TLS asks for %s (SNI): "+
 			"make a new connection to each name", name, quote(hello.ServerName)), alertUnrecognizedName}
 	}
@@ -154,7 +150,7 @@ var retryRandom = [...]byte{
 }
 
 // asksAgain reports whether a server's first record, of handshake messages, asks for a second ClientHello. No server
-// splits a ServerHello before its random; if one does, what follows is checked like a second hello.
+// splits a ServerHello before its random; if one does, the client's next bytes are checked like a second hello.
 func asksAgain(record []byte) bool {
 	const before = recordHeader + 4 + 2 // the message's head and a version
 	return len(record) < before+len(retryRandom) || record[recordHeader] == serverHello && bytes.HasPrefix(record[before:], retryRandom[:])

@@ -11,20 +11,19 @@ import (
 	"strings"
 )
 
-// Local is the name of the machine itself, of which a program may reach the ports that a person has opened, and no
-// others: see Policy.WithLocal and Dialer.Local. No pattern names it. Inside a sandbox it is the sandbox, on all other
-// ports.
+// Local is the name of the machine itself. A program may reach only the ports that the operator has opened: see
+// Policy.WithLocal and Dialer.Local. Patterns can't name it. On all other ports, it is the sandbox itself.
 const Local = "localhost"
 
 func isLocal(name string) bool { return strings.EqualFold(strings.TrimSuffix(name, "."), Local) }
 
-// WithLocal returns p with these ports of the machine's loopback allowed, too, unless all names are denied.
+// WithLocal returns p plus these ports of the machine's loopback, unless all names are denied.
 func (p Policy) WithLocal(ports []int) Policy {
 	p.local = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.local, ports))))
 	return p
 }
 
-// decideLocal is Decide for the machine itself: false leaves it to that, which knows no such name.
+// decideLocal is Decide for Local; ok is false for other names.
 func (p Policy) decideLocal(name string, port int) (Decision, bool) {
 	if !isLocal(name) || !slices.Contains(p.local, port) {
 		return Decision{}, false
@@ -38,8 +37,8 @@ func (p Policy) decideLocal(name string, port int) (Decision, bool) {
 	return d, true
 }
 
-// CutLocal returns the ports that patterns name of the machine itself, as localhost:3000, and the other patterns. One
-// without a port stays among these, where it is an error.
+// CutLocal splits patterns into the ports of Local patterns, such as localhost:3000, and the other patterns. A Local
+// pattern without a port stays among these, where it is an error.
 func CutLocal(patterns []string) (local []int, others []string) {
 	for _, text := range patterns {
 		name, digits, _ := strings.Cut(text, ":")
@@ -53,8 +52,7 @@ func CutLocal(patterns []string) (local []int, others []string) {
 	return local, others
 }
 
-// dialLocal connects to a port of the machine that a person has opened, where a server listens on either loopback
-// address.
+// dialLocal connects to a port of the machine that the operator has opened, on either loopback address.
 func (d *Dialer) dialLocal(ctx context.Context, port int) (conn net.Conn, err error) {
 	if !slices.Contains(d.Local, port) {
 		return nil, fmt.Errorf("port %d of this machine is not open to it: its operator opens it, with egress.local in the configuration", port)

@@ -26,8 +26,8 @@ var unicodeNames = idna.New(
 	idna.CheckJoiners(true), idna.CheckHyphens(false), idna.StrictDomainName(false),
 )
 
-// canonical returns the spelling of a name that policies compare: lower case, ASCII, no final dot. A name that some
-// resolver may read as an address is an error, in any spelling.
+// canonical returns the form of a name that policies compare: lower case, ASCII, no final dot. A name that a resolver
+// may parse as an address is an error.
 func canonical(name string) (string, error) {
 	switch {
 	case name == "" || name == ".":
@@ -79,13 +79,12 @@ func toASCII(name string) (string, error) {
 	}
 	ascii, err := unicodeNames.ToASCII(name)
 	if err != nil {
-		return "", errors.New("not a valid international name") // IDNA's own words quote it raw
+		return "", errors.New("not a valid international name") // IDNA's error quotes the name unescaped
 	}
 	return ascii, nil
 }
 
-// checkLabel accepts letters, digits, hyphens inside, and underscores, which DNS has no rule
-// against and real services use.
+// checkLabel accepts letters, digits, hyphens inside, and underscores, which DNS permits and real services use.
 func checkLabel(label string) error {
 	if label == "" {
 		return errors.New("the name has an empty part between dots")
@@ -108,8 +107,8 @@ func checkLabel(label string) error {
 	return nil
 }
 
-// isNumber reports whether a name with this last label would be read as an IPv4 address: by inet_aton (1, 127.1,
-// 0x7f.1, 017700000001), and so by most programs. No top-level domain is a number, so nothing real is lost.
+// isNumber reports whether a name with this last label is parsed as an IPv4 address by inet_aton (1, 127.1, 0x7f.1,
+// 017700000001), and so by most programs. No top-level domain is a number.
 // https://url.spec.whatwg.org/#ends-in-a-number-checker
 func isNumber(label string) bool {
 	if hex, is := strings.CutPrefix(label, "0x"); is {
@@ -118,5 +117,5 @@ func isNumber(label string) bool {
 	return strings.Trim(label, "0123456789") == ""
 }
 
-// quote makes untrusted text safe to show, and short.
+// quote escapes and shortens untrusted text for messages.
 func quote(s string) string { return strconv.QuoteToASCII(safetext.Clip(s, 80)) }

@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// ParseNetwork reads a network that names may resolve to although it is not the public internet:
-// "10.0.0.0/8", "192.168.1.0/24", "fd12:3456::/32", or one address. It must be all of one kind: a
-// network that has public addresses in it, too, is an error, since they need no permission. One
-// public address may be named, for when it is this machine's own.
+// ParseNetwork parses a non-public network to which names may resolve: "10.0.0.0/8", "192.168.1.0/24",
+// "fd12:3456::/32", or one address. It must be of one kind: a network that includes public addresses is an error, since
+// they need no permission. A single public address is valid, in case it is this machine's own.
 func ParseNetwork(text string) (netip.Prefix, error) {
 	n, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -35,7 +34,7 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 	return n, checkOneKind(n)
 }
 
-// documentationNetworks are the networks that special leaves out, and that a machine's test network may use.
+// documentationNetworks are the networks that addressKinds leaves out, and that test networks may use.
 var documentationNetworks = []netip.Prefix{
 	mustPrefix("192.0.2.0/24"), mustPrefix("198.51.100.0/24"), mustPrefix("203.0.113.0/24"), mustPrefix("2001:db8::/32"), mustPrefix("3fff::/20"),
 }
@@ -56,7 +55,7 @@ func checkOneKind(n netip.Prefix) error {
 	return nil
 }
 
-// RefusalOf returns why the dialer does not connect to an address, in words, or "".
+// RefusalOf returns the reason why the dialer refuses an address, or "".
 func (d *Dialer) RefusalOf(a netip.Addr) string {
 	if a.Zone() != "" || !a.IsValid() {
 		return linkLocal
@@ -91,8 +90,8 @@ func (d *Dialer) RefusalOf(a netip.Addr) string {
 // machineAddressesAge is the maximum age of the list of this machine's addresses.
 const machineAddressesAge = 3 * time.Second
 
-// machineAddresses caches the addresses of this machine: a service that listens on all of them must not be reached by a public one
-// when it can't be by 127.0.0.1. A public address that some router translates to this machine is not known here.
+// machineAddresses caches the addresses of this machine: a service that listens on all of them must not be reachable by
+// a public one if it is not by 127.0.0.1. Public addresses that a router translates to this machine are unknown.
 type machineAddresses struct {
 	mu   sync.Mutex
 	read time.Time
@@ -110,14 +109,14 @@ func (o *machineAddresses) has(a netip.Addr) (bool, error) {
 	return slices.ContainsFunc(o.list, func(n netip.Prefix) bool { return n.Contains(a) }), o.err
 }
 
-// interfacePrefixes returns this machine's addresses. On a loopback interface Linux takes the whole of
-// an address's network for this machine.
+// interfacePrefixes returns this machine's addresses. On a loopback interface, Linux treats the whole network of an
+// address as this machine.
 func interfacePrefixes() ([]netip.Prefix, error) {
 	links, err := net.Interfaces()
 	if err != nil {
 		return nil, err
 	}
-	all, err := net.InterfaceAddrs() // of all links at once: there may be hundreds
+	all, err := net.InterfaceAddrs() // one call for all links: there may be hundreds
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// pattern is a line of a policy.
+// pattern is a parsed pattern of a policy.
 type pattern struct {
 	name string // canonical: example.com, *.example.com, or *
 	port int    // 0 when the pattern has none
@@ -37,8 +37,8 @@ func parsePattern(text string) (pattern, error) {
 	return pattern{name, port}, err
 }
 
-// Canonical returns the common spelling of a pattern, which is ASCII: a pattern that people see must not look like
-// another name.
+// Canonical returns the canonical form of a pattern, in ASCII, so that a displayed pattern can't look like another
+// name.
 func Canonical(text string) (string, error) {
 	p, err := parsePattern(text)
 	if err != nil {
@@ -50,8 +50,7 @@ func Canonical(text string) (string, error) {
 	return p.name, nil
 }
 
-// ports are those to find in rules that cover all of p. By its name, a wildcard is covered by those that are as wide or
-// wider.
+// ports returns the ports that rules must allow to cover p.
 func (p pattern) ports() []int {
 	if p.port != 0 {
 		return []int{p.port}
@@ -59,7 +58,7 @@ func (p pattern) ports() []int {
 	return webPorts[:]
 }
 
-// splitPort cuts a decimal port off. The host is not checked.
+// splitPort splits off a decimal port. The host is not checked.
 func splitPort(text string) (host string, port int, err error) {
 	if strings.Contains(text, "://") {
 		return "", 0, errors.New("a host name is wanted, not a URL: leave out the scheme and the path")
@@ -82,9 +81,8 @@ func splitPort(text string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// checkNarrow refuses wildcards over names that strangers can register: whoever owns the program could
-// own one of them, too. Only suffixes run by registries (com, co.uk) count; those of companies
-// (github.io, githubusercontent.com) are for the operator to judge.
+// checkNarrow refuses wildcards over names that strangers, and so an attacker, can register. Only registry suffixes
+// (com, co.uk) count; those of companies (github.io, githubusercontent.com) are the operator's decision.
 func (p pattern) checkNarrow() error {
 	if p.name == "*" {
 		return errors.New("a bare * would allow every name: list the names, or use *.example.com")

@@ -16,19 +16,19 @@ import (
 //	*.example.com       every name below it, at any depth, on ports 80 and 443; not example.com
 //	example.com:5432    this name on this port only (*.example.com:5432 likewise)
 //
-// Among the denied patterns one without a port means all ports, and a bare * denies everything.
-// Denied wins over allowed, whatever is more exact. Addresses are never allowed: a program has no
-// route to them, and a name is what people can judge.
+// Among the denied patterns one without a port means all ports, and a bare * denies everything. Denied patterns take
+// precedence over allowed ones, whichever is more exact. Addresses are never allowed: a program has no route to them,
+// and people can judge only names.
 type Policy struct {
 	allow, deny rules
 	local       ports // of the machine itself: see WithLocal
 }
 
-// rules are ports by the names of patterns: example.com, *.example.com, or a bare *. The pattern for a name is found
-// without a walk over all: by one look-up for the name itself, and one for each of its parents.
+// rules map the names of patterns to ports: example.com, *.example.com, or a bare *. Finding the pattern for a name
+// takes one lookup for the name, and one for each of its parents.
 type rules map[string]ports
 
-// ports are the ports that a pattern opens. Port 0 stands for all.
+// ports are the ports of a pattern. Port 0 is all ports.
 type ports []int
 
 // webPorts are the ports of a pattern without a port: a bare domain means "the web site".
@@ -37,11 +37,11 @@ var webPorts = [...]int{80, 443}
 // WebPorts returns the ports of a pattern without a port.
 func WebPorts() []int { return slices.Clone(webPorts[:]) }
 
-// maxPatterns bounds the memory of a policy that a caller may have written.
+// maxPatterns bounds the memory of an untrusted policy.
 const maxPatterns = 10_000
 
-// NewPolicy returns the policy of these patterns. A pattern that is not understood, or that would
-// allow more than a person can mean (* or *.com), is an error that says what to write instead.
+// NewPolicy returns the policy of these patterns. A malformed pattern, or one that allows too much (* or *.com), is an
+// error with advice.
 func NewPolicy(allow, deny []string) (Policy, error) {
 	if n := len(allow) + len(deny); n > maxPatterns {
 		return Policy{}, fmt.Errorf("%d domain patterns are too many: at most %d", n, maxPatterns)
@@ -79,8 +79,7 @@ func (r rules) addPattern(p pattern, byDefault []int) {
 	}
 }
 
-// findPattern returns the pattern that covers name on port. When none does, it returns the ports on
-// which patterns cover the name otherwise.
+// findPattern returns the pattern that covers name on port, or else the other ports on which patterns cover the name.
 func (r rules) findPattern(name string, port int) (pattern string, others ports) {
 	covers := func(p ports) bool {
 		others = append(others, p...)
@@ -100,8 +99,8 @@ func (r rules) findPattern(name string, port int) (pattern string, others ports)
 	return "", others
 }
 
-// Covers reports whether the policy already allows all that a pattern would allow. It is false if a denied pattern
-// leaves nothing of the pattern on some port; a denied pattern that only excludes some names makes no difference, since
+// Covers reports whether the policy already allows everything that a pattern would allow. It is false if a denied
+// pattern covers the whole pattern on some port; a denied pattern that excludes only some names does not count, since
 // Decide excludes them anyway. A malformed pattern is not covered.
 func (p Policy) Covers(pattern string) bool {
 	pat, err := parsePattern(pattern)
@@ -117,8 +116,8 @@ func (p Policy) Covers(pattern string) bool {
 	return true
 }
 
-// Denies returns the denied pattern that leaves nothing of a pattern on a port that it would allow. A malformed pattern
-// is denied by no pattern.
+// Denies returns a denied pattern that covers the whole of a pattern on one of its ports. A malformed pattern is not
+// denied.
 func (p Policy) Denies(pattern string) (by string, denied bool) {
 	pat, err := parsePattern(pattern)
 	if err != nil {
@@ -132,8 +131,8 @@ func (p Policy) Denies(pattern string) (by string, denied bool) {
 	return "", false
 }
 
-// Denied returns the denied pattern that covers a port of name; port 0 is all its ports. A malformed name is denied by
-// no pattern.
+// Denied returns the denied pattern that covers a port of name; port 0 is all its ports. A malformed name is not
+// denied.
 func (p Policy) Denied(name string, port int) (pattern string, denied bool) {
 	host, err := canonical(name)
 	if err != nil {
@@ -148,7 +147,7 @@ func (p Policy) Empty() bool {
 	return len(p.allow)+len(p.local) == 0
 }
 
-// Allowed returns the allowed patterns, sorted. Some of what they mean may be denied.
+// Allowed returns the allowed patterns, sorted. Denied patterns may exclude some of their names.
 func (p Policy) Allowed() (patterns []string) {
 	for name, ps := range p.allow {
 		web := !slices.ContainsFunc(webPorts[:], func(port int) bool { return !slices.Contains(ps, port) })
@@ -178,9 +177,9 @@ func (p Policy) Ports() []int {
 	return slices.Compact(all)
 }
 
-// PublicWeb returns the policy that allows every name on the ports of the web, but for the denied patterns. No
-// program of a caller gets it: it is for what is read on behalf of one, by a Dialer, which goes nowhere but to
-// the public internet and the networks that the operator names.
+// PublicWeb returns the policy that allows every name on the ports of the web, but for the denied patterns. It is not
+// for programs, but for the server's own requests on their behalf, with a Dialer, which reaches only the public
+// internet and the operator's networks.
 func PublicWeb(deny []string) (Policy, error) {
 	p, err := NewPolicy(nil, deny)
 	if err != nil {

@@ -5,11 +5,9 @@ import (
 	"io"
 )
 
-// passPostgres passes on PostgreSQL's requests for encryption, one byte of answer for each, and then TLS.
-//
-// A hello without SNI passes: these servers need none, and clients before libpq 14 send none. Where many databases are
-// behind one address, the server then goes by the name inside the TLS. Bytes after a refusal of encryption are in the
-// clear, and name no host.
+// passPostgres forwards PostgreSQL's requests for encryption, their one-byte answers, and then TLS. A hello without SNI
+// passes: these servers need none, and clients before libpq 14 send none. A server for many databases then uses the
+// name inside the TLS. Bytes after a refusal of encryption are in the clear, and name no host.
 func (c *connection) passPostgres(ctx context.Context, o *prelude) {
 	server, err := o.waitForServer()
 	if err != nil {
@@ -46,7 +44,8 @@ const (
 	answerError = 'E' // the first byte of a message, after which the server closes
 )
 
-// passEncryptionAnswer passes on a server's answer and the bytes after it, and reports whether those are another request.
+// passEncryptionAnswer forwards a server's answer and the bytes after it, and reports whether those are another
+// request.
 func (c *connection) passEncryptionAnswer(ctx context.Context, server, client *tap, answer byte) (more bool, err error) {
 	switch answer {
 	case answerTLS, answerGSS, answerNo, answerError:
@@ -57,7 +56,7 @@ func (c *connection) passEncryptionAnswer(ctx context.Context, server, client *t
 	if _, err := client.Write([]byte{answer}); err != nil {
 		return false, err
 	}
-	if answer == answerError { // no server goes on with the client then
+	if answer == answerError { // the server closes after an error
 		err := c.copyOneWay(client, server, server.in)
 		if err == nil {
 			c.closeAll()
@@ -68,7 +67,7 @@ func (c *connection) passEncryptionAnswer(ctx context.Context, server, client *t
 	if err != nil {
 		return false, err
 	}
-	// What follows GSSAPI's acceptance are tokens with their length before them, and so nothing that is known here.
+	// After accepting GSSAPI, the bytes are length-prefixed tokens, an unknown protocol.
 	switch {
 	case s == protoTLS && answer != answerGSS:
 		if no := checkHello(client.held, c.name, true); no != nil {
@@ -88,7 +87,7 @@ func (c *connection) passEncryptionAnswer(ctx context.Context, server, client *t
 	return false, nil
 }
 
-// sniffAgain detects the protocol of a client's bytes after the beginning. The server gets no unfinished line here.
+// sniffAgain detects the protocol of a client's later bytes, without sending unfinished lines.
 func (c *connection) sniffAgain(client *tap) (protocol, string, error) {
 	o := &prelude{c: c, held: client.held, reads: readPhase{conn: c.client, done: make(chan struct{})}}
 	s, why, err := o.sniffClient()

@@ -14,37 +14,37 @@ import (
 )
 
 const (
-	sniffTimeout = 10 * time.Second // for a ClientHello or a first line to become whole
-	// httpAfterFailure is the time for a client to begin with HTTP after its name could not be connected to: then the response
-	// says why.
+	sniffTimeout = 10 * time.Second // for a complete ClientHello or first line
+	// httpAfterFailure is the time for a client to start HTTP after its connection failed, so that the response can have
+	// the reason.
 	httpAfterFailure = time.Second
 )
 
 const whySlow = "the first bytes take too long: neither a TLS ClientHello nor a first line came to its end"
 
-// prelude is the beginning of a connection: the name is dialed while the client's first bytes are read, and none of
-// them is sent before its protocol is known. A server may speak first.
+// prelude is the start of a connection: it dials the name while it reads the client's first bytes, and sends none of
+// them before the protocol is known. A server may speak first.
 type prelude struct {
 	c          *connection
-	held       []byte // what the client sent
-	clientDone bool   // and no more follows
+	held       []byte // bytes from the client
+	clientDone bool   // the client has closed its sending half
 
-	mayGetPart bool // the server may get the beginning of a line
-	sent       int  // bytes of held that the server has
+	mayGetPart bool // the server may get an unfinished line
+	sent       int  // bytes of held that were sent
 
-	dialed chan struct{} // closed when the two below are set
+	dialed chan struct{} // closed when server and err are set
 	server net.Conn
 	err    error
 
-	quiet    chan struct{} // closed when the two below are set, and nobody reads from server
-	greeting []byte        // what the server sent before the client
+	quiet    chan struct{} // closed when server and err are set, and nobody reads from server
+	greeting []byte        // bytes that the server sent first
 	reset    bool
 
 	reads readPhase // of sniff
 }
 
-// startPrelude begins to dial. opens is that the relay terminates TLS to the name, for the sake of a secret: then nothing is
-// sent that the relay has not read.
+// startPrelude starts dialing. opens says that the relay terminates TLS to the name, for a secret: then only bytes that
+// the relay has read are sent.
 func (c *connection) startPrelude(ctx context.Context, opens bool) *prelude {
 	o := &prelude{c: c, held: c.held, dialed: make(chan struct{}), quiet: make(chan struct{})}
 	o.mayGetPart = !opens && !slices.Contains(webLikePorts[:], c.port)
@@ -66,11 +66,11 @@ func (c *connection) startPrelude(ctx context.Context, opens bool) *prelude {
 	return o
 }
 
-// awaitGreeting waits for a server that speaks first. No HTTP server begins with anything else than HTTP, so after another
-// greeting the client's bytes need not be checked.
+// awaitGreeting waits for a server that speaks first. An HTTP server starts with HTTP, so after another greeting the
+// client's bytes need no check.
 //
-// A server that ends without a word may still listen: its end is passed on, since the client may be waiting for the
-// server to speak first, and the client is checked as before.
+// A server that closes its sending half silently may still read: the end is forwarded, since the client may wait for
+// the server to speak first, and the client is checked as before.
 func (o *prelude) awaitGreeting() {
 	select {
 	case <-o.reads.done:
@@ -95,11 +95,11 @@ func (o *prelude) awaitGreeting() {
 	}
 }
 
-// sniffClient reads until the client's protocol is known. The protocol of a connection whose server spoke first, or whose
-// name can't be connected to, is protoOther.
+// sniffClient reads until the client's protocol is known. The protocol of a connection whose server spoke first, or
+// whose dial failed, is protoOther.
 func (o *prelude) sniffClient() (protocol, string, error) {
 	defer o.reads.finish()
-	var late time.Time // for what was begun to be whole
+	var late time.Time // deadline for the started message
 	for {
 		s, why := sniff(o.held, o.c.port, o.clientDone)
 		switch {
@@ -125,8 +125,8 @@ func (o *prelude) sniffClient() (protocol, string, error) {
 		case o.reads.wasInterrupted():
 			return protoOther, "", nil
 		case pausing:
-			// From here on the client may take its time between its words, like one that is passed on: the
-			// idle limit ends it when it says nothing. It can't send more than maxFirstLine bytes before sniff knows.
+			// From here on only the idle limit applies to the client, as to a forwarded one. sniff decides within maxFirstLine
+			// bytes.
 			late = time.Time{}
 			if o.sendPart() != nil {
 				return protoOther, "", nil
@@ -137,7 +137,7 @@ func (o *prelude) sniffClient() (protocol, string, error) {
 	}
 }
 
-// readMore reads some more from the client, until a time that may be zero. It takes no memory for a silent client.
+// readMore reads more from the client, until a time that may be zero. A silent client needs no memory.
 func (o *prelude) readMore(until time.Time) error {
 	o.reads.setDeadline(until)
 	if len(o.held) == 0 {
@@ -157,7 +157,7 @@ func (o *prelude) readMore(until time.Time) error {
 	return err
 }
 
-// waitForServer waits for the server, and returns it with its greeting put back. It may be called after sniff.
+// waitForServer waits for the server, and returns it with its greeting unread. It may be called after sniffClient.
 func (o *prelude) waitForServer() (*tap, error) {
 	<-o.dialed
 	if o.err != nil {
@@ -172,15 +172,15 @@ func (o *prelude) waitForServer() (*tap, error) {
 	return o.c.newServerTap(o.server, o.greeting), nil
 }
 
-// pause is the silence in the middle of a line after which a client is assumed to wait for an answer, in a protocol
-// whose messages don't end with a line.
+// pause is the silence within a line after which a client is assumed to wait for an answer, in a protocol without line
+// ends.
 const pause = 200 * time.Millisecond
 
 const whyLate = "the server has the beginning of this already, since there was a pause behind it, and now it is a request: " +
 	"send the first line at once"
 
-// mayAwaitAnswer reports whether the client may be waiting for an answer to the beginning of a line of text, on a port on which
-// HTTP is not expected.
+// mayAwaitAnswer reports whether the client may wait for an answer to an unfinished line, on a port that is not
+// expected to be HTTP.
 func (o *prelude) mayAwaitAnswer() bool {
 	if !o.mayGetPart || len(o.held) == o.sent {
 		return false
@@ -192,8 +192,7 @@ func (o *prelude) mayAwaitAnswer() bool {
 	return s == protoOther && len(text) > 0 && !request
 }
 
-// sendPart sends the server the new part of an unfinished line. An unfinished line is no request, and is checked when it
-// ends.
+// sendPart sends the new part of an unfinished line. It is not a request yet, and is checked when it is complete.
 func (o *prelude) sendPart() error {
 	<-o.dialed
 	if o.err != nil {
@@ -206,13 +205,13 @@ func (o *prelude) sendPart() error {
 	return err
 }
 
-// pastDeadline is a deadline that ends reads at once.
+// pastDeadline is a deadline that ends reads immediately.
 var pastDeadline = time.Unix(1, 0)
 
 // readPhase lets another goroutine interrupt the reads of a phase, and no later reads.
 type readPhase struct {
 	conn net.Conn
-	done chan struct{} // closed when the phase is over
+	done chan struct{} // closed at the end of the phase
 
 	mu         sync.Mutex
 	over, stop bool
@@ -227,7 +226,7 @@ func (h *readPhase) setDeadline(until time.Time) {
 	}
 }
 
-// interrupt ends reads, if the phase is not over: nobody waits for the client's words any more.
+// interrupt ends the reads of a phase that is not over.
 func (h *readPhase) interrupt() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -17,16 +17,15 @@ import (
 // maxProxyHead is the upper bound, in bytes, of the head of a request to a proxy.
 const maxProxyHead = 64 << 10
 
-// proxyTarget is what a program asks a proxy for.
+// proxyTarget is the target of a program's request to a proxy.
 type proxyTarget struct {
-	name   string // or an address
+	name   string // a name or an address
 	port   int
 	tunnel bool   // by CONNECT
-	held   []byte // what is to be read again: all of the request, or what came behind CONNECT
+	held   []byte // bytes to read again: the whole request, or the bytes after CONNECT
 }
 
-// serveProxy decides about a connection for which the program asks as one asks a proxy, and passes it on. It carries
-// one request, or one tunnel.
+// serveProxy decides about a proxy request, and forwards its connection, which carries one request or one tunnel.
 func (g *Gateway) serveProxy(ctx context.Context, client net.Conn) {
 	stop := context.AfterFunc(ctx, func() { reset(client) })
 	t, err := readTarget(client)
@@ -85,14 +84,14 @@ func isHost(name string) bool {
 	return name != "" && len(name) <= maxName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.:") == ""
 }
 
-// rejectRequest answers a request to a proxy.
+// rejectRequest answers a proxy request with an error.
 func rejectRequest(client net.Conn, status int, why string) {
 	text := "sandboxmcp: " + why + "\n"
 	_ = client.SetDeadline(time.Now().Add(refusalReadTime))
 	fmt.Fprintf(client, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		status, http.StatusText(status), len(text), text)
 	if closeWrite(client) == nil {
-		_, _ = io.CopyN(io.Discard, client, maxProxyHead) // or the rest of the request would reset the connection
+		_, _ = io.CopyN(io.Discard, client, maxProxyHead) // unread bytes would reset the connection
 	}
 	_ = client.Close()
 }

@@ -10,15 +10,15 @@ import (
 // query is a parsed DNS query.
 type query struct {
 	header   dnsmessage.Header
-	question dnsmessage.Question // no name at all when it was not understood
+	question dnsmessage.Question // without a name if it is malformed
 	edns     bool                // RFC 6891; it has the fields below
 	size     int                 // bytes of an answer on UDP
 	version  byte
 	dnssec   bool
 }
 
-// parse parses a message after its header, and reports whether the message is well-formed: a single question, with a
-// name that is written out, and at most one OPT.
+// parse parses a message after its header, and reports whether the message is well-formed: a single question, with an
+// uncompressed name, and at most one OPT.
 func (q *query) parse(p *dnsmessage.Parser, message []byte) bool {
 	question, err := p.Question()
 	if err != nil || p.SkipQuestion() != dnsmessage.ErrSectionDone || !isUncompressed(message) {
@@ -46,9 +46,8 @@ func (q *query) parse(p *dnsmessage.Parser, message []byte) bool {
 	}
 }
 
-// isUncompressed reports whether the question's name, which was parsed before, has no pointer. There is nothing to point to
-// before the first name, but dnsmessage would follow a pointer into the header, and then the question could not be
-// repeated byte for byte.
+// isUncompressed reports whether the question's name, which was parsed before, has no compression pointer. dnsmessage
+// would follow a pointer into the header, and then the question could not be repeated byte for byte.
 func isUncompressed(message []byte) bool {
 	const header = 12
 	for at := header; message[at] != 0; at += 1 + int(message[at]) {
@@ -64,7 +63,7 @@ func (q query) asksFor(t dnsmessage.Type) bool {
 	return q.question.Type == t || q.question.Type == dnsmessage.TypeALL
 }
 
-// answerWith is the answer for a name that has these, and nothing of another type.
+// answerWith returns the answer for a name with only these addresses.
 func (q query) answerWith(all ...netip.Addr) answer {
 	var a answer
 	for _, address := range all {
@@ -82,7 +81,7 @@ func (q query) answerWith(all ...netip.Addr) answer {
 type answer struct {
 	rcode   dnsmessage.RCode
 	records []dnsmessage.ResourceBody
-	reason  string // why the name is refused
+	reason  string // reason of a refusal
 }
 
 const (
@@ -91,12 +90,12 @@ const (
 	prohibited  = 18 // an info-code of it: "unable to respond because the client is not authorized"
 )
 
-// pack appends the message to out. It returns nil for what can't be a message, which is our bug.
+// pack appends the message to out. It returns nil for an invalid message, which is our bug.
 func (a answer) pack(out []byte, q query) []byte {
 	m := dnsmessage.Message{Header: dnsmessage.Header{
 		ID: q.header.ID, Response: true, OpCode: q.header.OpCode, RCode: a.rcode & 0xf,
 		RecursionDesired: q.header.RecursionDesired, CheckingDisabled: q.header.CheckingDisabled,
-		// Without these two, glibc and Go take an empty answer for a referral to other servers, and ask again.
+		// Without these two flags, glibc and Go treat an empty answer as a referral, and retry.
 		Authoritative: true, RecursionAvailable: true,
 	}}
 	if q.question.Name.Length > 0 {
@@ -119,15 +118,15 @@ func (a answer) pack(out []byte, q query) []byte {
 	return full
 }
 
-// soaRecord returns the SOA record that says how long an empty answer may be cached (RFC 2308): as long as an address
-// if the name is allowed. A refusal may not be cached at all: a person may allow the name next, and names below it may
-// be allowed, while a cache would take them for absent, too (RFC 8020).
+// soaRecord returns the SOA record with the TTL of an empty answer (RFC 2308): that of an address if the name is
+// allowed. A refusal may not be cached: a person may allow the name next, and a cache would treat names below it as
+// absent, too (RFC 8020).
 func (a answer) soaRecord() dnsmessage.Resource {
 	var ttl uint32 = nameTTL
 	if a.rcode != dnsmessage.RCodeSuccess {
 		ttl = 0
 	}
-	root := dnsmessage.Name{Data: [255]byte{'.'}, Length: 1} // the zone that we have authority for is all names
+	root := dnsmessage.Name{Data: [255]byte{'.'}, Length: 1} // the zone is the root
 	return dnsmessage.Resource{
 		Header: dnsmessage.ResourceHeader{Name: root, Class: dnsmessage.ClassINET, TTL: ttl},
 		Body:   &dnsmessage.SOAResource{NS: root, MBox: root, Serial: 1, Refresh: nameTTL, Retry: nameTTL, Expire: nameTTL, MinTTL: ttl},

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Resolver finds the addresses of names, as *net.Resolver does. It is called concurrently, with
-// names that end with a dot, and must return when ctx ends.
+// Resolver resolves names, as *net.Resolver does. It is called concurrently, with names that end with a dot, and must
+// return when ctx ends.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
@@ -29,24 +29,24 @@ func NewResolver(address string) *net.Resolver {
 }
 
 const (
-	cacheFound     = 5 * time.Second  // for how long the addresses of a name are kept, whatever their TTL is
-	cacheNotFound  = time.Second      // likewise, that there are none
-	resolveTimeout = 10 * time.Second // for an answer; more than the five seconds after which a resolver tries the next server
-	maxAddresses   = 64               // of a name; a message of DNS can have thousands
+	cacheFound     = 5 * time.Second  // lifetime of cached addresses, regardless of their TTL
+	cacheNotFound  = time.Second      // lifetime of a cached failure
+	resolveTimeout = 10 * time.Second // for an answer; longer than the five seconds after which a resolver tries the next server
+	maxAddresses   = 64               // of a name; a DNS message can have thousands
 )
 
-// Blocked is the error for a name of which all addresses are refused.
+// Blocked is the error for a name whose addresses are all refused.
 type Blocked struct {
 	Name      string
 	Addr      netip.Addr // the first of them
-	Why       string     // what is there, in words
-	BySandbox bool       // it is the sandbox's own rules that deny the address
+	Why       string     // description of the address
+	BySandbox bool       // the sandbox's own rules deny the address
 }
 
 func (b *Blocked) Error() string {
 	entry := "the network"
 	if k := kindOf(b.Addr); k == nil || k.secrets {
-		entry = "this very address" // a wider network does not open it
+		entry = "this very address" // a wider network does not permit it
 	}
 	if b.BySandbox {
 		return fmt.Sprintf("%s is at %s, which the sandbox's own rules deny", b.Name, b.Addr)
@@ -54,8 +54,8 @@ func (b *Blocked) Error() string {
 	return fmt.Sprintf("%s is at %s, %s: the operator can name %s in egress.networks of the configuration to allow it", b.Name, b.Addr, b.Why, entry)
 }
 
-// resolve returns the addresses of a canonical name that may be connected to, at least one. They are cached for up to 5
-// seconds. If all addresses are refused, the error is a *Blocked.
+// resolve returns the permitted addresses of a canonical name, at least one, cached for up to 5 seconds. If all
+// addresses are refused, the error is a *Blocked.
 func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	all, err := d.lookupCached(ctx, host)
 	if err != nil {
@@ -76,8 +76,7 @@ func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	return good, nil
 }
 
-// lookupCached returns all addresses of a name, allowed and refused ones. Of callers who ask at once, a [net.Resolver]
-// asks for all together.
+// lookupCached returns all addresses of a name, allowed and refused ones. Concurrent calls for a name share one lookup.
 func (d *Dialer) lookupCached(ctx context.Context, name string) (addrs []netip.Addr, err error) {
 	if addrs, known := d.lookups.Get(name, cacheFound); known {
 		return addrs, nil
@@ -94,13 +93,13 @@ func (d *Dialer) lookupCached(ctx context.Context, name string) (addrs []netip.A
 	return addrs, err
 }
 
-// hostsFile resolves only the names in this machine's hosts file. There, net finds a name of a single label only without
-// the final dot.
+// hostsFile resolves only the names in this machine's hosts file, in which net finds a single label only without the
+// final dot.
 var hostsFile = net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 	return nil, errors.ErrUnsupported
 }}
 
-// lookupName asks the resolver. The final dot keeps the machine's search list from making other names of the name.
+// lookupName queries the resolver. The final dot disables the machine's search list.
 func (d *Dialer) lookupName(ctx context.Context, name string) ([]netip.Addr, error) {
 	var r Resolver = net.DefaultResolver
 	if d.Resolver != nil {
@@ -138,7 +137,7 @@ func (d *Dialer) lookupName(ctx context.Context, name string) ([]netip.Addr, err
 	return nil, fmt.Errorf("%s: the resolver failed: %s", name, printableLine(err.Error()))
 }
 
-// timeoutError says that ctx ended before there was an answer.
+// timeoutError returns the error for a ctx that ended before an answer.
 func timeoutError(ctx context.Context, name string) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%s: the resolver did not answer in time", name)

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// kinds of first bytes.
+// protocol is the protocol of a client's first bytes.
 type protocol int
 
 const (
 	protoUndecided protocol = iota // more bytes are needed
-	protoOther                     // nothing in which another name could be asked for, as far as we know
-	protoTLS                       // TLS: its ClientHello is whole, or can't become one
-	protoHTTP                      // HTTP, or so like it that an HTTP server may take it for that
-	protoPostgres                  // PostgreSQL asking whether it may go on with TLS
+	protoOther                     // a protocol in which no other name can be requested, as far as known
+	protoTLS                       // TLS: its ClientHello is complete, or can't be
+	protoHTTP                      // HTTP, or text that an HTTP server may accept as a request
+	protoPostgres                  // PostgreSQL's request for encryption
 	protoRefused                   // to be refused
 )
 
@@ -24,18 +24,17 @@ const (
 	maxHello     = 64 << 10 // bytes of a ClientHello with its records; crypto/tls takes no more either
 )
 
-// webLikePorts are the ports on which unknown protocols are refused: HTTP servers listen there, and each is lenient in its
-// own way.
+// webLikePorts are the ports on which unknown protocols are refused: HTTP servers listen there, and are lenient in
+// different ways.
 var webLikePorts = [...]int{80, 443, 8000, 8008, 8080, 8443, 8888}
 
-// sniff returns the protocol of a client's first bytes, and why it is refused. ended says that the client sends no
-// more.
+// sniff returns the protocol of a client's first bytes, and the reason of a refusal. ended says that the client sends
+// no more.
 //
-// The danger is a request that names another host than the one that was decided about, and that goes
-// by as bytes of some other protocol. So anything that a lenient HTTP server may take for a request line
-// is HTTP: with blank lines or blanks before it, with any token for a method, with any white space
-// in it, with bytes that we know nothing of, and of any length. The relay's server then reads
-// it strictly. What remains, on ports that are not likeWeb only:
+// The attack is a request to another host than the allowed one, disguised as bytes of another protocol. So anything
+// that a lenient HTTP server may accept as a request line is HTTP: with blank lines or blanks before it, with any token
+// as method, with any white space, with unknown bytes, and of any length. The relay's server then parses it strictly.
+// Known gaps, only on ports other than webLikePorts:
 //   - a method with bytes that no method may have ("G\x01T / HTTP/1.1"): old Apache, before 2.4.25, took
 //     such ones. Binary protocols can't wait for a line that never ends.
 //   - a made-up method and a target with a NUL ("FOO /\x00 HTTP/1.1"), if the rest comes later.
@@ -53,7 +52,7 @@ func sniff(b []byte, port int, ended bool) (protocol, string) {
 	}
 	switch s, why := sniffTLS(b); {
 	case s == protoUndecided && ended && b[0] == recordHandshake:
-		return protoTLS, "" // which it can't be any more
+		return protoTLS, "" // an incomplete hello, refused later
 	case s == protoOther, s == protoUndecided && ended:
 		return sniffText(b, port, ended)
 	default:
@@ -61,7 +60,7 @@ func sniff(b []byte, port int, ended bool) (protocol, string) {
 	}
 }
 
-// sniffTLS knows the protocols that begin with bytes which no text has. It returns protoOther for the rest.
+// sniffTLS detects the protocols that start with bytes other than text. It returns protoOther for the rest.
 func sniffTLS(b []byte) (protocol, string) {
 	switch {
 	case b[0] >= recordSpec && b[0] <= recordData:
@@ -86,8 +85,8 @@ func sniffTLS(b []byte) (protocol, string) {
 	return protoOther, ""
 }
 
-// sniffRecord checks bytes that begin with the type of a TLS record. TLS is refused later unless it begins with a hello
-// that helloEnd accepts.
+// sniffRecord checks bytes that start with the type of a TLS record. TLS is refused later unless it starts with a hello
+// that helloLength accepts.
 //
 // Servers are lenient here, too: crypto/tls skips warnings before the hello, and reads a first record of any version
 // below 16.0. But in other protocols a length comes first, as in MongoDB's, where "\x16\x01\x00\x00" begins a greeting
@@ -134,13 +133,13 @@ const (
 	whyProxy   = "a PROXY header claims to come from another address: connect without one"
 )
 
-// sniffText tells HTTP from other text and from binary protocols by the first line.
+// sniffText distinguishes HTTP from other text and binary protocols by the first line.
 func sniffText(b []byte, port int, ended bool) (protocol, string) {
 	other, why := protoOther, ""
 	if slices.Contains(webLikePorts[:], port) {
 		other, why = protoRefused, whyUnknown
 	}
-	text := bytes.TrimLeft(b, blanks) // servers skip lines that are empty; some skip blanks, too
+	text := bytes.TrimLeft(b, blanks) // servers skip empty lines; some skip blanks, too
 	whole := ended || len(b) >= maxFirstLine
 	switch {
 	case len(text) == 0 && ended:
@@ -163,18 +162,18 @@ func sniffText(b []byte, port int, ended bool) (protocol, string) {
 	case n == 0:
 		return other, why
 	case len(rest) > 0 && strings.IndexByte(separators, rest[0]) < 0 && rest[0] != '\r' && !known:
-		return other, why // no method
+		return other, why // not a method
 	case !lineEnded && !whole && bytes.IndexByte(rest, 0) >= 0 && !known:
 		return other, why // git's protocol, for one, sends text with a NUL in it, and no line end
 	case !lineEnded && !whole:
 		return protoUndecided, ""
 	case !lineEnded && !ended:
-		return protoHTTP, "" // too long: the relay's server says so, or reads it
+		return protoHTTP, "" // too long: the relay's server accepts or refuses it
 	case method == "PROXY":
 		return protoRefused, whyProxy
 	case oldRequest(method, rest):
 		return protoRefused, whyOld
-	case strings.HasPrefix(method, "SSH-"): // ssh may be had on 443, for who can't use 22
+	case strings.HasPrefix(method, "SSH-"): // some hosts offer ssh on 443
 		return protoOther, ""
 	}
 	return other, why
@@ -182,18 +181,17 @@ func sniffText(b []byte, port int, ended bool) (protocol, string) {
 
 const blanks = " \t\r\n\v\f"
 
-// tokenBytes may be in a method, RFC 9110 section 5.6.2.
+// tokenBytes are the bytes of a method, RFC 9110 section 5.6.2.
 const tokenBytes = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// separators are the characters that some server accepts behind a method: Python's splits at all white space of
-// Latin-1.
+// separators are the characters that some server accepts after a method: Python's splits at all white space of Latin-1.
 const separators = " \t\v\f\x1c\x1d\x1e\x1f\x85\xa0"
 
-// methods are the methods whose line is read to its end, whatever it contains.
+// methods are the methods whose line is read to its end, with any content.
 var methods = [...]string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "TRACE", "PRI", "PROXY"}
 
-// oldRequest reports whether a server may take a line without a version for a request: if its target is a path, or a
-// URL, which may contain another name.
+// oldRequest reports whether a server may accept a line without a version as a request: if its target is a path, or a
+// URL, which may have another name.
 func oldRequest(method string, rest []byte) bool {
 	for len(rest) > 0 && strings.IndexByte(separators, rest[0]) >= 0 {
 		rest = rest[1:]
@@ -209,7 +207,7 @@ func oldRequest(method string, rest []byte) bool {
 }
 
 // isServerHTTP reports whether the first bytes of a server may be HTTP: an answer to a client that was too slow (408),
-// or the SETTINGS with which some HTTP/2 servers begin before they were sent anything.
+// or the SETTINGS that some HTTP/2 servers send first.
 func isServerHTTP(b []byte) bool {
 	const answer = "HTTP/"
 	if n := min(len(b), len(answer)); string(b[:n]) == answer[:n] {

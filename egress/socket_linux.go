@@ -13,7 +13,7 @@ const (
 	hungUp   = unix.POLLRDHUP // the other side closed, or closed its sending half
 )
 
-// waitForEvent waits for one of events, an error or a hang-up. It reads no bytes and takes no memory, and ends with the
+// waitForEvent waits for one of events, an error or a hang-up. It reads no bytes and needs no memory, and ends at the
 // connection's read deadline.
 func waitForEvent(conn net.Conn, events int16) error {
 	s, ok := conn.(syscall.Conn)
@@ -31,7 +31,7 @@ func waitForEvent(conn net.Conn, events int16) error {
 	})
 }
 
-// isReset waits, after the end of a connection's bytes, and reports whether the connection is reset.
+// isReset waits after the end of a connection's bytes, and reports whether it is reset.
 func isReset(conn net.Conn) bool {
 	s, ok := conn.(syscall.Conn)
 	if !ok {

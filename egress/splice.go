@@ -12,7 +12,7 @@ import (
 // bufferSize is the size of a buffer, in bytes.
 const bufferSize = 32 << 10
 
-// tap is a connection that counts the bytes that move, with bytes that were read before put back.
+// tap is a connection that counts bytes, and first returns bytes that were read before.
 type tap struct {
 	net.Conn
 	c       *connection
@@ -20,10 +20,10 @@ type tap struct {
 	in, out *atomic.Int64 // bytes; nil on the client's side
 }
 
-// newClientTap returns the client's connection from the first byte on that the server does not have.
+// newClientTap returns the client's connection from the first unsent byte on.
 func (o *prelude) newClientTap() *tap { return &tap{Conn: o.c.client, c: o.c, held: o.held[o.sent:]} }
 
-// newServerTap returns a connection to the name, on which bytes are counted.
+// newServerTap returns a connection to the name that counts bytes.
 func (c *connection) newServerTap(server net.Conn, held []byte) *tap {
 	t := &tap{Conn: server, c: c, held: held, in: &c.counts.received, out: &c.counts.sent}
 	t.in.Add(int64(len(held)))
@@ -59,8 +59,8 @@ func (t *tap) countBytes(n int, count *atomic.Int64) {
 // CloseWrite closes the sending half.
 func (t *tap) CloseWrite() error { return closeWrite(t.Conn) }
 
-// closeWrite closes the sending half. That both sides of a TCP connection have ended already is no error: bytes before
-// the end can still be read.
+// closeWrite closes the sending half. A connection that both sides have closed is not an error: earlier bytes can still
+// be read.
 func closeWrite(conn net.Conn) error {
 	half, ok := conn.(interface{ CloseWrite() error })
 	if !ok {
@@ -72,13 +72,13 @@ func closeWrite(conn net.Conn) error {
 	return nil
 }
 
-// splice passes bytes both ways until both sides have ended, and closes the connection. The end of one
-// side is passed on as an end, and a reset as a reset.
+// splice forwards bytes both ways until both sides have ended, and closes the connection. It forwards an end as an end,
+// and a reset as a reset.
 func (c *connection) splice(server, client *tap) {
 	c.spliceAfter(server, client, func() error { return nil })
 }
 
-// spliceAfter has first done before anything that the client says is passed on.
+// spliceAfter calls first before it forwards any bytes of the client.
 func (c *connection) spliceAfter(server, client *tap, first func() error) {
 	var both sync.WaitGroup
 	var ended atomic.Int32
@@ -101,12 +101,12 @@ func (c *connection) spliceAfter(server, client *tap, first func() error) {
 	both.Wait()
 }
 
-// copyOneWay passes on bytes in one direction, and then the end.
+// copyOneWay forwards bytes in one direction, and then the end.
 func (c *connection) copyOneWay(to, from *tap, count *atomic.Int64) error {
 	if len(from.held) > 0 {
 		n, err := to.Conn.Write(from.held)
 		if count == to.out {
-			to.countBytes(n, count) // the server's bytes were counted when they were read
+			to.countBytes(n, count) // the server's bytes are counted when they are read
 		}
 		if from.held = nil; err != nil {
 			return err
@@ -122,9 +122,9 @@ func (c *connection) copyOneWay(to, from *tap, count *atomic.Int64) error {
 	return closeWrite(to.Conn)
 }
 
-// copyUntilEnd passes bytes on until from ends. While it waits it has no buffer, since a sandbox may have thousands of silent
-// connections. splice(2) would be no faster (1.3 GB/s through either), and its pipes would take descriptors, and memory
-// that no cgroup counts.
+// copyUntilEnd forwards bytes until from ends. It has no buffer while it waits, since a sandbox may have thousands of
+// silent connections. splice(2) is not faster (1.3 GB/s with either), and its pipes take descriptors, and memory
+// outside of cgroups.
 func (g *Gateway) copyUntilEnd(to, from net.Conn, moved func(int)) error {
 	for {
 		err := waitForEvent(from, readable)
@@ -140,7 +140,7 @@ func (g *Gateway) copyUntilEnd(to, from net.Conn, moved func(int)) error {
 	}
 }
 
-// copyAvailable passes on the bytes that are there, up to a bufferful.
+// copyAvailable forwards the available bytes, up to one buffer.
 func (g *Gateway) copyAvailable(to, from net.Conn, moved func(int)) error {
 	b := g.buffers.Get().(*[bufferSize]byte)
 	defer g.buffers.Put(b)

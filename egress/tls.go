@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// refusalReadTime is the time for a client to read why it is refused.
+// refusalReadTime is the time for a client to read the reason of its refusal.
 const refusalReadTime = time.Second
 
-// passTLS passes on TLS whose ClientHello was held.
+// passTLS forwards TLS after its ClientHello was read.
 func (c *connection) passTLS(ctx context.Context, o *prelude, opens bool) {
 	if no := checkHello(o.held, c.name, net.ParseIP(c.name) != nil); no != nil {
 		c.refuseTLS(ctx, no)
@@ -29,12 +29,11 @@ func (c *connection) passTLS(ctx context.Context, o *prelude, opens bool) {
 	c.sendHello(ctx, server, o.newClientTap(), false)
 }
 
-// sendHello sends the checked ClientHello that the client's bytes begin with, and passes on the rest, unless that is a
-// second hello for another name: a server may ask for a second one (HelloRetryRequest), and some, OpenSSL among them,
-// then go by its name.
+// sendHello sends the checked ClientHello, and forwards the rest, unless it is a second hello for another name: a
+// server may ask for a second one (HelloRetryRequest), and some, such as OpenSSL, then use its name.
 func (c *connection) sendHello(ctx context.Context, server, client *tap, nameless bool) {
 	n, err := helloLength(client.held)
-	if err != nil || n == 0 { // it was checked, so this is our bug
+	if err != nil || n == 0 { // it was checked before, so this is our bug
 		return
 	}
 	hello := client.held[:n:n]
@@ -42,14 +41,14 @@ func (c *connection) sendHello(ctx context.Context, server, client *tap, nameles
 	if _, err := server.Write(hello); err != nil {
 		return
 	}
-	// What the client sends meanwhile waits: it can be early data, or a second hello that nobody asked for yet.
-	unwatch := watchHangUp(c.client, c.resetAll) // nobody closes one half before there was a handshake
+	// The client's bytes wait meanwhile: they can be early data, or a premature second hello.
+	unwatch := watchHangUp(c.client, c.resetAll) // clients don't close one half before the handshake
 	again, err := c.passServerHello(server, client)
 	unwatch()
 	if err != nil {
 		return
 	}
-	c.spliceAfter(server, client, func() (err error) { // the server may still be at its answer
+	c.spliceAfter(server, client, func() (err error) { // the server may still send its answer
 		for again && err == nil {
 			again, err = c.passRetry(ctx, server, client, nameless)
 		}
@@ -57,7 +56,7 @@ func (c *connection) sendHello(ctx context.Context, server, client *tap, nameles
 	})
 }
 
-// passServerHello passes on the first record of the server's answer, and reports whether that asks for another hello.
+// passServerHello forwards the first record of the server's answer, and reports whether it asks for another hello.
 func (c *connection) passServerHello(server, client *tap) (again bool, err error) {
 	b := make([]byte, 4<<10)
 	n, err := server.Read(b)
@@ -75,8 +74,8 @@ func (c *connection) passServerHello(server, client *tap) (again bool, err error
 	return again, err
 }
 
-// passRetry passes on one record of a client that was asked for another hello, or all those that the hello
-// is in, once it was checked. It says whether the hello is still to come.
+// passRetry forwards one record of a client that must send another hello, or all records of the hello after a check. It
+// reports whether the hello is still to come.
 func (c *connection) passRetry(ctx context.Context, server, client *tap, nameless bool) (again bool, err error) {
 	var sent []byte
 	for {
@@ -89,8 +88,8 @@ func (c *connection) passRetry(ctx context.Context, server, client *tap, nameles
 			return false, err
 		}
 		switch sent[0] {
-		// Sent for the sake of middle boxes, a warning or "user canceled", or early data: servers skip these, and
-		// after an alert that ends it all there is no harm in a hello that was checked.
+		// Records for middle boxes, warnings or "user canceled", and early data: servers skip these, and after a fatal alert
+		// a checked hello is harmless.
 		case recordSpec, recordAlert, recordData:
 			_, err = server.Write(sent)
 			return true, err
@@ -124,7 +123,7 @@ func readRecord(r io.Reader, b []byte) ([]byte, error) {
 	return b, err
 }
 
-// refuseTLS refuses a TLS client with an alert, so that it fails at once and can say why.
+// refuseTLS refuses a TLS client with an alert, so that it fails at once with the reason.
 func (c *connection) refuseTLS(ctx context.Context, no *tlsRefusal) {
 	c.record(ctx, Decision{Reason: no.reason})
 	_ = c.client.SetDeadline(time.Now().Add(refusalReadTime))

@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress/relay"
 )
 
-// passHTTP passes HTTP on with one of the relay's two methods.
+// passHTTP forwards HTTP with one of the relay's two methods.
 func (c *connection) passHTTP(ctx context.Context, o *prelude, by func(context.Context, relay.Route) error) {
 	var first atomic.Bool
 	err := by(ctx, relay.Route{
@@ -33,7 +33,7 @@ func (c *connection) passHTTP(ctx context.Context, o *prelude, by func(context.C
 	c.closeAll()
 }
 
-// dialAgain connects to the name once more for a client's open connection: the connection is decided and recorded like
+// dialAgain connects to the name again for a client's open connection. The new connection is decided and recorded like
 // any other. The client's requests wait meanwhile.
 func (c *connection) dialAgain(ctx context.Context) (net.Conn, error) {
 	d := c.g.config.Decide(ctx, c.name, c.port)
@@ -60,7 +60,7 @@ type refusedByRule struct{ error }
 
 func (refusedByRule) Is(target error) bool { return target == relay.ErrRefused }
 
-// dial connects to the name. A refusal or a failure is recorded in place of the allowed connection: the program only
+// dial connects to the name. A refusal or a failure is recorded instead of the allowed connection: the program only
 // sees a reset.
 func (c *connection) dial(ctx context.Context, counts *entry) (net.Conn, error) {
 	server, err := c.g.config.Dial(ctx, c.name, c.port)
@@ -81,7 +81,7 @@ func (c *connection) dial(ctx context.Context, counts *entry) (net.Conn, error) 
 	return nil, err
 }
 
-// oneLineError makes an error fit for a record: without line breaks, and short.
+// oneLineError shortens an error to a single line for a record.
 func oneLineError(err error) string {
 	s := strings.Join(strings.Fields(err.Error()), " ")
 	return strings.ToValidUTF8(s[:min(len(s), 300)], "")

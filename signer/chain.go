@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// Trust are the keys of the directory that may have signed something: the one that signs today, whose private half is
-// here, and back from there each that was introduced by the one before it, and vouched for by the one after it, in one
-// statement that both have signed. Whatever else lies in the directory is nobody's: see Strangers. A directory that
-// others can write to is an error; one that is not there, or has no key to sign with, trusts none.
+// Trust returns the trusted keys of the directory: the current signing key, and its predecessors, each linked to its
+// successor by a statement that both have signed. Other keys in the directory are not trusted: see UntrustedFiles. A
+// directory that others can write to is an error; a missing one, or one without a signing key, trusts none.
 func (k *Keys) Trust() (*Trust, error) {
 	if err := k.checkDirectory(); errors.Is(err, fs.ErrNotExist) {
 		return NewTrust(), nil
@@ -53,8 +52,8 @@ func (k *Keys) trustChain(today PublicKey) (*Trust, error) {
 	return t, nil
 }
 
-// predecessors returns the directory's keys that were replaced, by the ids of their successors: those of which a
-// statement says so that both have signed.
+// predecessors returns the directory's replaced keys by the ids of their successors, as far as both have signed the
+// statement.
 func (k *Keys) predecessors() (map[string]PublicKey, error) {
 	entries, err := os.ReadDir(k.dir)
 	if err != nil {
@@ -82,7 +81,7 @@ func (k *Keys) predecessors() (map[string]PublicKey, error) {
 	return before, nil
 }
 
-// UntrustedFiles are files of the directory that hold a public key which Trust has no reason to trust.
+// UntrustedFiles returns the files of the directory with public keys that Trust does not trust.
 func (k *Keys) UntrustedFiles(t *Trust) (files []string, err error) {
 	entries, err := os.ReadDir(k.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

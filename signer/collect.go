@@ -12,8 +12,8 @@ import (
 	"github.com/gabriel-vasile/mimetype"
 )
 
-// Names beyond these are dropped. A path may be longer than the kernel's PATH_MAX when it was made
-// directory by directory; MaxCount names must fit into memory, and saving walks each directory of a name.
+// Names beyond these are dropped. A path that was created directory by directory may be longer than PATH_MAX; MaxCount
+// names must fit into memory, and saving walks each directory of a name.
 const (
 	maxName  = 4096 // bytes
 	maxDepth = 128  // directories
@@ -24,8 +24,8 @@ type collector struct {
 	dir            *directory // nil: save nothing
 	hold           spool
 	buf            []byte
-	bytesLeft      int64 // bytes of artifacts that may still be read
-	inputBytesLeft int64 // bytes of inputs that may still be compared
+	bytesLeft      int64 // remaining bytes of artifacts to read
+	inputBytesLeft int64 // remaining bytes of inputs to compare
 	seen           map[string]bool
 
 	artifacts        []Artifact
@@ -73,7 +73,7 @@ func (c *collector) close() {
 	}
 }
 
-// addFile lists a file, unless it is an unchanged input or over a cap. An error ends the whole collection.
+// addFile lists a file, unless it is an unchanged input or over a cap. An error ends the collection.
 func (c *collector) addFile(ctx context.Context, f File) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *collector) addFile(ctx context.Context, f File) error {
 		return nil
 	}
 	if c.seen[f.Name] {
-		// A directory read while files are renamed in it can show a name twice.
+		// Reading a directory during renames can yield a name twice.
 		c.countSkipped("listed twice", nil)
 		return nil
 	}
@@ -167,8 +167,8 @@ func (c *collector) hashAndStage(ctx context.Context, f File) error {
 	return nil
 }
 
-// stageUnlessWithheld reads s to its end, and returns why the file is withheld, or "" if it was saved or nothing is to be saved. It
-// returns errors of writing; those of reading are in s.err.
+// stageUnlessWithheld reads s to its end, and returns why the file is withheld, or "" if it was saved or saving is off.
+// It returns write errors; read errors are in s.err.
 func (c *collector) stageUnlessWithheld(ctx context.Context, f File, redacted string, s *scan) (withheld string, err error) {
 	defer c.readToEnd(s, f.Size)
 	if redacted != f.Name {
@@ -202,8 +202,8 @@ func (c *collector) stageUnlessWithheld(ctx context.Context, f File, redacted st
 	return "", err
 }
 
-// searchForSecret looks for a secret in s, reads it to its end, and holds its bytes outside of the directory:
-// a file with a secret must not have been there even briefly.
+// searchForSecret searches s for a secret, reads it to its end, and spools its bytes outside of the directory: a file
+// with a secret must not be there even briefly.
 func (c *collector) searchForSecret(s *scan, size int64) (withheld string, err error) {
 	c.hold.reset()
 	r := io.Reader(s)
@@ -227,12 +227,12 @@ func (c *collector) searchForSecret(s *scan, size int64) (withheld string, err e
 }
 
 func (c *collector) readToEnd(r io.Reader, size int64) {
-	// Without the wrapper io.Discard would bring a buffer of its own.
+	// Without the wrapper, io.Discard would allocate a buffer.
 	_, _ = io.CopyBuffer(struct{ io.Writer }{io.Discard}, r, c.buffer(size))
 }
 
-// buffer returns the buffer for copying a file that was listed with that size: most runs leave nothing but their
-// script.
+// buffer returns the buffer for copying a file of a listed size. It is small for small files, since most runs leave
+// only their script.
 func (c *collector) buffer(size int64) []byte {
 	if want := min(max(size+1, 512), 64<<10); int64(len(c.buf)) < want {
 		c.buf = make([]byte, want)
@@ -240,7 +240,7 @@ func (c *collector) buffer(size int64) []byte {
 	return c.buf
 }
 
-// WithoutPaths removes the paths from an error: they may be the host's, or contain a secret.
+// WithoutPaths removes the paths from an error: they may be host paths, or contain a secret.
 func WithoutPaths(err error) error {
 	if e := (*fs.PathError)(nil); errors.As(err, &e) {
 		return e.Err

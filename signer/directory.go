@@ -28,15 +28,15 @@ type directory struct {
 	current *os.Root
 	atName  string
 
-	id     string // in the names of files that are not saved yet
+	id     string // part of the temporary names
 	staged []stagedFile
-	names  map[string]bool // of all that were staged
+	names  map[string]bool // of all staged files
 }
 
 // stagedFile is a file with a temporary name.
 type stagedFile struct{ dir, temp, base string }
 
-// blocked is the error for a name at which no file can be saved. It concerns that file alone.
+// blocked is the error for a name under which no file can be saved.
 type blocked struct{ why string }
 
 func (b *blocked) Error() string { return b.why }
@@ -63,7 +63,7 @@ func (d *directory) closeSubdirectory() {
 }
 
 // stage writes r to a new file that is to be saved under name, in place of any other file. The error is a *blocked for
-// a name at which no file can be saved; r may then be read or not. buf is for copying.
+// an unusable name; r may then be read or not. buf is for copying.
 func (d *directory) stage(name string, mode fs.FileMode, r io.Reader, buf []byte) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if d.names[dir] {
@@ -91,8 +91,7 @@ func (d *directory) stage(name string, mode fs.FileMode, r io.Reader, buf []byte
 	return asBlocked(err)
 }
 
-// save gives the files their names, in the order in which they were staged, the list of sums only if all others have
-// got theirs.
+// save renames the files to their names, in staging order, and the list of sums only after all others.
 func (d *directory) save() error {
 	defer d.closeSubdirectory()
 	var failed error
@@ -112,7 +111,7 @@ func (d *directory) save() error {
 	return failed
 }
 
-// discard removes the files that have not got their names.
+// discard removes the files that were not renamed.
 func (d *directory) discard() {
 	defer d.closeSubdirectory()
 	for _, f := range d.staged {
@@ -140,7 +139,8 @@ func (d *directory) openSubdirectory(dir string) error {
 	return nil
 }
 
-// asBlocked turns a refusal of a name into *blocked. FAT says EINVAL to "a?b", macOS EILSEQ to what is not UTF-8.
+// asBlocked turns a file system's refusal of a name into *blocked: FAT returns EINVAL for "a?b", macOS EILSEQ for
+// invalid UTF-8.
 func asBlocked(err error) error {
 	for _, e := range []error{hostfs.ErrNotDir, hostfs.ErrReplaced} {
 		if errors.Is(err, e) {
@@ -155,7 +155,7 @@ func asBlocked(err error) error {
 	return err
 }
 
-// stageSums stages SHA256SUMS, if there is anything to list: an empty one is an error to sha256sum.
+// stageSums stages SHA256SUMS, unless it is empty, which is an error in sha256sum.
 func (d *directory) stageSums(m Manifest) error {
 	var b bytes.Buffer
 	if err := m.WriteSums(&b); err != nil || b.Len() == 0 {
@@ -184,8 +184,8 @@ func (d *directory) stageReceipt(e Envelope) error {
 	return nil
 }
 
-// nameProblem describes why no file can be saved under name, or "". Backends list clean relative names, but
-// the names in an archive that a container engine sends are what its author wanted.
+// nameProblem describes why no file can be saved under name, or "". Backends list clean relative names, but names in a
+// container engine's archive are untrusted.
 func nameProblem(name string) string {
 	switch {
 	case !filepath.IsLocal(name) || path.Clean(name) != name || name == ".":
@@ -198,8 +198,8 @@ func nameProblem(name string) string {
 	return ""
 }
 
-// isWindowsName refuses characters that Windows forbids, and the dots and spaces at the end that Windows silently
-// removes.
+// isWindowsName reports whether Windows accepts a name: no forbidden characters, and no dots or spaces at the end,
+// which it silently removes.
 func isWindowsName(name string) bool {
 	for elem := range strings.SplitSeq(name, "/") {
 		if strings.TrimRight(elem, ". ") != elem {

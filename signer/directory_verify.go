@@ -25,16 +25,16 @@ type Sum struct {
 // Directory is a directory with files to verify.
 type Directory struct {
 	Path string
-	// AllowExtra says that files that nothing vouches for are no problem. SHA256SUMS and the receipt never are.
+	// AllowExtra permits unlisted files. SHA256SUMS and the receipt are always permitted.
 	AllowExtra bool
-	// AllowedNames are names of more files that may be there.
+	// AllowedNames are names of further permitted files.
 	AllowedNames []string
 }
 
-// maxExtra is the maximum number of problems about files that nothing vouches for.
+// maxExtra is the maximum number of problems about unlisted files.
 const maxExtra = 1000
 
-// verify compares the files of a directory with their sums. An error means that the directory itself can't be read.
+// verify compares the files of a directory with their sums. An error means that the directory can't be read.
 func (d Directory) verify(sums []Sum) ([]Problem, error) {
 	top, err := os.OpenRoot(d.Path)
 	if err != nil {
@@ -91,10 +91,10 @@ func openProblem(name string, err error) *Problem {
 	return &Problem{Kind: Unreadable, Name: name, Why: WithoutPaths(err).Error()}
 }
 
-// extraFiles returns a problem for each file below dir that is not known.
+// extraFiles returns a problem for each unknown file below dir.
 func extraFiles(dir string, known map[string]bool) (problems []Problem, err error) {
 	more := 0
-	// The dot follows a link in the place of dir. A file that goes meanwhile is not extra.
+	// The dot follows dir if it is a link. A file that disappears meanwhile is not extra.
 	err = filepath.WalkDir(dir+string(filepath.Separator)+".", func(file string, d fs.DirEntry, err error) error {
 		if err != nil && errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -128,7 +128,7 @@ func Hash(r io.Reader) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// ParseHash parses a SHA-256 that a person typed: hex of any case, with or without "sha256:" before it.
+// ParseHash parses a SHA-256 in hex of any case, with or without the prefix "sha256:".
 func ParseHash(text string) (string, error) {
 	s := strings.ToLower(strings.TrimSpace(text))
 	s = strings.TrimPrefix(s, "sha256:")

@@ -11,11 +11,11 @@ import (
 // PayloadType is the type of our envelopes' payloads.
 const PayloadType = "application/vnd.in-toto+json"
 
-// MaxEnvelope is the maximum size of an envelope, in bytes: twice the log's limit for a receipt, which the number of
-// named artifacts keeps to.
+// MaxEnvelope is the maximum size of an envelope, in bytes: twice the log's limit for a receipt, which bounds the
+// number of named artifacts.
 const MaxEnvelope = 2 << 20
 
-// Envelope is a DSSE envelope: a payload and who signed it. Its JSON is one line, and always the same.
+// Envelope is a DSSE envelope: a payload with its signatures. Its JSON is one line, and deterministic.
 type Envelope struct {
 	PayloadType string      `json:"payloadType"`
 	Payload     []byte      `json:"payload"` // exactly what was signed
@@ -24,15 +24,15 @@ type Envelope struct {
 
 // Signature is a signature of an envelope.
 type Signature struct {
-	KeyID string `json:"keyid"` // says which key to try, and proves nothing
+	KeyID string `json:"keyid"` // hint for the key; proves nothing
 	Sig   []byte `json:"sig"`
 }
 
 // maxSignatures is the maximum number of signatures in an envelope: each costs a check, or a check with each known key.
 const maxSignatures = 16
 
-// ParseEnvelope reads the JSON of a DSSE envelope. It checks no signature. What two readers could
-// understand differently is refused; fields that the specification does not know are passed over.
+// ParseEnvelope reads the JSON of a DSSE envelope. It checks no signature. It refuses ambiguous JSON, and ignores
+// unknown fields.
 func ParseEnvelope(text []byte) (Envelope, error) {
 	if len(text) > MaxEnvelope {
 		return Envelope{}, fmt.Errorf("it is larger than %d MiB", MaxEnvelope>>20)
@@ -40,7 +40,7 @@ func ParseEnvelope(text []byte) (Envelope, error) {
 	if err := checkJSON(text); err != nil {
 		return Envelope{}, err
 	}
-	// A map, since into a struct encoding/json would also take a field "PAYLOAD".
+	// A map, since for a struct encoding/json also accepts a field "PAYLOAD".
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(text, &fields) != nil || fields == nil {
 		return Envelope{}, errors.New("it is JSON, but no object")
@@ -82,7 +82,7 @@ func parseSignatures(text json.RawMessage) ([]Signature, error) {
 	return all, nil
 }
 
-// stringField returns a required field of text.
+// stringField returns a required string field.
 func stringField(fields map[string]json.RawMessage, name string) (string, error) {
 	var s *string
 	if fields[name] == nil || json.Unmarshal(fields[name], &s) != nil || s == nil {
@@ -91,8 +91,8 @@ func stringField(fields map[string]json.RawMessage, name string) (string, error)
 	return *s, nil
 }
 
-// base64Field returns a required field of base64: of the usual alphabet or that of URLs, as DSSE allows both, and without
-// line ends or leftover bits, so that the same bytes have a single spelling in each alphabet.
+// base64Field returns a required base64 field, in the standard or the URL alphabet, as DSSE allows both, and without
+// line ends or leftover bits, so that the encoding is unique in each alphabet.
 func base64Field(fields map[string]json.RawMessage, name string) ([]byte, error) {
 	s, err := stringField(fields, name)
 	if err != nil {

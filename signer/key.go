@@ -15,14 +15,14 @@ import (
 	signednote "golang.org/x/mod/sumdb/note"
 )
 
-// PublicKey is a key to check signatures with. It is no secret.
+// PublicKey is a key to check signatures with. It is not secret.
 type PublicKey struct {
 	id  string
 	key ed25519.PublicKey
-	// Created is when its file was made, by this machine's clock; zero if it came from no file of ours.
+	// Created is when its file was created, by this machine's clock; zero if it is not from our file.
 	Created time.Time
-	// Replaced is when it named its successor, and Revoked from when on its signatures were declared not to count, and
-	// Reason why, as far as statements of that are known; zero is not.
+	// Replaced is when it named its successor. From Revoked on its signatures are invalid, for Reason. Both are from known
+	// statements; zero is never.
 	Replaced, Revoked time.Time
 	Reason            string
 	successor         string // id of its successor
@@ -41,8 +41,8 @@ func newPublicKey(key ed25519.PublicKey) (PublicKey, error) {
 	return PublicKey{id: hex.EncodeToString(sum[:]), key: key}, nil
 }
 
-// ID is the SHA-256 of the key's PKIX DER, in lower-case hex: what "openssl pkey -pubin -outform DER |
-// sha256sum" says of the PEM.
+// ID is the SHA-256 of the key's PKIX DER, in lower-case hex: the output of "openssl pkey -pubin -outform DER |
+// sha256sum" for the PEM.
 func (p PublicKey) ID() string { return p.id }
 
 // Ed25519 returns the key itself.
@@ -57,15 +57,15 @@ func (p PublicKey) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// NoteVerifier returns the verifier key of signed notes, under the name of the log that the key signs.
+// NoteVerifier returns the verifier key for signed notes, under the name of the signed log.
 func (p PublicKey) NoteVerifier(name string) (string, error) {
 	return signednote.NewEd25519VerifierKey(name, p.key)
 }
 
-// Key signs. It is a crypto.Signer of the kind Ed25519, which audit takes as it is. The zero Key signs nothing.
+// Key signs. It is an Ed25519 crypto.Signer, for example for audit. The zero Key can't sign.
 type Key struct {
 	PublicKey
-	private func() ed25519.PrivateKey // a function: printing a Key shows no secret
+	private func() ed25519.PrivateKey // a function, so that printing a Key shows no secret
 }
 
 var _ crypto.Signer = (*Key)(nil)
@@ -81,7 +81,7 @@ func newKey(private ed25519.PrivateKey) (*Key, error) {
 // Public is an ed25519.PublicKey.
 func (k *Key) Public() crypto.PublicKey { return k.key }
 
-// Sign signs a message, not its hash: opts are to say crypto.Hash(0). random is not used.
+// Sign signs a message, not its hash: opts must be crypto.Hash(0). random is not used.
 func (k *Key) Sign(random io.Reader, message []byte, opts crypto.SignerOpts) ([]byte, error) {
 	if k.private == nil {
 		return nil, errors.New("there is no key to sign with")

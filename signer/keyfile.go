@@ -20,7 +20,7 @@ import (
 
 var errNoKey = errors.New("there is none yet")
 
-// maxKeyFile is more than any key of the right kind needs, in bytes.
+// maxKeyFile is the maximum size of a key file, in bytes.
 const maxKeyFile = 8 << 10
 
 func generateKey() (*Key, error) {
@@ -40,7 +40,7 @@ func (k *Key) privatePEM() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// readPrivateKey reads a key that others must not be able to read. Its errors do not quote the file.
+// readPrivateKey reads a private key, and refuses a file that others can read. Its errors do not quote the file.
 func readPrivateKey(path string) (*Key, os.FileInfo, error) {
 	f, info, err := statefile.OpenPrivate(path, "if somebody has, replace it with sandboxmcp key rotate")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -111,10 +111,10 @@ func onlyBlock(text []byte, kind string) (der []byte, why string) {
 	return block.Bytes, ""
 }
 
-// tempKind is in the name of a file that is being made.
+// tempKind is in the name of a file that is being created.
 const tempKind = "key"
 
-// createFile makes the file path, whole, unless it is there already.
+// createFile creates the file path atomically, unless it exists.
 func createFile(path string, content []byte) error {
 	if _, err := os.Lstat(path); err == nil {
 		return nil
@@ -123,17 +123,16 @@ func createFile(path string, content []byte) error {
 	return statefile.CreateFile(path, tempKind, content)
 }
 
-// replaceFile makes the file path, whole, in place of an older one.
+// replaceFile creates or replaces the file path atomically.
 func replaceFile(path string, content []byte) error {
 	statefile.RemoveAbandoned(filepath.Dir(path), tempKind, statefile.AbandonedAge)
 	return statefile.Replace(path, tempKind, content, 0o600)
 }
 
-// lockWait is how long a change of keys waits for other processes, which hold the lock for milliseconds.
+// lockWait bounds the wait for other processes, which hold the lock for milliseconds.
 const lockWait = 10 * time.Second
 
-// lockDirectory waits until no other process changes the directory, which it makes. The lock goes with its
-// process, however that ends.
+// lockDirectory creates and locks the directory. The lock ends with the process.
 func (k *Keys) lockDirectory(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(k.dir, 0o700); err != nil {
 		return nil, err

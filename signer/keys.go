@@ -14,27 +14,27 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// Keys are the keys of a directory: the current signing key, and the public keys of all that ever signed. Many
+// Keys are the keys of a directory: the current signing key, and the public keys of all signing keys so far. Many
 // goroutines and processes may use one directory at once.
 //
 // The directory has signing.key (PKCS #8 PEM, for its owner alone), ID.pub (PKIX PEM) of each key, ID.next of each
 // replaced key: a statement, signed by the old key and the new one, that names the new one; and ID.revoked of each
-// revoked key, signed by a later one. Whoever can read signing.key can sign in its name; nothing here stops root.
+// revoked key, signed by a later one. Readers of signing.key, such as root, can sign in its name.
 type Keys struct {
 	dir    string
 	record func(context.Context, Change) error
 
 	mu         sync.Mutex
-	cachedKey  *Key        // what signing.key held
-	cachedFile os.FileInfo // when it was this file
+	cachedKey  *Key        // the last read signing.key
+	cachedFile os.FileInfo // its file
 }
 
 // Change is an event in the life of a key.
 type Change struct {
 	Kind  string // Created, Rotated or Revoked
-	ID    string // of the new key, or of the one that is revoked
-	Old   string // the id of the one that it replaces; "" for the first
-	Asked bool   // a new key was requested although there is none to replace
+	ID    string // of the new or the revoked key
+	Old   string // the id of the replaced key; "" for the first
+	Asked bool   // a new key was requested without an old one
 
 	From   time.Time // of a revocation, and why
 	Reason string
@@ -47,11 +47,11 @@ const (
 	Revoked = "key.revoked"
 )
 
-// OpenKeys returns the keys of a directory, which need not exist: it is made with the first key, when
-// that is first asked for. One that others can write to is refused.
+// OpenKeys returns the keys of a directory, which need not exist: Current creates it with the first key. A directory
+// that others can write to is an error.
 //
-// record is called before each change, once nothing but the disk can prevent it. Its error prevents the change. It is
-// called with the directory locked, so it must not use Keys. nil records nothing.
+// record is called right before each change, and its error prevents the change. It is called with the directory locked,
+// so it must not use Keys. nil records nothing.
 func OpenKeys(dir string, record func(context.Context, Change) error) (*Keys, error) {
 	k := &Keys{dir: dir, record: record}
 	if err := k.checkDirectory(); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -70,15 +70,15 @@ func (k *Keys) checkDirectory() error {
 	case statefile.HasModes && info.Mode().Perm()&0o022 != 0 || statefile.IsForeign(info):
 		return fmt.Errorf("others on this machine may write to %q, and so replace the key: look at what is there, own it, and chmod 700 it", k.dir)
 	}
-	// In a directory of everybody's without the sticky bit, anybody can put another one in its place.
+	// In a world-writable directory without the sticky bit, any user can replace k.dir.
 	if above, err := os.Stat(filepath.Dir(k.dir)); err == nil && above.Mode().Perm()&0o002 != 0 && above.Mode()&os.ModeSticky == 0 && statefile.HasModes {
 		return fmt.Errorf("anybody on this machine may write to %q, and so put other keys in place of %q: look at what is there, and chmod o-w it", filepath.Dir(k.dir), k.dir)
 	}
 	return nil
 }
 
-// Current returns the key to sign with, and makes it if there never was one. It looks at the file
-// each time, so that a key that another process has replaced is not used again.
+// Current returns the signing key, and creates the first one. It checks the file each time, so that a key that another
+// process has replaced is not used again.
 func (k *Keys) Current(ctx context.Context) (*Key, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -92,13 +92,13 @@ func (k *Keys) Current(ctx context.Context) (*Key, error) {
 	return key, nil
 }
 
-// HasKey reports whether there is a key to sign with, so that Current makes none.
+// HasKey reports whether there is a signing key, so that Current creates none.
 func (k *Keys) HasKey() bool {
 	_, err := os.Lstat(k.privateKeyPath())
 	return err == nil
 }
 
-// createFirstKey makes the first key, unless another process has just made it.
+// createFirstKey creates the first key, unless another process just has.
 func (k *Keys) createFirstKey(ctx context.Context) (*Key, error) {
 	unlock, err := k.lockDirectory(ctx)
 	if err != nil {
@@ -118,7 +118,7 @@ func (k *Keys) createFirstKey(ctx context.Context) (*Key, error) {
 	return k.installKey(ctx, Change{Kind: Created, ID: fresh.ID()}, fresh)
 }
 
-// installKey makes fresh the key to sign with, after calling before, in the locked directory.
+// installKey makes fresh the signing key, after calling before, in the locked directory.
 func (k *Keys) installKey(ctx context.Context, c Change, fresh *Key, before ...func() error) (*Key, error) {
 	text, err := fresh.privatePEM()
 	if err != nil {
@@ -145,11 +145,11 @@ func (k *Keys) installKey(ctx context.Context, c Change, fresh *Key, before ...f
 	if err := statefile.ReserveSpace(k.dir); err != nil { // for the statement that revokes a key
 		return nil, err
 	}
-	return k.loadKey() // what is there now, whoever made it
+	return k.loadKey() // of this or another process
 }
 
-// loadKey reads the key, unless the file is the one that was read last, and makes sure that the public key is on the disk
-// before anything is signed.
+// loadKey reads the key if the file has changed, and ensures that the public key is on the disk before anything is
+// signed.
 func (k *Keys) loadKey() (*Key, error) {
 	info, err := os.Lstat(k.privateKeyPath())
 	if err == nil && k.cachedKey != nil && os.SameFile(info, k.cachedFile) && info.ModTime().Equal(k.cachedFile.ModTime()) && info.Mode() == k.cachedFile.Mode() {

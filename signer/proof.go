@@ -16,14 +16,14 @@ import (
 
 // Proof is a receipt that a trusted key has signed.
 type Proof struct {
-	Receipt             // Artifacts are those that were not withheld; of these, names and hashes are known
-	Key       PublicKey // who signed it
-	Strangers []string  // ids of unknown keys that are named as further signers
+	Receipt             // with the names and hashes of artifacts that were not withheld
+	Key       PublicKey // the signing key
+	Strangers []string  // ids of further signing keys, which are unknown
 }
 
 // VerifyReceipt checks an envelope against keys, and returns the receipt or the envelope's problems. It reads no files.
-// A key counts up to its Until, by the date in the receipt: the key's owner chooses that date, so only the log can tell
-// whether a receipt is older than the revocation of its key.
+// A key counts up to its ValidUntil, by the date in the receipt. The key's owner chooses that date, so only the log
+// proves that a receipt is older than the revocation of its key.
 func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
 	s, problems := t.openStatement(text)
 	if len(problems) > 0 {
@@ -49,8 +49,8 @@ func VerifyReceipt(text []byte, t *Trust) (Proof, []Problem) {
 	return p, nil
 }
 
-// VerifyDirectory returns the differences in the directory of the run's artifacts, the list of their sums
-// included, if it is there. An error means that the directory itself can't be read.
+// VerifyDirectory compares the directory of the run's artifacts, and its list of sums if it exists, with the receipt.
+// An error means that the directory can't be read.
 func (p Proof) VerifyDirectory(d Directory) ([]Problem, error) {
 	list, hash, problems := readSumsFile(d.Path)
 	sums, whole := p.completeSums(list, hash)
@@ -64,8 +64,9 @@ func (p Proof) VerifyDirectory(d Directory) ([]Problem, error) {
 	return slices.Concat(differ, problems, unsignedSums(list, sums)), nil
 }
 
-// ArtifactSums returns the sums of all artifacts that were not withheld: those of the receipt or, if they are too many for it,
-// those of SHA256SUMS in the directory dir. whole is false if that list is missing or differs from the signed one.
+// ArtifactSums returns the sums of all artifacts that were not withheld: those of the receipt or, if they are too many
+// for it, those of SHA256SUMS in the directory dir. whole is false if that list is missing or differs from the signed
+// one.
 func (p Proof) ArtifactSums(dir string) (sums []Sum, whole bool) {
 	if p.ArtifactsUnlisted == 0 {
 		return p.completeSums(nil, "")
@@ -74,7 +75,7 @@ func (p Proof) ArtifactSums(dir string) (sums []Sum, whole bool) {
 	return p.completeSums(list, hash)
 }
 
-// completeSums returns the sums in the receipt, or the list in their place if the receipt refers to it.
+// completeSums returns the sums in the receipt, or the list if the receipt refers to it.
 func (p Proof) completeSums(list []Sum, hash string) (sums []Sum, whole bool) {
 	if p.ArtifactsUnlisted > 0 && hash == p.ArtifactsSHA256 {
 		return list, true
@@ -85,7 +86,7 @@ func (p Proof) completeSums(list []Sum, hash string) (sums []Sum, whole bool) {
 	return sums, p.ArtifactsUnlisted == 0
 }
 
-// readSumsFile reads SHA256SUMS, which is not signed, if the directory has it.
+// readSumsFile reads the directory's SHA256SUMS, which is not signed, if it exists.
 func readSumsFile(dir string) (list []Sum, hash string, problems []Problem) {
 	top, err := os.OpenRoot(dir)
 	if err != nil {
@@ -111,7 +112,7 @@ func readSumsFile(dir string) (list []Sum, hash string, problems []Problem) {
 	return list, hex.EncodeToString(h.Sum(nil)), problems
 }
 
-// unsignedSums returns a problem for each sum of the list that was not signed.
+// unsignedSums returns a problem for each unsigned sum of the list.
 func unsignedSums(list, signed []Sum) (problems []Problem) {
 	known := map[Sum]bool{}
 	for _, s := range signed {
@@ -125,8 +126,8 @@ func unsignedSums(list, signed []Sum) (problems []Problem) {
 	return problems
 }
 
-// PartWithHash names the part of the run with a hash: "the artifact a.txt", "the code", "its standard output"; "" if there is
-// none. all are the artifacts, as All returns them.
+// PartWithHash names the part of the run with a hash: "the artifact a.txt", "the code", "its standard output"; "" if
+// there is none. all are the artifacts, as All returns them.
 func (p Proof) PartWithHash(sum string, all []Sum) string {
 	for _, s := range all {
 		if s.SHA256 == sum {

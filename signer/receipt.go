@@ -25,8 +25,8 @@ const (
 	RevocationType = "https://github.com/sandboxmcp/sandboxmcp/key-revocation/v1"
 )
 
-// Receipt describes a run and its containment. Hashes are SHA-256 in lower-case hex; code, output and values of secrets
-// are in it by hash or not at all.
+// Receipt describes a run and its containment. Hashes are SHA-256 in lower-case hex. Code and output are in it only by
+// hash, values of secrets not at all.
 type Receipt struct {
 	Run       string `json:"run"`
 	Namespace string `json:"namespace"`
@@ -52,19 +52,19 @@ type Receipt struct {
 
 	Output
 
-	// EgressUnlisted is how many more names there were than Egress lists.
+	// EgressUnlisted is the number of names that Egress does not list.
 	EgressUnlisted int `json:"egress_unlisted,omitempty"`
 
 	Unlisted
 
 	Version string `json:"version"` // of sandboxmcp
 
-	// Artifacts become the subjects of the statement, but for those that were withheld.
+	// Artifacts become the subjects of the statement, without withheld ones.
 	Artifacts []Artifact `json:"-"`
 }
 
-// Output describes the output in the result: redacted, and cut, unless all of it was streamed. StdoutCut and StderrCut
-// are the bytes that were cut off behind it, which no hash covers.
+// Output describes the output in the result: redacted, and truncated unless all of it was streamed. StdoutCut and
+// StderrCut are the numbers of bytes cut off, which no hash covers.
 type Output struct {
 	StdoutSHA256 string `json:"stdout_sha256"`
 	StdoutBytes  int64  `json:"stdout_bytes"`
@@ -73,14 +73,14 @@ type Output struct {
 	StderrBytes  int64  `json:"stderr_bytes"`
 	StderrCut    int64  `json:"stderr_cut,omitempty"`
 
-	// ValueSHA256 is of what the code of a session led to, its value, displays and error, as the JSON object
-	// {"displays": ..., "error": ..., "value": ...} of the result; likewise redacted and cut. "" is none.
+	// ValueSHA256 is the hash of the results of a session's code, as the JSON object
+	// {"displays": ..., "error": ..., "value": ...} of the result, redacted and truncated. "" is none.
 	ValueSHA256 string `json:"value_sha256,omitempty"`
 }
 
-// Unlisted is what Sign notes of Artifacts. ArtifactsWithheld are names, and WithheldUnlisted counts those
-// beyond the bound. ArtifactsUnlisted are too many to be named here: SHA256SUMS, as Collect writes it, has
-// all that were not withheld, and ArtifactsSHA256 is its hash.
+// Unlisted is set by Sign. ArtifactsWithheld are names, and WithheldUnlisted counts those beyond the limit.
+// ArtifactsUnlisted counts the artifacts beyond the limit: Collect's SHA256SUMS, whose hash is ArtifactsSHA256, lists
+// all that were not withheld.
 type Unlisted struct {
 	ArtifactsWithheld []string `json:"artifacts_withheld"`
 	WithheldUnlisted  int      `json:"withheld_unlisted,omitempty"`
@@ -99,8 +99,8 @@ type Contact struct {
 	Received int64  `json:"received"` // bytes from it
 }
 
-// statement is an in-toto Statement, version 1. Its fields stand in the order of the specification,
-// and the same facts always are the same bytes.
+// statement is an in-toto Statement, version 1. Its fields are in the order of the specification, and its encoding is
+// deterministic.
 type statement struct {
 	Type          string    `json:"_type"`
 	Subject       []subject `json:"subject"`
@@ -108,8 +108,8 @@ type statement struct {
 	Predicate     any       `json:"predicate"`
 }
 
-// subject is a ResourceDescriptor. A name that is not UTF-8, which JSON can't hold, is written out
-// for people, and in Annotations for programs.
+// subject is a ResourceDescriptor. A name that is not UTF-8 is escaped for people, and exact in Annotations for
+// programs.
 type subject struct {
 	Name        string       `json:"name"`
 	Digest      digest       `json:"digest"`
@@ -132,7 +132,7 @@ func newSubject(name, sum string) subject {
 	return s
 }
 
-// escapeInvalidUTF8 escapes the bytes of s that are no UTF-8 as \xff.
+// escapeInvalidUTF8 escapes the bytes of s that are not UTF-8 as \xff.
 func escapeInvalidUTF8(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -147,7 +147,7 @@ func escapeInvalidUTF8(s string) string {
 	return b.String()
 }
 
-// Sign makes an envelope of the receipt. The same receipt and key make the same envelope.
+// Sign makes an envelope of the receipt. The result is deterministic.
 func (r Receipt) Sign(k *Key) (Envelope, error) {
 	if !isHash(r.CodeSHA256) {
 		return Envelope{}, errors.New("a receipt needs the SHA-256 of the code")
@@ -177,24 +177,22 @@ func (r Receipt) Sign(k *Key) (Envelope, error) {
 	if r.ArtifactsUnlisted > 0 {
 		r.ArtifactsSHA256 = Manifest{Artifacts: r.Artifacts}.SumsSHA256()
 	}
-	if len(subjects) == 0 { // a statement must be about something
+	if len(subjects) == 0 { // a statement needs a subject
 		subjects = []subject{newSubject(codePrefix+r.CodeSHA256, r.CodeSHA256)}
 	}
 	return signStatement(statement{StatementType, subjects, ReceiptType, r}, k)
 }
 
-// Limits for the artifacts that a receipt names. A program chooses their number, and how long their names are: it must
-// not make its own receipt too large for the log.
+// Limits for the artifacts that a receipt names: a program must not make its receipt too large for the log.
 const (
 	maxNamed = 1000
 	maxNames = 64 << 10 // bytes
 )
 
-// codePrefix begins the name of the subject of a run that left no artifact. A file may have such
-// a name, too: then it has its own hash.
+// codePrefix starts the subject's name of a run without artifacts. A file of such a name has its own hash.
 const codePrefix = "code:"
 
-// normalize makes empty lists [] rather than null, and times UTC, and clears the fields that Sign sets.
+// normalize makes empty lists [] rather than null, times UTC, and clears the fields that Sign sets.
 func (r *Receipt) normalize() {
 	for _, list := range []*[]string{&r.Layers, &r.MissingLayers, &r.Secrets} {
 		if *list == nil {

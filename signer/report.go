@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// note counts the files to which the same thing happened.
+// note counts files with the same event.
 type note struct {
 	what  string
-	first error // of the first of them, if it was an error
+	first error // error of the first of them, if any
 	count int
 }
 

@@ -11,11 +11,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// rotationGrace is the time after its rotation for which a key may still sign: a process that read the key just before is
-// done by then.
+// rotationGrace is the time after its rotation for which a key may still sign, for processes that read the key just
+// before.
 const rotationGrace = 10 * time.Second
 
-// expiry returns from when on a key's signatures do not count, and why; zero is never.
+// expiry returns the time from which a key's signatures are invalid, and why; zero is never.
 func (p PublicKey) expiry() (end time.Time, why string) {
 	if !p.Replaced.IsZero() {
 		end, why = p.Replaced.Add(rotationGrace), "was replaced at "+p.Replaced.Format(time.RFC3339)
@@ -26,7 +26,7 @@ func (p PublicKey) expiry() (end time.Time, why string) {
 	return end, why
 }
 
-// Revocation describes from when on a key is revoked, and why; "" if it is not.
+// Revocation describes the revocation of a key; "" if it is not revoked.
 func (p PublicKey) Revocation() string {
 	switch {
 	case p.Revoked.IsZero():
@@ -37,8 +37,8 @@ func (p PublicKey) Revocation() string {
 	return fmt.Sprintf("is revoked from %s on: %s", p.Revoked.Format(time.RFC3339), clip(p.Reason))
 }
 
-// ValidUntil returns from when on the key's signatures do not count: its revocation, or a moment after the statement about
-// its successor. Zero is never.
+// ValidUntil returns the time from which the key's signatures are invalid: its revocation, or rotationGrace after its
+// replacement. Zero is never.
 func (p PublicKey) ValidUntil() time.Time {
 	end, _ := p.expiry()
 	return end
@@ -47,7 +47,7 @@ func (p PublicKey) ValidUntil() time.Time {
 // revocation is the predicate of a key's statement about an earlier key, whose id is the subject of that statement.
 type revocation struct {
 	Key    string    `json:"key"`  // id
-	From   time.Time `json:"from"` // what it signed from then on does not count
+	From   time.Time `json:"from"` // its signatures from then on are invalid
 	Reason string    `json:"reason"`
 	At     time.Time `json:"at"` // when it was revoked
 }
@@ -56,9 +56,9 @@ type revocation struct {
 const maxReason = 1000
 
 // Revoke revokes an earlier key from a time on, in a statement that the current key signs: later signatures of that key
-// do not count, and earlier ones count only if the log has them. The zero time revokes all signatures. The current key
-// can't be revoked: replace it first. Revoke returns the file of the statement, which replaces an earlier statement
-// about that key, also with an error, which is that of recording it then.
+// are invalid, and earlier ones are valid only if the log has them. The zero time revokes all signatures. The current
+// key can't be revoked: replace it first. Revoke returns the file of the statement, which replaces an earlier statement
+// about that key. If it returns both a file and an error, recording failed.
 func (k *Keys) Revoke(ctx context.Context, id string, from time.Time, reason string) (statement string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,7 +68,7 @@ func (k *Keys) Revoke(ctx context.Context, id string, from time.Time, reason str
 	return statement, err
 }
 
-// ErrCurrent is the error for revoking the key that signs.
+// ErrCurrent is the error for revoking the current signing key.
 var ErrCurrent = errors.New("it is the key that signs today: replace it first")
 
 func (k *Keys) revokeLocked(ctx context.Context, id string, from time.Time, reason string) (file string, err error) {
@@ -116,7 +116,7 @@ func (k *Keys) revokeLocked(ctx context.Context, id string, from time.Time, reas
 	if err := statefile.ReplaceWithReserved(file, tempKind, text); err != nil {
 		return "", err
 	}
-	_ = statefile.ReserveSpace(k.dir) // which a full disk has no room for
+	_ = statefile.ReserveSpace(k.dir) // fails on a full disk
 	if k.record == nil {
 		return file, nil
 	}
@@ -131,7 +131,7 @@ func marshalStatement(s statement, by ...*Key) ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// applyRevocation applies a revocation, which a trusted successor of the revoked key must have signed.
+// applyRevocation applies a revocation by a trusted successor of the revoked key.
 func (t *Trust) applyRevocation(text []byte) error {
 	s, problems := t.openStatement(text)
 	if len(problems) > 0 {

@@ -20,9 +20,9 @@ type rotation struct {
 	At        time.Time `json:"at"`
 }
 
-// Rotate replaces the signing key by a new key. The old private key is deleted, as far as the file system really
-// deletes it; its signatures stay verifiable, and people who trust the old key learn from the file statement which key
-// succeeds it. statement is "" if there was no old key, or it was lost.
+// Rotate replaces the signing key by a new key. The old private key is deleted, as far as the file system erases it;
+// its signatures stay verifiable. The file statement proves the new key to people who trust the old one; it is "" if
+// there was no old key, or it was lost.
 func (k *Keys) Rotate(ctx context.Context) (key *Key, statement string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -43,7 +43,7 @@ func (k *Keys) rotateLocked(ctx context.Context) (key *Key, statement string, er
 		return nil, "", err
 	}
 	old, err := k.loadKey()
-	if errors.Is(err, errNoKey) { // nobody can say who comes after it
+	if errors.Is(err, errNoKey) { // no key to sign the statement
 		key, err = k.installKey(ctx, Change{Kind: Created, ID: fresh.ID(), Asked: true}, fresh)
 		return key, "", err
 	}
@@ -54,15 +54,15 @@ func (k *Keys) rotateLocked(ctx context.Context) (key *Key, statement string, er
 	if err != nil {
 		return nil, "", err
 	}
-	// In this order: once the old key is gone, nobody could make its statement. A kill in between
-	// leaves one about a key that nobody has, which the next rotation replaces.
+	// In this order, since the statement needs the old key. A kill in between leaves a statement about a lost key, which
+	// the next rotation replaces.
 	statement = k.rotationPath(old.ID())
 	key, err = k.installKey(ctx, Change{Kind: Rotated, ID: fresh.ID(), Old: old.ID()}, fresh, func() error { return replaceFile(statement, text) })
 	return key, statement, err
 }
 
-// signRotation returns the old key's statement about the new key. The new key signs it, too: anybody can make a key that
-// names any other as its successor.
+// signRotation returns the old key's statement about the new key. The new key signs it, too, since any key can name any
+// other as its successor.
 func (k *Key) signRotation(fresh *Key, at time.Time) ([]byte, error) {
 	return marshalStatement(statement{
 		Type:          StatementType,
@@ -72,7 +72,7 @@ func (k *Key) signRotation(fresh *Key, at time.Time) ([]byte, error) {
 	}, k, fresh)
 }
 
-// errUnknownKey is the error that Find wraps for an id that no key of the directory has.
+// errUnknownKey is the error that PublicKeyByID wraps for an unknown id.
 var errUnknownKey = errors.New("no such key")
 
 // PublicKeyByID returns the public key of an id, also of a replaced key.

@@ -14,14 +14,14 @@ const headSize = 3072
 
 var errTooLarge = errors.New("larger than the cap")
 
-// scan reads a file, and counts and hashes its bytes: nothing else reads the file.
+// scan reads a file once, and counts and hashes its bytes.
 type scan struct {
 	r         io.Reader
 	bytesLeft int64 // bytes that may still be read
 	size      int64
 	hash      hash.Hash
 	head      []byte
-	err       error // why reading ended before the file did
+	err       error // why reading ended early
 }
 
 func newScan(ctx context.Context, r io.Reader, left int64) *scan {
@@ -33,11 +33,11 @@ func (s *scan) Read(p []byte) (int, error) {
 		return 0, s.err
 	}
 	if int64(len(p)) > s.bytesLeft {
-		p = p[:s.bytesLeft+1] // one byte more tells a file that ends at the cap from one that goes on
+		p = p[:s.bytesLeft+1] // one more byte, to detect a file larger than the cap
 	}
 	n, err := s.r.Read(p)
 	if int64(n) > s.bytesLeft {
-		// What was read counts, or else many files that grow could each cost the whole cap.
+		// Count the bytes read: otherwise each of many growing files could use the whole cap.
 		s.bytesLeft, s.err = 0, errTooLarge
 		return 0, s.err
 	}

@@ -7,15 +7,15 @@ import (
 	"os"
 )
 
-// spoolMemory is the number of a file's bytes that are held in memory; most artifacts are smaller.
+// spoolMemory is the number of bytes of a file kept in memory; most artifacts are smaller.
 const spoolMemory = 1 << 20
 
-// spool holds a file's bytes until it is known whether they may be saved: the first bytes in memory, the rest in a
-// temporary file without a name, so that a kill leaves nothing.
+// spool buffers a file until the search for secrets has ended: the first bytes in memory, the rest in a temporary file
+// without a name, which disappears with a killed process.
 type spool struct {
 	start    bytes.Buffer
 	overflow *os.File
-	err      error // the first that Write returned
+	err      error // of the first failed Write
 }
 
 func (s *spool) Write(p []byte) (n int, err error) {
@@ -25,7 +25,7 @@ func (s *spool) Write(p []byte) (n int, err error) {
 	if s.overflow == nil {
 		s.overflow, err = os.CreateTemp("", "sandboxmcp-")
 		if err == nil {
-			_ = os.Remove(s.overflow.Name()) // Windows refuses, and reset does it
+			_ = os.Remove(s.overflow.Name()) // fails on Windows; reset removes it there
 		}
 	}
 	if err == nil {
@@ -37,7 +37,7 @@ func (s *spool) Write(p []byte) (n int, err error) {
 	return n, s.err
 }
 
-// reader returns a reader of all bytes that were written, which is valid until the next reset.
+// reader returns a reader of all written bytes, which is valid until the next reset.
 func (s *spool) reader() (io.Reader, error) {
 	if s.overflow == nil {
 		return bytes.NewReader(s.start.Bytes()), nil

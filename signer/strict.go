@@ -12,8 +12,8 @@ import (
 // maxJSONDepth is the maximum depth of JSON: more than receipts need.
 const maxJSONDepth = 16
 
-// checkJSON refuses JSON that two readers could understand differently: names that occur twice in an object, or twice
-// but for their case, which encoding/json ignores; bytes that are no UTF-8; what comes after the end. Depth is limited.
+// checkJSON refuses ambiguous JSON: duplicate names in an object, also if they differ in case, which encoding/json
+// ignores; invalid UTF-8; and text after the end. It limits the depth.
 func checkJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("it is no JSON: some of it is not UTF-8")
@@ -25,11 +25,11 @@ func checkJSON(text []byte) error {
 		return errors.New("it is no JSON, was cut, or has something after its end")
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // numbers are not looked at
+	d.UseNumber() // don't parse numbers
 	return checkValue(d, 0)
 }
 
-// checkValue reads a value, which is known to be JSON.
+// checkValue checks a value, which is valid JSON.
 func checkValue(d *json.Decoder, depth int) error {
 	if depth > maxJSONDepth {
 		return fmt.Errorf("it is nested more than %d levels deep", maxJSONDepth)

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// sumsName is the list of sums, in the directory that it is about.
+// sumsName is the name of the list of sums, in its directory.
 const sumsName = "SHA256SUMS"
 
-// nameEscaper escapes names as GNU sha256sum does, which marks such a line with a backslash in front. Coreutils before 9.0
-// know no \r and call such a line malformed.
+// nameEscaper escapes names as GNU sha256sum does, which starts such a line with a backslash. Coreutils before 9.0
+// don't support \r and report such a line as malformed.
 var nameEscaper = strings.NewReplacer("\\", `\\`, "\n", `\n`, "\r", `\r`)
 
 // SumsSHA256 returns the SHA-256 of the output of WriteSums, in lower-case hex.
 func (m Manifest) SumsSHA256() string {
 	h := sha256.New()
-	_ = m.WriteSums(h) // a hash takes everything
+	_ = m.WriteSums(h) // a hash never fails
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -36,7 +36,7 @@ func (m Manifest) WriteSums(w io.Writer) error {
 			mark = `\`
 		}
 		if name == "-" {
-			name = "./-" // a lone - is standard input to sha256sum
+			name = "./-" // sha256sum reads - as standard input
 		}
 		if _, err := fmt.Fprintf(w, "%s%s  %s\n", mark, a.SHA256, name); err != nil {
 			return err
@@ -56,7 +56,7 @@ const maxSums = 64 << 20
 
 // ParseSums reads what sha256sum writes, in its default format: lines "HASH  NAME", with a * instead
 // of the second blank for binary mode, and with a \ before those whose names have \n, \r and \\ for
-// what would end the line. problems are about lines that are none, and names that occur twice.
+// what would end the line. problems are about malformed lines and duplicate names.
 func ParseSums(r io.Reader) (sums []Sum, problems []Problem, err error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxSums+1))
 	if err != nil {
@@ -126,7 +126,7 @@ func unescapeName(name string) (string, error) {
 }
 
 // VerifyManifest compares a directory with a list of sums, and returns the number of files in the list. An error means
-// that the list or the directory can't be read at all.
+// that the list or the directory can't be read.
 func VerifyManifest(list io.Reader, d Directory) (files int, problems []Problem, err error) {
 	sums, problems, err := ParseSums(list)
 	if err != nil {

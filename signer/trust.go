@@ -24,11 +24,11 @@ func NewTrust(keys ...PublicKey) *Trust {
 }
 
 // ReadTrust returns a Trust of the keys in the paths: the PEM file of a public key; all files *.pub and *.pem of a
-// directory; the key that a rotation statement (*.next) names, if a key of the other paths signed it, which counts no
-// longer from then on; and takes over revocations (*.revoked), in the paths and in directories.
+// directory; and the new keys of rotation statements (*.next) that a trusted key signed, which expires then. It also
+// applies revocations (*.revoked).
 func ReadTrust(paths ...string) (*Trust, error) {
 	t := &Trust{}
-	statements := map[string][][]byte{} // by what the names of their files end in
+	statements := map[string][][]byte{} // by file extension
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -61,8 +61,8 @@ func ReadTrust(paths ...string) (*Trust, error) {
 	return t, nil
 }
 
-// addDirectory trusts the keys of a directory, and adds their statements about each other. A statement about a key that
-// is not in the directory was left by an interrupted rotation.
+// addDirectory trusts the keys of a directory, and adds their statements about each other. A statement about a missing
+// key is from an interrupted rotation.
 func (t *Trust) addDirectory(dir string, statements map[string][][]byte) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -119,12 +119,12 @@ func (t *Trust) indexOf(id string) int {
 	return slices.IndexFunc(t.keys, func(k PublicKey) bool { return k.id == id })
 }
 
-// maxStatement is the maximum size of a statement about a key, in bytes: more than any needs.
+// maxStatement is the maximum size of a statement about a key, in bytes.
 const maxStatement = 64 << 10
 
-// ApplyRotations trusts the keys that rotation statements name, in any order, each signed by a key that is trusted already,
-// which counts no longer from then on. One that is not is an error, and so are two successors of one key. Whoever has
-// stolen a key can make such statements, too: follow none of a key that was replaced for that reason.
+// ApplyRotations trusts the new keys of rotation statements, in any order, each signed by an already trusted key, which
+// expires then. Other signers, and two successors of one key, are errors. A thief of a key can make such statements,
+// too: don't apply those of a stolen key.
 func (t *Trust) ApplyRotations(statements ...[]byte) error {
 	for rest := statements; len(rest) > 0; {
 		var later [][]byte
@@ -160,8 +160,8 @@ func (t *Trust) applyRotation(text []byte) error {
 	return err
 }
 
-// openRotation parses a statement about a successor. old is the key that signed it, or zero if find does not know that
-// key; byBoth says that both have signed it. A false signature in the name of a known key is an error.
+// openRotation parses a statement about a successor. old is the signing key, or zero if find does not know it; byBoth
+// says that both keys have signed it. An invalid signature of a known key is an error.
 func openRotation(text []byte, find func(id string) (PublicKey, bool)) (r rotation, old PublicKey, byBoth bool, err error) {
 	e, err := ParseEnvelope(text)
 	if err != nil {
@@ -195,7 +195,7 @@ func openRotation(text []byte, find func(id string) (PublicKey, bool)) (r rotati
 	return r, old, old.id != "" && len(problems) == 0 && by.id == fresh.id, nil
 }
 
-// shortIDs returns the first characters of the keys' ids, for people.
+// shortIDs returns the first characters of the keys' ids, for messages.
 func (t *Trust) shortIDs() string {
 	var all []string
 	for _, k := range t.keys[:min(len(t.keys), 5)] {

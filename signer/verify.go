@@ -13,17 +13,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// verifiedStatement is a statement that a trusted key has signed.
+// verifiedStatement is a statement signed by a trusted key.
 type verifiedStatement struct {
 	key       PublicKey
-	strangers []string // ids of unknown keys that are named as further signers
+	strangers []string // ids of further signing keys, which are unknown
 	kind      string   // predicateType
 	subjects  []Sum
 	predicate json.RawMessage
 }
 
-// openStatement returns the statement in an envelope, or their problems. The signer is checked first, since nothing that a
-// stranger wrote is worth reporting.
+// openStatement returns the statement in an envelope, or its problems. It checks the signer first, since faults of an
+// unknown signer's statement are not worth reporting.
 func (t *Trust) openStatement(text []byte) (verifiedStatement, []Problem) {
 	e, err := ParseEnvelope(text)
 	if err != nil {
@@ -44,7 +44,7 @@ func (t *Trust) openStatement(text []byte) (verifiedStatement, []Problem) {
 	return s, nil
 }
 
-// trustedSigner returns the trusted key that signed e. Strangers may have signed e, too, but a false signature in the name of
+// trustedSigner returns the trusted key that signed e. Unknown keys may have signed e, too, but an invalid signature of
 // a known key is a problem.
 func (t *Trust) trustedSigner(e Envelope) (by PublicKey, strangers []string, problems []Problem) {
 	message := dsse.PAE(e.PayloadType, e.Payload)
@@ -71,7 +71,7 @@ func (t *Trust) trustedSigner(e Envelope) (by PublicKey, strangers []string, pro
 	return by, strangers, nil
 }
 
-// signingKey returns the key that a signature names or, if it names none, the key that made it.
+// signingKey returns the key that a signature names or, without a name, the key that verifies it.
 func (t *Trust) signingKey(message []byte, s Signature) (PublicKey, bool) {
 	if s.KeyID != "" {
 		return t.KeyByID(s.KeyID)
@@ -133,7 +133,7 @@ func (s subject) exactName() (string, error) {
 	return string(name), nil
 }
 
-// parsePredicate reads the predicate of a statement, which must be of this kind.
+// parsePredicate parses the predicate of a statement, which must be of this kind.
 func (s verifiedStatement) parsePredicate(kind string, into any) error {
 	if s.kind != kind {
 		return fmt.Errorf("it is about something else: its predicate is a %q, not a %s", clip(s.kind), kind)

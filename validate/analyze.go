@@ -13,7 +13,7 @@ import (
 type Options struct {
 	Fix      bool     // add missing imports
 	RulesOff []string // names of rules that are switched off
-	// Python runs the Python analyser. Without it, Python code is not checked, and the report says so.
+	// Python runs the Python analyser. Without it, Python code is not checked, and the report notes it.
 	Python Interpreter
 	// Cell is set for code of a session, where a Python cell may await outside of functions.
 	Cell bool
@@ -23,10 +23,10 @@ type Options struct {
 
 // Report is the result of Analyze.
 type Report struct {
-	Language string    // "" when it is not known
-	Name     string    // the file name under which it would run
-	Valid    bool      // its interpreter will take it, as far as its syntax goes
-	Judged   bool      // a parser of the whole language says so; else only running it tells
+	Language string    // "" if unknown
+	Name     string    // its file name at execution
+	Valid    bool      // its interpreter will accept the syntax
+	Judged   bool      // Valid is from a parser of the whole language; otherwise only execution decides
 	Problems []Problem // why it is not valid
 	Missing  []Import
 	Fixed    string // the source with missing imports added; "" when nothing changed
@@ -35,8 +35,7 @@ type Report struct {
 	Notes    []string
 }
 
-// Import is a missing import: a name that is used and bound nowhere. The tags named about stand in the schemas of
-// tools.
+// Import is a missing import: a name that is used but never bound. The about tags are in the schemas of tools.
 type Import struct {
 	Name      string `json:"name" about:"The name."`
 	Statement string `json:"statement" about:"What would bind it."`
@@ -44,7 +43,7 @@ type Import struct {
 	Column    int    `json:"column" about:"The column of its first use."`
 }
 
-// Danger is a match of a rule, with its place. The tags named about stand in the schemas of tools.
+// Danger is a match of a rule, with its place. The about tags are in the schemas of tools.
 type Danger struct {
 	Rule     string `json:"rule" about:"The rule's name."`
 	Severity string `json:"severity" about:"info, low, medium or high."`
@@ -54,23 +53,23 @@ type Danger struct {
 	Snippet  string `json:"snippet,omitempty" about:"The line with a caret under the place."` // as in Problem
 }
 
-// AtLeast returns the dangers of this severity and above; none for a severity that is unknown.
+// AtLeast returns the dangers of this severity and above; none for an unknown severity.
 func (r Report) AtLeast(severity string) []Danger {
 	least := severityRank(severity)
 	return slices.DeleteFunc(slices.Clone(r.Dangers), func(d Danger) bool { return least == 0 || severityRank(d.Severity) < least })
 }
 
-// severityRank returns the place of a severity, from 1; 0 for any other text.
+// severityRank returns the rank of a severity, from 1; 0 for other text.
 func severityRank(severity string) int {
 	return slices.Index([]string{Info, Low, Medium, High}, severity) + 1
 }
 
-// findings are the results of an inspection. Places are byte offsets in the source.
+// findings are the results of an inspection. Positions are byte offsets in the source.
 type findings struct {
 	Hits    []ruleHit
 	Missing []missingImport
 	Insert  int    // where imports go
-	Unread  string // why not all of it was looked at
+	Unread  string // why some of it was not inspected
 }
 
 type ruleHit struct {
@@ -83,9 +82,8 @@ type missingImport struct {
 	At              int
 }
 
-// Analyze looks at code without running it: its syntax, the imports it lacks, and patterns that deserve a thought.
-// Faults of the code are in the report; the errors are ctx's and the Python interpreter's. The order of Dangers and
-// Missing is that of the source.
+// Analyze checks code without running it: its syntax, missing imports, and dangerous patterns. Faults of the code are
+// in the report; errors are ctx's and the Python interpreter's. The order of Dangers and Missing is that of the source.
 func Analyze(ctx context.Context, c Code, o Options) (Report, error) {
 	r := Report{Problems: []Problem{}, Missing: []Import{}, Dangers: []Danger{}, Notes: []string{}}
 	if err := ctx.Err(); err != nil {
@@ -140,7 +138,7 @@ func (r Report) withError(err error) (Report, error) {
 	return r, nil
 }
 
-// addDangers adds the findings to the report, each rule once a line.
+// addDangers adds the findings to the report, each rule once per line.
 func (r *Report) addDangers(source []byte, found findings, off []string) {
 	hits := found.Hits
 	if found.Unread != "" {
@@ -164,5 +162,5 @@ func (r *Report) addDangers(source []byte, found findings, off []string) {
 	}
 }
 
-// maxDangers is the maximum number of dangers in a report: more tell nothing new.
+// maxDangers is the maximum number of dangers in a report: more add nothing.
 const maxDangers = 100

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	maxNested  = 4        // the depth to which sh -c 'sh -c ...' is followed
+	maxNested  = 4        // maximum depth of nested sh -c 'sh -c ...'
 	maxWord    = 16 << 10 // bytes of a text that is inspected
-	maxHits    = 1000     // of one program; more tell nothing new
+	maxHits    = 1000     // of one program; more add nothing
 	incomplete = "there is too much in it"
 )
 
@@ -41,7 +41,7 @@ func matchRules(language string, calls []call, nested int) (f findings) {
 	return f
 }
 
-// matches reports whether all conditions hold, and returns the values that the last of them is about.
+// matches reports whether all conditions hold, and returns the values of the last one.
 func (p pattern) matches(c call, all []call) (values []string, holds bool) {
 	for _, cond := range p.conditions {
 		values = nil
@@ -67,7 +67,7 @@ func (c condition) matchesValue(value string) bool {
 	return c.matches().MatchString(value)
 }
 
-// hasWord reports whether a word is one of several, which are written with blanks between them.
+// hasWord reports whether word is in a list separated by blanks.
 func hasWord(words, word string) bool {
 	for w := range strings.FieldsSeq(words) {
 		if w == word {
@@ -82,7 +82,7 @@ var systemRoots = strings.Fields(`/etc /usr /bin /sbin /lib /lib32 /lib64 /boot 
 	/var/log /var/spool /var/run /run /root`)
 
 var (
-	// ordinaryFiles matches those of the system's files that ordinary programs write to.
+	// ordinaryFiles matches the system files that ordinary programs write to.
 	ordinaryFiles = lazy.Regexp(`^(/dev/(null|stdout|stderr|stdin|tty|shm|shm/.*|fd|fd/.*|mqueue/.*|pts/.*|tcp/.*|udp/.*)|/proc/self/(fd/.*|oom_score_adj|comm))$`)
 	// privateFiles matches the settings of a person's other programs.
 	privateFiles = lazy.Regexp(`^(~\w*|/root|/home/[^/]+)/\.(ssh|aws|gnupg|kube|docker|bashrc|bash_profile|bash_login|profile|zshrc|zprofile|` +
@@ -90,7 +90,7 @@ var (
 	diskDevice = lazy.Regexp(`^/dev/((sd|hd|vd|xvd)[a-z*?]|nvme[0-9]|mmcblk|disk[0-9/]|mapper/|mem$|kmem$|loop[0-9]|dm-)`)
 )
 
-// isSystemFile reports whether a path belongs to the system, or to a person's settings; "~" is a home.
+// isSystemFile reports whether a path belongs to the system, or to a user's settings; "~" is a home.
 func isSystemFile(name string) bool {
 	if name == "" || ordinaryFiles().MatchString(path.Clean(name)) {
 		return false

@@ -11,8 +11,8 @@ import (
 // nothing.
 var codingCookie = lazy.Regexp(`^([ \t\f]*(#[^\n]*)?\r?\n)?[ \t\f]*#[^\n]*?coding[:=][ \t]*[-_.a-zA-Z0-9]+`)
 
-// checkEncoding reports bytes that are not UTF-8. Python refuses them unless the script declares another encoding; Node
-// reads each as U+FFFD; bash passes them through. So they are an error only in Python.
+// checkEncoding reports bytes that are not UTF-8. They are an error only in Python, unless the script declares another
+// encoding; Node reads each as U+FFFD; bash passes them through.
 func checkEncoding(k kind, source []byte) (warnings []Problem, bad *Problem) {
 	if utf8.Valid(source) {
 		return nil, nil

@@ -9,9 +9,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// endMarker is appended to a script that is only to be parsed. export is allowed only at the top level, and the
-// parenthesis nowhere: if the parenthesis is the first complaint, the script is whole, and esbuild has stopped before
-// its later passes, some of which take cubic time.
+// endMarker is appended to a script for parsing only. export is valid only at the top level, and the parenthesis
+// nowhere: if the parenthesis is the first error, the script is valid, and esbuild has stopped before its later passes,
+// some of which take cubic time.
 const endMarker = "\n;export{};)"
 
 // syntaxErrors returns the errors of parsing a script, as a script or as a module.
@@ -31,7 +31,7 @@ func syntaxErrors(source string) []Problem {
 	return toProblems(all)
 }
 
-// moveToEnd moves a complaint about afterAll to the end of the script, which is incomplete.
+// moveToEnd moves an error at endMarker to the end of the script, which is incomplete.
 func moveToEnd(m api.Message, source string) api.Message {
 	if strings.Contains(m.Text, "export") || strings.Contains(m.Text, `";"`) {
 		m.Text = "Unexpected end of file: something above is not closed"
@@ -50,8 +50,8 @@ func wrapInFunction(source string) string {
 	return "(function (exports, require, module, __filename, __dirname) {\n" + source + "\n});"
 }
 
-// refusesReturn reports whether JavaScript that parses is a module. The parser does not tell, but it refuses a return
-// outside of functions in modules, and only there.
+// refusesReturn reports whether JavaScript that parses is a module. The parser does not report it, but it refuses a
+// top-level return only in modules.
 func refusesReturn(source string) bool {
 	r := api.Transform(source+"\n;return", api.TransformOptions{Loader: api.LoaderJS, Target: api.ESNext})
 	return len(r.Errors) > 0
@@ -74,7 +74,7 @@ func translateTypeScript(source, name string, toCommonJS bool) ([]byte, []Proble
 	return r.Code, toProblems(r.Errors)
 }
 
-// maxProblems is the maximum number of problems reported of a script: later problems follow from the first.
+// maxProblems is the maximum number of problems reported of a script: later ones follow from the first.
 const maxProblems = 5
 
 func toProblems(messages []api.Message) []Problem {
@@ -91,9 +91,8 @@ func toProblems(messages []api.Message) []Problem {
 	return all
 }
 
-// isUnsure reports whether V8 is known to differ about such a message: V8 leaves assignments to calls to run time, knows
-// the letters of newer Unicode and newer syntax for bigints, and takes await for a name in places where esbuild does
-// not. Found with the tests of ECMA-262.
+// isUnsure reports whether V8 is known to accept such code: V8 checks assignments to calls at run time, supports newer
+// Unicode letters and bigint syntax, and accepts await as a name in more places. Found with the tests of ECMA-262.
 func isUnsure(text, line string, at int) bool {
 	before, after := line, ""
 	if at <= len(line) {

@@ -15,7 +15,7 @@ func (r *Report) addImports(source string, found findings) {
 	}
 	at := min(max(found.Insert, 0), len(source))
 	if before := source[:at]; before != "" && before != "\ufeff" && !strings.HasSuffix(before, "\n") {
-		end = "; " // other statements stand before it on its line
+		end = "; " // other statements precede it on its line
 	}
 	var statements []string
 	for _, m := range found.Missing {

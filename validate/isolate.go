@@ -23,15 +23,15 @@ type job struct {
 	Source     []byte
 	TypeScript bool
 
-	Tree bool // Found is wanted, too
+	Tree bool // Found is needed, too
 }
 
 // answer is the response of the parsing process.
 type answer struct {
 	Name     string
-	Source   []byte // nil when it stays as it was
+	Source   []byte // nil if unchanged
 	Problems []Problem
-	Unsure   bool // the interpreter may not see the problems as such
+	Unsure   bool // the interpreter may accept it
 	Found    findings
 }
 
@@ -42,15 +42,15 @@ const (
 	isolatedAnswer  = 16 * MaxSource   // bytes; the map of a source, in base64, is the largest part
 )
 
-// parserSlots is the semaphore of parsing processes, since a bomb takes all of a parser's memory.
+// parserSlots is the semaphore of parsing processes, since a bomb uses all of a parser's memory.
 var parserSlots = make(chan struct{}, max(2, runtime.NumCPU()/2))
 
-// errParserLimits is the error for a source that takes too much time or memory.
+// errParserLimits is the error for a source that exceeds the parser's time or memory.
 var errParserLimits = errors.New("it takes too much time or memory to parse (is it nested very deeply?)")
 
 func init() { role.TakeOver(role.Parser, serveParser) }
 
-// serveParser does a single job. The process ends with its parent, whose end of the pipe closes then.
+// serveParser runs a single job. The process ends with its parent, whose end of the pipe closes.
 func serveParser() int {
 	limitParser()
 	debug.SetMaxStack(isolatedStack)
@@ -70,8 +70,8 @@ func serveParser() int {
 	return 0
 }
 
-// parseIsolated does a job in another process, which may run out of time, stack or memory without harm to this process: a
-// parser can't be stopped otherwise, and a stack overflow can't be caught.
+// parseIsolated runs a job in another process, which may run out of time, stack or memory without harm to this one:
+// there is no other way to stop a parser, or to survive a stack overflow.
 func parseIsolated(ctx context.Context, j job, longest time.Duration) (answer, error) {
 	select {
 	case parserSlots <- struct{}{}:
@@ -97,7 +97,7 @@ func parseIsolated(ctx context.Context, j job, longest time.Duration) (answer, e
 	var a answer
 	sent := json.NewEncoder(stdin).Encode(j)
 	got := json.NewDecoder(io.LimitReader(stdout, isolatedAnswer)).Decode(&a)
-	cancel() // it has nothing more to say
+	cancel() // the answer is complete
 	cmd.Wait()
 	if sent != nil || got != nil {
 		return answer{}, errParserLimits

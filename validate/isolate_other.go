@@ -2,5 +2,5 @@
 
 package validate
 
-// limitParser does nothing: here only the parent's clock and Go's stack limit bound the parser.
+// limitParser does nothing: on this system only the parent's timeout and Go's stack limit bound the parser.
 func limitParser() {}

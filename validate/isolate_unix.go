@@ -4,8 +4,8 @@ package validate
 
 import "syscall"
 
-// limitParser makes the kernel end this process if it runs for too long or grows too large. Memory is RLIMIT_DATA, which
-// counts writable memory and not the addresses that Go reserves.
+// limitParser limits this process's time and memory. Memory is RLIMIT_DATA, which counts writable memory and not Go's
+// reserved addresses.
 func limitParser() {
 	seconds := uint64(isolatedTimeout.Seconds()) * 2
 	for what, limit := range map[int]uint64{

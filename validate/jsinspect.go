@@ -37,13 +37,13 @@ func (j job) inspectNode(name string) findings {
 	return f
 }
 
-// printedJS is JavaScript in esbuild's spelling, without types and templates, in which the names of freeNames begin
-// with freeName if they are bound nowhere.
+// printedJS is JavaScript in esbuild's spelling, without types and templates, in which unbound names of freeNames start
+// with freeName.
 type printedJS struct {
 	text, source string
 	outline      string // text with blanked strings
 	places       []mapping
-	names        map[string]string // paths of what is imported
+	names        map[string]string // paths of imports
 }
 
 func printJS(source string, typescript bool) (p printedJS, ok bool) {
@@ -55,7 +55,7 @@ func printJS(source string, typescript bool) (p printedJS, ok bool) {
 	if typescript {
 		o.Loader = api.LoaderTS
 	}
-	if !utf8.ValidString(source) { // esbuild never ends for some; offsets stay
+	if !utf8.ValidString(source) { // esbuild hangs on some; keeps offsets
 		source = strings.Map(func(r rune) rune {
 			if r == utf8.RuneError {
 				return '?'
@@ -75,8 +75,7 @@ func printJS(source string, typescript bool) (p printedJS, ok bool) {
 // from.
 type mapping struct{ at, line, column int }
 
-// decodeMappings decodes a source map: for each place up to five numbers, as differences to those before, in digits of 5
-// bits.
+// decodeMappings decodes a source map: up to five numbers for each position, as differences, in digits of 5 bits.
 func decodeMappings(encoded, text string) (out []mapping) {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	var sums [5]int
@@ -127,8 +126,9 @@ func nextLine(text string, at int) int {
 	return len(text)
 }
 
-// nodeImportsText says what scripts use without loading it. With a dot: a module, with the members that tell it from a
-// variable of that name, none for any. Without: the functions and classes of a module that are used by their own names.
+// nodeImportsText lists names that scripts use without loading their modules. With a dot: a module, with the members
+// that distinguish it from a variable of that name (none for any). Without: the functions and classes of a module that
+// are used by their own names.
 //
 //go:embed nodeimports.txt
 var nodeImportsText string
@@ -139,7 +139,7 @@ var nodeImports = sync.OnceValue(func() map[string]string {
 	for line := range strings.Lines(nodeImportsText) {
 		module, names, _ := strings.Cut(strings.TrimSpace(line), " ")
 		module, isModule := strings.CutSuffix(module, ".")
-		for _, name := range strings.Split(names, " ") { // there is one, if only ""
+		for _, name := range strings.Split(names, " ") { // at least one, possibly ""
 			if isModule {
 				name = module + "." + name
 			}
@@ -152,7 +152,7 @@ var nodeImports = sync.OnceValue(func() map[string]string {
 // jsBound matches names that are set by hand, or looked at by typeof.
 var jsBound = lazy.Regexp(`typeof \$free_([\w$]+)|\$free_([\w$]+) = `)
 
-// missingModules returns the built-in modules that the program uses and does not load.
+// missingModules returns the built-in modules that the program uses without loading them.
 func (p printedJS) missingModules(module bool) []missingImport {
 	var out []missingImport
 	bound := map[string]bool{}
@@ -183,5 +183,5 @@ func (p printedJS) missingModules(module bool) []missingImport {
 	return out
 }
 
-// jsPrelude matches the comments and the directives at the beginning of a script, below which imports go.
+// jsPrelude matches the comments and directives at the start of a script, after which imports are added.
 var jsPrelude = lazy.Regexp(`^\x{feff}?(?s:\s|#!.*?\n|//.*?(\n|$)|/\*.*?\*/|("use [^"\n]*"|'use [^'\n]*')[ \t]*;?)*`)

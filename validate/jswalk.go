@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// freeName begins the names that are bound nowhere in a program, once esbuild has printed it.
+// freeName is the prefix of unbound names in esbuild's output.
 const freeName = "$free_"
 
-// freeNames maps the names that rules and missing imports are about, for esbuild's Define, which knows all scopes.
+// freeNames maps the names of rules and missing imports for esbuild's Define, which handles scopes.
 var freeNames = sync.OnceValue(func() map[string]string {
 	names := strings.Fields("Buffer atob unescape decodeURIComponent globalThis global window self Array String Promise")
 	define := map[string]string{}
@@ -26,11 +26,11 @@ var freeNames = sync.OnceValue(func() map[string]string {
 })
 
 var (
-	// jsQuoted matches comments, strings and regular expressions; esbuild prints a blank behind a slash that divides.
+	// jsQuoted matches comments, strings and regular expressions; esbuild prints a blank after a division slash.
 	jsQuoted = lazy.Regexp(`//[^\n]*|/\*(?s:.*?)\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|` +
 		`/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^ =*/\\\[\n])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\[\n])*/`)
 	jsString = lazy.Regexp(`"_*"`)
-	// jsChain matches a name, or what is loaded, with its members; and with those behind a parenthesis.
+	// jsChain matches a name or a loaded module with its members, also those after a call.
 	jsChain  = lazy.Regexp(`(?:(?:\$free_require|\bimport)\("_*"\)|[\w$\\]+)` + jsMembers + `(\)` + jsMembers + `)?`)
 	jsMember = lazy.Regexp(`\??\.([\w$\\]+)|(?:\?\.)?\[["']([^"']*)["']\]`)
 	jsLoads  = lazy.Regexp(`^(?:\$free_require|import)\(["'](?:node:)?(.*?)["']\)`)
@@ -56,7 +56,7 @@ func outline(text string) string {
 	})
 }
 
-// importedNames maps the names of what is imported to their paths.
+// importedNames maps the names of imports to their paths.
 func (p printedJS) importedNames() map[string]string {
 	names := map[string]string{}
 	for _, m := range jsBinds().FindAllStringSubmatchIndex(p.outline, -1) {
@@ -73,7 +73,7 @@ func (p printedJS) importedNames() map[string]string {
 	return names
 }
 
-// resolvePath returns the path of a chain. It begins with unknownText if the name is bound to something else.
+// resolvePath returns the path of a chain. It starts with unknownText if the name has another binding.
 func (p printedJS) resolvePath(chain string) string {
 	chain = jsMember().ReplaceAllString(chain, ".$1$2")
 	path, members, _ := strings.Cut(chain, ".")
@@ -90,8 +90,8 @@ func (p printedJS) resolvePath(chain string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(strings.Replace(path, "fs.promises", "fs", 1), ".default"), "Sync")
 }
 
-// calls lists the calls of functions that have a path, and assignments to prototypes; whole is false if their arguments
-// are too long, each in another.
+// calls lists the calls of functions that have a path, and assignments to prototypes; whole is false if nested
+// arguments are too long.
 func (p printedJS) calls() (all []call, whole bool) {
 	var ends []int
 	budget := 1<<20 + 4*len(p.outline)
@@ -136,7 +136,7 @@ func (p printedJS) calls() (all []call, whole bool) {
 	return all, true
 }
 
-// arguments returns the literals of the arguments in a parenthesis, and where it ends.
+// arguments returns the literals of the arguments in a parenthesis, and its end.
 func (p printedJS) arguments(open int) (all []string, end int) {
 	from, depth := open+1, 0
 	for end = open; end < min(len(p.outline), open+maxWord); end++ {
@@ -157,7 +157,7 @@ func (p printedJS) arguments(open int) (all []string, end int) {
 	return all, end
 }
 
-// literalText returns the texts in an expression, with unknownText for what is between them; the quoted words of a list; a
+// literalText returns the texts in an expression, with unknownText for other parts; the quoted words of a list; a
 // number; or unknownText and the path of a name.
 func (p printedJS) literalText(from, to int) string {
 	outline := strings.TrimSpace(p.outline[from:to])
@@ -189,7 +189,7 @@ func (p printedJS) literalText(from, to int) string {
 	return strings.TrimSpace(text)
 }
 
-// stringJS returns the value of a string, as far as Go has the same escapes.
+// stringJS returns the value of a string, for escapes that Go has, too.
 func stringJS(quoted string) string {
 	text := quoted[1:max(1, len(quoted)-1)]
 	if quoted[0] == '\'' {

@@ -10,21 +10,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/safetext"
 )
 
-// Problem is an error in a script, or an oddity. The tags named about stand in the schemas of tools.
+// Problem is an error in a script, or an oddity. The about tags are in the schemas of tools.
 type Problem struct {
 	Line   int    `json:"line" about:"The line, from 1; 0 is the code as a whole."`
 	Column int    `json:"column" about:"The column, from 1."` // in characters
 	Text   string `json:"text" about:"What is wrong." required:"true"`
-	// Snippet has what could drive a terminal replaced, and long lines are cut to the part around the place. It is ""
-	// when Line is 0.
+	// Snippet has terminal controls replaced, and long lines cut around the position. It is "" if Line is 0.
 	Snippet string `json:"snippet,omitempty" about:"The line with a caret under the place."`
 
-	unsure bool // the interpreter may not see it as a problem
+	unsure bool // the interpreter may accept it
 }
 
 // Error is the error for a script that can't be run.
 type Error struct {
-	Name     string // as it was sent
+	Name     string // as in the request
 	Problems []Problem
 }
 
@@ -91,8 +90,8 @@ func firstRunes(s string, n int) string {
 	return s
 }
 
-// escapeInvisible replaces each character of a line of code that has no width, or that changes how the rest is displayed. An
-// escape would read as if it stood so in the code.
+// escapeInvisible replaces characters without width, and those that change the display of the rest. An escape would
+// look like part of the code.
 func escapeInvisible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -107,7 +106,7 @@ func escapeInvisible(s string) string {
 	}, s)
 }
 
-// terminalWidth counts columns of a terminal; East Asian letters and most pictures take two.
+// terminalWidth counts columns of a terminal; East Asian letters and most emoji take two.
 func terminalWidth(s string) (columns int) {
 	for _, r := range s {
 		switch {

@@ -13,11 +13,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// Interpreter sends requests to a contained Python that runs PythonAnalyser: Python's parser is large and old, and
-// reads code of strangers.
+// Interpreter sends requests to a contained Python that runs PythonAnalyser, since Python's parser is large and old,
+// and the code untrusted.
 type Interpreter interface {
-	// Analyse hands on one request, JSON without its length, and returns the answer, without reading either. It may be
-	// called concurrently.
+	// Analyse sends one request, JSON without its length, and returns the answer, without parsing either. It may be called
+	// concurrently.
 	Analyse(ctx context.Context, request []byte) ([]byte, error)
 }
 
@@ -31,10 +31,9 @@ var (
 )
 
 // PythonAnalyser returns a Python program, for 3.8 and later, that reads requests from descriptor 3 and answers them
-// there, each with its length before it in 4 bytes, big endian, until the other side closes. It inspects code and runs
-// none of it. Each request is worked on by a child, for 10 seconds and in 1 GB of addresses at most, so that no source
-// ends the program. Requests are answered one after the other. It needs its standard library, and nothing else of the
-// file system.
+// there, each with a 4-byte big-endian length prefix, until the other side closes. It inspects code without running it.
+// A child process handles each request, within 10 seconds and 1 GB of addresses, so that no source ends the program.
+// Requests are answered in order. It needs only its standard library.
 func PythonAnalyser() string {
 	return strings.Join([]string{pythonMissingNames, pythonCalls, notebook.Translation(), pythonServe}, "\n\n")
 }
@@ -42,17 +41,17 @@ func PythonAnalyser() string {
 type pythonAnswer struct {
 	Problems []struct {
 		Text string
-		At   int // -1 is no place
+		At   int // -1 for no position
 	}
 	Notes   []string
 	Missing []missingImport
 	Calls   []call
 	Insert  int
-	Unread  string // why not all of it was looked at
+	Unread  string // why some of it was not inspected
 }
 
-// inspectPython has the interpreter analyse source. Its answer is not trusted, since source might control it: only places,
-// known rules and plain import statements are used.
+// inspectPython analyses source with the interpreter. Its answer is untrusted, since source might control it: only
+// positions, known rules and plain import statements are used.
 func (r *Report) inspectPython(ctx context.Context, source []byte, o Options) (f findings, err error) {
 	defer f.recoverPanic()
 	if o.Python == nil {

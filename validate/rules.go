@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// The severities, from Info, which is worth knowing, to High, which no ordinary program does.
+// The severities, from Info, for information, to High, for actions that ordinary programs don't take.
 const (
 	Info   = "info"
 	Low    = "low"
@@ -22,22 +22,22 @@ const (
 
 // Rule is a dangerous pattern that Analyze reports.
 type Rule struct {
-	Name     string // by which it is switched off; it begins with the language, unless it is about all
+	Name     string // used to switch it off; starts with the language, unless it is for all
 	Severity string
-	Reason   string // for people who run the code in a sandbox
+	Reason   string // explanation for users
 }
 
-// unread is the rule for code that could not be inspected: a program that is too hard to read must not pass a policy
-// that refuses dangers.
+// unread is the rule for code that could not be inspected: an unreadable program must not pass a policy that refuses
+// dangers.
 const unread = "unread"
 
-// command is what the table has for the severity of calls whose text a shell runs.
+// command is the severity, in the table, of calls whose text a shell runs.
 const command = "command"
 
 //go:embed rules.txt
 var rulesText string
 
-// pattern is a line of the table: nodes of a path that fulfil conditions.
+// pattern is a line of the table: nodes of a path that meet conditions.
 type pattern struct {
 	rule       Rule
 	conditions []condition
@@ -92,20 +92,20 @@ func parseCondition(text string) condition {
 // Rules returns all rules.
 func Rules() []Rule { return slices.Clone(rulesTable().rules) }
 
-// rulePaths returns the paths of nodes that rules of a language look at.
+// rulePaths returns the node paths in the rules of a language.
 func rulePaths(language string) []string {
 	return slices.Sorted(maps.Keys(rulesTable().patterns[language]))
 }
 
-// call is a node of a program's syntax tree, in the form that rules of all languages have.
+// call is a node of a program's syntax tree, in a common form for all languages.
 type call struct {
-	// Path is what is called, by the names of modules and without their aliases: "os.system", in a shell the program.
+	// Path is the called function, by the names of modules without aliases: "os.system", in a shell the program.
 	// Other nodes have a colon: "import:ctypes", "member:f_globals", "set:builtins", "loop:os.fork" for a call in a
 	// loop without end, and those of shellWalk.
 	Path string
-	// Of is the text of the value whose method or member it is, in a shell the program.
+	// Of is the text of the method's or member's value; in a shell, the program.
 	Of string
-	// Args are the texts of the arguments, as far as they are written there, of a list its words. A name is unknownText
+	// Args are the literal texts of the arguments; of a list, its words. A name is unknownText
 	// and its path.
 	Args  []string
 	Named map[string]string // texts of keyword arguments, and of the members of objects
@@ -113,7 +113,7 @@ type call struct {
 	At    int               // its byte offset
 }
 
-// unknownText stands in texts for what only running the program tells.
+// unknownText stands in texts for values that are known only at run time.
 const unknownText = "\ufffd"
 
 // conditionValues returns the values of a key of a condition.
@@ -136,7 +136,7 @@ func (c call) conditionValues(key string, all []call) (values []string) {
 			values = append(values, other.Path)
 		}
 		return values
-	case key == "-c": // what follows this option
+	case key == "-c": // the argument after this option
 		if i := slices.IndexFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "-") && strings.HasSuffix(a, "c") }); i >= 0 {
 			return c.conditionValues(strconv.Itoa(i+1), nil)
 		}

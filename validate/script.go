@@ -12,16 +12,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// maxInProcess is the longest source, in bytes, that is parsed in this process. Parsers recurse as deep
-// as the source nests, on up to 8 KB of stack a level, and a stack of 1 GB ends a Go program.
+// maxInProcess is the maximum source size, in bytes, for parsing in this process. Parsers recurse with the nesting, at
+// up to 8 KB of stack per level, and a stack of 1 GB crashes a Go program.
 const maxInProcess = 16 << 10
 
-// importMeta matches possible uses of import.meta, the only sign of a module that parses the same in a script and in a
-// module.
+// importMeta matches possible uses of import.meta, the only module syntax that parses in scripts, too.
 var importMeta = lazy.Regexp(`\bimport\s*\.\s*meta\b`)
 
-// parse does a job in this process, where only parsers run, and only on sources that can't exhaust them; the rest is
-// done by a process that may die. The error is ctx's, or says that no such process could be started.
+// parse runs a job in this process if the source is too small to exhaust the parser, and otherwise in another process,
+// which may die. The error is ctx's, or that of starting the process.
 func (j job) parse(ctx context.Context) (answer, error) {
 	if j.isLight() {
 		return j.parseHere(), nil
@@ -30,12 +29,12 @@ func (j job) parse(ctx context.Context) (answer, error) {
 	switch {
 	case ctx.Err() != nil:
 		return a, ctx.Err()
-	case err != nil && j.Tree: // perhaps only the inspection of the tree takes so much
+	case err != nil && j.Tree: // perhaps only the inspection is too expensive
 		j.Tree = false
 		a, again := j.parse(ctx)
 		a.Found.Unread = err.Error()
 		return a, again
-	case err != nil && !j.TypeScript: // the interpreter can still say what it thinks of it
+	case err != nil && !j.TypeScript: // the interpreter decides later
 		return answer{Name: j.Name, Problems: []Problem{{Text: "the syntax was not checked: " + err.Error()}}, Unsure: true}, nil
 	case errors.Is(err, errParserLimits):
 		return answer{Problems: []Problem{{
@@ -45,14 +44,14 @@ func (j job) parse(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// isLight reports whether a job takes no more than a parser, and little of it.
+// isLight reports whether a job is cheap and needs only a parser.
 func (j job) isLight() bool {
 	heavy := j.TypeScript || j.Language == Node && (importMeta().Match(j.Source) || j.Tree && countNesting(j.Source) > maxNests)
 	return len(j.Source) <= maxInProcess && !heavy
 }
 
-// maxNests is the largest number of functions and blocks that esbuild translates in this process: one in the other they
-// take cubic time, 0.2 seconds for these.
+// maxNests is the largest number of functions and blocks that esbuild translates in this process: nested ones take
+// cubic time, 0.2 seconds for these.
 const maxNests = 200
 
 func countNesting(source []byte) int {
@@ -74,14 +73,14 @@ func (j job) parseHere() (a answer) {
 	return a
 }
 
-// checkJavaScript checks a script and decides whether it is a module as Node does: source that parses as the body of a
-// function is CommonJS, and other source that parses is a module.
+// checkJavaScript checks a script and detects modules as Node does: source that parses as a function body is CommonJS,
+// and other valid source is a module.
 func (j job) checkJavaScript() answer {
 	source := string(j.Source)
 	a := answer{Name: j.Name, Problems: syntaxErrors(source)}
 	switch name, isJS := strings.CutSuffix(j.Name, ".js"); {
 	case len(a.Problems) > 0 && len(syntaxErrors(wrapInFunction(source))) == 0:
-		a.Problems = nil // in a function, await is an ordinary name, and new.target is allowed
+		a.Problems = nil // in a function, await is an ordinary name, and new.target is valid
 	case len(a.Problems) > 0:
 		a.Unsure = slices.ContainsFunc(a.Problems, func(p Problem) bool { return p.unsure })
 	case isJS && isModule(source):
@@ -97,9 +96,9 @@ func isModule(source string) bool {
 	return len(syntaxErrors(wrapInFunction(source))) > 0 || importMeta().MatchString(source) && refusesReturn(source)
 }
 
-// translateTypeScript translates TypeScript to JavaScript. Types are removed and not checked, as in Node; syntax that Node does
-// not have (enum, namespaces, decorators, using) is translated, too. A .cts file may use import and export, which
-// become require and exports, as with tsc.
+// translateTypeScript translates TypeScript to JavaScript. Types are removed and not checked, as in Node; syntax that
+// Node does not have (enum, namespaces, decorators, using) is translated, too. A .cts file may use import and export,
+// which become require and exports, as with tsc.
 func (j job) translateTypeScript() answer {
 	ext := path.Ext(j.Name)
 	js, problems := translateTypeScript(string(j.Source), j.Name, strings.EqualFold(ext, ".cts"))
@@ -118,14 +117,14 @@ func (j job) translateTypeScript() answer {
 	return a
 }
 
-// recoverPanic makes findings of the panic of a parser of ours, which were made for what is right.
+// recoverPanic turns a parser's panic on malformed code into findings.
 func (f *findings) recoverPanic() {
 	if p := recover(); p != nil {
 		*f = findings{Unread: fmt.Sprintf("our parser failed: %.100v", p)}
 	}
 }
 
-// inspectSource looks for what rules describe.
+// inspectSource applies the rules to the source.
 func (j job) inspectSource(name string) (f findings) {
 	defer f.recoverPanic()
 	if j.Language == Node {

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// maxShebang is the number of bytes that Linux reads for a file's first line: BINPRM_BUF_SIZE.
+// maxShebang is the number of bytes that Linux reads of a file's first line: BINPRM_BUF_SIZE.
 const maxShebang = 256
 
-// shebang returns the command that the kernel executes for the first line of a script: a program, and at most one
-// argument, the rest of the line. For env(1) the command is the program that env would look for, with the arguments
-// that "env -S" splits.
+// shebang returns the command of a script's first line as the kernel parses it: a program, and at most one argument,
+// the rest of the line. For env(1) it is the program that env would start, with the arguments that "env -S" splits.
 func shebang(source []byte) []string {
 	line, _, _ := bytes.Cut(source[:min(len(source), maxShebang)], []byte("\n"))
 	line, ok := bytes.CutPrefix(line, []byte("#!"))
@@ -38,8 +37,7 @@ func shebang(source []byte) []string {
 	return []string{program, rest}
 }
 
-// kindByShebang returns the kind of a script by its first line. The interpreter of a known language counts whatever its
-// directory is.
+// kindByShebang returns the kind of a script by its first line. The directory of a known interpreter does not matter.
 func kindByShebang(source []byte) (kind, bool) {
 	words := shebang(source)
 	if words == nil {
@@ -55,7 +53,7 @@ func kindByShebang(source []byte) (kind, bool) {
 	return k, true
 }
 
-// Language returns the name under which the interpreter of a language is known here: "javascript"
+// Language returns the canonical name of a language: "javascript"
 // and "typescript" are "node", "bash" is "shell".
 func Language(name string) (string, error) {
 	k, ok := kindByLanguage(name)
@@ -65,5 +63,5 @@ func Language(name string) (string, error) {
 	return k.language, nil
 }
 
-// Languages are the names that are always known, for messages.
+// Languages lists the built-in languages, for messages.
 const Languages = "python, node, shell or r"

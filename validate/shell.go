@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// checkShell reports syntax errors. Most are only warnings: bash reads and runs a script command by command, so an error
-// below keeps nothing above from running, and our parser refuses some of what bash takes. An error is sure if bash,
-// too, would read to the end of the file without finding the missing word, or meets a keyword that can't stand there,
-// and if nothing above may end the script earlier, or change how the rest is read.
+// checkShell reports syntax errors. Most are only warnings: bash runs a script command by command, so commands before
+// an error run, and our parser refuses some valid bash. An error is certain if bash, too, would read to the end of the
+// file without finding the missing word, or finds a misplaced keyword, and if no earlier command may end the script, or
+// change how the rest is parsed.
 func (j job) checkShell() answer {
 	a := answer{Name: j.Name}
 	_, err := parseShell(string(j.Source))
@@ -31,21 +31,21 @@ func (j job) checkShell() answer {
 	return a
 }
 
-// parseShell returns the tree of a script, as far as it was read.
+// parseShell returns the tree of a script up to an error.
 func parseShell(source string) (*syntax.File, error) {
 	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(source), "")
 }
 
-// sureInShell matches complaints that bash shared in each of 1,500 scripts (its own tests and those of a Debian).
+// sureInShell matches errors that bash also reported in each of 1,500 scripts (its own tests and those of a Debian).
 var sureInShell = lazy.Regexp("^reached EOF without closing quote|" +
 	"statement must end with `|" +
 	"^`(then|elif|else|fi|do|done|esac)` can only be used|" +
 	"^`(if|elif|while|until) <cond>` must be followed by `")
 
-// mayEndBefore matches commands that may keep bash from reading on, or give words another meaning.
+// mayEndBefore matches commands that may end the script, or change the meaning of words.
 var mayEndBefore = lazy.Regexp(`\b(exit|exec|return|eval|source|alias|shopt|kill|set|enable)\b|(^|[\s;&|])\.\s`)
 
-// warnCRLF warns of Windows' line ends: bash takes the carriage return for a part of the last word of each line.
+// warnCRLF warns of CRLF line ends: bash treats the carriage return as part of the last word of each line.
 func warnCRLF(source []byte) []Problem {
 	at := bytes.Index(source, []byte("\r\n"))
 	if at < 0 {

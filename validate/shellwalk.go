@@ -13,19 +13,19 @@ import (
 
 const (
 	interpreters = "sh bash zsh dash ksh ash fish python python2 python3 perl ruby node php pwsh"
-	// wrappers start the command that follows, after what wrapperArgument matches; wrapperOptions take an argument.
+	// wrappers start the command after the arguments that wrapperArgument matches; wrapperOptions take an argument.
 	wrappers       = "sudo doas pkexec env command builtin exec nohup time nice ionice timeout xargs busybox toybox stdbuf setsid"
 	wrapperOptions = "-u -g -C -T -D -a -o -f -I -d -s --user --group --unset --chdir --signal"
 	// maxSteps bounds the inspection of interpreters' inputs: a pipe of n of them takes n*n.
 	maxSteps = 100_000
 )
 
-// wrapperArgument matches an option, a number and a variable that is set.
+// wrapperArgument matches an option, a number and an assignment.
 var wrapperArgument = lazy.Regexp(`^(-|[0-9.]+[smhd]?$|\w+=)`)
 
-// shellWalk lists the calls of a script. Beside commands these are "write:", a redirection into a file, "socket:", one
-// to a network, "assign:", a variable that is set, "code:", an interpreter that reads its code from elsewhere, and
-// "bomb:", a function that starts itself twice.
+// shellWalk lists the calls of a script. Besides commands these are "write:", a redirection to a file, "socket:", one
+// to a network, "assign:", an assignment, "code:", an interpreter that reads its code from elsewhere, and "bomb:", a
+// function that starts itself twice.
 type shellWalk struct {
 	calls     []call
 	functions map[string]bool // they hide commands
@@ -80,8 +80,8 @@ func (w *shellWalk) visitNode(node syntax.Node) bool {
 	return true
 }
 
-// unwrapCommand returns a call without the wrappers that only start it. The program is "" if only running the script tells
-// it, or if it is a function.
+// unwrapCommand returns a call without its wrappers. The program is "" if it is known only at run time, or is a
+// function.
 func (w *shellWalk) unwrapCommand(c syntax.Command) (program string, args []string) {
 	wrapped, all := false, commandWords(c)
 	for i := 0; i < len(all); i++ {
@@ -111,7 +111,7 @@ func commandWords(c syntax.Command) (all []string) {
 	return all
 }
 
-// wordText returns a word without its quotes. What only running the script tells is unknownText, and a name behind it.
+// wordText returns a word without its quotes. Values known only at run time are unknownText followed by their name.
 func wordText(parts []syntax.WordPart) string {
 	text := ""
 	for _, p := range parts {
@@ -151,7 +151,8 @@ func (w *shellWalk) commands(from syntax.Node) (all []string) {
 	return all
 }
 
-// stdinReader returns the program of a statement, and whether it is an interpreter that reads its code from standard input.
+// stdinReader returns the program of a statement, and whether it is an interpreter that reads its code from standard
+// input.
 func (w *shellWalk) stdinReader(s *syntax.Stmt) (program string, reads bool) {
 	program, args := w.unwrapCommand(s.Cmd)
 	file := slices.ContainsFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })

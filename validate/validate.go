@@ -1,11 +1,10 @@
-// Package validate checks whether a script can be run at all, before a sandbox is spent on it.
+// Package validate checks scripts before they run in a sandbox.
 //
-// Check refuses only scripts that their interpreter would refuse: against bad ideas there is containment. Analyze
-// reports more, for people and for policies: missing imports, and patterns that deserve a thought. Neither runs any of
-// the script.
+// Check refuses only scripts that their interpreter would refuse; containment protects against the rest. Analyze also
+// reports missing imports and dangerous patterns, for people and policies. Neither runs the script.
 //
-// esbuild is the parser of JavaScript and TypeScript: those in Go that hand out a tree know less of the language, or no
-// places. mvdan.cc/sh is the one of shell.
+// esbuild parses JavaScript and TypeScript: Go parsers that return a tree support less of the language, or have no
+// positions. mvdan.cc/sh parses shell.
 package validate
 
 import (
@@ -17,7 +16,7 @@ import (
 	"strings"
 )
 
-// MaxSource is the size of the longest script, in bytes. More is data, and belongs into a file.
+// MaxSource is the size of the longest script, in bytes. Larger data belong in a file.
 const MaxSource = 10 << 20
 
 // The languages, by the names that --language takes.
@@ -26,8 +25,7 @@ const (
 	Node   = "node"
 	Shell  = "shell"
 	R      = "r"
-	// Command is the language that Check gives a script whose first line names an interpreter of no language here:
-	// "#!/usr/bin/perl".
+	// Command is the language of a script whose first line names an unknown interpreter: "#!/usr/bin/perl".
 	Command = "command"
 )
 
@@ -44,19 +42,19 @@ type Checked struct {
 	// Interpreter is the interpreter, with its options, of a script whose first line tells its language: "sh", "-e". A
 	// language's own is called by the language, or "bash". It is nil for other scripts.
 	Interpreter []string
-	// Name is a bare file name whose extension makes the interpreter read Source as it is meant:
-	// script.ts becomes script.mjs, say. It is never empty.
+	// Name is a bare file name whose extension makes the interpreter parse Source correctly: for example, script.ts
+	// becomes script.mjs. It is never empty.
 	Name string
-	// Source is the code as sent, byte for byte, except for TypeScript, which has become JavaScript with an inline
-	// source map (node --enable-source-maps shows the lines of the original).
+	// Source is the code byte for byte, except for TypeScript, which is translated to JavaScript with an inline source map
+	// (node --enable-source-maps shows the lines of the original).
 	Source []byte
-	// Warnings are oddities that do not keep the script from running, or not for sure.
+	// Warnings are oddities that do not, or not certainly, prevent the script from running.
 	Warnings []Problem
 }
 
 // Check prepares a script for its interpreter. A script that can't run is an *Error; the only other errors are ctx's.
 //
-// The syntax of Python and R is left to the interpreter that runs it, and costs nothing here; Analyze looks at it.
+// It does not check the syntax of Python and R, which the interpreter does; Analyze checks Python's.
 func Check(ctx context.Context, c Code) (Checked, error) {
 	if err := ctx.Err(); err != nil {
 		return Checked{}, err
@@ -75,7 +73,7 @@ func Check(ctx context.Context, c Code) (Checked, error) {
 	return out, nil
 }
 
-// prepare returns a script that is not parsed yet.
+// prepare returns a script before parsing.
 func (k kind) prepare(c Code) (Checked, error) {
 	warnings, bad := checkText(k, c.Source)
 	if bad != nil {
@@ -84,7 +82,7 @@ func (k kind) prepare(c Code) (Checked, error) {
 	return Checked{Language: k.language, Interpreter: k.interpreter, Name: k.scriptName(c.Name), Source: c.Source, Warnings: warnings}, nil
 }
 
-// parse checks the syntax of a script of Node or of a shell, and translates it. Errors have the name that it was given.
+// parse checks the syntax of a script of Node or of a shell, and translates it. Errors have the name in the request.
 func (k kind) parse(ctx context.Context, name string, c *Checked, tree bool) (answer, error) {
 	a, err := job{Name: c.Name, Source: c.Source, Language: k.language, TypeScript: k.typescript, Tree: tree}.parse(ctx)
 	switch {
@@ -103,9 +101,9 @@ func (k kind) parse(ctx context.Context, name string, c *Checked, tree bool) (an
 type kind struct {
 	language   string
 	names      string
-	extensions []string // the first one is given to names that have none of them
+	extensions []string // the first one is added to names without any
 	typescript bool
-	custom     bool // an operator has named it
+	custom     bool // configured by the operator
 
 	interpreter []string // see Checked
 }
@@ -119,7 +117,7 @@ func kindByLanguage(language string) (kind, bool) {
 	return firstKind(func(k kind) bool { return hasWord(k.names, strings.ToLower(language)) })
 }
 
-// kinds are those that no operator has named.
+// kinds are the built-in languages.
 var kinds = []kind{
 	{language: Python, names: "python python3 py", extensions: []string{".py"}},
 	{language: Node, names: "node nodejs javascript js", extensions: []string{".js", ".mjs", ".cjs"}},
@@ -149,7 +147,7 @@ func identify(c Code) (kind, error) {
 	if !known {
 		return k, scriptError(c, fmt.Sprintf("unknown language %.40q: use %s", c.Language, Languages))
 	}
-	// "node" says nothing about types: there the extension still counts.
+	// "node" does not exclude TypeScript: the extension decides.
 	if named && byName.language == k.language && !k.typescript {
 		return byName, nil
 	}
@@ -180,14 +178,14 @@ func (k kind) scriptName(name string) string {
 	if name == "" || name == "-" || name == "." || name == ".." {
 		name = "script"
 	}
-	strict := k.language == Node || k.custom // the others take any name
+	strict := k.language == Node || k.custom // other interpreters accept any name
 	if len(k.extensions) > 0 && (path.Ext(name) == "" || strict && !slices.Contains(k.extensions, strings.ToLower(path.Ext(name)))) {
 		name += k.extensions[0]
 	}
 	return name
 }
 
-// checkText refuses files that are no script in any language, and warns of odd text.
+// checkText refuses files that are not scripts in any language, and warns of odd text.
 func checkText(k kind, source []byte) (warnings []Problem, bad *Problem) {
 	switch at := bytes.IndexByte(source, 0); {
 	case len(source) == 0:
@@ -209,8 +207,8 @@ func checkText(k kind, source []byte) (warnings []Problem, bad *Problem) {
 	return warnings, bad
 }
 
-// CheckCustom prepares a script of a language that an operator has named, which has these extensions. An interpreter that
-// begins a command line gets the script's name after it.
+// CheckCustom prepares a script of an operator-defined language with these extensions. The interpreter is a command
+// line, to which the script's name is appended.
 func CheckCustom(language string, extensions, interpreter []string, c Code) (Checked, error) {
 	return kind{language: language, extensions: extensions, interpreter: interpreter, custom: true}.prepare(c)
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // Binding names the hosts that a secret may be sent to. The zero value binds to nothing: the program itself gets the
-// value, and may send it anywhere. The program of a bound secret has a placeholder, which is replaced by the value
-// outside the sandbox, on the way to one of the hosts.
+// value, and may send it anywhere. The program of a bound secret has a placeholder, which the relay replaces by the
+// value outside the sandbox, in requests to one of the hosts.
 type Binding struct {
 	// Hosts are patterns, such as api.example.com, *.example.com or example.com:8443. This package
 	// does not interpret them: the caller that stores them checks them.
@@ -63,10 +63,10 @@ type Bound struct {
 	// guessed and need no escaping in headers, addresses and JSON. Each lease has another one.
 	Placeholder string
 	Binding
-	Header string // that each request to the hosts is given it in, whatever the program sent there; "" is none
+	Header string // header that carries the value in each request to the hosts, in place of the program's own; "" is none
 
 	// Value returns the value, and "" once the lease is closed. The string is a copy that Close can't wipe:
-	// keep no reference. It is a function because no printer, logger or dumper reads a closure.
+	// keep no reference. It is a function because printers, loggers and dumpers don't read closures.
 	Value func() string `json:"-"`
 }
 
@@ -116,7 +116,7 @@ func (ls Leases) Bound() []Bound {
 	return bound
 }
 
-// MayBind reports whether any secret may be bound to hosts. false is certain, and cheap to find out.
+// MayBind reports whether any secret may be bound to hosts, at little cost. false is certain.
 func (v *Vault) MayBind() bool {
 	if v == nil {
 		return false

@@ -23,7 +23,7 @@ type Addition struct {
 	Value []byte
 }
 
-// Check returns the error that adding the secret is certain to give, or nil.
+// Check returns the error with which adding the secret would certainly fail, or nil.
 func (a Addition) Check() error { return a.Entry.validate(a.Value, 1) }
 
 // AddAll adds all of these secrets or none, as Add does. The keyring has no transactions, so it takes one secret at a

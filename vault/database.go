@@ -28,7 +28,7 @@ const (
 	pageSize      = 4096
 )
 
-// tempKind stands in the name of a database in the making.
+// tempKind is in the name of a database that is being created.
 const tempKind = "vault"
 
 // lockWait bounds a call's wait for other processes, which hold the lock for milliseconds.
@@ -37,7 +37,7 @@ const lockWait = 10 * time.Second
 // createDatabase makes the database, if there is none.
 func (s *Sealed) createDatabase(ctx context.Context) error {
 	if _, err := os.Stat(s.databasePath()); !errors.Is(err, fs.ErrNotExist) {
-		return nil // what else is wrong with it will show
+		return nil // the calls that follow report other faults
 	}
 	statefile.RemoveAbandoned(s.dir, tempKind, statefile.AbandonedAge)
 	err := statefile.CreateDatabase(ctx, s.databasePath(), tempKind, schema, dataSourceName)
@@ -70,8 +70,8 @@ func (s *Sealed) checkSize() error {
 	return err
 }
 
-// changeDatabase calls f with the database locked for other writers, and makes f's changes durable unless it fails. Nothing is
-// changed in a database that is damaged anywhere. It returns ErrNotFound if there is none.
+// changeDatabase calls f with the database locked for other writers, and makes f's changes durable unless it fails. A
+// damaged database is not changed. It returns ErrNotFound if there is none.
 func (s *Sealed) changeDatabase(ctx context.Context, f func(*sql.Tx) error) error {
 	return s.readDatabase(ctx, func(db *sql.DB) error {
 		tx, err := db.BeginTx(ctx, nil)
@@ -96,7 +96,7 @@ func (s *Sealed) changeDatabase(ctx context.Context, f func(*sql.Tx) error) erro
 	})
 }
 
-// checkSchema refuses a database that this program does not know. For an empty file, SQLite says 0.
+// checkSchema refuses a database of another format. For an empty file, SQLite reports version 0.
 func (s *Sealed) checkSchema(ctx context.Context, db *sql.DB) error {
 	var id, version int64
 	if err := db.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
@@ -118,8 +118,9 @@ func (s *Sealed) checkSchema(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// dataSourceName names the database for the driver. There is no write-ahead log: it would have readers make files. EXTRA, as
-// FULL without one does not keep a commit through a power failure. What was deleted is overwritten.
+// dataSourceName names the database for the driver. There is no write-ahead log: with one, readers would create files.
+// EXTRA is needed because FULL without a write-ahead log can lose a commit in a power failure. secure_delete overwrites
+// deleted content.
 func dataSourceName(path string) string {
 	return statefile.DataSource(path, lockWait, "_txlock=immediate", "_pragma=synchronous(extra)", "_pragma=secure_delete(on)")
 }

@@ -10,25 +10,25 @@ import (
 const window = 6
 
 const (
-	gramSize       = 4                     // symbols of these that are compared first
-	gramsPerWindow = window - gramSize + 1 // places in a beginning where these stand
+	gramSize       = 4                     // symbols of a window that are compared first
+	gramsPerWindow = window - gramSize + 1 // positions of a gram in a window
 )
 
 // word is one encoding of a value, as the symbols of a view of the text (see scan).
 type word struct {
 	symbols []byte
-	tail    uint8 // characters of base64 or base32 that belong to it behind its last symbol
+	tail    uint8 // characters of base64 or base32 that follow its last symbol and belong to the word
 }
 
 // dictionary is a set of words, sorted, without duplicates. The words form a trie: the scan follows all words with the
 // same beginning at once.
 //
-// An automaton with a node for each symbol would be fifty times as large, and take that much longer to make. Text is
-// in the middle of a word so rarely that it would not be faster.
+// An automaton with a node for each symbol would be fifty times as large, and take that much longer to build. It would
+// not be faster, since text is rarely in the middle of a word.
 type dictionary struct {
 	words        []word
-	firstSymbols map[uint64]trieNode // the words with these first symbols
-	filter       filter              // of these, their first symbols, and all four symbols in a row of them
+	firstSymbols map[uint64]trieNode // first symbols -> the words that start with them
+	filter       filter              // has the first symbols of the words, and each gram of them
 }
 
 func newDictionary(words []word) *dictionary {
@@ -48,7 +48,7 @@ func newDictionary(words []word) *dictionary {
 	return d
 }
 
-// addTrieNode adds the words of a point, which come right after those that begin alike.
+// addTrieNode adds the words below a node; their common prefix was added before.
 func (d *dictionary) addTrieNode(symbols []byte, p trieNode) {
 	key := packSymbols(symbols[:window])
 	if first, ok := d.firstSymbols[key]; ok {
@@ -62,7 +62,7 @@ func (d *dictionary) addTrieNode(symbols []byte, p trieNode) {
 	}
 }
 
-// packSymbols returns at most window symbols in a number.
+// packSymbols packs at most window symbols into a number.
 func packSymbols(symbols []byte) uint64 {
 	n := uint64(0)
 	for _, b := range symbols {
@@ -71,7 +71,7 @@ func packSymbols(symbols []byte) uint64 {
 	return n
 }
 
-// foldNumber returns a number of symbols in fewer bits.
+// foldNumber hashes packed symbols into fewer bits.
 func foldNumber(n uint64) uint32 { return uint32(n ^ n>>20) }
 
 // filter is a set of numbers of symbols. With a hundred values, one in twenty is in it by chance.
@@ -98,7 +98,8 @@ func (f *filter) has(x uint32) bool {
 	return f.bits[h/64]>>(h%64)&1 != 0
 }
 
-// trieNode is a node of the trie: the first depth symbols of the words from number lo up to, not including, hi were read.
+// trieNode is a node of the trie: the first depth symbols of the words from number lo up to, not including, hi were
+// read.
 type trieNode struct {
 	lo, hi, depth int32
 }

@@ -11,7 +11,7 @@ import (
 // MaxEnvFile is the maximum size of a .env file, in bytes.
 const MaxEnvFile = 1 << 20
 
-const maxVariables = 1000 // more than anybody has in one file
+const maxVariables = 1000 // far more than real files have
 
 // EnvVariable is a variable of a .env file, of one line or several.
 type EnvVariable struct {
@@ -23,15 +23,13 @@ type EnvVariable struct {
 	Expands bool
 }
 
-// ReadEnvFile returns what a .env file sets. godotenv reads them, too, but not for secrets: it expands every $ and what
-// follows, so that a password with a $ in it gets another one, and can't be configured not to.
+// ReadEnvFile returns the variables that a .env file sets. godotenv is not used: it always expands $NAME, which changes
+// a password that has a $ in it. A value is taken literally. A spelling that other programs read differently is an
+// error, which never quotes the value:
 //
-// A value here is what is written there. Where programs that read such files differ about what
-// that is, it is an error, which never quotes a value:
-//
-//	KEY=value # after white space, a comment   the white space around a value does not count
-//	KEY='it is $5'                             nothing in it means anything, and it may have many lines
-//	KEY="one\ntwo"                             \n \r \t \" \\ and \$ are what they are elsewhere, others are an error
+//	KEY=value # after white space, a comment   white space around a value is dropped
+//	KEY='it is $5'                             literal, may have many lines
+//	KEY="one\ntwo"                             \n \r \t \" \\ and \$ are the usual escapes, others are an error
 //	export KEY=value                           as without export
 //
 // A $ stays a $. A line may end in CR LF, and the file may begin with a byte order mark.
@@ -74,13 +72,13 @@ func wipeVariables(all []EnvVariable) {
 }
 
 type envParser struct {
-	text []byte   // what is left
-	line int      // where it begins
+	text []byte   // not parsed yet
+	line int      // of the first byte of text
 	bad  []string // names that can't be those of secrets, and where they are
 }
 
-// looksLikeName reports whether the text before a = is meant as a name, and may be shown: it could also be a line of a key,
-// in base64, whose quote was forgotten.
+// looksLikeName reports whether the text before a = is meant as a name, and may be shown. It could also be a line of a
+// base64 key whose quote was forgotten.
 func looksLikeName(name string, after []byte) bool {
 	ok := func(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 	after = bytes.Trim(after, blanks+"=")
@@ -173,7 +171,7 @@ func (p *envParser) parseDoubleQuoted() (value []byte, dollar bool, err error) {
 	if end >= len(p.text) {
 		return nil, false, errUnclosedQuote
 	}
-	value = make([]byte, 0, end) // so that no copies are left where it grew
+	value = make([]byte, 0, end) // allocated once, so that growing leaves no copies
 	for i := 1; i < end; i++ {
 		c := p.text[i]
 		switch c {
@@ -200,7 +198,7 @@ func (p *envParser) advance(n int) {
 	p.text = p.text[n:]
 }
 
-// expectLineEnd wants nothing more in this line but a comment.
+// expectLineEnd refuses anything but a comment in the rest of the line.
 func (p *envParser) expectLineEnd() error {
 	rest, after, _ := bytes.Cut(p.text, []byte("\n"))
 	if trimmed := bytes.Trim(rest, blanks); len(trimmed) > 0 && (trimmed[0] != '#' || len(rest) == len(bytes.TrimLeft(rest, blanks))) {

@@ -11,7 +11,7 @@ import (
 type environment struct{}
 
 // Environment returns a store that reads the environment of this process; Variable maps a secret to its variable. A
-// variable that is set but empty counts as not set: usually a CI system set it because it did not find the secret. Its
+// variable that is set but empty counts as not set: usually a CI system set it because the secret was not found. Its
 // secrets are not bound.
 func Environment() Store { return environment{} }
 

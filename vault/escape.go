@@ -6,22 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// char is a character of decoded text: a byte, or a character that was written by its number.
+// char is a character of decoded text: a byte, or a code point that was written as a number.
 type char int32
 
 const (
-	escapedByNumber char = 1 << 24 // marks the latter
-	noChar          char = -1      // an escape that stands for nothing
+	escapedByNumber char = 1 << 24 // marks a code point that was written as a number
+	noChar          char = -1      // an escape that decodes to no character
 	endOfText       char = -2      // of the text
-	needMore        char = -3      // what comes next decides
+	needMore        char = -3      // more text is needed
 )
 
 const (
-	maxLevels = 3  // how many different escapes may be wrapped in each other: JSON in a URL in HTML
-	maxEntity = 32 // bytes of a named character of HTML
+	maxLevels = 3  // maximum nesting of escapes: JSON in a URL in HTML
+	maxEntity = 32 // bytes of a named HTML entity
 )
 
-// appendTo appends the bytes of a character that is seen.
+// appendTo appends the bytes of a visible character.
 func (c char) appendTo(b []byte) []byte {
 	switch {
 	case c >= escapedByNumber && !isInvisible(rune(c&^escapedByNumber)):
@@ -32,14 +32,14 @@ func (c char) appendTo(b []byte) []byte {
 	return b
 }
 
-// escaped is text with escapes in it. Its methods return the character that is spelled at a place, and the number of
-// bytes that spell it: 0 with end and more. A level is how often escapes are resolved: at 0, none are.
+// escaped is text with escapes in it. Its methods return the character at an index, and the number of bytes that encode
+// it: 0 with endOfText and needMore. A level is how many times escapes are resolved: at 0, none are.
 type escaped struct {
 	text []byte
 	last bool // no more text comes
 }
 
-// decode returns the character at place i.
+// decode returns the character at index i.
 func (e escaped) decode(i, level int) (char, int) {
 	if i < len(e.text) && !byteClasses[e.text[i]].special {
 		return char(e.text[i]), 1
@@ -70,7 +70,7 @@ func (e escaped) decode(i, level int) (char, int) {
 	return c, n
 }
 
-// rawByte returns the byte at place i, or nothing for characters without width.
+// rawByte returns the byte at index i, or noChar for characters without width.
 func (e escaped) rawByte(i int) (char, int) {
 	if i >= len(e.text) {
 		if e.last {
@@ -91,13 +91,13 @@ func (e escaped) rawByte(i int) (char, int) {
 	return char(c), 1
 }
 
-// isInvisible reports whether a character has no width: joiners, marks of direction, a byte order mark.
+// isInvisible reports whether a character has no width: joiners, direction marks, a byte order mark.
 func isInvisible(r rune) bool {
 	return r == 0xad || 0x200b <= r && r <= 0x200f || 0x202a <= r && r <= 0x202e || 0x2060 <= r && r <= 0x206f || r == 0xfeff
 }
 
-// decodeBackslash reads an escape of JSON, a programming language, or a shell. Backslashes themselves stand for nothing, so
-// that it does not matter how often an escape was escaped.
+// decodeBackslash reads an escape of JSON, a programming language, or a shell. Backslashes themselves decode to
+// nothing, so that it does not matter how often an escape was escaped.
 func (e escaped) decodeBackslash(i, level int) (char, int) {
 	c, n := e.decode(i, level)
 	switch c {
@@ -135,7 +135,7 @@ func (e escaped) decodePercent(i, level int) (char, int) {
 	return min(c, endOfText), 0
 }
 
-// decodeHex reads a number of so many digits, or in braces, after n bytes; with two digits, it is that of a byte.
+// decodeHex reads a number of that many hex digits, or in braces, after n bytes; two digits are a byte.
 func (e escaped) decodeHex(i, n, level, digits int) (char, int) {
 	if c, brace := e.decode(i+n, level); n > 0 && c == '{' {
 		value, size := e.parseDigits(i+n+brace, level, 16, 1, 8)
@@ -157,7 +157,7 @@ func (e escaped) decodeHex(i, n, level, digits int) (char, int) {
 	return codePoint(value), n + size
 }
 
-// parseDigits reads at least and at most so many digits of a number.
+// parseDigits reads a number of least to most digits.
 func (e escaped) parseDigits(i, level int, radix char, least, most int) (value char, n int) {
 	for count := range most {
 		c, size := e.decode(i+n, level)
@@ -176,7 +176,7 @@ func (e escaped) parseDigits(i, level int, radix char, least, most int) (value c
 	return value, n
 }
 
-// codePoint returns the character of a number. Python writes bytes that are not UTF-8 as 0xdc80 to 0xdcff.
+// codePoint returns the character of a code point. Python writes bytes that are not UTF-8 as 0xdc80 to 0xdcff.
 func codePoint(value char) char {
 	if 0xdc80 <= value && value <= 0xdcff {
 		return value & 0xff

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	minLoose   = 12 // bytes of a value that is found with something between some of them, in either case
-	minLetters = 8  // letters and digits of these, and bytes of a value that is found transformed
-	minAlone   = 32 // letters of these, without digits: the first lines of different keys have fewer in common
+	minLoose   = 12 // bytes of a value that is found with separators between its characters, in either case
+	minLetters = 8  // letters and digits of such a value, and bytes of a value that is found transformed
+	minAlone   = 32 // letters of such a value without digits: the first lines of different keys have fewer in common
 
 	maxValues = 16384   // values and lines
 	wordSize  = 80      // bytes of a word besides its symbols
-	maxBytes  = 8 << 20 // bytes of words, text, hex and base64 apart: with more, the rarest are left out
+	maxBytes  = 8 << 20 // bytes of words besides text, hex and base64: beyond it, the rarest encodings are left out
 )
 
-// forms are the words of the views, and the room that is left for more.
+// forms are the words of the views, and the bytes left for more.
 type forms struct {
 	all, letters, raw []word
 	room              int
@@ -69,13 +69,13 @@ func viewSymbols(v []byte) (all, letters []byte) {
 func (f *forms) addText(v []byte) {
 	whole, _ := viewSymbols(v)
 	f.raw = f.appendWord(f.raw, word{symbols: v})
-	if !isDistinctive(whole) { // an escape itself: it is found as it is, and as programs and servers write it
+	if !isDistinctive(whole) { // the value is an escape itself: find it raw, and as programs and servers write it
 		for _, form := range spellings(v) {
 			f.raw = f.appendWord(f.raw, word{symbols: []byte(form)})
 		}
 		return
 	}
-	tail := uint8(bytes.Count(v[len(v)-1:], []byte("="))) // which is no symbol
+	tail := uint8(bytes.Count(v[len(v)-1:], []byte("="))) // = is not a symbol
 	f.addAll(whole, tail)
 	for _, before := range []byte{'\\', '%'} {
 		behind, _ := viewSymbols(append([]byte{before}, v...))
@@ -91,7 +91,7 @@ func (f *forms) addText(v []byte) {
 	}
 }
 
-// entities are how libraries write symbols in pages and XML, besides &amp;, &lt; and &gt;.
+// entities are the entities that libraries write in HTML and XML, besides &amp;, &lt; and &gt;.
 var entities = [][]string{
 	{},                           // text of XML
 	{`"`, "&#34;", "'", "&#39;"}, // Go, Jinja
@@ -107,13 +107,13 @@ var entities = [][]string{
 	{`"`, "&quot;", "'", "&#39;", "/", "&#x2F;", "`", "&#x60;", "=", "&#x3D;", "+", "&#43;"},
 }
 
-// percentEscapes matches the escapes of an address, and of one within another. Some programs write their digits with small letters.
+// percentEscapes matches the escapes of a URL, also of one within another. Some programs write lower-case digits.
 var percentEscapes = lazy.Regexp(`%(?:25)*[0-9A-F]{2}`)
 
-// spellings are how programs and servers write a value that is found as it is only.
+// spellings are the ways in which programs and servers write a value that is only found raw.
 func spellings(v []byte) (all []string) {
 	text, quote := string(v), strconv.Quote(string(v))
-	all = append(all, quotedJSON(text), quote[1:len(quote)-1]) // Go escapes more in JSON than others do
+	all = append(all, quotedJSON(text), quote[1:len(quote)-1]) // Go escapes more characters in JSON than others
 	for _, more := range entities {
 		page := strings.NewReplacer(append([]string{"&", "&amp;", "<", "&lt;", ">", "&gt;"}, more...)...).Replace(text)
 		all = append(all, page, quotedJSON(page))
@@ -128,9 +128,9 @@ func spellings(v []byte) (all []string) {
 	return slices.Compact(all)
 }
 
-// quotedJSON returns text as JSON has it, without the quotes.
+// quotedJSON returns text as the content of a JSON string, without the quotes.
 func quotedJSON(text string) string {
-	quoted, _ := json.Marshal(text) // which takes every string
+	quoted, _ := json.Marshal(text) // can't fail for a string
 	return string(quoted[1 : len(quoted)-1])
 }
 
@@ -167,14 +167,14 @@ func (f *forms) addEncoded(v []byte) {
 	}
 }
 
-// addRest adds what is left of an encoded value where an escape took its first characters.
+// addRest adds the rest of an encoded value whose first characters an escape took.
 func (f *forms) addRest(v []byte) {
 	f.addEncoded(v[1:])
 	f.addLetters(hex.AppendEncode(nil, v[2:]), 0)
 }
 
-// encodedCore returns the characters, of so many bits, that encode nothing but v where v is at an offset of the data. The
-// characters that it shares with what stands beside it are left out: at most 4 bits of the secret show before it.
+// encodedCore returns the characters, of that many bits each, that encode only v where v is at an offset of the data.
+// Characters shared with neighbouring bytes are left out: they show at most 4 bits of the secret.
 func encodedCore(e interface{ AppendEncode(dst, src []byte) []byte }, bits, offset int, v []byte) []byte {
 	data := append(make([]byte, offset, offset+len(v)), v...)
 	defer clear(data)
@@ -187,8 +187,8 @@ func (f *forms) addBase32(v []byte) {
 	}
 }
 
-// addApart adds a value with something between its characters. It must have letters, and digits or very many letters,
-// because words and lists of numbers may spell others.
+// addApart adds a value with separators between its characters. It must have letters, and digits or very many letters,
+// because words and lists of numbers may match other values.
 func (f *forms) addApart(v []byte) {
 	_, letters := viewSymbols(v)
 	hasLetters, hasDigits := !bytes.Equal(bytes.ToLower(v), bytes.ToUpper(v)), slices.ContainsFunc(v, isDigit)
@@ -217,7 +217,7 @@ func (f *forms) addDerived(v []byte) {
 	slices.Reverse(backwards)
 	for _, form := range [][]byte{[]byte(string(backwards)), bytes.Map(rot13, v)} {
 		all, _ := viewSymbols(form)
-		f.addAll(bytes.TrimLeft(all, `}])>"`), 0) // with which messages end
+		f.addAll(bytes.TrimLeft(all, `}])>"`), 0) // closing brackets that end messages
 		f.addEncoded(form)
 	}
 	inHex := hex.AppendEncode(nil, v)
@@ -237,7 +237,7 @@ func rot13(c rune) rune {
 	return c
 }
 
-// quotedPrintable returns v as mail has it.
+// quotedPrintable returns v in quoted-printable.
 func quotedPrintable(v []byte) (q []byte) {
 	for _, c := range v {
 		if c == '=' || c >= 0x80 || c < ' ' && c != '\t' && c != '\n' && c != '\r' {
@@ -249,7 +249,7 @@ func quotedPrintable(v []byte) (q []byte) {
 	return q
 }
 
-// latin1 returns v with a byte for each character that has one, as Python and JavaScript escape them.
+// latin1 returns v with one byte for each Latin-1 character, as Python and JavaScript escape them.
 func latin1(v []byte) (l []byte) {
 	for _, r := range string(v) {
 		if l = append(l, byte(r)); r > 0xff {
@@ -259,7 +259,7 @@ func latin1(v []byte) (l []byte) {
 	return l
 }
 
-// utf16Core returns v in UTF-16 without the zeros at its ends: that of a letter is the same in both orders of bytes then.
+// utf16Core returns v in UTF-16 without the zeros at its ends: then ASCII is the same in both byte orders.
 func utf16Core(v []byte, order binary.AppendByteOrder) (u []byte) {
 	for _, unit := range utf16.Encode([]rune(string(v))) {
 		u = order.AppendUint16(u, unit)

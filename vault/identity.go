@@ -13,7 +13,7 @@ import (
 	"filippo.io/age"
 )
 
-// identity is the age key that secrets are sealed for.
+// identity is the age key for which secrets are sealed.
 type identity struct {
 	key func() *age.X25519Identity // a function, as in Lease
 }
@@ -31,8 +31,7 @@ func parseIdentity(text string) (identity, error) {
 	return identity{func() *age.X25519Identity { return key }}, nil
 }
 
-// name identifies the key, and nothing else: unlike the recipient itself, the name in the database does not allow
-// anybody to seal secrets for the key.
+// name identifies the key. Unlike the recipient, it does not allow readers of the database to seal secrets for the key.
 func (id identity) name() string {
 	sum := sha256.Sum256([]byte(id.key().Recipient().String()))
 	return hex.EncodeToString(sum[:16])
@@ -43,9 +42,8 @@ var (
 	errOtherKey = errors.New("it is sealed for another key")
 )
 
-// identityNamed returns the key of a name. While all secrets are sealed anew there are two keys, and the
-// second takes the place of the first: what is looked for in the first file, then in the second, and
-// then in the first again, is found, whenever that happens.
+// identityNamed returns the key of a name. During Rekey there are two keys, and the second replaces the first at any
+// moment: so the search reads the first file, the second, and the first again.
 func (s *Sealed) identityNamed(ctx context.Context, name string) (identity, error) {
 	var err error
 	for _, path := range []string{s.keyFilePath(), s.nextKeyFilePath(), s.keyFilePath()} {
@@ -61,9 +59,9 @@ func (s *Sealed) identityNamed(ctx context.Context, name string) (identity, erro
 	return identity{}, fmt.Errorf("%w than %q: put the right key back, or delete the secret and add it again", errOtherKey, s.keyFilePath())
 }
 
-// identityForSealing returns the key that the next secret is sealed for, with the database locked. Only a
-// vault without secrets gets a new one, and all of them stay sealed for one key: the loss of a key
-// shows as soon as it can, not when half of the secrets are sealed for another one.
+// identityForSealing returns the key for sealing the next secret, with the database locked. Only a vault without
+// secrets gets a new key. All secrets stay sealed for one key, so that the loss of a key is noticed before half of the
+// secrets are sealed for another.
 func (s *Sealed) identityForSealing(ctx context.Context, tx *sql.Tx) (identity, error) {
 	k, err := readKeyFile(s.keyFilePath())
 	total, others, countErr := countSealed(ctx, tx, k.name)

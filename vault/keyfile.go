@@ -22,10 +22,10 @@ const InFile = "file"
 // secrets, so that no namespace can lease a key.
 const keyringKeyService = "sandboxmcp vault key"
 
-// keyringLinePrefix begins the line of a key file that only names a key, which is in the keyring.
+// keyringLinePrefix starts the line of a key file that only names a key in the keyring.
 const keyringLinePrefix = "keyring: "
 
-// maxKeyFile is more than age-keygen writes with any comment.
+// maxKeyFile bounds a key file: more than age-keygen writes with any comment.
 const maxKeyFile = 8 << 10
 
 // keyFile is the content of a key file.
@@ -34,7 +34,7 @@ type keyFile struct {
 	id   *identity // nil if the key is in the keyring
 }
 
-// place returns where the key is, or where the first key would be.
+// place returns where the key is, or where the first key would be created.
 func (k keyFile) place() string {
 	if k.id == nil && k.name != "" {
 		return InKeyring
@@ -42,7 +42,7 @@ func (k keyFile) place() string {
 	return InFile
 }
 
-// readKeyFile reads a key file, which others must not be able to read. Its errors do not quote the content.
+// readKeyFile reads a key file, and refuses one that others can read. Its errors do not quote the content.
 func readKeyFile(path string) (keyFile, error) {
 	f, _, err := statefile.OpenPrivate(path, "replace the secrets if somebody has")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,8 +89,8 @@ func keyFileText(k keyFile) []byte {
 	return []byte(text)
 }
 
-// tempKeyKind stands in the name of a key file in the making. The database's lock allows one at a time, so a leftover is
-// that of a killed process.
+// tempKeyKind is in the name of a key file that is being created. The database's lock allows one at a time, so a
+// leftover is from a killed process.
 const tempKeyKind = "identity"
 
 // openKey returns the key, from the keyring if the file only names it.

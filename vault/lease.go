@@ -12,12 +12,12 @@ var ErrClosed = errors.New("the lease of the secrets is closed")
 // Lease holds the secrets of one run. A nil or empty Lease has none, lets all text pass, and costs nothing. It is safe
 // for concurrent use.
 //
-// Values that would shred ordinary text are leased but not redacted: see Unredacted. The value of a bound secret is
+// Values that occur in ordinary text are leased but not redacted: see Unredacted. The value of a bound secret is
 // redacted like any other, since it may come back in a response; its placeholder is not, since it is worthless outside
 // the run.
 type Lease struct {
-	// inner returns the leased secrets. It is a function because no printer, logger or dumper reads a
-	// closure, whether or not it follows pointers. nil is no secrets.
+	// inner returns the leased secrets. It is a function because printers, loggers and dumpers don't read closures. nil is
+	// no secrets.
 	inner func() *leased
 }
 
@@ -74,7 +74,7 @@ func newLease(secrets []secret, p *pages) *Lease {
 	return &Lease{func() *leased { return in }}
 }
 
-// moveTo moves the values, and the lists of parts of them, into the lease's own memory.
+// moveTo moves the values and the lists of their parts into the lease's own memory.
 func (in *leased) moveTo(p *pages, lists ...[][]byte) {
 	size := 0
 	for _, s := range in.secrets {
@@ -180,7 +180,7 @@ func (l *Lease) Close() {
 
 func (l *Lease) isEmpty() bool { return l == nil || l.inner == nil }
 
-// acquireMatcher returns the matcher, which the caller releases after use; nil if nothing is redacted.
+// acquireMatcher returns the matcher, or nil if nothing is redacted. The caller calls release after use.
 func (l *Lease) acquireMatcher() (m *matcher, release func(), err error) {
 	if l.isEmpty() {
 		return nil, nil, nil

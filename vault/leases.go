@@ -11,7 +11,7 @@ import (
 // Leases are the leases that concern the same text, such as all leases of a session. The zero value lets all text pass.
 type Leases []*Lease
 
-// Has reports whether a secret of this name is among them.
+// Has reports whether the leases have a secret of this name.
 func (all Leases) Has(name string) bool {
 	return slices.ContainsFunc(all, func(l *Lease) bool { return slices.Contains(l.Names(), name) })
 }
@@ -37,12 +37,12 @@ func (all Leases) Redact(text string) string {
 	return text
 }
 
-// RedactCut is Redact for text that was cut off at the end: a possible beginning of a secret there is removed, too.
+// RedactCut is Redact for text that was cut off at the end: a possible start of a secret there is removed, too.
 func (all Leases) RedactCut(text string) string {
 	for _, l := range all {
 		var clean strings.Builder
 		w := l.Writer(&clean)
-		w.Write([]byte(text)) // if it fails, the text is withheld
+		w.Write([]byte(text)) // a failure leaves the text out
 		text = clean.String() // without the bytes held back until Close
 		w.Close()
 	}
@@ -77,8 +77,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// ContainsSecret reports whether the text of r contains any of the secrets, in any encoding that Redact knows. It reads r once,
-// and little further than the end of the first match.
+// ContainsSecret reports whether the text of r contains any of the secrets, in any encoding that Redact knows. It reads
+// r once, and little further than the end of the first match.
 func (all Leases) ContainsSecret(r io.Reader) (bool, error) {
 	all = slices.DeleteFunc(slices.Clone(all), (*Lease).isEmpty)
 	if len(all) == 0 {
@@ -111,7 +111,7 @@ func (all Leases) Close() {
 	}
 }
 
-// LeaseSet are leases that grow, such as those of a session. The zero value has none. Its methods may be called
+// LeaseSet is a growing set of leases, such as that of a session. The zero value is empty. Its methods may be called
 // concurrently.
 type LeaseSet struct {
 	mu  sync.Mutex

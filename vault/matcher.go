@@ -7,7 +7,7 @@ type matcher struct {
 	once              sync.Once
 	values, keys      [][]byte    // keys: the edges of PEM keys; see edges
 	all, letters, raw *dictionary // of the words of each view of a scan
-	hasFewLetters     bool        // a word has few letters near its beginning: no text is skipped
+	hasFewLetters     bool        // a word has few letters near its start: no text is skipped
 }
 
 // newMatcher takes ownership of the values, and of keys that are matched as text only. It returns nil if there are
@@ -19,7 +19,8 @@ func newMatcher(values, keys [][]byte) *matcher {
 	return &matcher{values: values, keys: keys}
 }
 
-// prepare makes the dictionaries. It waits for the first byte of text: a program that prints nothing does not pay.
+// prepare builds the dictionaries. It is called at the first byte of text, so that a program that prints nothing costs
+// nothing.
 func (m *matcher) prepare() {
 	m.once.Do(func() {
 		f := newForms(m.values, m.keys)

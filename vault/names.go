@@ -13,7 +13,7 @@ import (
 const maxName = 128
 
 // checkKey refuses a key that can't be the name of an environment variable, which is how programs get their secrets.
-// Its error does not quote the key: it may be the value, typed in the wrong place.
+// Its error does not quote the key, which may be the value, typed in the wrong place.
 func checkKey(key string) error {
 	const rule = "use letters, digits and _, not a digit first"
 	switch i := strings.IndexFunc(key, func(c rune) bool { return c > 'z' || !isWord(byte(c)) }); {
@@ -31,7 +31,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkNamespace refuses a name that a store could not keep apart from other namespaces.
+// checkNamespace refuses a name that a store could confuse with another namespace.
 func checkNamespace(namespace string) error {
 	ok := func(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 	if namespace == "" || len(namespace) > maxName || namespace[0] == '.' || !allBytes(namespace, ok) {
@@ -41,7 +41,7 @@ func checkNamespace(namespace string) error {
 	return nil
 }
 
-// CheckName returns why no secret can have these names, or nil.
+// CheckName returns an error if no secret can have these names.
 func CheckName(namespace, key string) error {
 	if err := checkNamespace(namespace); err != nil {
 		return err
@@ -64,12 +64,12 @@ func checkValue(value []byte) error {
 
 // Variable returns the environment variable that the environment store reads for a secret.
 //
-// It is SANDBOXMCP_SECRET_{NAMESPACE}_{KEY}, the namespace in upper case. Namespaces are walls, so
-// no variable may be readable from two of them:
+// It is SANDBOXMCP_SECRET_{NAMESPACE}_{KEY}, the namespace in upper case. Namespaces isolate, so no variable may be
+// readable from two of them:
 //
 //   - A namespace with a dash has _ in its place, and two before the key: DB_URL of team-a is
 //     SANDBOXMCP_SECRET_TEAM_A__DB_URL. With one it would also be A_DB_URL of the namespace team.
-//   - A key that holds __ is refused, as it would blur that line again.
+//   - A key that holds __ is refused, as it would be ambiguous again.
 //   - A namespace with anything but lower-case letters, digits and single dashes between them is
 //     refused: a_b, a.b and A-B would all be a-b. Other stores take such names.
 func Variable(namespace, key string) (string, error) {
@@ -97,7 +97,7 @@ func Variable(namespace, key string) (string, error) {
 // variablePrefix begins the names of all variables that hold secrets.
 const variablePrefix = "SANDBOXMCP_SECRET_"
 
-// WithoutSecrets returns environ without the variables that hold secrets, for other programs that we start.
+// WithoutSecrets returns environ without the variables that hold secrets, for other programs that this process starts.
 func WithoutSecrets(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(one string) bool {
 		return len(one) >= len(variablePrefix) && strings.EqualFold(one[:len(variablePrefix)], variablePrefix) // Windows does not tell case apart

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// pages gives each lease memory of its own for its values, which is neither swapped nor dumped, where the system allows
-// that: a process may lock little memory (RLIMIT_MEMLOCK).
+// pages allocates memory for the values of each lease, which is neither swapped nor dumped as far as RLIMIT_MEMLOCK
+// allows.
 //
 // Other copies exist: the encodings of the matcher, the strings that Env returns, and short-lived ones of age, SQLite
 // and the keyring. No process that leases secrets writes a core dump by itself, see noCore.
@@ -16,17 +16,17 @@ type pages struct {
 	mapped atomic.Int64 // bytes
 }
 
-// maxMapped bounds the memory that is locked, in bytes: a hundred secrets in each of a thousand sessions, and room.
-// Values beyond it are in ordinary memory.
+// maxMapped bounds the memory that is locked, in bytes: a hundred secrets in each of a thousand sessions, with a
+// margin. Values beyond it are in ordinary memory.
 const maxMapped = 64 << 20
 
 // slab is the memory of a lease.
 type slab struct {
 	memory, free []byte
-	owner        *pages // nil: it is ordinary memory
+	owner        *pages // nil for ordinary memory
 }
 
-// allocate returns room for so many bytes.
+// allocate returns a slab of size bytes.
 func (p *pages) allocate(size int) *slab {
 	p.begun.Do(disableCoreDumps)
 	page := os.Getpagesize()
@@ -54,7 +54,7 @@ func (s *slab) move(value []byte) []byte {
 	return moved
 }
 
-// release wipes the memory and gives it back: nothing in it may be used any more.
+// release wipes and frees the memory, which must not be used any more.
 func (s *slab) release() {
 	clear(s.memory)
 	if s.owner != nil {

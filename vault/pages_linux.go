@@ -13,13 +13,13 @@ func mapLocked(size int) []byte {
 	return memory
 }
 
-func unmap(memory []byte) { _ = unix.Munmap(memory) } // which unlocks it
+func unmap(memory []byte) { _ = unix.Munmap(memory) } // also unlocks it
 
-// disableCoreDumps keeps this process and its children from writing core dumps, which would contain the copies of values outside
-// of these pages. An operator can raise the limit again, up to the hard one.
+// disableCoreDumps keeps this process and its children from writing core dumps, which would contain the copies of
+// values outside of these pages. An operator can raise the limit again, up to the hard one.
 //
-// PR_SET_DUMPABLE would be stronger, and is not for us: it gives our files in /proc to root, and then an
-// ordinary user can't write uid_map of the user namespaces that sandboxes are made of.
+// PR_SET_DUMPABLE would be stronger, but it gives our files in /proc to root, and then an ordinary user can't write
+// uid_map of the user namespaces that sandboxes need.
 func disableCoreDumps() {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_CORE, &limit) == nil && limit.Cur > 0 {

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	minValue    = 6  // bytes; what is shorter occurs by chance
-	minLine     = 16 // bytes; shorter lines of a longer value are often mere structure, like "}"
+	minValue    = 6  // bytes; shorter values occur by chance
+	minLine     = 16 // bytes; shorter lines are often mere structure, like "}"
 	minDistinct = 3  // different bytes; "--------" and "00000000" are drawings and zeros
 
-	nodePrefix = 50 // bytes of a Buffer that Node's console shows: the beginning of a longer value
+	nodePrefix = 50 // bytes of a Buffer that Node's console prints, the start of a longer value
 
-	maxOverlap = 32 // how often a value may overlap with itself; what does so more often is cut up
-	pieceSize  = 64 // bytes of a piece then
+	maxOverlap = 32 // how often a value may overlap with itself before it is split
+	pieceSize  = 64 // bytes of a piece of a split value
 )
 
-// commonWords are values that people set, of minValue bytes or more, that text holds for other reasons.
+// commonWords are values that people set, of minValue bytes or more, and that occur in ordinary text.
 var commonWords = []string{
 	"0.0.0.0", "127.0.0.1", "application", "authorization", "bearer", "changeme", "database",
 	"debugging", "default", "development", "disabled", "enabled", "environment", "example",
@@ -26,10 +26,10 @@ var commonWords = []string{
 	"staging", "string", "testing", "undefined", "unknown", "username", "version",
 }
 
-// redactableParts returns the parts of value to redact: value itself without the white space at its ends (programs strip a
-// file's last newline), and, if it has several, its long lines, because programs print a key line by line, with other
-// line ends, or indented. A line end may also be escaped as \n, which is how keys come in variables. The frame of a PEM
-// key is no secret. A value that is not distinctive has no parts.
+// redactableParts returns the parts of value to redact: value itself without the white space at its ends (programs
+// strip a file's last newline), and, if it has several, its long lines, because programs print a key line by line, with
+// other line ends, or indented. A line end may also be escaped as \n, which is how keys come in variables. The frame of
+// a PEM key is not secret. A value that is not distinctive has no parts.
 //
 // The parts are copies.
 func redactableParts(value []byte) [][]byte {
@@ -52,8 +52,8 @@ func redactableParts(value []byte) [][]byte {
 	return parts
 }
 
-// pemEdges returns the first and last two lines of a value of several lines that is framed like a PEM key. So the frame is
-// redacted with the key, also where only lines of the key are there, and stays where it is alone.
+// pemEdges returns the first and last two lines of a value of several lines that is framed like a PEM key. With them,
+// the frame is redacted together with any lines of the key, and stays where it is alone.
 func pemEdges(value []byte) [][]byte {
 	lines := splitLines(value)
 	n := len(lines)
@@ -73,7 +73,7 @@ func splitLines(value []byte) (lines [][]byte) {
 	return lines
 }
 
-// isDistinctive reports whether text that contains v contains it because it is the secret.
+// isDistinctive reports whether v is unlikely to occur in text by chance.
 func isDistinctive(v []byte) bool {
 	if len(v) < minValue || bytes.Contains([]byte(Mark), v) {
 		return false
@@ -88,9 +88,9 @@ func isDistinctive(v []byte) bool {
 		!slices.ContainsFunc(commonWords, func(w string) bool { return strings.EqualFold(w, string(v)) })
 }
 
-// splitRepetitive returns v, or if it begins like "abcabcabc", the pieces that it consists of. In text made of
-// such a value, the scan would be in the middle of it at many places at once, and take time for each;
-// with short pieces there can't be many. The pieces overlap at the end rather than be too short.
+// splitRepetitive returns v, or its pieces if it starts like "abcabcabc". In text made of such a value, the scan would
+// follow many partial matches at once; short pieces bound their number. The last pieces overlap rather than be too
+// short.
 func splitRepetitive(v []byte) [][]byte {
 	if len(v) <= pieceSize || maxSelfOverlap(v) <= maxOverlap {
 		return [][]byte{v}
@@ -107,11 +107,11 @@ func splitRepetitive(v []byte) [][]byte {
 	return all
 }
 
-// maxSelfOverlap returns at how many places at once text can be in the middle of v. It is the prefix
-// function of Knuth, Morris and Pratt, with a count.
+// maxSelfOverlap returns how many partial matches of v can be open at once: the prefix function of Knuth, Morris and
+// Pratt, with a count.
 func maxSelfOverlap(v []byte) int {
-	border := make([]int, len(v)+1) // of v[:i], the longest other beginning that it ends with
-	count := make([]int, len(v)+1)  // how many such there are, itself among them
+	border := make([]int, len(v)+1) // of v[:i], the longest proper prefix that is also a suffix
+	count := make([]int, len(v)+1)  // the number of such prefixes, v[:i] included
 	count[1] = 1
 	maxCount := 1
 	for i, k := 1, 0; i < len(v); i++ {

@@ -7,8 +7,8 @@ import (
 
 // Redactor writes text to a writer, with Mark in place of each secret. Overlapping secrets become one Mark.
 //
-// It holds back a possible beginning of a secret, and nothing else: at most the longest spelling of the longest value.
-// Close releases that. It is not safe for concurrent use.
+// It holds back only a possible start of a secret: at most the longest spelling of the longest value. Close releases
+// it. It is not safe for concurrent use.
 type Redactor struct {
 	lease *Lease
 	w     io.Writer
@@ -54,7 +54,7 @@ func (r *Redactor) writeRedacted(p []byte, last bool) error {
 	}
 	if m != nil {
 		p = r.text().feed(m, p, last)
-		release() // before the writer, which may take its time
+		release() // before the write, which may block
 	}
 	if len(p) == 0 {
 		return nil
@@ -73,12 +73,12 @@ const Mark = "***REDACTED***"
 type redaction struct {
 	scan  scan
 	held  []byte // the text from the position done on
-	done  int64  // up to here the text was passed on, or a Mark in its place
+	done  int64  // the text before it was written, or replaced by Mark
 	clean []byte
 }
 
-// feed takes the next piece of text and returns the redacted text that can be passed on, which may be a part of p, and
-// is valid until the next call. After the last piece, nothing is held back.
+// feed takes the next piece of text and returns the redacted text that can be written. The result may be a part of p,
+// and is valid until the next call. After the last piece, nothing is held back.
 func (r *redaction) feed(m *matcher, p []byte, last bool) []byte {
 	r.scan.matcher = m
 	r.scan.feed(p, last)
@@ -101,8 +101,8 @@ func (r *redaction) feed(m *matcher, p []byte, last bool) []byte {
 	return r.clean
 }
 
-// redactBefore redacts the text before limit: text from limit on may still become a secret. A Mark is written as soon as the
-// beginning of its secret is certain; the rest of the secret, which may still grow, is then dropped.
+// redactBefore redacts the text before limit, since text from limit on may still become a secret. A Mark is written as
+// soon as the start of its secret is certain; the rest of the secret, which may still grow, is dropped.
 func (r *redaction) redactBefore(limit int64) {
 	base := r.done
 	r.clean = r.clean[:0]

@@ -16,12 +16,10 @@ import (
 // nextKeyFilePath is the path of the new key while all secrets are sealed for it.
 func (s *Sealed) nextKeyFilePath() string { return filepath.Join(s.dir, "vault.key.next") }
 
-// Rekey makes a new key in a place, InFile or InKeyring, or where the old one is if that is "", seals
-// all secrets for it, and destroys the old one. It returns the place, and how many secrets there are. It
-// is all or nothing: one secret that does not open, and nothing is changed.
-//
-// A process that is killed meanwhile leaves two keys, and the secrets sealed for one of them: they can be
-// read, and the next change to the vault removes the other key. The order makes it so:
+// Rekey makes a new key in a place, InFile or InKeyring, or where the old one is if that is "", seals all secrets for
+// it, and destroys the old one. It returns the place and the number of secrets. If one secret does not open, nothing is
+// changed. A process that is killed meanwhile leaves two keys, and the secrets sealed for one of them: they stay
+// readable, and the next change to the vault removes the other key. The order ensures that:
 //
 //  1. vault.key.next, which holds the new key or names it;
 //  2. the new key, into the keyring if it goes there;
@@ -52,7 +50,7 @@ func (s *Sealed) Rekey(ctx context.Context, place string) (at string, secrets in
 func (s *Sealed) replaceKey(ctx context.Context, tx *sql.Tx, place string) (at string, n int, err error) {
 	old, err := readKeyFile(s.keyFilePath())
 	if errors.Is(err, errNoKey) {
-		err = nil // then nothing may be sealed
+		err = nil // a vault without sealed secrets may lack a key
 	}
 	if err != nil {
 		return "", 0, err
@@ -104,7 +102,7 @@ func (s *Sealed) sealAll(ctx context.Context, tx *sql.Tx, rows []row, id identit
 	return n, nil
 }
 
-// writeNextKey puts the new key beside the old key. If that fails, nothing is left of the new key.
+// writeNextKey writes the new key beside the old key. If that fails, nothing of the new key remains.
 func (s *Sealed) writeNextKey(ctx context.Context, id identity, place string) (keyFile, error) {
 	k := keyFile{name: id.name()}
 	if place == InFile {
@@ -121,7 +119,7 @@ func (s *Sealed) writeNextKey(ctx context.Context, id identity, place string) (k
 	}
 	err := s.ring.Set(ctx, keyringKeyService, k.name, id.key().String())
 	if err == nil {
-		_, err = s.openKey(ctx, k) // a keyring that loses it would lose everything
+		_, err = s.openKey(ctx, k) // check that the keyring returns it: without it, all secrets are lost
 	}
 	if err != nil {
 		s.deleteNextKey(ctx, k)
@@ -129,14 +127,14 @@ func (s *Sealed) writeNextKey(ctx context.Context, id identity, place string) (k
 	return k, err
 }
 
-// deleteNextKey removes a new key that nothing is sealed for.
+// deleteNextKey removes a new key for which nothing is sealed.
 func (s *Sealed) deleteNextKey(ctx context.Context, k keyFile) error {
-	s.deleteKeyFromKeyring(context.WithoutCancel(ctx), k) // if the keyring keeps it, it opens nothing
+	s.deleteKeyFromKeyring(context.WithoutCancel(ctx), k) // if it stays in the keyring, it opens nothing
 	return os.Remove(s.nextKeyFilePath())
 }
 
-// removeUnusedKey removes, with the database locked, one of the two keys of a finished or killed Rekey: the key without a
-// secret.
+// removeUnusedKey removes, with the database locked, one of the two keys of a finished or killed Rekey: the key for
+// which no secret is sealed.
 func (s *Sealed) removeUnusedKey(ctx context.Context, tx *sql.Tx) error {
 	statefile.RemoveAbandoned(s.dir, tempKeyKind, 0)
 	if _, err := os.Lstat(s.nextKeyFilePath()); errors.Is(err, fs.ErrNotExist) {
@@ -151,7 +149,7 @@ func (s *Sealed) removeUnusedKey(ctx context.Context, tx *sql.Tx) error {
 	case err != nil:
 		return err
 	case others == 0:
-		// What can't be removed from the keyring now opens nothing any more.
+		// A key that can't be removed from the keyring opens nothing any more.
 		if old, err := readKeyFile(s.keyFilePath()); err == nil && old.name != next.name {
 			s.deleteKeyFromKeyring(ctx, old)
 		}
@@ -162,5 +160,5 @@ func (s *Sealed) removeUnusedKey(ctx context.Context, tx *sql.Tx) error {
 	case others == total:
 		return s.deleteNextKey(ctx, next)
 	}
-	return nil // somebody changed the database: deleting may put it right, and all that needs a key fails
+	return nil // the database was changed by others: deletes still work, calls that need a key fail
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/vault/keyring"
 )
 
-// The names of secrets in the keyring: anybody may put secrets there under these names.
+// The names of secrets in the keyring: people may store secrets there under these names.
 const keyringService = "sandboxmcp"
 
-func keyringUser(namespace, key string) string { return namespace + "/" + key } // neither holds a slash
+func keyringUser(namespace, key string) string { return namespace + "/" + key } // neither has a slash
 
-// inKeyring replaces the name of a key in the row of a secret whose value is in the keyring.
+// inKeyring is the key name in the row of a secret whose value is in the keyring.
 const inKeyring = "keyring"
 
-// itemMark begins the keyring items of Sealed. The content of a sealed row follows: nobody without the keyring can
-// change a secret's binding.
+// itemMark starts the keyring items of Sealed. The content of a sealed row follows, so that changing a secret's binding
+// needs the keyring.
 const itemMark = "sandboxmcp secret 1 "
 
 var errPutByHand = remedy.For(errors.New("what the keyring holds was put there by hand, in the place of the secret that was added, and is not bound as that was"),
@@ -34,7 +34,7 @@ func Keyring(dir string) Store { return ringStore{NewSealed(dir, nil)} }
 
 type ringStore struct{ *Sealed }
 
-// Get fails where there is no keyring: a later store of the vault might hold another secret of the name.
+// Get fails without a keyring: a later store of the vault might have another secret of the name.
 func (s ringStore) Get(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
 	r, err := s.readRow(ctx, namespace, key)
 	hasRow := err == nil && r.identity == inKeyring
@@ -51,11 +51,11 @@ func (s ringStore) Get(ctx context.Context, namespace, key string) ([]byte, Bind
 		return nil, Binding{}, ErrNotFound
 	case err != nil:
 		return nil, Binding{}, err
-	case strings.HasPrefix(text, itemMark): // of another directory, or left by a process that was killed
+	case strings.HasPrefix(text, itemMark): // of another directory, or left by a killed process
 		return nil, Binding{}, ErrNotFound
 	}
 	value := []byte(text)
-	if line, cut := bytes.CutSuffix(value, []byte("\n")); cut { // echo(1) put it there
+	if line, cut := bytes.CutSuffix(value, []byte("\n")); cut { // as stored with echo(1)
 		value = bytes.TrimSuffix(line, []byte("\r"))
 	}
 	return value, Binding{}, nil
@@ -83,8 +83,8 @@ func (s *Sealed) readFromKeyring(ctx context.Context, r row) (Entry, []byte, err
 	return e, value, err
 }
 
-// storeInKeyring puts a secret into the keyring, after recording the change. It overwrites an existing item only if replace
-// is set.
+// storeInKeyring puts a secret into the keyring, after recording the change. It overwrites an existing item only if
+// replace is set.
 func (s *Sealed) storeInKeyring(ctx context.Context, c Change, value []byte, replace bool) error {
 	at := keyringUser(c.Namespace, c.Key)
 	switch _, err := s.ring.Get(ctx, keyringService, at); {
@@ -104,7 +104,7 @@ func (s *Sealed) storeInKeyring(ctx context.Context, c Change, value []byte, rep
 	return s.ring.Set(ctx, keyringService, at, itemMark+string(packed))
 }
 
-// deleteFromKeyring removes a secret that Sealed has put there from the keyring.
+// deleteFromKeyring deletes a secret that Sealed stored from the keyring.
 func (s *Sealed) deleteFromKeyring(ctx context.Context, namespace, key string) error {
 	at := keyringUser(namespace, key)
 	text, err := s.ring.Get(ctx, keyringService, at)

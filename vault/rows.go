@@ -15,10 +15,10 @@ type row struct {
 	sealed         []byte
 }
 
-// scanTargets are where a row of columns is scanned to.
+// scanTargets returns the pointers for scanning the selected columns.
 func (r *row) scanTargets() []any { return []any{&r.namespace, &r.key, &r.identity, &r.sealed} }
 
-// storeName returns the store that has the value.
+// storeName returns the name of the store that has the value.
 func (r row) storeName() string {
 	if r.identity == inKeyring {
 		return InKeyring
@@ -38,7 +38,7 @@ func selectRow(ctx context.Context, q statefile.Querier, namespace, key string) 
 	return r, err
 }
 
-// selectRows returns the rows of a namespace, of all if it is "".
+// selectRows returns the rows of a namespace, or all rows if it is "".
 func selectRows(ctx context.Context, q statefile.Querier, namespace string) (found []row, err error) {
 	var r row
 	for err := range statefile.Each(ctx, q, r.scanTargets(), selectColumns+" WHERE ?1 IN ('', namespace) ORDER BY namespace, key", namespace) {
@@ -56,7 +56,7 @@ func countSealed(ctx context.Context, q statefile.Querier, identity string) (tot
 	return total, others, err
 }
 
-// upsertRow writes a row, in place of another row of its names.
+// upsertRow writes a row, replacing one of the same names.
 func upsertRow(ctx context.Context, tx *sql.Tx, r row) error {
 	_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO secret (namespace, key, identity, sealed) VALUES (?, ?, ?, ?)",
 		r.namespace, r.key, r.identity, r.sealed)

@@ -2,50 +2,50 @@ package vault
 
 import "encoding/binary"
 
-// scan searches text that comes in pieces for the words of a matcher, in one pass, in three views of it. One is its
-// bytes. Two have the text's escapes resolved: one is all characters but line breaks with the indent after them, and
-// what is not seen. The other is letters and digits alone, without case: what stands between them is the same whether
-// an encoding is folded, separated, quoted or escaped.
+// scan searches text that comes in pieces for the words of a matcher, in one pass, in three views of it. One view is
+// its bytes. Two have the text's escapes resolved: one has all visible characters but line breaks with the indent after
+// them. The other has letters and digits only, without case, so that folding, separators, quotes and escapes of an
+// encoding don't matter.
 type scan struct {
 	*matcher
-	scanned     int64  // bytes of text seen
-	rest        []byte // the last of them, if what comes next decides what they are
+	scanned     int64  // bytes of text scanned
+	rest        []byte // the last of them, if their meaning depends on the next bytes
 	all         view
 	letters     view
-	raw         view   // all bytes: a value as it is, whatever the escapes in it and beside it stand for
-	readUntil   int64  // up to here, every character is read: a value may have begun within the last escape
-	escapes     []span // that were skipped
+	raw         view   // all bytes: finds a raw value, whatever escapes are in it and beside it
+	readUntil   int64  // every character before it is read: a value may have started within the last escape
+	escapes     []span // skipped escapes
 	listClosed  bool   // the last mark behind the last letter ends a list
-	inLine      bool   // there was something else than blanks in this line
-	backslashes int64  // where the backslashes just before this place begin, and 1; 0: there are none
-	growth      uint8  // what may belong to the last match behind it: so many characters of base64 less one, and padding
-	floor       int64  // matches that began earlier were released in part, and count from here on
+	inLine      bool   // this line has a character other than blanks
+	backslashes int64  // 1 + the start of the backslashes just before this position; 0: there are none
+	growth      uint8  // what may extend the last match: 1 + a number of base64 characters, and padding
+	floor       int64  // matches that started earlier were released in part, and count from here on
 	found       []span // matches in order; overlapping matches are merged
 }
 
-// span is a range of text, without the byte at to.
+// span is a range of text, excluding the byte at to.
 type span struct{ from, to int64 }
 
-// view is what a scan knows of one view of the text.
+// view is the state of a scan in one view of the text.
 type view struct {
 	*dictionary
 	last    uint64   // the last eight symbols
-	count   uint     // symbols so far that no gap is between
-	starts  [8]int64 // where the last symbols begin in the text: symbol number n at n&7
+	count   uint     // symbols so far without a gap between them
+	starts  [8]int64 // positions of the last symbols in the text: symbol number n at n&7
 	end     int64    // of the last symbol
 	live    []candidate
 	history []byte // without a dictionary, all symbols
 }
 
-// candidate is a word, or words that begin alike, that the text may be in the middle of.
+// candidate is a partial match: a word, or words with the same start.
 type candidate struct {
 	trieNode
-	from, last int64 // where the first and the last symbol begin
+	from, last int64 // positions of the first and the last symbol
 }
 
 const (
 	maxGap     = 120 // bytes between two symbols of a word
-	maxSlashes = 64  // backslashes before a character: of an escape that was escaped six times
+	maxSlashes = 64  // backslashes before a character: an escape that was escaped six times
 )
 
 // feed scans the next piece of the text.
@@ -78,13 +78,13 @@ func (s *scan) feed(piece []byte, last bool) {
 	s.rest = append(s.rest[:0], e.text[i:]...)
 }
 
-// hasNoContext reports whether nothing is known of the text before a place that decides what comes.
+// hasNoContext reports whether no text before a position affects what follows.
 func (s *scan) hasNoContext(at int64) bool {
 	return len(s.all.live)+len(s.letters.live)+len(s.raw.live) == 0 && s.growth == 0 && s.backslashes == 0 && at >= s.readUntil
 }
 
-// readChar reads the character at place i, which is at from in the whole text, and returns its length in bytes: 0 if more
-// text is needed.
+// readChar reads the character at index i, which is at from in the whole text, and returns its length in bytes, or 0 if
+// more text is needed.
 func (s *scan) readChar(e escaped, i int, from int64) int {
 	if b := e.text[i]; !byteClasses[b].special {
 		s.scanByte(b, s.escapeStart(from), from+1)
@@ -107,8 +107,8 @@ func (s *scan) readChar(e escaped, i int, from int64) int {
 	return n
 }
 
-// escapeStart returns where a character at from begins: at the backslashes before it, of which it may have many, and without
-// which it would be another in what is left of the text.
+// escapeStart returns the start of the character at from, including the backslashes before it: without them, the rest
+// of the text would have another character.
 func (s *scan) escapeStart(from int64) int64 {
 	if before := s.backslashes - 1; before >= 0 && from-before < maxSlashes {
 		from = before
@@ -171,7 +171,7 @@ func (s *scan) advanceView(v *view, symbol byte, from, to int64) {
 	}
 }
 
-// extendCandidate records a match if a word ends at the candidate, and keeps it if it has more.
+// extendCandidate records a match if a word ends at the candidate, and keeps the candidate if it has longer words.
 func (s *scan) extendCandidate(v *view, keep []candidate, c candidate, to int64) []candidate {
 	w, p := v.completeWord(c.trieNode)
 	if w != nil {
@@ -208,10 +208,10 @@ func (s *scan) growMatch(b byte, to int64) {
 	}
 }
 
-// firstPending returns the first position at which a secret may have begun: now if there is none. paused reports that one
-// may have begun before that all the same, see tail.
+// firstPending returns the first position at which a secret may have started, or the end of the text if there is none.
+// paused reports that one may have started before it all the same: see heldTail.
 func (s *scan) firstPending() (first int64, paused bool) {
-	known := s.scanned - int64(len(s.rest)) // the rest waits for more
+	known := s.scanned - int64(len(s.rest)) // the rest needs more text
 	first = known
 	if s.backslashes > 0 {
 		first = s.backslashes - 1
@@ -236,7 +236,7 @@ func (s *scan) firstPending() (first int64, paused bool) {
 
 func (s *scan) views() [3]*view { return [...]*view{&s.all, &s.letters, &s.raw} }
 
-// releaseBefore lets the text before a position go: matches that began earlier count from there on.
+// releaseBefore releases the text before a position: matches that started earlier count from there on.
 func (s *scan) releaseBefore(floor int64) {
 	s.floor = floor
 	for _, v := range s.views() {
@@ -246,9 +246,9 @@ func (s *scan) releaseBefore(floor int64) {
 	}
 }
 
-// heldTail returns where the last symbols begin that a word may begin with, and known if there are none. If something
-// stands behind them, it lets the first go, two that are not a byte in hex, and all if that ends a list: nearly every
-// message ends so. If a word does begin there, its rest is found; paused reports that this may be.
+// heldTail returns the position of the last symbols that may start a word, or known if there are none. If other text
+// follows them, it releases a single symbol, two that are not a byte in hex, and all if that text ends a list, as
+// nearly every message does. If a word does start there, its rest is found; paused reports that this is possible.
 func (v *view) heldTail(known int64, behind, closed bool) (from int64, paused bool) {
 	last := binary.BigEndian.AppendUint64(nil, v.last)
 	from = known

@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// sealedContent is the sealed part of a row. It has the names and the binding beside the value, so that a row with changed
-// names does not open, and nobody without the key can change the binding.
+// sealedContent is the sealed part of a row. It has the names and the binding beside the value, so that a row with
+// changed names does not open, and nobody without the key can change the binding.
 type sealedContent struct {
 	Namespace string    `json:"namespace"`
 	Key       string    `json:"key"`

@@ -163,7 +163,8 @@ func (s *Sealed) Names(ctx context.Context, namespace string) (keys []string, er
 	return keys, err
 }
 
-// newOpener returns a function that opens rows. Each key is read once, and a keyring that does not answer is asked once.
+// newOpener returns a function that opens rows. Each key is read once, and a keyring that does not answer is asked
+// once.
 func (s *Sealed) newOpener(ctx context.Context) func(row) (Entry, []byte, error) {
 	type answer struct {
 		id  identity

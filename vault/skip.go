@@ -2,10 +2,10 @@ package vault
 
 import "slices"
 
-// byteClass says what a byte of text is in each view.
+// byteClass is the meaning of a byte in each view.
 type byteClass struct {
-	plain, letter byte // its symbols; 0: it has none
-	special       bool // it may begin what spells a character, or have no width
+	plain, letter byte // its symbols; 0 for none
+	special       bool // it may start an escape, or have no width
 }
 
 var byteClasses = func() (t [256]byteClass) {
@@ -20,7 +20,7 @@ var byteClasses = func() (t [256]byteClass) {
 			k.special = b == 0xc2 || b == 0xe2 || b == 0xef
 		case b == '+' || b == '\t': // a URL has + for a blank
 			k.plain = ' '
-		case b == '=' || b < ' ': // mail breaks lines behind one; what control characters do in text, escapes spell in many ways
+		case b == '=' || b < ' ': // quoted-printable breaks lines after =; control characters have escapes
 			k.plain = 0
 		case b == '\\' || b == '%' || b == '&':
 			k.special = true
@@ -29,7 +29,7 @@ var byteClasses = func() (t [256]byteClass) {
 	return t
 }()
 
-// letterCodes has of each byte its letter, above it the number of bits of that, and slow.
+// letterCodes maps each byte to its letter, the number of bits of the letter, and specialBit.
 var letterCodes = func() (t [256]uint16) {
 	for b, k := range byteClasses {
 		if k.letter != 0 {
@@ -47,7 +47,7 @@ const specialBit = 1 << 15 // the byte is special
 // shiftLetter returns the last eight letters after a byte.
 func shiftLetter(last uint64, code uint16) uint64 { return last<<(code>>8&63) | uint64(code&0xff) }
 
-// indexWords makes skip stop at the words of the other views, where their first letters end.
+// indexWords makes skip stop after the first letters of the words of the other views.
 func (m *matcher) indexWords() {
 	for _, w := range m.all.words {
 		m.addLetters(w.symbols)
@@ -57,7 +57,7 @@ func (m *matcher) indexWords() {
 		if special < 0 {
 			special = len(w.symbols)
 		}
-		if special >= window { // otherwise inspect stops there
+		if special >= window { // otherwise inspectSpecial stops there
 			m.addLetters(w.symbols[:special])
 		}
 	}
@@ -80,13 +80,12 @@ func (m *matcher) addLetters(symbols []byte) {
 
 const (
 	maxBegin      = 32                // symbols with the first letters of a word
-	maxBeginBytes = maxBegin * maxGap // bytes that these may take
+	maxBeginBytes = maxBegin * maxGap // bytes of text that they may span
 	maxSkip       = 16 << 10          // bytes, so that s.escapes stays small
 )
 
-// skip passes text, from place i on, which is at base+i in the whole text, in which no word begins, and stops so long
-// before one, or before the end, that the first symbols of a word are behind it. It does the same as read, in less
-// time.
+// skip skips text from index i on, at base+i in the whole text, in which no word starts. It stops far enough before a
+// word, or the end, to leave the first symbols of a word unread. The result is the same as with readChar, in less time.
 func (s *scan) skip(e escaped, i int, base int64) int {
 	if s.hasFewLetters || i < window-1 {
 		return i
@@ -110,8 +109,8 @@ func (s *scan) skip(e escaped, i int, base int64) int {
 	}
 }
 
-// skipOrdinary passes bytes up to three of which one is special, or is the last of the beginning of a word. Four letters before
-// the last two are in each beginning that ends with one of three bytes.
+// skipOrdinary skips bytes up to a group of three with a special byte, or with the last byte of a word's first letters.
+// Each window that ends in the group has the four letters before its last two.
 func (d *dictionary) skipOrdinary(text []byte, i int, last uint64) (int, uint64) {
 	filter := d.filter
 	for ; i+3 <= len(text); i += 3 {
@@ -129,8 +128,8 @@ func (d *dictionary) skipOrdinary(text []byte, i int, last uint64) (int, uint64)
 	return i, last
 }
 
-// inspectSpecial reads a special character. It returns its size, and 0 if a word may begin beside or within it, or if more
-// text is needed.
+// inspectSpecial reads a special character. It returns its size, or 0 if a word may start beside or within it, or if
+// more text is needed.
 func (s *scan) inspectSpecial(e escaped, i int, last uint64) (size int, after uint64) {
 	c, n := e.decode(i, maxLevels)
 	if n == 0 || i+n+window > len(e.text) {
@@ -152,8 +151,8 @@ func (s *scan) inspectSpecial(e escaped, i int, last uint64) (size int, after ui
 	return n, last
 }
 
-// rewind returns the place from which on the text before place i is read, to know what a word may begin with. Text was
-// skipped from begin on. The place is behind no backslash or indent.
+// rewind returns the index from which to read the text before index i again, so that a word's first symbols are seen.
+// Text was skipped from begin on. The result is not after a backslash or indent.
 func (s *scan) rewind(text []byte, begin, i int, base int64) int {
 	s.readUntil = base + int64(i) + 1
 	least := i - maxBeginBytes
@@ -175,7 +174,7 @@ func (s *scan) rewind(text []byte, begin, i int, base int64) int {
 	return i
 }
 
-// dependsOnPrevious reports whether what a byte behind b is depends on b.
+// dependsOnPrevious reports whether the meaning of the byte after b depends on b.
 func dependsOnPrevious(b byte) bool {
 	return b == '\\' || b == ' ' || b == '\t' || b == '\n' || b == '\r'
 }

@@ -11,9 +11,8 @@ import (
 )
 
 // Snapshot returns the database as it is now, which no change reaches until it is closed, and the content of a key file
-// that opens it, also where the key is in the keyring of the operating system: whoever has that, opens all sealed
-// secrets. Both are nil where no secret was ever added. elsewhere is the number of secrets whose values are in the
-// keyring, and so in neither.
+// that opens all sealed secrets, also if the key is in the keyring of the operating system. Both are nil if no secret
+// was ever added. elsewhere is the number of secrets whose values are in the keyring, and so in neither.
 func (s *Sealed) Snapshot(ctx context.Context) (database *statefile.Snapshot, key []byte, elsewhere int, err error) {
 	if _, err := os.Stat(s.databasePath()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, 0, nil
@@ -26,7 +25,7 @@ func (s *Sealed) Snapshot(ctx context.Context) (database *statefile.Snapshot, ke
 	return database, key, elsewhere, s.explainError(err)
 }
 
-// snapshotKey returns the key that the secrets are sealed for.
+// snapshotKey returns the key for which the secrets are sealed.
 func (s *Sealed) snapshotKey(ctx context.Context, database *statefile.Snapshot) (text []byte, elsewhere int, err error) {
 	var names []string
 	var name string

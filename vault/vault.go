@@ -4,8 +4,8 @@
 // closed, and finds each in text, in the encodings that programs use: see README.md, which also says what is not
 // found. No type of this package shows a value when it is printed, logged or encoded.
 //
-// Of a secret that is bound to hosts, the program has a placeholder only, and can give no value away.
-// The rest concerns the other secrets, and what a host sends back.
+// The program has only a placeholder of a secret that is bound to hosts, and can't leak its value. Redaction concerns
+// the other secrets, and responses of hosts.
 package vault
 
 import (
@@ -44,7 +44,7 @@ type Vault struct {
 	pages  func() *pages // a function, as in Lease
 }
 
-// New returns a vault that asks the stores in this order; the first store that holds a secret provides it.
+// New returns a vault that reads from the stores in this order; the first store that has a secret provides it.
 func New(stores ...Store) *Vault {
 	p := &pages{}
 	return &Vault{slices.Clone(stores), func() *pages { return p }}
@@ -74,7 +74,7 @@ func (v *Vault) Lease(ctx context.Context, namespace string, keys []string) (*Le
 	return newLease(secrets, v.pages()), nil
 }
 
-// Value is a secret that somebody brings along.
+// Value is a secret that a caller supplies.
 type Value struct {
 	Name   string
 	Value  []byte
@@ -95,7 +95,7 @@ func (v *Vault) LeaseValues(values []Value) (*Lease, error) {
 	return newLease(secrets, v.pages()), nil
 }
 
-// readSecret returns one secret after checking that a program can be given its value.
+// readSecret reads one secret, and checks that a program can receive its value.
 func (v *Vault) readSecret(ctx context.Context, namespace, key string) (secret, error) {
 	if err := checkKey(key); err != nil {
 		return secret{}, err
@@ -111,7 +111,7 @@ func (v *Vault) readSecret(ctx context.Context, namespace, key string) (secret, 
 	return secret{name: key, value: value, to: to.clone()}, nil
 }
 
-// readFromStores asks the stores in order.
+// readFromStores reads a secret from the first store that has it.
 func (v *Vault) readFromStores(ctx context.Context, namespace, key string) ([]byte, Binding, error) {
 	var stores []Store
 	if v != nil {
@@ -148,8 +148,9 @@ type listingStore interface {
 	Names(ctx context.Context, namespace string) ([]string, error)
 }
 
-// LeaseAll leases every secret of a namespace that the stores can list, for redaction only: text from outside of any sandbox
-// may contain a secret that no run has leased. It fails if one of them can't be read. The caller closes the lease.
+// LeaseLeaseAll leases every secret of a namespace that the stores can list, for redaction only: text from outside of
+// any sandbox may contain a secret that no run has leased. It fails if one of them can't be read. The caller closes the
+// lease.
 func (v *Vault) LeaseAll(ctx context.Context, namespace string) (*Lease, error) {
 	keys, err := v.Names(ctx, namespace)
 	if err != nil {

@@ -24,21 +24,21 @@ import (
 // Head is the root of the log's tree at a size. As a signed note it is a C2SP tlog-checkpoint
 // (https://c2sp.org/tlog-checkpoint).
 type Head struct {
-	Origin string // which log it is of
+	Origin string // name of the log
 	Size   int64
 	Root   tlog.Hash
-	KeyEnd time.Time // rows from then on its signature does not cover: its key was replaced; zero is never
+	KeyEnd time.Time // the signature does not cover rows from then on, as the key was replaced; zero is never
 }
 
 // Key is a public key for checking checkpoints.
 type Key struct {
 	ed25519.PublicKey
-	// End is from when on it may sign nothing, as it was replaced or revoked: what it has signed must not cover rows
-	// that were written later. Zero is never.
+	// End is when the key was replaced or revoked: its checkpoints must not cover rows that were written later. Zero is
+	// never.
 	End time.Time
 }
 
-// CheckKeyAt returns an error if a checkpoint covers a row of a time from which on its key does not count.
+// CheckKeyAt returns an error if the key of a checkpoint was not valid any more at the time of a row that it covers.
 func (c Head) CheckKeyAt(at time.Time) error {
 	if c.KeyEnd.IsZero() || !at.After(c.KeyEnd) {
 		return nil
@@ -49,7 +49,7 @@ func (c Head) CheckKeyAt(at time.Time) error {
 // LogName returns the name of a log, made of 16 digits of its first row's hash.
 func LogName(firstHash []byte) string { return fmt.Sprintf("sandboxmcp-audit/%x", firstHash[:8]) }
 
-// ErrNotCheckpoint is the error for text that is no signed checkpoint at all.
+// ErrNotCheckpoint is the error for text that is not a signed checkpoint.
 var ErrNotCheckpoint = errors.New("it is not a signed checkpoint")
 
 // Errors of notes.
@@ -89,7 +89,7 @@ type Keyring struct {
 	Origin string
 	some   bool
 	known  note.Verifiers
-	until  map[uint32]time.Time // of keys by their hash, if they have one
+	until  map[uint32]time.Time // end times of keys, by key hash
 }
 
 // NewKeyring returns the keyring of keys.
@@ -133,11 +133,11 @@ func (k Keyring) Open(msg []byte) (Head, error) {
 		return c, ErrNoKey
 	}
 	for _, s := range slices.Concat(n.Sigs, n.UnverifiedSigs) {
-		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil { // the note package ignores the bits beside the last byte
+		if _, err := base64.StdEncoding.Strict().DecodeString(s.Base64); err != nil { // the note package ignores leftover bits after the last byte
 			return c, ErrBadSig
 		}
 	}
-	for i, s := range n.Sigs { // of several keys, the one that counts longest
+	for i, s := range n.Sigs { // of several keys, the one with the latest end
 		if end := k.until[s.Hash]; i == 0 || end.IsZero() || !c.KeyEnd.IsZero() && end.After(c.KeyEnd) {
 			c.KeyEnd = end
 		}

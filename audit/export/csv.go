@@ -17,11 +17,11 @@ type csvWriter struct{ *csv.Writer }
 func newCSVWriter(w io.Writer) csvWriter {
 	c := csvWriter{csv.NewWriter(w)}
 	c.UseCRLF = true
-	_ = c.Write([]string{"seq", "time", "kind", "run", "namespace", "data", "prev", "hash"}) // Error has it
+	_ = c.Write([]string{"seq", "time", "kind", "run", "namespace", "data", "prev", "hash"}) // Error returns the error
 	return c
 }
 
-// Row writes r without buffering: a reader may be waiting for the row.
+// Row writes r without buffering: a reader may wait for the row.
 func (c csvWriter) Row(r audit.Row) error {
 	record := []string{strconv.FormatInt(r.Seq, 10), r.Time.Format(time.RFC3339Nano), r.Kind, r.Run, r.Namespace,
 		string(safetext.JSON(r.Data)), r.Prev, r.Hash}
@@ -38,9 +38,9 @@ func (c csvWriter) Close() error {
 	return c.Error()
 }
 
-// escapeCell escapes text for a spreadsheet, which would run some text as a formula
+// escapeCell escapes text for a spreadsheet, which would execute some text as a formula
 // (https://owasp.org/www-community/attacks/CSV_Injection). The apostrophe makes it text. Some spreadsheets skip leading
-// spaces, and take the wide forms of the characters for the narrow ones.
+// spaces, and treat full-width characters like ASCII.
 func escapeCell(text string) string {
 	text = safetext.Line(text)
 	if begins := strings.TrimLeft(text, "\" \u00a0\u3000"); begins != "" && strings.ContainsRune("=+-@＝＋－＠", []rune(begins)[0]) {

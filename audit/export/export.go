@@ -1,5 +1,5 @@
-// Package export writes the rows of an audit log for other programs and for people: row by row, so that a log of any
-// length needs the memory of a single row.
+// Package export writes the rows of an audit log in formats for programs and people, one at a time, so that a log of
+// any length needs the memory of a single row.
 package export
 
 import (
@@ -14,17 +14,17 @@ import (
 // Writer writes rows in a format. After an error the Writer must not be used any more.
 type Writer interface {
 	Row(audit.Row) error
-	Close() error // writes what belongs at the end; it does not close what is below
+	Close() error // writes the end of the document; it does not close the underlying writer
 }
 
 // About describes an export.
 type About struct {
 	Version string    // of sandboxmcp
 	Made    time.Time // when it was exported
-	Scope   string    // in words, which rows it has; "" is all
+	Scope   string    // description of the chosen rows; "" is all
 }
 
-// Formats returns the names that New knows.
+// Formats returns the names of formats for New.
 func Formats() []string { return []string{"jsonl", "csv", "html"} }
 
 // New returns a writer to w of the named format, and may write its heading. w has a buffer if it needs one.
@@ -40,8 +40,8 @@ func New(format string, w io.Writer, a About) (Writer, error) {
 	return nil, fmt.Errorf("export to %q: there is no such format", format)
 }
 
-// jsonWriter writes a JSON object a row: as the row marshals, with the hashes in it and its data byte for byte, so that the
-// chain can be checked once more.
+// jsonWriter writes each row as a JSON object, with its hashes and its data byte for byte, so that the chain can be
+// checked.
 type jsonWriter struct{ w io.Writer }
 
 func (l *jsonWriter) Row(r audit.Row) error {

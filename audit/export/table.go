@@ -15,7 +15,7 @@ import (
 //go:embed table.html
 var tablePage string
 
-// htmlWriter writes a complete HTML page: no script runs in it, and nothing is loaded.
+// htmlWriter writes a complete HTML page without scripts or external resources.
 type htmlWriter struct {
 	w    io.Writer
 	page *template.Template

@@ -1,5 +1,5 @@
 // Package facts parses the data of the rows of the audit log. Rows outlive the program that wrote them, and the owner
-// of the file can write anything: nothing is an error here, and a value of another type than expected is left out.
+// of the file can write anything: so there are no errors, and a value of an unexpected type is left out.
 package facts
 
 import (
@@ -16,15 +16,15 @@ type Facts struct {
 
 	Secrets   Names      `json:"secrets"`
 	Hosts     Names      `json:"hosts"`
-	Egress    []Decision `json:"egress"`           // the first of them
-	Decisions int64      `json:"egress_decisions"` // how many there were
+	Egress    []Decision `json:"egress"`           // the first decisions
+	Decisions int64      `json:"egress_decisions"` // number of all decisions
 	Artifacts int        `json:"artifacts"`
 	Files     []File     `json:"artifact_list"`
 	Packages  []Package  `json:"packages_installed"`
 
 	// One decision of the gateway.
 	Port   int   `json:"port"`
-	Failed bool  `json:"failed"` // it was allowed, and no connection came about
+	Failed bool  `json:"failed"` // it was allowed, but the connection failed
 	Bytes  int64 `json:"bytes"`
 	Count  int64 `json:"count"`
 
@@ -33,23 +33,23 @@ type Facts struct {
 	Cells    int    `json:"cells"`
 	Restarts int    `json:"restarts"`
 	From     string `json:"from"`
-	Key      string `json:"key"` // under which a value is bridged; of signing keys, the id
+	Key      string `json:"key"` // name of a bridged value, or id of a signing key
 	Replaces string `json:"replaces"`
 
-	// Of a file of the log that was deleted: the numbers of its first and last row.
+	// First and Last are row numbers of a deleted file of the log.
 	First int64 `json:"first"`
 	Last  int64 `json:"last"`
 
 	Receipt string `json:"receipt_sha256"`
 }
 
-// Program describes what ran, or what else a row is about.
+// Program describes the program of a run, or another subject of a row.
 type Program struct {
-	Name      string `json:"name"` // of a script, of a host or of a secret
+	Name      string `json:"name"` // of a script, a host or a secret
 	Names     Names  `json:"names"`
 	Language  string `json:"language"`
-	Command   Names  `json:"command"` // that ran instead of a script
-	Tool      string `json:"tool"`    // that was used instead of a sandbox: what it was for is in What
+	Command   Names  `json:"command"` // run instead of a script
+	Tool      string `json:"tool"`    // used instead of a sandbox; its purpose is in What
 	Policy    string `json:"policy_sha256"`
 	Session   string `json:"session"`
 	Code      string `json:"code_sha256"`
@@ -71,7 +71,7 @@ type Outcome struct {
 	Stage    string  `json:"stage"`
 	Reason   string  `json:"reason"`
 	Remedy   string  `json:"remedy"`
-	Layer    string  `json:"layer"` // that was missing
+	Layer    string  `json:"layer"` // the missing layer
 	Layers   Names   `json:"layers"`
 	Missing  Names   `json:"missing_layers"`
 }
@@ -82,9 +82,9 @@ type Question struct {
 	What       string  `json:"what"`
 	Run        string  `json:"run"`
 	Client     string  `json:"client"`
-	By         string  `json:"by"` // the channel that the answer came over
+	By         string  `json:"by"` // channel of the answer
 	User       string  `json:"user"`
-	Identity   string  `json:"identity"` // of who asked over HTTP
+	Identity   string  `json:"identity"` // of the caller over HTTP
 	Scope      string  `json:"scope"`
 	Until      string  `json:"until"`
 	Expires    string  `json:"expires"`
@@ -128,7 +128,7 @@ func (p Package) String() string {
 // Names is a list of words, which rows may also have as objects with a name, or as a single word.
 type Names []string
 
-// UnmarshalJSON keeps the words, and the objects that have a name.
+// UnmarshalJSON reads words, and objects that have a name.
 func (n *Names) UnmarshalJSON(b []byte) error {
 	*n = nil
 	var all []json.RawMessage
@@ -152,6 +152,6 @@ func (n *Names) UnmarshalJSON(b []byte) error {
 // Parse returns the facts of r.
 func Parse(r audit.Row) Facts {
 	var f Facts
-	_ = json.Unmarshal(r.Data, &f) // what has the wrong type stays zero, and the rest is read
+	_ = json.Unmarshal(r.Data, &f) // fields of a wrong type stay zero
 	return f
 }

@@ -98,7 +98,7 @@ func (f Facts) answerWords(verb string) []string {
 	return append(words, prefixed("by", answeredBy(f)), prefixed("for the", f.Scope), prefixed("until", f.Until), quote(f.Reason))
 }
 
-// answeredBy names the person that answered, and how the answer came.
+// answeredBy returns the person that answered, and the channel of the answer.
 func answeredBy(f Facts) string {
 	name := cmp.Or(f.Identity, f.User)
 	if name == "" {
@@ -127,7 +127,7 @@ func (f Facts) Limits() []string {
 	return all
 }
 
-// otherFields returns the short facts of a row of an unknown kind, such as a row of a newer version.
+// otherFields returns short facts of a row of an unknown kind, for example of a newer version.
 func otherFields(data json.RawMessage) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(data, &all) != nil {

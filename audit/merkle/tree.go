@@ -15,7 +15,7 @@ import (
 )
 
 // Tree is the Merkle tree of RFC 6962 over the hashes of the first rows, as far as needed to add rows: the hashes of
-// the complete subtrees from left to right, which get smaller.
+// the complete subtrees, from the largest on the left.
 type Tree struct {
 	Size int64
 	Edge []tlog.Hash
@@ -28,14 +28,14 @@ type Node struct {
 	Hash     tlog.Hash
 }
 
-// StoredLevel is the lowest level of which nodes are kept. One row in 256 then costs a node, and a
-// proof reads a few times 256 rows at most.
+// StoredLevel is the lowest level of stored nodes. So one row in 256 costs a node, and a proof reads at most a few
+// times 256 rows.
 const StoredLevel = 8
 
 // Leaf returns the tree's leaf hash of a row.
 func Leaf(rowHash []byte) tlog.Hash { return tlog.RecordHash(rowHash) }
 
-// Append puts the next leaf at the end, and calls keep for each stored node that it completes.
+// Append appends a leaf, and calls keep for each stored node that it completes.
 func (t *Tree) Append(h tlog.Hash, keep func(Node) error) error {
 	level := 0
 	for n := t.Size; n&1 == 1; n >>= 1 {
@@ -67,7 +67,7 @@ func (t *Tree) Root() tlog.Hash {
 	return h
 }
 
-// EdgeNodes returns the places of the subtrees at the edge of a tree of that size.
+// EdgeNodes returns the positions of the subtrees at the right edge of a tree of that size.
 func EdgeNodes(size int64) (places []Node) {
 	for level := bits.Len64(uint64(size)) - 1; level >= 0; level-- {
 		if size>>level&1 == 1 {
@@ -89,7 +89,7 @@ func StoredNodes(size int64) (n int64) {
 type Reader struct {
 	Ctx    context.Context     // of one call: Reader lives no longer
 	Newest statefile.Querier   // of the newest file
-	Older  []statefile.Querier // of those before it that are here, in order
+	Older  []statefile.Querier // of the available files before it, in order
 }
 
 // ErrAbsent is the error of a row that the database does not have.
@@ -98,7 +98,7 @@ var ErrAbsent = errors.New("is not in the database")
 // SelectNode reads the hash of the node of a level and a position.
 const SelectNode = "SELECT hash FROM tree WHERE level = ? AND position = ?"
 
-// nodeHash returns the hash at a place. Where it is not stored, the rows tell.
+// nodeHash returns the hash of a node, computed from the rows if it is not stored.
 func (n Reader) nodeHash(level int, position int64) (tlog.Hash, error) {
 	all := append(slices.Clip(n.Older), n.Newest)
 	for _, q := range slices.Backward(all) {
@@ -166,7 +166,7 @@ func asHash(b []byte) (h tlog.Hash, err error) {
 	return tlog.Hash(b), nil
 }
 
-// EachHash calls do for the hashes of rows first to last, as far as they are there without a gap.
+// EachHash calls do for the hashes of rows first to last, up to the first missing row.
 func EachHash(ctx context.Context, q statefile.Querier, first, last int64, do func([]byte) error) error {
 	var seq int64
 	var hash sql.RawBytes

@@ -14,30 +14,29 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Dictionary is what a new log gets to compress its rows with: examples of rows and receipts without what differs in
-// each, the commonest last. A log keeps its own, so these may change with the rows.
+// Dictionary is the compression dictionary of new logs: the constant parts of rows and receipts, the commonest last.
+// Each log stores its own copy, so this one may change.
 //
 //go:embed dictionary.txt
 var Dictionary []byte
 
 // Limits in bytes.
 const (
-	MaxData       = 1 << 20 // of one row: the log is for facts, not for outputs
+	MaxData       = 1 << 20 // of one row: the log has facts, not outputs
 	MaxReceipt    = 1 << 20
 	MaxDictionary = 64 << 10
-	// MaxContent bounds what a row is unpacked to, whatever it says of itself: data, a receipt, and two line ends.
+	// MaxContent bounds the unpacked size of a row, whatever its header says: data, a receipt, and two line ends.
 	MaxContent = MaxData + MaxReceipt + 2
 )
 
-// Codec compresses what rows say, with a log's dictionary: one row alone has little that occurs in it twice. What a row
-// and its receipt have in common is stored once, as both are compressed together. Its encoder and decoder are made when
-// they are needed.
+// Codec compresses rows with a log's dictionary, since a single row has little repetition. A row and its receipt are
+// compressed together. Encoder and decoder are created on first use.
 type Codec struct {
 	encoder func() (*zstd.Encoder, error)
 	decoder func() (*zstd.Decoder, error)
 }
 
-// New returns the codec of a dictionary. The frames name none, and have no checksums: a row has a hash.
+// New returns the codec of a dictionary. Frames have no dictionary id and no checksum: a row has a hash.
 func New(dictionary []byte) *Codec {
 	return &Codec{
 		encoder: sync.OnceValues(func() (*zstd.Encoder, error) {
@@ -50,14 +49,14 @@ func New(dictionary []byte) *Codec {
 	}
 }
 
-// asIs stands for the signature of a receipt that is packed as it is.
+// asIs is the signature of a receipt that is packed unchanged.
 var asIs = []byte{0}
 
-// ErrPacked is the error of content that can not be unpacked.
+// ErrPacked is the error for content that can't be unpacked.
 var ErrPacked = errors.New("what it says can't be unpacked")
 
-// Pack returns what is stored of a row's data and receipt: both together, compressed, and the receipt's signature.
-// Without a receipt that is nil; it is asIs for a receipt that is not written as ours are.
+// Pack returns the stored form of a row's data and receipt: both compressed together, and the receipt's signature: nil
+// without a receipt, and asIs for a receipt in another form than ours.
 func (p *Codec) Pack(data json.RawMessage, receipt []byte) (packed, signature []byte, err error) {
 	content := data
 	if len(receipt) > 0 {
@@ -76,8 +75,8 @@ func (p *Codec) Pack(data json.RawMessage, receipt []byte) (packed, signature []
 	return enc.EncodeAll(content, make([]byte, 0, len(content)/2)), signature, nil
 }
 
-// Content is what a row is unpacked to: its data and, behind a line end, the receipt, whose key stands in a line of its
-// own where the signature is stored apart.
+// Content is an unpacked row: its data and, after a line end, the receipt. If the signature is stored apart, the
+// receipt's key is in a line of its own.
 type Content []byte
 
 // Unpack returns the content of a row, in buf if that is large enough.
@@ -100,7 +99,7 @@ func (c Content) Data() []byte {
 	return data
 }
 
-// AppendReceipt appends the receipt to b, byte for byte as it was before pack.
+// AppendReceipt appends the receipt to b, byte for byte as before Pack.
 func (c Content) AppendReceipt(b, signature []byte) ([]byte, error) {
 	_, text, _ := bytes.Cut(c, []byte("\n"))
 	if bytes.Equal(signature, asIs) {
@@ -113,7 +112,7 @@ func (c Content) AppendReceipt(b, signature []byte) ([]byte, error) {
 	return putTogether(b, key, payload, signature), nil
 }
 
-// The texts between the parts of a receipt, a DSSE envelope with one signature.
+// The constant parts of a receipt, a DSSE envelope with one signature.
 const (
 	envelopeHead = `{"payloadType":"application/vnd.in-toto+json","payload":"`
 	envelopeKey  = `","signatures":[{"keyid":"`
@@ -121,7 +120,7 @@ const (
 	envelopeEnd  = `"}]}`
 )
 
-// takeApart returns the parts of a receipt, and whether putTogether makes the same bytes of them.
+// takeApart splits a receipt, and reports whether putTogether restores the same bytes.
 func takeApart(receipt []byte) (key, payload, signature []byte, ours bool) {
 	text, head := strings.CutPrefix(string(receipt), envelopeHead)
 	payload64, text, _ := strings.Cut(text, envelopeKey)

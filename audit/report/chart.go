@@ -13,11 +13,11 @@ import (
 const (
 	chartWidth  = 760
 	chartHeight = 180
-	chartLeft   = 44 // for the numbers beside it
-	chartBottom = 22 // for the times below it
+	chartLeft   = 44 // for the axis labels
+	chartBottom = 22 // for the times
 )
 
-// chart is bars side by side, each stacked out of outcomes.
+// chart is a bar chart, stacked by outcome.
 type chart struct {
 	Title  string
 	Width  int
@@ -27,7 +27,7 @@ type chart struct {
 	Labels []axisLabel
 }
 
-// bar is the bar of a time. Pointers show its title, and screen readers read it.
+// bar is the bar of an interval. Its title is for pointers and screen readers.
 type bar struct {
 	Title string
 	Parts []barPart
@@ -38,19 +38,19 @@ type barPart struct {
 	X, Y, Width, Height string
 }
 
-// gridLine is a line across, with its number.
+// gridLine is a horizontal line with its number.
 type gridLine struct {
 	Y    string
 	Text string
 }
 
-// axisLabel is a word below.
+// axisLabel is a label below the chart.
 type axisLabel struct {
 	X, Anchor string
 	Text      string
 }
 
-// classes are the names of outcomes in the style sheet, in their order.
+// classes are the CSS classes of the outcomes, in order.
 var classes = [outcomes]string{"fine", "exited", "stopped", "refused"}
 
 // barData is a bar to be drawn.
@@ -59,7 +59,7 @@ type barData struct {
 	bars bars
 }
 
-// drawChart makes a chart of slots. Each slot whose number is a multiple of every has its name below.
+// drawChart draws slots. Each slot whose number is a multiple of every has a label.
 func drawChart(title string, slots []barData, every int) chart {
 	c := chart{Title: title, Width: chartWidth, Height: chartHeight}
 	var maxCount int64 = 1
@@ -95,7 +95,7 @@ func drawChart(title string, slots []barData, every int) chart {
 	return c
 }
 
-// textAnchor keeps the first and the last name inside of the chart.
+// textAnchor keeps the first and the last label inside the chart.
 func textAnchor(i, all int) string {
 	switch {
 	case all > 3 && i == 0:
@@ -120,7 +120,7 @@ var classNames = [outcomes]string{"ended well", "ended with an error of their ow
 
 func pixel(f float64) string { return fmt.Sprintf("%.1f", f) }
 
-// roundUp returns the next number from n on with a single digit other than 0, which is 1 or even.
+// roundUp rounds n up to a number whose only digit other than 0 is 1 or even.
 func roundUp(n int64) int64 {
 	unit := int64(1)
 	for n > 10*unit {
@@ -161,7 +161,7 @@ func drawTimeline(hours map[int64]bars) chart {
 	for hour, b := range hours {
 		i, ok := at[u.floor(time.Unix(hour*3600, 0).UTC())]
 		if !ok {
-			continue // a clock that stood centuries away: the tables count it
+			continue // a wrong clock, centuries off; the tables count it
 		}
 		for how, n := range b {
 			slots[i].bars[how] += n
@@ -172,11 +172,11 @@ func drawTimeline(hours map[int64]bars) chart {
 
 const maxSlots = 1200
 
-// unit is the duration of a bar, in charts of less than span.
+// unit is the duration of a bar, for charts shorter than span.
 type unit struct {
 	span         time.Duration
 	name, layout string
-	step         time.Duration // from the beginning of a unit into the next
+	step         time.Duration // from the start of a unit into the next
 	floor        func(time.Time) time.Time
 }
 

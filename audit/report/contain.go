@@ -7,17 +7,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/facts"
 )
 
-// layers is how well runs were contained.
+// layers counts the layers of runs.
 type layers struct {
-	inForce  counter[string] // by layer: runs in which it was in force (N), and in which it was not (Denied)
+	inForce  counter[string] // by layer: runs with it (N), and without it (Denied)
 	missing  counter[gap]
-	reported int64 // runs that say which layers held
+	reported int64 // runs that list their layers
 	without  int64 // runs without some layer
 	list     newest[endedRun]
 	refused  counter[string]
 }
 
-// gap is where a layer was missing.
+// gap is a place where a layer was missing.
 type gap struct{ Layer, Backend, Profile, Namespace string }
 
 func (s *layers) addRow(r audit.Row, f facts.Facts) {
@@ -45,15 +45,15 @@ func (s *layers) addRow(r audit.Row, f facts.Facts) {
 
 // network counts allowed and denied names.
 type network struct {
-	names          counter[target] // N allowed, Denied denied: rows of the log
+	names          counter[target] // N allowed, Denied denied, in rows
 	allowed        int64
 	denied         int64
 	reasons        counter[string] // of denials
-	unlisted       int64           // decisions that rows of runs' ends have no room for
+	unlisted       int64           // decisions that the rows of run ends don't list
 	sent, received int64
 }
 
-// target is a name and a port, of which 0 is looking it up.
+// target is a name and a port; port 0 is a DNS query.
 type target struct {
 	Name string
 	Port int

@@ -53,11 +53,11 @@ type ranked struct {
 // list is the top of a counter in some order.
 type list struct {
 	Lines []ranked
-	Left  int   // keys that are not among the lines
+	Left  int   // keys that are not listed
 	Rest  int64 // events beyond maxKeys
 }
 
-// top returns the max keys with the largest by, without those for which it is 0.
+// top returns the max keys with the largest values of by, without zero values.
 func (t *counter[K]) top(max int, by func(count) int64) list {
 	l := list{Rest: by(t.other)}
 	for key, c := range t.of {
@@ -69,14 +69,14 @@ func (t *counter[K]) top(max int, by func(count) int64) list {
 	return l
 }
 
-// rank sorts the lines, keeps the first max, and sets their shares. It is no method of counter, which would have it
-// compiled for each type of keys.
+// rank sorts the lines, keeps the first max, and sets their shares. It is not a method of counter, so that it is
+// compiled once.
 func (l *list) rank(max int, by func(count) int64) {
 	slices.SortFunc(l.Lines, func(a, b ranked) int {
 		if c := cmp.Compare(by(b.count), by(a.count)); c != 0 {
 			return c
 		}
-		return cmp.Compare(fmt.Sprint(a.Key), fmt.Sprint(b.Key)) // so that a log has one page
+		return cmp.Compare(fmt.Sprint(a.Key), fmt.Sprint(b.Key)) // for a stable page
 	})
 	if len(l.Lines) > max {
 		l.Left, l.Lines = len(l.Lines)-max, l.Lines[:max]
@@ -86,18 +86,18 @@ func (l *list) rank(max int, by func(count) int64) {
 	}
 }
 
-// byCount orders a counter by the number of events.
+// byCount orders a counter by number of events.
 func byCount(c count) int64 { return c.N }
 
-// newest keeps the last items that were added.
+// newest keeps the newest items.
 type newest[T any] struct {
 	all  []T
-	Left int64 // how many came before those
+	Left int64 // number of older items
 }
 
 func (n *newest[T]) appendItem(one T, max int) {
 	if len(n.all) == max {
-		n.all, n.Left = n.all[1:], n.Left+1 // append moves it when its room is used up
+		n.all, n.Left = n.all[1:], n.Left+1 // append reallocates it when it is full
 	}
 	n.all = append(n.all, one)
 }

@@ -25,22 +25,22 @@ var pageStyle string
 type About struct {
 	Version      string    // of sandboxmcp
 	Made         time.Time // when
-	Organisation string    // whose report it is; "" leaves a line to fill in
-	Machine      string    // on which it was made
-	Since, Until time.Time // that were chosen; zero is the log's own first and last row
-	Scope        []string  // in words, what was chosen of the log; none is all of it
+	Organisation string    // owner of the report; "" leaves a blank line
+	Machine      string    // host name
+	Since, Until time.Time // chosen range; zero is the log's first and last row
+	Scope        []string  // descriptions of the chosen rows; none is all
 	Log          Log
 }
 
 // Log is the state of the log when the report was made.
 type Log struct {
 	Path    string
-	Keys    []string // ids of those that may sign it
-	Checked bool     // the whole log was, and Report says what was found; else only its remarks count
+	Keys    []string // ids of the signing keys
+	Checked bool     // the whole log was verified, with the result in Report; otherwise only its remarks count
 	audit.Report
 }
 
-// Write makes the page. It needs nothing else to be shown: no script, and nothing to load.
+// Write writes the page, which has no scripts or external resources.
 func (s *Summary) Write(w io.Writer, a About) error {
 	page, err := template.New("report").Funcs(template.FuncMap{
 		"plain": safetext.Line, "timestamp": timestamp, "bytes": formatBytes, "count": groupDigits, "pixel": pixel, "seconds": formatMilliseconds,
@@ -55,7 +55,7 @@ func (s *Summary) Write(w io.Writer, a About) error {
 // maxRows is the maximum number of rows in a table.
 const maxRows = 25
 
-// view returns the values of the page, in its order.
+// view returns the values of the page, in page order.
 func (s *Summary) view(a About) map[string]any {
 	denials := func(c count) int64 { return c.Denied }
 	return map[string]any{

@@ -1,5 +1,5 @@
-// Package report makes an HTML page out of an audit log, for people who answer for what was run, refused and allowed
-// here. It reads the rows once and keeps sums and the ends of lists, so that its memory does not grow with the log.
+// Package report makes an HTML page of an audit log, for people who are responsible for the runs of this machine. It
+// reads the rows once and keeps sums and the newest items, so that its memory does not grow with the log.
 package report
 
 import (
@@ -28,7 +28,7 @@ type Summary struct {
 	files    files
 }
 
-// Collect reads rows to their end. An error is the rows' own.
+// Collect reads all rows. It returns the rows' error.
 func Collect(rows iter.Seq2[audit.Row, error]) (*Summary, error) {
 	s := &Summary{}
 	for r, err := range rows {
@@ -42,7 +42,7 @@ func Collect(rows iter.Seq2[audit.Row, error]) (*Summary, error) {
 
 func (s *Summary) addRow(r audit.Row) {
 	f := facts.Parse(r)
-	r.Data = nil // whoever keeps r keeps no more than its names
+	r.Data = nil // the summary keeps rows without data
 	if s.rows++; s.rows == 1 {
 		s.first = r
 	}

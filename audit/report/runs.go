@@ -15,9 +15,9 @@ import (
 const (
 	outcomeOK      = iota // exit code 0
 	outcomeExit           // another exit code, or a signal
-	outcomeStopped        // by a limit, by the clock, by whoever asked for it, or by a fault
-	outcomeRefused        // and never started
-	outcomes              // how many there are
+	outcomeStopped        // by a limit, a timeout, the caller, or a fault
+	outcomeRefused        // before it started
+	outcomes              // number of outcomes
 )
 
 // bars has a number for each outcome.
@@ -33,7 +33,7 @@ func (b bars) sum() (n int64) {
 // runs counts the runs.
 type runs struct {
 	ended    bars
-	hours    map[int64]bars // by the hours since 1970
+	hours    map[int64]bars // by hour since 1970
 	ofDay    [24]bars       // by the hour of the day
 	language counter[string]
 	space    counter[string]
@@ -48,8 +48,8 @@ type runs struct {
 	wall     float64          // ms
 	cpu      float64          // ms
 
-	open    map[string]time.Time // started, and not ended yet
-	lost    int64                // starts beyond maxKeys open ones
+	open    map[string]time.Time // started, but not ended
+	lost    int64                // starts that open has no space for
 	started int64
 }
 
@@ -91,7 +91,7 @@ func (s *runs) addRow(r audit.Row, f facts.Facts) {
 	s.hungry.insertRun(one, float64(f.Peak))
 }
 
-// isEnd reports whether a row of that kind is the end of a run.
+// isEnd reports whether rows of a kind are ends of runs.
 func isEnd(kind string) bool {
 	return slices.Contains([]string{"execution.completed", "execution.failed", "execution.timeout", "execution.refused", "execution.lost"}, kind)
 }
@@ -141,7 +141,7 @@ const maxRecord = 10
 // maxRuns is the number of runs in the list of the newest.
 const maxRuns = 1000
 
-// record has the runs with the largest values, the largest first.
+// record lists the runs with the largest values, the largest first.
 type record []endedRun
 
 // endedRun is a run that has ended.
@@ -154,10 +154,10 @@ type endedRun struct {
 	How, Reason                    string
 	Agent, User                    string
 	Missing                        string // layers
-	Reached, Refused               int    // names, as far as the row lists them
+	Reached, Refused               int    // names that the row lists
 	Files                          int
 	Receipt                        string // its SHA-256
-	Linked                         bool   // among the runs that are listed one by one
+	Linked                         bool   // the page lists the run by itself
 }
 
 func endedRunOf(r audit.Row, f facts.Facts) endedRun {
@@ -187,7 +187,7 @@ func (rec *record) insertRun(one endedRun, value float64) {
 	*rec = (*rec)[:min(len(*rec), maxRecord)]
 }
 
-// withLinks marks the runs that are in the list of the newest, to which the page links.
+// withLinks marks the runs that are in the list of newest runs, so that the page links to them.
 func (s *runs) withLinks(all []endedRun) []endedRun {
 	all = slices.Clone(all)
 	for i := range all {

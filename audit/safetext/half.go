@@ -2,7 +2,7 @@ package safetext
 
 import "unicode/utf8"
 
-// UnfinishedRune returns how many bytes at the end of b are the beginning of a character that is not whole.
+// UnfinishedRune returns the number of bytes of an incomplete character at the end of b.
 func UnfinishedRune(b []byte) int {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		tail := b[len(b)-i:]

@@ -35,8 +35,8 @@ func actsOnReader(r rune) bool {
 	return r == utf8.RuneError || Hidden(r) && r != '\n' && r != '\t' && r != '\r'
 }
 
-// isJoiner reports whether a hidden character is part of how the one before it is written: of an emoji, or of a letter of
-// a script that joins its letters.
+// isJoiner reports whether a hidden character is part of how the one before it is written: of an emoji, or of a letter
+// of a script that joins its letters.
 func isJoiner(r, before rune, after string) bool {
 	next, _ := utf8.DecodeRuneInString(after)
 	switch r {

@@ -1,5 +1,5 @@
-// Package safetext writes out the characters that would deceive the reader of a text: a terminal, a person who reads a
-// log, or a model, which reads and obeys characters that no person sees.
+// Package safetext escapes characters that would deceive the reader of a text: a terminal, a person, or a model, which
+// obeys characters that people don't see.
 package safetext
 
 import (
@@ -53,7 +53,7 @@ func escape(b *strings.Builder, r rune) {
 	fmt.Fprintf(b, `\u%04x`, r)
 }
 
-// Clip returns the beginning of s, at most max bytes of it with "..." behind, and no half of a character.
+// Clip returns the beginning of s, at most max bytes of it with "..." behind, never half of a character.
 func Clip(s string, max int) string {
 	if len(s) <= max {
 		return s
@@ -65,7 +65,7 @@ func Clip(s string, max int) string {
 	return s[:n] + "..."
 }
 
-// Hidden reports whether r acts on a terminal or is not seen, so that it must not reach a reader as it is: control
+// Hidden reports whether r controls a terminal or is invisible, so that it must be escaped: control
 // characters (Cc); format characters (Cf), such as bidi controls, zero-width characters and the tags at U+E0000; the
 // separators U+2028 and U+2029; variation selectors; fillers, and all else that Unicode wants ignored where it can't be
 // shown; private use (Co) and noncharacters, which show nothing, or anything. The Arabic and Syriac signs that enclose
@@ -79,7 +79,7 @@ func Hidden(r rune) bool {
 		unicode.Other_Default_Ignorable_Code_Point, unicode.Noncharacter_Code_Point) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
-// JSON writes out hidden characters in JSON as JSON does, so that its value stays.
+// JSON replaces hidden characters in JSON by JSON escapes, which keeps the value.
 func JSON(b []byte) []byte {
 	s := string(b)
 	if strings.IndexFunc(s, Hidden) < 0 {

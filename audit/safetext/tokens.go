@@ -7,23 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// Tokens splits a program's output into what a terminal takes as one: runs of ASCII text and its lines, characters,
-// controls, and sequences that begin with ESC. It holds back an unfinished token, of at most longestSequence bytes. The
-// zero value is at the beginning.
+// Tokens splits a program's output into terminal tokens: runs of ASCII text, line ends, characters, controls, and
+// escape sequences. It holds back an unfinished token of at most longestSequence bytes. The zero value is ready to use.
 //
-// charmbracelet/x/ansi is not used: its decoder takes a string that BEL ends for endless unless it has the whole of it,
-// knows neither screen's titles nor controls of one UTF-8 character, and brings three modules.
+// charmbracelet/x/ansi is not used: its decoder needs a string that BEL ends to be whole, supports neither screen's
+// titles nor C1 controls in UTF-8, and has three dependencies.
 type Tokens struct {
 	held   []byte
 	within bool // a string
 }
 
-// longestSequence bounds a sequence, in bytes; a longer one counts as broken off. No terminal has one as long.
+// longestSequence bounds a sequence, in bytes; a longer one counts as broken off. Real sequences are shorter.
 const longestSequence = 256
 
-// Split returns the tokens of what was held back and of p, each with whether it belongs to a string (DCS, SOS, OSC, PM,
-// APC, or the title of screen(1)), which a terminal does not show. At the end nothing is held back. The caller takes
-// all tokens.
+// Split returns the tokens of the held bytes and p, each with whether it belongs to a string (DCS, SOS, OSC, PM, APC,
+// or the title of screen(1)), which a terminal does not show. With end, nothing is held back. The caller must take all
+// tokens.
 func (s *Tokens) Split(p []byte, end bool) iter.Seq2[[]byte, bool] {
 	return func(yield func([]byte, bool) bool) {
 		text := append(s.held, p...)
@@ -45,7 +44,7 @@ func (s *Tokens) Split(p []byte, end bool) iter.Seq2[[]byte, bool] {
 	}
 }
 
-// tokenLength returns the length of the token that text begins with, 0 if it is unfinished.
+// tokenLength returns the length of the token at the start of text, or 0 if it is unfinished.
 func tokenLength(text []byte) (n int) {
 	for n < len(text) && (text[n] >= ' ' && text[n] < 0x7f || text[n] == '\n' || text[n] == '\r' || text[n] == '\t') {
 		n++
@@ -79,7 +78,7 @@ func (s *Tokens) inString(token []byte) bool {
 	switch r, _ := utf8.DecodeRune(token); {
 	case r == 0x1b:
 		s.within = len(token) == 2 && opens(rune(token[1]))
-	case r >= 0x80 && r < 0xa0: // ESC and a letter, in one
+	case r >= 0x80 && r < 0xa0: // a C1 control: ESC and a letter in one character
 		s.within = was && r != 0x9c || opens(r-0x40)
 	case was:
 		s.within = r != '\a' && r != 0x18 && r != 0x1a
@@ -87,7 +86,7 @@ func (s *Tokens) inString(token []byte) bool {
 	return was || s.within
 }
 
-// ParseControl returns the parts of a token that is a control sequence: ECMA-48, 5.4.
+// ParseControl returns the parts of a control sequence: ECMA-48, 5.4.
 func ParseControl(token []byte) (private, numbers, final string, ok bool) {
 	final, ok = strings.CutPrefix(string(token), "\x1b[")
 	if ok && final != "" && strings.Contains("<=>?", final[:1]) {

@@ -1,4 +1,4 @@
-// Package schema creates the database of a file of a log, and compares one with a new one.
+// Package schema creates the database of a log file, and compares the schema of one with a new one.
 package schema
 
 import (
@@ -28,7 +28,7 @@ const (
 	Version = 3
 )
 
-// OpenOrCreate returns the log file at path. If there is none and it may be made, Find makes it first.
+// OpenOrCreate returns the log file at path. If make is set, it creates a missing file.
 func OpenOrCreate(ctx context.Context, path string, make bool) (os.FileInfo, error) {
 	statefile.RemoveAbandoned(filepath.Dir(path), TempKind, statefile.AbandonedAge)
 	info, err := os.Stat(path)
@@ -43,19 +43,19 @@ func OpenOrCreate(ctx context.Context, path string, make bool) (os.FileInfo, err
 		return nil, err
 	case info.IsDir():
 		return nil, errors.New("it is a directory: name a file in it")
-	case info.Size() == 0: // create leaves no empty file, and SQLite would take it for a new database
+	case info.Size() == 0: // Create leaves no empty file, and SQLite would use it as a new database
 		return nil, errEmpty
 	}
 	return info, nil
 }
 
-// Create makes a new log at path, whole, unless there is one. It begins with what statements insert.
+// Create creates a log at path atomically, unless there is one, and executes statements in it.
 func Create(ctx context.Context, path, statements string) error {
 	text := Text + fmt.Sprintf("\nINSERT INTO dictionary (id, text) VALUES (1, x'%x');\n", pack.Dictionary) + statements
 	return statefile.CreateDatabase(ctx, path, TempKind, text, func(path string) string { return statefile.DataSource(path, LockWait) })
 }
 
-// Advice is the advice for a file that is no sound log.
+// Advice is the remedy for a damaged log.
 const Advice = "move it, its -wal and the log's -checkpoint and -acknowledged files away as evidence; a log of one file starts anew in its place, or put a backup there; " +
 	"what is whole of it is read by sandboxmcp audit export --damaged --format jsonl FILE"
 
@@ -65,5 +65,5 @@ var errEmpty = errors.New("the file is empty, which a log never is: " + Advice)
 // stopped in a debugger would hold it forever.
 const LockWait = 10 * time.Second
 
-// TempKind is in the name of a log that is being made.
+// TempKind is in the name of a log that is being created.
 const TempKind = "audit"

@@ -33,8 +33,7 @@ func Compare(ctx context.Context, q statefile.Querier) (bad string, _ error) {
 	return "", nil
 }
 
-// CheckIntegrity lets SQLite check the file: that no index hides rows, among much else. It returns what is wrong, or
-// "".
+// CheckIntegrity runs SQLite's integrity check, which also finds rows that an index hides. It returns the fault, or "".
 func CheckIntegrity(ctx context.Context, q statefile.Querier) (bad string, _ error) {
 	found, err := statefile.One[string](ctx, q, "PRAGMA integrity_check(1)")
 	if err != nil || found == "ok" {
@@ -56,14 +55,13 @@ func Objects(ctx context.Context) (map[string]string, error) {
 	return readObjects(ctx, db)
 }
 
-// analysed are the tables that ANALYZE leaves, which hold no rows of ours. Other objects of these names are not
-// SQLite's.
+// analysed are the tables of ANALYZE. Other objects of these names are not SQLite's.
 var analysed = map[string]string{
 	"table sqlite_stat1": "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
 	"table sqlite_stat4": "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
 }
 
-// readObjects returns the definitions of all that the database consists of, but for what ANALYZE leaves.
+// readObjects returns the definitions of the database's objects, without the tables of ANALYZE.
 func readObjects(ctx context.Context, q statefile.Querier) (map[string]string, error) {
 	m := map[string]string{}
 	var name, sql string

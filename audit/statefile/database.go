@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// DataSource returns the address of a SQLite database for the driver, whose calls wait this long for other processes.
-// mode=rw keeps SQLite from making a file. SQLite's own default for synchronous is FULL.
+// DataSource returns the driver's data source name of a SQLite database, whose calls wait this long for locks. mode=rw
+// keeps SQLite from creating a file. SQLite's own default for synchronous is FULL.
 func DataSource(path string, wait time.Duration, parameters ...string) string {
 	path = filepath.ToSlash(path)
 	if !strings.HasPrefix(path, "/") { // C:/...
@@ -24,10 +24,11 @@ func DataSource(path string, wait time.Duration, parameters ...string) string {
 	return u.String() + "?" + strings.Join(all, "&")
 }
 
-// CreateDatabase makes a SQLite database of mode 0600 with a schema, as Create does. address names it for the driver.
+// CreateDatabase creates a SQLite database of mode 0600 with a schema, as Create does. address returns its data source
+// name.
 func CreateDatabase(ctx context.Context, path, kind, schema string, address func(path string) string) error {
 	return Create(path, kind, func(fresh string) error {
-		if err := os.WriteFile(fresh, nil, 0o600); err != nil { // SQLite would give it 0644
+		if err := os.WriteFile(fresh, nil, 0o600); err != nil { // SQLite would use mode 0644
 			return err
 		}
 		db, err := sql.Open("sqlite", address(fresh))

@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 )
 
-// Overwrite writes fresh in the one place in which the file path has old, which is as long, and puts it on the disk.
-// That needs no space where file systems write in place, as most do; those that copy on write (btrfs, ZFS) may need
-// some.
+// Overwrite replaces the single occurrence of old in the file path by fresh, of the same length, and syncs it. That
+// needs no space on file systems that write in place; those that copy on write (btrfs, ZFS) may need some.
 func Overwrite(path string, old, fresh []byte) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -32,7 +31,7 @@ func Overwrite(path string, old, fresh []byte) error {
 	return f.Sync()
 }
 
-// Free returns how many bytes of a directory's file system are free, -1 where that is not known.
+// Free returns the free bytes of a directory's file system, or -1 if unknown.
 func Free(dir string) int64 {
 	free, total := Space(dir)
 	if total == 0 {
@@ -41,13 +40,13 @@ func Free(dir string) int64 {
 	return free
 }
 
-// spareFile is a file of a directory that has space for one file that is needed on a full disk.
+// spareFile reserves the space of one file in a directory for a write on a full disk.
 const (
 	spareFile = ".spare"
 	spareSize = 16 << 10
 )
 
-// ReserveSpace takes space in a directory for one call of ReplaceSpare.
+// ReserveSpace reserves space in a directory for one call of ReplaceSpare.
 func ReserveSpace(dir string) error {
 	path := filepath.Join(dir, spareFile)
 	if _, err := os.Lstat(path); err == nil {
@@ -56,8 +55,7 @@ func ReserveSpace(dir string) error {
 	return Replace(path, "spare", make([]byte, spareSize), 0o600)
 }
 
-// ReplaceWithReserved is Replace for a small file of mode 0600 that is needed also on a full disk: then it is written in the
-// place of what Spare took.
+// ReplaceWithReserved is Replace for a small file of mode 0600. On a full disk it uses the space of ReserveSpace.
 func ReplaceWithReserved(path, kind string, data []byte) error {
 	err := Replace(path, kind, data, 0o600)
 	if err == nil || len(data) > spareSize {

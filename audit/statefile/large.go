@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// CreateLarge makes the file path, of mode 0600, of what fill writes: it is there whole and on the disk, or not at all,
-// also after a kill. One that is there already stays, and is fs.ErrExist. named, if it is not nil, is called when all
-// is on the disk; its error leaves nothing. kind is part of the name that the file has before, where it needs one: see
-// [RemoveUnlocked].
+// CreateLarge creates the file path, of mode 0600, with the content that fill writes: it exists whole and synced, or
+// not at all, also after a kill. An existing file stays, and is fs.ErrExist. named, if not nil, is called after the
+// sync; its error removes the file. kind is part of the temporary name, if one is needed: see [RemoveUnlocked].
 func CreateLarge(path, kind string, fill func(*os.File) error, named func() error) error {
 	if _, err := os.Lstat(path); err == nil {
 		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
@@ -42,7 +41,7 @@ func CreateLarge(path, kind string, fill func(*os.File) error, named func() erro
 	return SyncDir(dir)
 }
 
-// createNamed makes a file with a name, locked while it is made.
+// createNamed creates a temporary file with a name, locked.
 func createNamed(dir, kind string) (f *os.File, name string, err error) {
 	RemoveUnlocked(dir, kind)
 	if f, err = os.CreateTemp(dir, tempPrefix(kind)); err != nil { // 0600
@@ -51,8 +50,8 @@ func createNamed(dir, kind string) (f *os.File, name string, err error) {
 	return f, f.Name(), TryLock(f, false)
 }
 
-// MakeTempDir makes a directory of mode 0700 for what takes long to make, beside where it is to be. It is locked until
-// unlock is called; the next RemoveUnlocked removes what killed processes have left.
+// MakeTempDir creates a directory of mode 0700 for slow work, beside its destination. It is locked until unlock is
+// called; RemoveUnlocked removes leftovers of killed processes.
 func MakeTempDir(ctx context.Context, dir, kind string) (path string, unlock func(), err error) {
 	RemoveUnlocked(dir, kind)
 	if path, err = os.MkdirTemp(dir, tempPrefix(kind)); err != nil {
@@ -65,8 +64,7 @@ func MakeTempDir(ctx context.Context, dir, kind string) (path string, unlock fun
 	return path, func() { f.Close() }, nil
 }
 
-// RemoveUnlocked removes the temporary files and directories of a kind that no process has locked: killed ones left
-// them.
+// RemoveUnlocked removes the unlocked temporary files and directories of a kind, which killed processes left.
 func RemoveUnlocked(dir, kind string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// TryLock locks an open file until it is closed, also by the end of the process. The error is ErrLocked where another
-// holds a lock. Shared locks exclude no other shared one.
+// TryLock locks an open file until it is closed, or the process ends. The error is ErrLocked if another process has a
+// lock. Shared locks don't exclude each other.
 func TryLock(f *os.File, shared bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if !shared {

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// errIrregular is the error for a file that can't be read to an end.
+// errIrregular is the error for a file without a definite end.
 var errIrregular = errors.New("it is no regular file")
 
 // Open opens a regular file for reading. It refuses any other file without waiting for it.
@@ -23,7 +23,7 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadSmall reads a regular file that may be anything, of at most max bytes.
+// ReadSmall reads an untrusted regular file of at most max bytes.
 func ReadSmall(path string, max int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -37,9 +37,9 @@ func ReadSmall(path string, max int64) ([]byte, error) {
 	return text, err
 }
 
-// OpenIn opens a regular file with the functions of package os, or of a directory that nothing leads out of, and
-// neither touches nor waits for anything else. It looks before it opens, since opening a device can do things, and
-// again afterwards, since something else can have come in its place. The path may have links.
+// OpenIn opens a regular file with the functions of package os, or of an os.Root, and neither opens nor waits for
+// anything else. It checks before opening, since opening a device can have effects, and again afterwards, since the
+// file may have been replaced. The path may have links.
 func OpenIn(stat func(string) (fs.FileInfo, error), open func(string, int, fs.FileMode) (*os.File, error), name string) (*os.File, fs.FileInfo, error) {
 	info, err := stat(name)
 	if err == nil {

@@ -11,11 +11,11 @@ import (
 // NoWait would keep opening a FIFO from blocking: here, no FIFO has a path in a directory.
 const NoWait = 0
 
-// NoLink would have opening a link fail: this system has no flag for it.
+// NoLink would make opening a link fail: this system has no flag for it.
 const NoLink = 0
 
-// OpenPrivate opens a regular file. Who may read it isn't in the mode bits of this system: it is what the directory
-// above hands down, and that of a user's own state is the user's.
+// OpenPrivate opens a regular file. Mode bits don't protect files on this system: they inherit the access of their
+// directory, and a user's state directory is private.
 func OpenPrivate(path, _ string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -28,8 +28,8 @@ func OpenPrivate(path, _ string) (*os.File, fs.FileInfo, error) {
 	return f, info, err
 }
 
-// Owner returns the user id that a file belongs to, which is not known here.
+// Owner returns the user id that a file belongs to, which is unknown on this system.
 func Owner(fs.FileInfo) (uid int, ok bool) { return 0, false }
 
-// HasModes says that permission bits mean something here.
+// HasModes reports whether permission bits have a meaning on this system.
 const HasModes = false

@@ -13,12 +13,11 @@ import (
 // NoWait makes opening a FIFO or a device return at once; it does nothing to files.
 const NoWait = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
-// NoLink has opening a link fail: whoever can put one into the directory would have us write to a file of their choice.
+// NoLink makes opening a link fail: a link in a writable directory could redirect the write to another file.
 const NoLink = syscall.O_NOFOLLOW
 
-// OpenPrivate opens a regular file that is ours or root's and that nobody but its owner may read or write. A link could
-// lead to a file that others replace. advice follows "chmod 600 it, and " in the error about a file that others may
-// read.
+// OpenPrivate opens a regular file that belongs to this user or root and is private to its owner. It refuses links,
+// whose targets others could replace. advice follows "chmod 600 it, and " in the error about a readable file.
 func OpenPrivate(path, advice string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|NoWait|NoLink, 0)
 	if errors.Is(err, syscall.ELOOP) {
@@ -43,7 +42,7 @@ func OpenPrivate(path, advice string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// Owner returns the user id that a file belongs to, where files have one.
+// Owner returns the user id that a file belongs to, if files have one on this system.
 func Owner(info fs.FileInfo) (uid int, ok bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -52,5 +51,5 @@ func Owner(info fs.FileInfo) (uid int, ok bool) {
 	return int(s.Uid), true
 }
 
-// HasModes says that permission bits mean something here.
+// HasModes reports whether permission bits have a meaning on this system.
 const HasModes = true

@@ -18,7 +18,7 @@ func One[T any](ctx context.Context, q Querier, query string, args ...any) (v T,
 	return v, err
 }
 
-// Each scans the rows of a query into dest one by one. It yields nil for each row, and an error if they end early.
+// Each scans the rows of a query into dest one by one. It yields nil for each row, and then an error if reading fails.
 func Each(ctx context.Context, q Querier, dest []any, query string, args ...any) iter.Seq[error] {
 	return func(yield func(error) bool) {
 		rows, err := q.QueryContext(ctx, query, args...)

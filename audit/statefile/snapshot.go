@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Snapshot is a SQLite database as it is at one moment, to be copied while others write to it. Writers of a database
-// with a write-ahead log go on; those of one without wait until Close.
+// Snapshot is a consistent view of a SQLite database for copying it. With a write-ahead log, writers continue; without
+// one, they wait until Close.
 type Snapshot struct {
 	db    *sql.DB
 	conn  *sql.Conn
@@ -18,7 +18,7 @@ type Snapshot struct {
 	size  int64 // of a page
 }
 
-// OpenSnapshot returns the database at path as it is now.
+// OpenSnapshot opens a snapshot of the database at path.
 func OpenSnapshot(ctx context.Context, path string, wait time.Duration) (*Snapshot, error) {
 	db, err := sql.Open("sqlite", DataSource(path, wait))
 	if err != nil {
@@ -32,7 +32,7 @@ func OpenSnapshot(ctx context.Context, path string, wait time.Duration) (*Snapsh
 	return s, nil
 }
 
-// startTransaction starts the transaction, which lasts as long as the connection. The first read decides what it sees.
+// startTransaction starts the transaction, which lasts as long as the connection. The first read fixes its view.
 func (s *Snapshot) startTransaction(ctx context.Context) (err error) {
 	if s.conn, err = s.db.Conn(ctx); err != nil {
 		return err
@@ -49,12 +49,12 @@ func (s *Snapshot) startTransaction(ctx context.Context) (err error) {
 // Size returns the number of bytes that Copy writes.
 func (s *Snapshot) Size() int64 { return s.pages * s.size }
 
-// Each is the function Each for the database as it was.
+// Each is the function Each for the snapshot.
 func (s *Snapshot) Each(ctx context.Context, dest []any, query string, args ...any) iter.Seq[error] {
 	return Each(ctx, s.conn, dest, query, args...)
 }
 
-// Copy writes the file of the database, without another beside it, page by page: no more than one is in memory.
+// Copy writes the database as a single file, page by page.
 func (s *Snapshot) Copy(ctx context.Context, w io.Writer) error {
 	var page sql.RawBytes
 	for err := range s.Each(ctx, []any{&page}, "SELECT data FROM sqlite_dbpage") {

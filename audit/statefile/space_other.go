@@ -2,8 +2,8 @@
 
 package statefile
 
-// ExclusiveVFS has no name here.
+// ExclusiveVFS is empty on this system.
 const ExclusiveVFS = ""
 
-// Space is unknown here.
+// Space is unknown on this system.
 func Space(string) (free, total int64) { return 0, 0 }

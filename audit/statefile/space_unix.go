@@ -4,7 +4,7 @@ package statefile
 
 import "syscall"
 
-// ExclusiveVFS is SQLite's name for access to a file that nobody else can open: it needs no -shm file
+// ExclusiveVFS is SQLite's VFS for exclusive access to a file, which needs no -shm file
 // (https://sqlite.org/vfs.html).
 const ExclusiveVFS = "unix-excl"
 

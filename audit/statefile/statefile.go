@@ -1,5 +1,4 @@
-// Package statefile keeps the files of our state: whole, private, locked, and on the disk before anything depends on
-// them.
+// Package statefile writes state files: atomically, privately, locked, and synced before anything depends on them.
 package statefile
 
 import (
@@ -14,15 +13,15 @@ import (
 	"time"
 )
 
-// ErrLocked is the error of [TryLock] where another holds a lock.
+// ErrLocked is the error of [TryLock] if another process has a lock.
 var ErrLocked = errors.New("another process has it locked")
 
-// lockPoll is the time between two attempts at a lock: those who hold one need milliseconds.
+// lockPoll is the time between two attempts at a lock: holders need milliseconds.
 const lockPoll = 5 * time.Millisecond
 
-// LockFile opens the file path, which it makes where it is missing, with a directory of mode 0700 around it, and locks
-// it until it is closed, also by the end of the process. Shared locks exclude no other shared one. The error is
-// ErrLocked where another has held the lock for that long, or until ctx ended.
+// LockFile opens the file path, which it creates if necessary, in a directory of mode 0700, and locks it until it is
+// closed or the process ends. Shared locks don't exclude each other. The error is ErrLocked if the lock was not free
+// within wait, or until ctx ended.
 func LockFile(ctx context.Context, path string, shared bool, wait time.Duration) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -66,10 +65,9 @@ func waitForLock(ctx context.Context, f *os.File, shared bool, wait time.Duratio
 	return f, nil
 }
 
-// Create makes the file path out of what fill writes and syncs, and its directory, of mode 0700, where that is missing.
-// The file is built under another name and then linked into place, whole: of many processes that come first one wins, a
-// process that is killed leaves nothing half made at path, and a file that is there already stays. kind is part of the
-// other name: see [Tidy].
+// Create creates the file path with the content that fill writes and syncs, and its directory, of mode 0700, if
+// necessary. The file is built under a temporary name and linked into place: of several processes one wins, a killed
+// process leaves no partial file, and an existing file stays. kind is part of the temporary name: see [Tidy].
 func Create(path, kind string, fill func(fresh string) error) error {
 	dir := filepath.Dir(path)
 	if err := makeDir(dir); err != nil {
@@ -90,7 +88,7 @@ func Create(path, kind string, fill func(fresh string) error) error {
 	return SyncDir(dir)
 }
 
-// makeDir makes a directory of mode 0700 that is missing, on the disk, and those above it.
+// makeDir creates and syncs a missing directory of mode 0700, and its missing parents.
 func makeDir(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -107,19 +105,19 @@ func makeDir(dir string) error {
 	return SyncDir(parent)
 }
 
-// CreateFile makes the file path, of mode 0600, out of data, as Create does.
+// CreateFile creates the file path, of mode 0600, with data, as Create does.
 func CreateFile(path, kind string, data []byte) error {
 	return Create(path, kind, func(fresh string) error { return Replace(fresh, kind, data, 0o600) })
 }
 
-// Replace puts a file of this mode in the place of path, whole and durable: after a power failure, and wherever it
-// fails, the old file or the new one is there. kind is part of the name that the file has before: see [Tidy].
+// Replace replaces the file path by one of this mode, atomically and durably: after a power failure or an error, the
+// old or the new file exists. kind is part of the temporary name: see [Tidy].
 func Replace(path, kind string, data []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), tempPrefix(kind)) // 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // unless it has got its name
+	defer os.Remove(f.Name()) // unless it was renamed
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Chmod(mode)
@@ -135,11 +133,11 @@ func Replace(path, kind string, data []byte, mode fs.FileMode) error {
 
 func tempPrefix(kind string) string { return ".new-" + kind + "-" }
 
-// AbandonedAge is the age from which on a file that is being made is nobody's: Create and Replace take some milliseconds.
+// AbandonedAge is the age from which a temporary file is a leftover: Create and Replace take some milliseconds.
 const AbandonedAge = time.Minute
 
-// RemoveAbandoned removes the temporary files of a kind that are at least age old: killed processes left them in Create or
-// Replace. age may be 0 where a lock keeps others from making any.
+// RemoveAbandoned removes the temporary files of a kind that are at least age old, which killed processes left in
+// Create or Replace. age may be 0 if a lock keeps others from creating any.
 func RemoveAbandoned(dir, kind string, age time.Duration) {
 	left, _ := filepath.Glob(filepath.Join(dir, tempPrefix(kind)+"*"))
 	for _, name := range left {
@@ -149,7 +147,7 @@ func RemoveAbandoned(dir, kind string, age time.Duration) {
 	}
 }
 
-// SyncDir waits until the names in a directory are on the disk, where a system and a file system can do that.
+// SyncDir syncs the names in a directory, if the system and the file system can.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -165,19 +163,18 @@ func SyncDir(dir string) error {
 	return errors.Join(err, f.Close())
 }
 
-// cannotSync reports whether err says that a file system has no way to sync directories, which is no reason to keep
-// nothing there.
+// cannotSync reports whether err says that a file system can't sync directories, which is tolerated.
 func cannotSync(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// IsForeign reports whether a file belongs to another user than ours and root, where files have a user.
+// IsForeign reports whether a file belongs to another user than this process's and root.
 func IsForeign(info fs.FileInfo) bool {
 	uid, ok := Owner(info)
 	return HasModes && (!ok || uid != 0 && uid != os.Geteuid())
 }
 
-// IsOurs reports whether a file is known to belong to the user that we act for.
+// IsOurs reports whether a file is known to belong to this process's user.
 func IsOurs(info fs.FileInfo) bool {
 	uid, ok := Owner(info)
 	return ok && uid == os.Geteuid()

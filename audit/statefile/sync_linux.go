@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SyncData puts the data of f on the disk, with the metadata needed to read them. It does not wait for the times of the
-// file.
+// SyncData syncs the data of f, with the metadata needed to read them, but not its times.
 func SyncData(f *os.File) error {
 	for {
 		if err := unix.Fdatasync(int(f.Fd())); !errors.Is(err, unix.EINTR) {
@@ -17,5 +16,5 @@ func SyncData(f *os.File) error {
 	}
 }
 
-// DropCache has the kernel forget the pages of f that are on the disk.
+// DropCache drops the clean pages of f from the page cache.
 func DropCache(f *os.File) error { return unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) }

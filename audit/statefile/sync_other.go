@@ -4,8 +4,8 @@ package statefile
 
 import "os"
 
-// SyncData puts the data of f on the disk.
+// SyncData syncs the data of f.
 func SyncData(f *os.File) error { return f.Sync() }
 
-// DropCache does nothing: only Linux can be asked.
+// DropCache does nothing: only Linux has such a call.
 func DropCache(*os.File) error { return nil }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// createUnnamed makes a file without a name, which a kill takes along, or one with a name where the file system has no
-// such files.
+// createUnnamed creates a file without a name, which disappears with a killed process, or a named one if the file
+// system has no such files.
 func createUnnamed(dir, kind string) (f *os.File, name string, err error) {
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -18,7 +18,7 @@ func createUnnamed(dir, kind string) (f *os.File, name string, err error) {
 	return os.NewFile(uintptr(fd), dir), "", nil
 }
 
-// linkUnnamed gives the file the name path, unless something has it.
+// linkUnnamed links the file to path, unless that exists.
 func linkUnnamed(f *os.File, name, path string) error {
 	if name != "" {
 		return os.Link(name, path)

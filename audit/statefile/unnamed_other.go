@@ -8,5 +8,5 @@ func createUnnamed(dir, kind string) (f *os.File, name string, err error) {
 	return createNamed(dir, kind)
 }
 
-// linkUnnamed gives the file the name path, unless something has it.
+// linkUnnamed links the file to path, unless that exists.
 func linkUnnamed(_ *os.File, name, path string) error { return os.Link(name, path) }

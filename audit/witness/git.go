@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// gitStore keeps a checkpoint as the file "checkpoint" of a branch, a commit each time. It is pushed without force, so what
-// is there is followed on and never replaced.
+// gitStore stores the checkpoint in the file "checkpoint" of a branch, one commit for each. Pushes are never forced, so
+// the history stays.
 type gitStore struct{ remote, branch string }
 
 // defaultBranch is the branch of checkpoints if none is named.
@@ -31,8 +31,8 @@ func newGit(remote, branch string) (gitStore, error) {
 // maxGit bounds git's output, in bytes.
 const maxGit = 64 << 10
 
-// runGit runs git in a temporary repository, without the environment's GIT_DIR and the like; the user's settings say how
-// git reaches the remote.
+// runGit runs git in a temporary repository, without GIT_DIR and the like from the environment; the user's settings
+// apply to the remote.
 func (g gitStore) runGit(ctx context.Context, dir, in string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "user.name=sandboxmcp", "-c", "user.email=sandboxmcp@localhost",
 		"-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null"}, args...)...)
@@ -61,7 +61,7 @@ func (c *cappedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// inRepository calls f with an empty repository into which the branch was fetched, if the remote has it.
+// inRepository calls f with a temporary repository that has the branch, if the remote has it.
 func (g gitStore) inRepository(ctx context.Context, f func(dir string, there bool) error) error {
 	dir, err := os.MkdirTemp("", "sandboxmcp-push-")
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit"
 )
 
-// witnessClient is a witness (https://c2sp.org/tlog-witness): it signs a checkpoint only if that goes on from the one it
-// signed before.
+// witnessClient is a witness (https://c2sp.org/tlog-witness): it signs a checkpoint only if that continues the last one
+// that it signed.
 type witnessClient struct {
 	url    string
 	key    cosigner
@@ -42,11 +42,11 @@ func newServer(url, key string) (*witnessClient, error) {
 // maxAnswer is the maximum size of a response, in bytes: a signature is a single line.
 const maxAnswer = 64 << 10
 
-// pushCheckpoint asks for a signature on the newest checkpoint. The first request claims that the witness has signed nothing, and
-// the witness answers with the size that it has signed.
+// pushCheckpoint requests a signature on the newest checkpoint. The first request claims that the witness has signed
+// nothing; the witness answers with its size.
 func (s *witnessClient) pushCheckpoint(ctx context.Context, log Log) ([]byte, error) {
 	var old int64
-	for range 4 { // others may push meanwhile
+	for range 4 { // other processes may push meanwhile
 		text, err := log.NewestCheckpoint(ctx)
 		if err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ func (s *witnessClient) pushCheckpoint(ctx context.Context, log Log) ([]byte, er
 	return nil, errors.New("the witness names another size each time")
 }
 
-// requestSignature makes a request. has is the size that the witness has signed, if that is not old.
+// requestSignature sends a request. has is the size that the witness has signed, if it differs from old.
 func (s *witnessClient) requestSignature(ctx context.Context, log Log, text []byte, old, size int64) (signatures []byte, has int64, err error) {
 	proof, err := log.Consistency(ctx, old, size)
 	if err != nil {
@@ -153,7 +153,7 @@ func (c cosigner) Verify(msg, sig []byte) bool {
 	return ed25519.Verify(c.key, []byte(signed), sig[8:])
 }
 
-// verifyAnswer verifies the witness's signature on a checkpoint in its answer.
+// verifyAnswer verifies the witness's signature in its answer.
 func (c cosigner) verifyAnswer(checkpoint, lines []byte) error {
 	text, _, _ := strings.Cut(string(checkpoint), "\n\n")
 	n, err := note.Open([]byte(text+"\n\n"+string(lines)), note.VerifierList(c))

@@ -1,7 +1,6 @@
-// Package witness pushes checkpoints of an audit log to places that people who can change the log can't change: a file
-// (on another disk, or a share), a branch of a git remote, or a witness that speaks C2SP tlog-witness over HTTP. Each
-// place is asked for its checkpoint first: a log that does not continue it was rewritten, or is an older copy, and
-// replaces nothing.
+// Package witness pushes checkpoints of an audit log to places that an attacker of the log can't change: a file (on
+// another disk, or a share), a branch of a git remote, or a C2SP tlog-witness over HTTP. Each push reads the place's
+// checkpoint first: a log that does not continue it was rewritten, or is an older copy, and replaces nothing.
 package witness
 
 import (
@@ -23,25 +22,24 @@ import (
 // Timeout is the time limit of a call to a place.
 const Timeout = 20 * time.Second
 
-// Log is the interface of the log that a place needs. [audit.Log] implements it.
+// Log is the log as seen by a place. [audit.Log] implements it.
 type Log interface {
 	// NewestCheckpoint is the newest checkpoint.
 	NewestCheckpoint(context.Context) ([]byte, error)
-	// CheckContinues checks that the log goes on from a checkpoint.
+	// CheckCheckContinues checks that the log continues a checkpoint.
 	CheckContinues(ctx context.Context, note []byte, keys []checkpoint.Key) (size int64, err error)
 	Consistency(ctx context.Context, old, size int64) ([]tlog.Hash, error)
 }
 
 // Place is a destination of checkpoints. Its calls end with ctx, and after Timeout.
 type Place struct {
-	Name    string         // as it was written, without what follows "#"
-	store   store          // nil for a witness, which shows its checkpoint only in reply to a push
+	Name    string         // as configured, without the part after "#"
+	store   store          // nil for a witness, which reveals its checkpoint only in reply to a push
 	witness *witnessClient // nil for a store
 }
 
 // Parse parses a place: the absolute path of a file; git:REMOTE, or git:REMOTE#BRANCH; https://HOST/PREFIX#KEY of a
-// witness, with its verifier key (NAME+HASH+KEY), and http for a witness on this machine or in a network that is
-// trusted not to stop the messages.
+// witness, with its verifier key (NAME+HASH+KEY), or http for a witness on this machine or in a trusted network.
 func Parse(text string) (Place, error) {
 	where, rest, _ := strings.Cut(text, "#")
 	p := Place{Name: where}
@@ -61,8 +59,8 @@ func Parse(text string) (Place, error) {
 	return p, fmt.Errorf("%q is no place for checkpoints: write /an/absolute/path, git:REMOTE#BRANCH, or https://HOST/PREFIX#KEY of a witness", where)
 }
 
-// Push sends the log's newest checkpoint to the place, if the place's checkpoint does not cover it already, and
-// returns a witness's signatures, as lines of a signed note.
+// Push sends the log's newest checkpoint to the place, unless the place has it, and returns a witness's signatures, as
+// lines of a signed note.
 func (p Place) Push(ctx context.Context, log Log, keys []checkpoint.Key) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -79,8 +77,8 @@ func (p Place) Push(ctx context.Context, log Log, keys []checkpoint.Key) ([]byte
 	return signatures, nil
 }
 
-// Stored returns the checkpoint of the place; ok is false for a witness, which can only be asked by a push. A place
-// without one is an error: a checkpoint was expected.
+// Stored returns the checkpoint of the place; ok is false for a witness, which reveals it only in reply to a push. A
+// missing checkpoint is an error.
 func (p Place) Stored(ctx context.Context) (note []byte, ok bool, err error) {
 	if p.store == nil {
 		return nil, false, nil
@@ -97,7 +95,7 @@ func (p Place) Stored(ctx context.Context) (note []byte, ok bool, err error) {
 	return note, true, nil
 }
 
-// timeoutError replaces an error by that of the time limit, if the limit was the cause.
+// timeoutError replaces an error that the time limit caused.
 func timeoutError(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("it did not answer within %v", Timeout)
@@ -105,15 +103,14 @@ func timeoutError(ctx context.Context, err error) error {
 	return err
 }
 
-// store is a place that keeps a single checkpoint.
+// store is a place that stores a single checkpoint.
 type store interface {
 	read(context.Context) ([]byte, error) // nil if there is none
-	// write puts note in the place of old, or nothing.
+	// write replaces old by note, or changes nothing.
 	write(ctx context.Context, note, old []byte, size int64) error
 }
 
-// replaceStored puts the log's newest checkpoint in the place of the one that the place keeps, unless that covers as many
-// rows.
+// replaceStored replaces the place's checkpoint by the log's newest one, unless it covers as many rows.
 func (p Place) replaceStored(ctx context.Context, log Log, keys []checkpoint.Key) error {
 	note, err := log.NewestCheckpoint(ctx)
 	if err != nil {
@@ -132,19 +129,19 @@ func (p Place) replaceStored(ctx context.Context, log Log, keys []checkpoint.Key
 		if err != nil {
 			return fmt.Errorf("the checkpoint there: %w", err)
 		}
-		if stored >= size { // another process was first
+		if stored >= size { // another process has pushed
 			return nil
 		}
 	}
 	return p.store.write(ctx, note, old, size)
 }
 
-// fileStore keeps a checkpoint at its path.
+// fileStore stores a checkpoint in a file.
 type fileStore string
 
 func (f fileStore) read(context.Context) ([]byte, error) { return audit.ReadCheckpoint(string(f)) }
 
-// write replaces the file whole: where the disk is full, the old one stays.
+// write replaces the file atomically: on a full disk, the old one stays.
 func (f fileStore) write(_ context.Context, note, _ []byte, _ int64) error {
 	return statefile.Replace(string(f), "checkpoint", note, 0o644)
 }

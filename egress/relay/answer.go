@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// prepareAnswer prepares res for the program, or returns why it can't be passed on.
+// prepareAnswer prepares res for the program, or returns why it can't be forwarded.
 func (x *exchange) prepareAnswer(res *http.Response) error {
 	x.releaseBodySlot()
 	if res.StatusCode == http.StatusSwitchingProtocols {
@@ -38,7 +38,7 @@ func (x *exchange) prepareAnswer(res *http.Response) error {
 			io.Reader
 			io.Closer
 		}{body, res.Body}
-		// What a Mark changes is not known before the end.
+		// Redaction may change the length.
 		res.Header.Del("Content-Length")
 		res.ContentLength = -1
 	}
@@ -50,11 +50,11 @@ func hasBody(res *http.Response) bool {
 		res.StatusCode != http.StatusNotModified && res.ContentLength != 0
 }
 
-// redact removes values from headers or trailers, and headers that would lead the program past this relay.
+// redact removes values from headers or trailers, and headers that would make the program bypass this relay.
 func (x *exchange) redact(h http.Header) {
-	unwanted := []string{"Alt-Svc"} // there is no QUIC inside
+	unwanted := []string{"Alt-Svc"} // a sandbox has no QUIC
 	if x.relay.cfg.Fetch != nil || slices.ContainsFunc(x.filled, func(s Secret) bool { return s.Require }) {
-		// Coming back, a cookie would be a credential of the program's own. It may also be worth as much as the secret.
+		// The program could send a cookie later as a credential of its own, possibly as valuable as the secret.
 		unwanted = append(unwanted, "Set-Cookie")
 	}
 	for name, values := range h {
@@ -79,13 +79,12 @@ func (x *exchange) containsValue(name string) bool {
 	return x.relay.cfg.Redact(name) != name
 }
 
-// redactingWriter passes an answer on without secrets. Each Write passes on what can be, so that events are passed on as
-// events.
+// redactingWriter forwards an answer without secrets. Each Write forwards as much as possible, for event streams.
 type redactingWriter struct {
 	http.ResponseWriter
 	x      *exchange
 	filter io.WriteCloser // writes to sink
-	cut    bool           // nothing more is passed on
+	cut    bool           // nothing more is forwarded
 }
 
 func (x *exchange) newRedactingWriter(w http.ResponseWriter) *redactingWriter {
@@ -96,7 +95,7 @@ func (x *exchange) newRedactingWriter(w http.ResponseWriter) *redactingWriter {
 
 func (w *redactingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader redacts the headers of 1xx answers, which ReverseProxy passes on by itself.
+// WriteHeader redacts the headers of 1xx answers, which ReverseProxy forwards by itself.
 func (w *redactingWriter) WriteHeader(status int) {
 	if status < 200 {
 		w.redactHeader()
@@ -113,11 +112,11 @@ func (w *redactingWriter) redactHeader() {
 
 func (w *redactingWriter) Write(p []byte) (int, error) { return w.filter.Write(p) }
 
-// sink is behind the filter.
+// sink receives the filter's output.
 type sink struct{ *redactingWriter }
 
 func (s sink) Write(p []byte) (int, error) {
-	if s.cut || len(p) == 0 { // HTTP/2 may not write even that
+	if s.cut || len(p) == 0 { // in HTTP/2, even an empty Write can fail
 		return len(p), nil
 	}
 	if err := s.x.checkLeases(); err != nil {
@@ -126,8 +125,8 @@ func (s sink) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// finish ends the answer, with its trailers. Only a whole one releases the bytes held back: the beginning of a value is
-// never passed on. With an error, what was passed on is not whole.
+// finish ends the answer, with its trailers. Only a whole answer releases the bytes held back, since they may be the
+// start of a value. After an error, the forwarded answer is incomplete.
 func (w *redactingWriter) finish(whole bool) error {
 	w.cut = !whole
 	err := w.filter.Close() // it wipes what it holds

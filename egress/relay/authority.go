@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// certLifetime is longer than any session. It is that of the names' certificates, too.
+	// certLifetime is the validity of the authority and its certificates, longer than any session.
 	certLifetime = 30 * 24 * time.Hour
-	// clockSkew is how far a clock inside may be behind.
+	// clockSkew is the tolerance for a slow clock in the sandbox.
 	clockSkew = time.Hour
-	// maxLeaves is how many names' certificates are kept: a program may make up names below a wildcard.
+	// maxLeaves is the number of cached certificates: a program may make up names below a wildcard.
 	maxLeaves = 1000
-	// handshakeTimeout is how long either side's TLS handshake may take.
+	// handshakeTimeout bounds each TLS handshake.
 	handshakeTimeout = 30 * time.Second
 	// maxCommonName is the upper bound of RFC 5280, appendix A.1.
 	maxCommonName = 64
 )
 
-// authority makes certificates that only the programs of a sandbox trust. Its key never leaves memory.
+// authority issues certificates that only the programs of a sandbox trust. Its key never leaves memory.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
@@ -71,7 +71,7 @@ func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypt
 	return x509.ParseCertificate(der)
 }
 
-// handshake ends the TLS of a program that means the route's name. It closes nothing.
+// handshake terminates the TLS of a program that names the route's name. It closes nothing.
 func (a *authority) handshake(ctx context.Context, t Route) (net.Conn, error) {
 	config, err := a.tlsConfig(t.Name)
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *authority) handshake(ctx context.Context, t Route) (net.Conn, error) {
 	return conn, nil
 }
 
-// tlsConfig returns the TLS configuration for a name, always the same while its certificate is kept.
+// tlsConfig returns the TLS configuration for a name, always the same while its certificate is cached.
 func (a *authority) tlsConfig(name string) (*tls.Config, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,7 +107,7 @@ func (a *authority) tlsConfig(name string) (*tls.Config, error) {
 	return a.leaves[name], nil
 }
 
-// newCertificate makes a certificate that passes the strict rules of OpenSSL, which Python turns on: key
+// newCertificate issues a certificate that passes the strict rules of OpenSSL, which Python turns on: key
 // identifiers of subject and authority, and an alternative name that is critical if there is no subject.
 func (a *authority) newCertificate(name string) (c tls.Certificate, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -129,7 +129,7 @@ func (a *authority) newCertificate(name string) (c tls.Certificate, err error) {
 		DNSNames:              []string{name},
 	}
 	if ip := net.ParseIP(name); ip != nil {
-		// Behind a proxy, Node's TLS looks for the name localhost where there is none.
+		// With a proxy, Node's TLS expects the name localhost if there is none.
 		template.DNSNames, template.IPAddresses = []string{"localhost"}, []net.IP{ip}
 	}
 	if len(name) <= maxCommonName {

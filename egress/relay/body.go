@@ -9,15 +9,14 @@ import (
 )
 
 const (
-	maxBody   = 10 << 20 // bytes of a body that secrets are put into, and again of what they add
-	maxBodies = 4        // of them at once; further requests wait
+	maxBody   = 10 << 20 // bytes of a body before substitution, and again of the added bytes
+	maxBodies = 4        // bodies in memory at once; further requests wait
 )
 
 var errTooLarge = refusal{http.StatusRequestEntityTooLarge, "secrets are put into bodies of at most 10 MiB"}
 
-// fillBody puts secrets into the body of r, if there are any that are put into bodies. For that the whole
-// of it is read first, so it can't be one half of a conversation. gRPC's is left as it is: its messages
-// say their length, which would be wrong then.
+// fillBody puts secrets with Body set into the body of r, if there are any. It reads the whole body first, so the body
+// can't be half of a conversation. gRPC bodies stay: their messages have length prefixes.
 func (x *exchange) fillBody(f *substitution, r *http.Request) error {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if r.ContentLength == 0 || strings.HasPrefix(kind, "application/grpc") ||
@@ -48,7 +47,7 @@ func (x *exchange) fillBody(f *substitution, r *http.Request) error {
 	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(filled)), nil }
 	r.Body, _ = r.GetBody()
 	r.ContentLength, r.TransferEncoding = int64(len(filled)), nil
-	r.Header.Del("Expect") // reading it was the agreement
+	r.Header.Del("Expect") // the relay has read the body already
 	return nil
 }
 
@@ -65,13 +64,13 @@ func (f *substitution) replaceInBody(text, kind string) (string, error) {
 	in.secrets, in.bytesLeft = slices.Clone(f.secrets), maxBody
 	for i := range in.secrets {
 		if !in.secrets[i].Body {
-			in.secrets[i].Placeholder = "" // which is found nowhere
+			in.secrets[i].Placeholder = "" // matches nothing
 		}
 	}
 	return in.replace(text, s)
 }
 
-// acquireBodySlot waits for one of the slots for bodies in memory.
+// acquireBodySlot waits for a slot for a body in memory.
 func (x *exchange) acquireBodySlot(r *http.Request) error {
 	select {
 	case x.relay.bodies <- struct{}{}:

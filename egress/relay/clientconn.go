@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	headerTimeout = 30 * time.Second // for a request's headers to come
+	headerTimeout = 30 * time.Second // for a request's headers
 	idleTimeout   = 2 * time.Minute  // between two requests
 	maxHeader     = 256 << 10        // bytes of a request's headers
 )
 
-// clientConn is a client connection, and the connections to the name that its requests need.
+// clientConn is a client connection, with the connections to the name for its requests.
 type clientConn struct {
 	relay  *Relay
 	route  Route
-	secure bool // TLS was ended, and there is TLS to the name
+	secure bool // TLS is terminated, and used to the name
 
-	first  *http.Transport // to the name: HTTP/1.1, or what ALPN says
-	second *http.Transport // likewise: HTTP/2 by prior knowledge, for clients that speak it
+	first  *http.Transport // to the name: HTTP/1.1, or by ALPN
+	second *http.Transport // to the name: HTTP/2 by prior knowledge, for such clients
 	dials  closableGroup
 }
 
@@ -34,7 +34,7 @@ func (c *clientConn) scheme() string {
 	return "http"
 }
 
-// serve serves the requests on conn, which are in the clear, until it ends.
+// serve serves the decrypted requests on conn until it ends.
 func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 	defer c.route.Client.Close()
 	defer context.AfterFunc(ctx, func() { c.route.Client.Close() })()
@@ -69,10 +69,10 @@ func (c *clientConn) serve(ctx context.Context, conn net.Conn) error {
 			}
 		},
 	}
-	// A program that fetches may ask for another name with its next request, as one may ask a proxy.
+	// A fetching program may request another name next, as from a proxy.
 	server.SetKeepAlivesEnabled(c.secure || c.relay.cfg.Fetch == nil)
-	server.Serve(&singleListener{conn: conn, ended: ended}) // its only error is that of single
-	handlers.closeAndWait()                                 // that of a WebSocket goes on for long
+	server.Serve(&singleListener{conn: conn, ended: ended}) // its only error is that of singleListener
+	handlers.closeAndWait()                                 // a WebSocket's handler may run for long
 	cancel()
 	c.dials.closeAndWait()
 	return ctx.Err()
@@ -98,7 +98,7 @@ func (l *singleListener) Accept() (net.Conn, error) {
 func (l *singleListener) Close() error   { return nil }
 func (l *singleListener) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// closableGroup is a sync.WaitGroup to which nothing can be added after end.
+// closableGroup is a sync.WaitGroup that refuses additions after closeAndWait.
 type closableGroup struct {
 	mu    sync.Mutex
 	ended bool

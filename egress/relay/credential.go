@@ -9,13 +9,12 @@ import (
 	"sync"
 )
 
-// checkCredentials refuses requests that bring credentials of the program's own to a name that
-// requires a secret. Otherwise whoever talked the program into it could have it send what it knows to
-// an account of theirs, at a host that is allowed.
+// checkCredentials refuses requests with other credentials to a name that requires a secret. Otherwise an attacker
+// could make the program send data to the attacker's account at an allowed host.
 //
-// Credentials are recognized by the names of headers and of parameters in the query. This does not see
-// those in the path, in bodies, in headers with innocent names, in the frames of a WebSocket, and what
-// can be left at the name by anybody. So it narrows this leak; it does not close it.
+// Credentials are recognized by the names of headers and of parameters in the query. It misses those in the path, in
+// bodies, in headers with harmless names, and in WebSocket frames, and data that anyone can leave at the name. So it
+// narrows this leak, but does not close it.
 func checkCredentials(r *http.Request, bound []Secret) error {
 	if !slices.ContainsFunc(bound, func(s Secret) bool { return s.Require }) {
 		return nil
@@ -41,7 +40,7 @@ func checkCredentials(r *http.Request, bound []Secret) error {
 			return own("trailer", name)
 		}
 	}
-	// Some servers take a semicolon for an ampersand, some do not: what either reads is checked.
+	// Some servers treat a semicolon as an ampersand: both readings are checked.
 	for _, separators := range []string{"&", "&;"} {
 		for pair := range strings.FieldsFuncSeq(r.URL.RawQuery, func(c rune) bool { return strings.ContainsRune(separators, c) }) {
 			name, value, _ := strings.Cut(pair, "=")
@@ -61,18 +60,18 @@ func unescaped(s string) string {
 	return s
 }
 
-// harmlessNames are names that only look as if they carried credentials.
+// harmlessNames are names that only look like credentials.
 var harmlessNames = []string{
 	"sec-websocket-key", "idempotency-key", "x-idempotency-key", "sort-key", "partition-key", "cache-key",
 	"page-token", "next-page-token", "next-token", "continuation-token", "sync-token",
 }
 
-// credentialWords are parts of the names of headers that carry credentials, in lower case and with hyphens between words.
+// credentialWords are parts of the names of credential headers, in lower case with hyphens.
 var credentialWords = []string{
 	"token", "secret", "passw", "passphrase", "signature", "credential", "api-key", "access-key", "authoriz", "authent", "jwt", "bearer",
 }
 
-// tokenCounts are words that have nothing to do with tokens of that kind.
+// tokenCounts removes words about other kinds of tokens.
 var tokenCounts = strings.NewReplacer("tokens", "", "tokeniz", "")
 
 // carriesCredentials reports whether a header or a parameter of this name, in any case, carries credentials.
@@ -108,14 +107,14 @@ var (
 	separators = strings.NewReplacer("_", "-", ".", "-", "[", "-", " ", "-", ":", "-", "]", "")
 )
 
-// placeholderContext matches the text that may stand around a placeholder: a scheme, such as Bearer, and the name of a parameter.
+// placeholderContext matches the text allowed around a placeholder: a scheme, such as Bearer, and the name of a
+// parameter.
 var placeholderContext = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:[A-Za-z][A-Za-z-]{0,23} +)?(?:[A-Za-z_]{1,24}=)?("?)\*("?)$`)
 })
 
-// isPlaceholder reports whether value, of a header that carries credentials, is the placeholder of a secret that is
-// bound here, with nothing beside it that could be another credential. In Basic, user or password may be something
-// else, but see besideAnother.
+// isPlaceholder reports whether value, of a header that carries credentials, is the placeholder of a secret bound to
+// the name, without another possible credential. In Basic, user or password may be other text, but see isBesideKey.
 func isPlaceholder(header, value string, bound []Secret) bool {
 	if header == "Cookie" {
 		for pair := range strings.SplitSeq(value, ";") {
@@ -149,11 +148,11 @@ func isOnePlaceholder(value string, bound []Secret) bool {
 }
 
 const (
-	minKey      = 16 // bytes of a key that some service gave out
+	minKey      = 16 // minimum bytes of a service's key
 	leastDigits = 2
 )
 
-// looksLikeKey reports whether text could be a key that a service issued, and no name, address or word: it is long, and has
+// looksLikeKey reports whether text may be a service's key rather than a name, address or word: it is long, and has
 // digits.
 func looksLikeKey(text string) bool {
 	digits := 0
@@ -166,7 +165,7 @@ func looksLikeKey(text string) bool {
 }
 
 // isBesideKey reports whether one half of Basic credentials is a placeholder and the other looks like a key. Many
-// services take a key as the user and ignore the password, or the reverse.
+// services use one half as the key and ignore the other.
 func isBesideKey(v string, bound []Secret) bool {
 	text, ok := decodeBasic(v)
 	if !ok {
@@ -177,8 +176,8 @@ func isBesideKey(v string, bound []Secret) bool {
 		isOnePlaceholder(password, bound) && !isOnePlaceholder(user, bound) && looksLikeKey(user)
 }
 
-// areHarmlessProtocols reports whether a list of WebSocket protocols has no credentials. Browsers can send no other header, so
-// services take credentials there: behind a prefix, or encoded.
+// areHarmlessProtocols reports whether a list of WebSocket protocols has no credentials. Browsers can set no other
+// WebSocket header, so services accept credentials there: after a prefix, or encoded.
 func areHarmlessProtocols(list string, bound []Secret) bool {
 	for protocol := range strings.SplitSeq(list, ",") {
 		protocol = strings.TrimSpace(protocol)

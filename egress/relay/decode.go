@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Decoded returns the body of res without its Content-Encoding, which some servers choose although
-// they were asked for none. Memory is bounded, however much it expands.
+// Decoded returns the body of res without its Content-Encoding, which some servers choose although none was requested.
+// Memory is bounded for any expansion.
 func Decoded(res *http.Response) (io.Reader, error) {
 	encoding := strings.ToLower(strings.TrimSpace(strings.Join(res.Header["Content-Encoding"], ",")))
 	var open func(io.Reader) (io.Reader, error)
@@ -32,8 +32,8 @@ func Decoded(res *http.Response) (io.Reader, error) {
 	return &lazyReader{source: res.Body, open: open}, nil
 }
 
-// inflate reads the format of Content-Encoding deflate: zlib (RFC 9110, section 8.4.1.2), or as some servers send it,
-// raw deflate without zlib's header.
+// inflate reads the format of Content-Encoding deflate: zlib (RFC 9110, section 8.4.1.2), or raw deflate, which some
+// servers send.
 func inflate(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(r)
 	head, err := b.Peek(2)
@@ -46,7 +46,7 @@ func inflate(r io.Reader) (io.Reader, error) {
 	return flate.NewReader(b), nil
 }
 
-// lazyReader opens its source when it is read, so that an answer's headers need not wait for its body.
+// lazyReader opens its source at the first read, so that an answer's headers don't wait for its body.
 type lazyReader struct {
 	source io.Reader
 	open   func(io.Reader) (io.Reader, error)

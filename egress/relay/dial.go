@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	continueTimeout = 5 * time.Second // that a name has to agree to a body, RFC 9110 section 10.1.1
+	continueTimeout = 5 * time.Second // to wait for 100 Continue, RFC 9110 section 10.1.1
 	bufferSize      = 64 << 10        // bytes, of each connection to a name in each direction
-	maxResumable    = 64              // TLS sessions with names that can be resumed
+	maxResumable    = 64              // number of resumable TLS sessions
 )
 
-// setTransports sets those by which the client's requests go to the name, until ctx ends.
+// setTransports sets the transports to the name, until ctx ends.
 func (c *clientConn) setTransports(ctx context.Context) {
 	var one, two http.Protocols
 	one.SetHTTP1(true)
@@ -28,12 +28,12 @@ func (c *clientConn) setTransports(ctx context.Context) {
 	}
 }
 
-// newTransport has no proxy from the environment: all that it does goes through connect.
+// newTransport ignores the environment's proxy: all connections are made by dialName.
 func (c *clientConn) newTransport(ctx context.Context, p *http.Protocols) *http.Transport {
 	return &http.Transport{
 		Protocols:             p,
 		DialContext:           func(dial context.Context, _, _ string) (net.Conn, error) { return c.dialName(ctx, dial) },
-		DisableCompression:    true, // what the program did not ask for, it may not understand
+		DisableCompression:    true, // the program may not support it
 		TLSHandshakeTimeout:   handshakeTimeout,
 		IdleConnTimeout:       idleTimeout,
 		ExpectContinueTimeout: continueTimeout,
@@ -42,8 +42,8 @@ func (c *clientConn) newTransport(ctx context.Context, p *http.Protocols) *http.
 	}
 }
 
-// dialName dials for a transport. net/http goes on with a dial whose request was given up: dials.end waits for it all
-// the same.
+// dialName dials for a transport. net/http continues the dial of a cancelled request: dials.closeAndWait waits for it,
+// too.
 func (c *clientConn) dialName(all, dial context.Context) (net.Conn, error) {
 	if !c.dials.tryAdd() {
 		return nil, net.ErrClosed
@@ -70,7 +70,7 @@ func (c conn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets a WebSocket end one half first.
+// CloseWrite supports WebSockets that end one half first.
 func (c conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -9,8 +9,8 @@ import (
 // exchange is a request and its response.
 type exchange struct {
 	*clientConn
-	key         string   // of the WebSocket that is asked for
-	filled      []Secret // that may be put in, whether or not they were
+	key         string   // of the requested WebSocket
+	filled      []Secret // secrets that may be in the request
 	hasBodySlot bool     // a place for a body
 }
 
@@ -51,8 +51,8 @@ func (x *exchange) fillRequest(r *http.Request) error {
 	if err := x.fillBody(f, r); err != nil {
 		return err
 	}
-	// Redaction needs answers that it can read, and whole: a value that comes in pieces of four bytes is
-	// found in none of them. Any server may take no notice of Range, RFC 9110 section 14.2.
+	// Redaction needs readable and whole answers: it can't find a value in pieces of four bytes. Servers may ignore Range,
+	// RFC 9110 section 14.2.
 	r.Header.Set("Accept-Encoding", "identity")
 	r.Header.Del("Range")
 	r.Header.Del("If-Range")
@@ -62,7 +62,7 @@ func (x *exchange) fillRequest(r *http.Request) error {
 	return f.checkRequired(x.route.Name)
 }
 
-// refuseInClear refuses requests that would send secrets in the clear that may not be.
+// refuseInClear refuses requests that would send TLS-only secrets in the clear.
 func (x *exchange) refuseInClear(r *http.Request, closed []Secret) error {
 	f := substitution{secrets: closed, values: make([]string, len(closed)), found: make([]bool, len(closed)), bytesLeft: maxAddedHeader}
 	u := *r.URL
@@ -88,11 +88,11 @@ func (x *exchange) checkLeases() error {
 	return nil
 }
 
-// mustRedact reports whether a value may come back.
+// mustRedact reports whether a response may contain a value.
 func (x *exchange) mustRedact() bool { return len(x.filled) > 0 }
 
-// dropHopByHop removes the headers that ReverseProxy will remove, except for an upgrade. That comes before the search
-// for placeholders, so that each secret that is put in is also sent.
+// dropHopByHop removes the headers that ReverseProxy will remove, except for an upgrade. It runs before the search for
+// placeholders, so that every substituted secret is also sent.
 func dropHopByHop(h http.Header) {
 	upgrade := h.Get("Upgrade")
 	for _, list := range h["Connection"] {

@@ -8,28 +8,27 @@ import (
 	"strings"
 )
 
-// Fetch makes a relay one that only fetches: TLS to all names is terminated, and requests are passed on if they ask for
-// something, by GET or HEAD, and bring nothing but the address and a few headers. A program can't publish or
-// log in with them. Its functions may be called concurrently.
+// Fetch makes a relay fetch-only: it terminates TLS to all names, and forwards only GET and HEAD requests with an
+// address and a few headers, so that a program can't publish or log in. Its functions may be called concurrently.
 type Fetch struct {
-	// Permit returns why an address may not be fetched, or how the request is authorized: the header, in which
-	// placeholders of secrets stand. "" is none.
+	// Permit returns an error if an address may not be fetched, or else the Authorization header, in which placeholders of
+	// secrets may stand; "" is none.
 	Permit func(*url.URL) (authorization string, err error)
-	// OnAnswer is shown each answer, and may change it. An error is why it is not passed on, and quotes nothing of it.
+	// OnAnswer is called with each answer, and may change it. An error blocks the answer, and must not quote it.
 	OnAnswer func(*http.Response) error
 	// OnFailure is called with the reason why a request has no answer.
 	OnFailure func(reason string)
 
 	Proxy        func(*http.Request) (*url.URL, error) // as in http.Transport; Route.Dial then connects to it
-	Certificates []tls.Certificate                     // for names that ask for one
+	Certificates []tls.Certificate                     // client certificates, for names that request one
 	Unverified   func(name string, port int) bool      // names whose certificates are not verified; nil is none
 }
 
-// fetchHeaders are the headers that are passed on. Neither Authorization nor Cookie: they would be credentials of the
+// fetchHeaders are the forwarded headers. Neither Authorization nor Cookie: they would be credentials of the
 // program's own.
 var fetchHeaders = []string{"Accept", "Accept-Encoding", "Range", "User-Agent"}
 
-// permitFetch refuses what does not only fetch, and authorizes the rest. What stays of r has no upgrade to another protocol.
+// permitFetch refuses requests that do more than fetch, and authorizes the rest. It removes upgrades.
 func (c *clientConn) permitFetch(r *http.Request) error {
 	f := c.relay.cfg.Fetch
 	if f == nil {
@@ -47,7 +46,7 @@ func (c *clientConn) permitFetch(r *http.Request) error {
 		}
 	}
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		r.Header.Set("Accept-Encoding", "gzip") // which Decoded knows
+		r.Header.Set("Accept-Encoding", "gzip") // Decoded supports it
 	} else {
 		r.Header.Set("Accept-Encoding", "identity")
 	}

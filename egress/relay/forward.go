@@ -12,7 +12,7 @@ import (
 // serveRequest answers a request.
 func (c *clientConn) serveRequest(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
-		// Without it, net/http reads the body to its end before an answer begins.
+		// Without it, net/http reads the whole body before the answer.
 		http.NewResponseController(w).EnableFullDuplex()
 	}
 	if err := c.checkTarget(r); err != nil {
@@ -33,7 +33,7 @@ func (c *clientConn) serveRequest(w http.ResponseWriter, r *http.Request) {
 	proxy := httputil.ReverseProxy{
 		Rewrite:        c.rewrite,
 		Transport:      c.first,
-		FlushInterval:  -1, // all that comes is passed on at once
+		FlushInterval:  -1, // forward at once
 		BufferPool:     buffers{},
 		ErrorLog:       log.New(io.Discard, "", 0), // its errors may quote answers
 		ModifyResponse: x.prepareAnswer,
@@ -56,20 +56,20 @@ func (c *clientConn) serveRequest(w http.ResponseWriter, r *http.Request) {
 		failed = true
 		c.answerError(w, r, err)
 	}
-	proxy.ServeHTTP(answer, r) // it panics in the middle of an answer that is not whole
+	proxy.ServeHTTP(answer, r) // it panics if the answer breaks off
 	whole = !failed
 }
 
 // rewrite makes the request that goes to the name. ReverseProxy has taken out what belongs to the
-// client's connection only, and X-Forwarded-Host and its like, which some servers take for Host.
+// client's connection only, and X-Forwarded-Host and its like, which some servers treat as Host.
 func (c *clientConn) rewrite(p *httputil.ProxyRequest) {
 	out := p.Out
 	out.URL.Scheme, out.URL.Host, out.URL.User = c.scheme(), c.route.urlHost(c.scheme()), nil
 	out.Host = c.route.hostHeader(p.In.Host)
-	// HTTP/2 may bring spaces, which would end the address in an HTTP/1.1 request line. Nothing else is
-	// done about parameters that are not well-formed: programs sign what they sent.
+	// HTTP/2 permits spaces, which would end the address in an HTTP/1.1 request line. Other malformed parameters stay,
+	// since programs may sign the query.
 	out.URL.RawQuery = strings.ReplaceAll(p.In.URL.RawQuery, " ", "%20")
-	out.Trailer = p.In.Trailer // the same map, as it is filled when the body has ended
+	out.Trailer = p.In.Trailer // the same map, as it is filled at the end of the body
 }
 
 // buffers is the pool of buffers for copying bodies.

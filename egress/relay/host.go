@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// checkTarget returns why r is not a request to the route's name, or nil.
+// checkTarget returns an error if r is not a request to the route's name.
 func (c *clientConn) checkTarget(r *http.Request) error {
 	name := c.route.Name
 	switch {
 	case r.Method == http.MethodConnect:
 		return refuse("%s may not be used as a proxy (CONNECT)", name)
 	case r.Method == http.MethodTrace:
-		return refuse("TRACE is not passed on") // it sends the headers back, as they are
+		return refuse("TRACE is not passed on") // it returns the request's headers
 	case r.URL.User != nil:
 		return refuse("a user name in the request's address is not passed on")
-	case r.URL.Opaque != "": // x:http://other/ would be sent on as http://other/
+	case r.URL.Opaque != "": // x:http://other/ would be forwarded as http://other/
 		return refuse("%s is no address of something at %s", quoteShort(r.RequestURI), name)
 	case r.URL.Scheme != "" && !strings.EqualFold(r.URL.Scheme, c.scheme()):
 		return refuse("a request for %s came in over %s", quoteShort(r.URL.Scheme), c.scheme())
@@ -26,7 +26,7 @@ func (c *clientConn) checkTarget(r *http.Request) error {
 		return refuse("%s is no address of something at %s", quoteShort(r.RequestURI), name)
 	}
 	if r.Host == "" && !r.ProtoAtLeast(1, 1) {
-		return nil // in HTTP/1.0 it may be left out; the name is sent on
+		return nil // optional in HTTP/1.0; the relay sends the name
 	}
 	hosts := append([]string{r.Host}, r.Header["Host"]...) // in HTTP/2, beside :authority
 	if r.URL.Host != "" {
@@ -41,7 +41,7 @@ func (c *clientConn) checkTarget(r *http.Request) error {
 	return nil
 }
 
-// matchesHost reports whether host, of a request, is the route's name, and whether host has the port.
+// matchesHost reports whether host, of a request, is the route's name, and whether it has the port.
 func (t Route) matchesHost(host string) (withPort, ok bool) {
 	if strings.Contains(t.Name, ":") { // an address of IPv6
 		port, ok := strings.CutPrefix(host, "["+t.Name+"]")
@@ -54,8 +54,8 @@ func (t Route) matchesHost(host string) (withPort, ok bool) {
 	return withPort, sameName(name, t.Name)
 }
 
-// hostHeader returns the Host to send: always the canonical name, since the client's spelling was only found to mean
-// the same. It has the port if the client wrote the port, as some sign it.
+// hostHeader returns the Host to send: always the canonical name. It has the port if the client's has, as some clients
+// sign it.
 func (t Route) hostHeader(host string) string {
 	if withPort, _ := t.matchesHost(host); withPort {
 		return t.address()
@@ -65,7 +65,7 @@ func (t Route) hostHeader(host string) string {
 
 func (t Route) address() string { return net.JoinHostPort(t.Name, strconv.Itoa(t.Port)) }
 
-// urlHost returns the address as URLs have it: without the port of the scheme.
+// urlHost returns the host of a URL, without the default port of the scheme.
 func (t Route) urlHost(scheme string) string {
 	if scheme == "https" {
 		return strings.TrimSuffix(t.address(), ":443")
@@ -76,7 +76,7 @@ func (t Route) urlHost(scheme string) string {
 // isAddress reports whether the name is an address, for which TLS has no SNI.
 func (t Route) isAddress() bool { return net.ParseIP(t.Name) != nil }
 
-// sameName compares a name to a canonical name. Of the same length, only ASCII is folded: other letters that fold to an
+// sameName compares a name to a canonical name. With equal lengths, only ASCII is folded: other letters that fold to an
 // ASCII letter are longer.
 func sameName(name, canonical string) bool {
 	name = strings.TrimSuffix(name, ".")

@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// refusedHeader marks the responses to refused requests, which are not the name's.
+// refusedHeader marks the relay's responses to refused requests.
 const refusedHeader = "X-Sandboxmcp-Refused"
 
-// refusal is why a request is not passed on.
+// refusal is the reason why a request is not forwarded.
 type refusal struct {
 	status int
 	reason string
@@ -31,7 +31,7 @@ type dialError struct{ error }
 
 func (e dialError) Unwrap() error { return e.error }
 
-// badAnswer is why a response is not passed on. It quotes nothing of the response.
+// badAnswer is the reason why a response is not forwarded. It must not quote the response.
 type badAnswer string
 
 func (b badAnswer) Error() string { return string(b) }
@@ -58,7 +58,7 @@ func (c *clientConn) answerError(w http.ResponseWriter, r *http.Request, err err
 			c.route.OnRefusal(no.reason)
 		}
 		if r.ProtoMajor == 1 {
-			h.Set("Connection", "close") // whatever still comes was sent in a belief that is wrong
+			h.Set("Connection", "close") // later bytes rely on a request that was refused
 		}
 	}
 	h.Set("Content-Type", "text/plain; charset=utf-8")
@@ -66,8 +66,8 @@ func (c *clientConn) answerError(w http.ResponseWriter, r *http.Request, err err
 	io.WriteString(w, "sandboxmcp: "+no.reason+"\n")
 }
 
-// explain describes why there is no answer. Errors of net/http may quote what came from the name, and so pieces of a
-// secret that came back: of terminated connections, only errors from before the first request are reported.
+// explain describes why there is no answer. Errors of net/http may quote the name's bytes, and so pieces of a secret:
+// for terminated connections, it reports only errors from before the first request.
 func (c *clientConn) explain(err error) string {
 	name := c.route.address()
 	var dial dialError

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// spelling says how to find placeholders and write values in a part of a request.
+// spelling describes the encoding of a part of a request, for placeholders and values.
 type spelling struct {
 	escaped    bool // bytes may be written as %XX
 	singleLine bool // a line break would end it
@@ -25,23 +25,23 @@ var (
 
 func verbatim(value string) string { return value }
 
-// percentEncode escapes a space as %20, which is understood in forms, too.
+// percentEncode escapes a space as %20, which is valid in forms, too.
 func percentEncode(value string) string {
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// escapeJSON returns the escaped value for between the quotes of a JSON string.
+// escapeJSON returns the escaped value for the inside of a JSON string.
 func escapeJSON(value string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if e.Encode(value) != nil {
-		return "" // can't be: every string has its JSON
+		return "" // can't happen for a string
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// placeholderLength returns how many bytes of text, at its beginning, spell the placeholder; 0 is that they do not.
+// placeholderLength returns the length of the placeholder's spelling at the start of text, or 0.
 func (s spelling) placeholderLength(text, placeholder string) (n int) {
 	for i := range len(placeholder) {
 		switch rest := text[n:]; {

@@ -9,10 +9,10 @@ import (
 )
 
 // maxAddedHeader is the number of bytes that values may add to a request's headers and query: a program can repeat a
-// placeholder as often as it likes.
+// placeholder any number of times.
 const maxAddedHeader = 1 << 20
 
-// substitution puts secrets into a request in place of their placeholders, and remembers which.
+// substitution replaces placeholders in a request by their secrets, and records which.
 type substitution struct {
 	secrets   []Secret
 	values    []string
@@ -31,7 +31,7 @@ func newSubstitution(secrets []Secret) (*substitution, error) {
 	return f, nil
 }
 
-// fillHeader puts the secrets into the headers and the query. Host, path, method and header names stay.
+// fillHeader substitutes the secrets in header values and the query. Host, path, method and header names stay.
 func (f *substitution) fillHeader(r *http.Request) error {
 	var err error
 	if r.URL.RawQuery, err = f.replace(r.URL.RawQuery, inQuery); err != nil {
@@ -53,7 +53,7 @@ func (f *substitution) fillHeader(r *http.Request) error {
 	return nil
 }
 
-// setHeaders sets the headers of secrets that each request has.
+// setHeaders sets the headers of secrets with Secret.Header.
 func (f *substitution) setHeaders(r *http.Request) error {
 	for i, s := range f.secrets {
 		if s.Header == "" {
@@ -98,7 +98,7 @@ func decodeBasic(v string) (text string, ok bool) {
 	return "", false
 }
 
-// replace returns text with the values in place of their placeholders.
+// replace returns text with the placeholders replaced by values.
 func (f *substitution) replace(text string, s spelling) (string, error) {
 	var out strings.Builder
 	done := 0
@@ -129,7 +129,8 @@ func (f *substitution) replace(text string, s spelling) (string, error) {
 	return out.String(), nil
 }
 
-// placeholderAt returns which secret's placeholder text begins with, and how long it is there; 0 is none.
+// placeholderAt returns the secret whose placeholder is at the start of text, and the length of its spelling; 0 is
+// none.
 func (f *substitution) placeholderAt(text string, s spelling) (secret, n int) {
 	for k := range f.secrets {
 		if m := s.placeholderLength(text, f.secrets[k].Placeholder); m > n {
@@ -139,7 +140,7 @@ func (f *substitution) placeholderAt(text string, s spelling) (secret, n int) {
 	return secret, n
 }
 
-// checkRequired returns an error if the request has none of the secrets that are required.
+// checkRequired returns an error if the request lacks the required secrets.
 func (f *substitution) checkRequired(name string) error {
 	missing := ""
 	for i, s := range f.secrets {

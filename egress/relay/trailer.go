@@ -7,16 +7,15 @@ import (
 	"slices"
 )
 
-// trailerBody is a request's body, behind which trailers come. net/http takes whatever comes there as soon
-// as one was announced; what was not announced, and what would be read as part of the head by a server
-// that merges the two, is not passed on.
+// trailerBody is a request's body with trailers. net/http accepts any trailers if one was announced; the relay drops
+// those that were not announced, and those that a server which merges trailers would treat as header fields.
 type trailerBody struct {
 	io.ReadCloser
 	trailer   http.Header
 	announced []string
 }
 
-// neverTrailing are fields that decide how a server reads a request, and for which host the request is.
+// neverTrailing are fields that decide how a server parses a request, and for which host it is.
 var neverTrailing = []string{"Host", "Content-Length", "Transfer-Encoding", "Trailer", "Connection", "Upgrade", "Te", "Expect"}
 
 func limitTrailers(r *http.Request) {

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// keepUpgrade removes a request for another protocol from r, which servers may ignore, unless it is to open a
-// WebSocket; then its key is returned. After an upgrade, bytes pass unseen. In HTTP/2
-// (Upgrade: h2c) they could be requests with another Host.
+// keepUpgrade removes protocol upgrades from r, which servers may ignore, except for WebSockets, whose key it returns.
+// Bytes after an upgrade are not checked: in HTTP/2 (Upgrade: h2c) they could be requests with another Host.
 func keepUpgrade(r *http.Request) (key string) {
 	keys := r.Header["Sec-Websocket-Key"]
 	protocols := r.Header["Upgrade"]
@@ -29,9 +28,8 @@ func isKey(key string) bool {
 	return err == nil && len(nonce) == 16
 }
 
-// checkUpgrade returns an error unless a server that has read key agreed to a WebSocket. If a status
-// 101 alone were enough, a resource that answers with whatever status is asked for would open a tunnel
-// to a server that goes on reading requests.
+// checkUpgrade returns an error unless the server proves that it accepted the WebSocket. Status 101 alone is not
+// enough: a resource that returns a requested status would open a tunnel to a server that continues to parse requests.
 func checkUpgrade(key string, answer http.Header) error {
 	if key == "" {
 		return badAnswer("it changes to another protocol, which was not asked for")

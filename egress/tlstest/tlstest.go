@@ -1,4 +1,4 @@
-// Package tlstest makes certificates for the tests of all stages.
+// Package tlstest makes certificates for tests.
 package tlstest
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Authority signs certificates. It began two days ago, and ends in two.
+// Authority signs certificates. It is valid from two days ago for four days.
 type Authority struct {
 	Cert *x509.Certificate // its own
 	t    testing.TB
@@ -35,8 +35,8 @@ func New(t testing.TB, name string) *Authority {
 	return a
 }
 
-// Sign returns a certificate of a new key, with the authority's behind it. What the template leaves out is usual: it is
-// as old as the authority, lasts as long, and is good for servers and clients.
+// Sign returns a certificate of a new key, followed by the authority's. Defaults of the template: the authority's
+// validity, and use by servers and clients.
 func (a *Authority) Sign(template x509.Certificate) tls.Certificate {
 	a.t.Helper()
 	template.NotBefore, template.KeyUsage = a.Cert.NotBefore, x509.KeyUsageDigitalSignature
@@ -50,7 +50,7 @@ func (a *Authority) Sign(template x509.Certificate) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{a.create(&template, a.Cert, key), a.Cert.Raw}, PrivateKey: key}
 }
 
-// SignPEM returns what Sign does, as files have it.
+// SignPEM is Sign with results in PEM.
 func (a *Authority) SignPEM(template x509.Certificate) (cert, key []byte) {
 	a.t.Helper()
 	c := a.Sign(template)
@@ -73,7 +73,7 @@ func (a *Authority) Pool() *x509.CertPool {
 
 func (a *Authority) create(template, parent *x509.Certificate, key *ecdsa.PrivateKey) []byte {
 	a.t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), a.key) // with a serial number at random
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), a.key) // with a random serial number
 	if err != nil {
 		a.t.Fatal(err)
 	}

@@ -17,8 +17,8 @@ import (
 // Refused is the error for an address or a host that policy forbids.
 type Refused struct {
 	Reason string
-	Remedy remedy.Text // what to write instead, where it is the address that is wrong; nil where no other spelling helps
-	Host   string      // that the policy does not allow, "" where it is something else
+	Remedy remedy.Text // what to write instead of a wrong address; nil if there is no remedy
+	Host   string      // the host that the policy denies; "" for other errors
 }
 
 func (r *Refused) Error() string { return r.Reason }
@@ -30,8 +30,8 @@ func notAllowed(host, reason string) error {
 	return &Refused{Reason: host + " may not be reached: " + reason, Host: host}
 }
 
-// Parse reads the address of a page. It has a scheme of the web, a host, no user name, and no fragment, which no
-// server gets.
+// Parse parses the address of a page. The result has scheme http or https, a host, no user name, and no fragment, which
+// is not sent to servers.
 func Parse(text string) (*url.URL, error) {
 	text = strings.TrimSpace(text)
 	switch {
@@ -62,8 +62,8 @@ func Parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// isBareHost reports whether an address is a host without a scheme: url.Parse takes the host of "example.com:8080" for a
-// scheme.
+// isBareHost reports whether an address is a host without a scheme: url.Parse treats the host of "example.com:8080" as
+// a scheme.
 func isBareHost(u *url.URL) bool {
 	digits, _, _ := strings.Cut(u.Opaque, "/")
 	_, err := strconv.ParseUint(digits, 10, 16)
@@ -113,7 +113,7 @@ func redirectTarget(r *http.Response, at *url.URL) (*url.URL, error) {
 // quoteBrief shortens and escapes untrusted text for a message.
 func quoteBrief(s string) string { return safetext.Line(safetext.Clip(s, 200)) }
 
-// oneLine is brief for a library's message, which may quote a server.
+// oneLine is quoteBrief for a library's message, which may quote a server.
 func oneLine(s string) string {
 	return quoteBrief(strings.Join(strings.Fields(s), " "))
 }

@@ -15,22 +15,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Engines are the search engines, which are asked in order: the operator's SearXNG, and Brave's interface for programs.
+// Engines are the search engines, in order of use: the operator's SearXNG, and Brave's API.
 // It is safe for concurrent use.
 type Engines struct{ all []searchEngine }
 
 // searchEngine is an engine, and the policy for its requests.
 type searchEngine struct {
 	name   string
-	at     string // its address, up to the query
+	at     string // its address without the query
 	policy egress.Policy
-	key    func() ([]byte, error) // nil: it needs none
+	key    func() ([]byte, error) // nil if it needs none
 }
 
-// EngineConfig says which engines there are.
+// EngineConfig configures the engines.
 type EngineConfig struct {
-	SearXNG  string                 // address of the operator's own, which may be reached for searches unless Deny has it; "" is none
-	BraveKey func() ([]byte, error) // the key of Brave's interface for programs; nil: Brave is not asked
+	SearXNG  string                 // address of the operator's own, allowed for searches unless Deny has it; "" is none
+	BraveKey func() ([]byte, error) // the key of Brave's API; nil disables Brave
 	Policy   egress.Policy          // for Brave
 	Deny     []string
 }
@@ -75,17 +75,17 @@ func (c EngineConfig) searXNG() (own searchEngine, err error) {
 type Query struct {
 	Text    string
 	Limit   int      // of results
-	Domains []string // whose pages are results; none are all
+	Domains []string // restrict results to these; none is all
 }
 
 // Found is the result of a search.
 type Found struct {
-	Engine  string // that answered
+	Engine  string // the engine that answered
 	Results []engine.Result
-	Passed  []string // why those before it did not, a sentence for each
+	Passed  []string // the reasons of the failed engines before it
 }
 
-// Search asks the engines in turn until one answers. read parses the engine's page.
+// Search queries the engines in order until one answers. read parses the engine's page.
 func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) (Found, error) {
 	var f Found
 	for _, e := range s.all {
@@ -107,7 +107,7 @@ func (s *Engines) Search(ctx context.Context, c *Client, t *Trip, q Query, read 
 	return f, fmt.Errorf("no search engine has answered: %s", strings.Join(f.Passed, "; "))
 }
 
-// runQuery returns why an engine has not answered, in words; an error is of what reads pages.
+// runQuery runs a query. It returns the results, or the reason why the engine did not answer; an error is one of read.
 func (e searchEngine) runQuery(ctx context.Context, c *Client, t *Trip, q Query, read func(context.Context, reader.Question) (reader.Answer, error)) ([]engine.Result, string, error) {
 	var header http.Header
 	if e.key != nil {
@@ -145,7 +145,7 @@ func (q Query) words() string {
 	return q.Text + " (site:" + strings.Join(q.Domains, " OR site:") + ")"
 }
 
-// filterDomains keeps the results within the query's domains: not every engine heeds site:.
+// filterDomains keeps the results within the query's domains, since not every engine supports site:.
 func (q Query) filterDomains(all []engine.Result) (some []engine.Result) {
 	for _, r := range all {
 		u, err := url.Parse(r.URL)

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/egress"
 )
 
-// Trip is a tool call's access to the web: what the call may do, and what it did. Several goroutines may use a Trip,
-// which must not be copied.
+// Trip is the web access of one tool call, with its checks and its records. It is safe for concurrent use, and must not
+// be copied.
 type Trip struct {
 	// Check refuses an address before anything is sent to it; nil refuses none.
 	Check func(address string) error
@@ -32,14 +32,14 @@ func (u *Unrecorded) Error() string { return "the decision can't be recorded: " 
 
 func (u *Unrecorded) Unwrap() error { return u.err }
 
-// contact is a decision, and what came of it so far.
+// contact is a decision with its counts.
 type contact struct {
 	egress.Decision
 	count          int64 // connections
 	sent, received atomic.Int64
 }
 
-// Contacts are all decisions so far, in the order in which they were first made.
+// Contacts returns all decisions so far, in the order of their first occurrence.
 func (t *Trip) Contacts() (all []egress.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *Trip) Contacts() (all []egress.Record) {
 	return all
 }
 
-// checkAddress decides about an address, and gives its host the spelling that is decided about.
+// checkAddress decides about an address, and sets its host to the canonical form.
 func (t *Trip) checkAddress(ctx context.Context, policy egress.Policy, at *url.URL) error {
 	if t.Check != nil {
 		if err := t.Check(at.String()); err != nil {
@@ -74,9 +74,8 @@ func (t *Trip) checkAddress(ctx context.Context, policy egress.Policy, at *url.U
 	return nil
 }
 
-// dial connects the transport of a call, with which the connections end: a transport keeps an HTTP 2 connection whose
-// last response was given up for as long as the server likes. It decides once more, since what the transport wants to
-// reach is what counts.
+// dial returns the dial function of a call's transport. Its connections end with the call, since a transport keeps an
+// HTTP/2 connection after a cancelled response. It decides again, about the address that the transport really dials.
 func (t *Trip) dial(call context.Context, dialer *egress.Dialer, policy egress.Policy) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		host, digits, err := net.SplitHostPort(address)
@@ -104,7 +103,7 @@ func (t *Trip) dial(call context.Context, dialer *egress.Dialer, policy egress.P
 	}
 }
 
-// recordFailure notes that no connection came about. An address that is refused is a decision of ours.
+// recordFailure records a failed connection. A refused address is a denial.
 func (t *Trip) recordFailure(ctx context.Context, allowed *contact, err error) error {
 	d := allowed.Decision
 	d.Failed, d.Reason = true, err.Error()
@@ -121,7 +120,7 @@ func (t *Trip) recordFailure(ctx context.Context, allowed *contact, err error) e
 	return err
 }
 
-// recordDecision records a decision, and counts those that are the same.
+// recordDecision records a decision, and counts equal ones.
 func (t *Trip) recordDecision(ctx context.Context, d egress.Decision) (*contact, error) {
 	if t.Record != nil {
 		if err := t.Record(ctx, d); err != nil {
@@ -141,7 +140,7 @@ func (t *Trip) recordDecision(ctx context.Context, d egress.Decision) (*contact,
 	return c, nil
 }
 
-// countedConn is a connection whose bytes are counted.
+// countedConn is a connection that counts bytes.
 type countedConn struct {
 	net.Conn
 	*contact

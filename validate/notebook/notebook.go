@@ -1,5 +1,5 @@
-// Package notebook translates notebooks' syntax, which people and models also use elsewhere: a fence of Markdown around
-// the code, and lines of Python that begin with ! or %.
+// Package notebook translates notebook syntax: a Markdown fence around the code, and Python lines that start with ! or
+// %.
 package notebook
 
 import (
@@ -14,16 +14,15 @@ var (
 	magics string
 )
 
-// Translation returns Python code, for 3.8 and later, that defines translate(text, call=None): the text with notebooks'
-// lines made calls, or None if there are no such lines. Lines keep their numbers.
+// Translation returns Python code, for 3.8 and later, that defines translate(text, call=None), which returns the text
+// with notebook lines replaced by calls, or None without such lines. Line numbers stay.
 func Translation() string { return translate }
 
 // Python returns Translation and the definition of notebook, which executes such lines. Translated code calls notebook
-// as __notebook__, a name that the caller has to put into builtins.
+// as __notebook__, a name that the caller must add to builtins.
 func Python() string { return translate + "\n\n" + magics }
 
-// Unfence removes a fence of Markdown around all of the code, and returns the language that the fence names, or "".
-// Lines keep their numbers.
+// Unfence removes a Markdown fence around the whole code, and returns its language, or "". Line numbers stay.
 func Unfence(code string) (inner, language string) {
 	above := len(code) - len(strings.TrimLeft(code, " \t\r\n"))
 	open, body, _ := strings.Cut(code[above:], "\n")
@@ -37,7 +36,7 @@ func Unfence(code string) (inner, language string) {
 			continue
 		}
 		if i < len(lines)-1 {
-			return code, "" // there are several
+			return code, "" // several fences
 		}
 		language, _, _ = strings.Cut(strings.Trim(open[marks:], " \t\r{}."), " ")
 		return strings.Repeat("\n", strings.Count(code[:above], "\n")+1) + strings.Join(lines[:i], "\n"), language

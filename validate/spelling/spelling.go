@@ -1,9 +1,9 @@
-// Package spelling finds the known name that a misspelled word was meant to be.
+// Package spelling finds the known name for a misspelled word.
 package spelling
 
 import "strings"
 
-const maxWord = 64 // bytes of a word: the time is that times those of all names
+const maxWord = 64 // bytes of a word: the time grows with it times the bytes of all names
 
 // DidYouMean returns ` (did you mean "x"?)` for the nearest name, or "".
 func DidYouMean(word string, names []string) string {
@@ -13,9 +13,8 @@ func DidYouMean(word string, names []string) string {
 	return ""
 }
 
-// Nearest returns the name that word was probably meant to be, or "": one that differs in a third of its letters at
-// most, or else one that contains word, or the longest that word contains. Capitals, dashes and underscores make no
-// difference.
+// Nearest returns the most similar name, or "": one that differs in at most a third of its letters, or else one that
+// contains word, or the longest that word contains. Case, dashes and underscores don't matter.
 func Nearest(word string, names []string) string {
 	if len(word) > maxWord {
 		return ""

@@ -23,8 +23,8 @@ var (
 	ErrUnavailable = errors.New("the keyring of the operating system can't be used")
 )
 
-// Wait is the time limit of a call. A keyring that asks a person for its password takes longer: the question stays,
-// and once it is answered the next call succeeds.
+// Wait is the time limit of a call. A keyring that asks a person for its password takes longer: the prompt stays, and
+// once it is answered the next call succeeds.
 const Wait = 5 * time.Second
 
 // maxAbandoned is the maximum number of calls under way in a Ring. A call of go-keyring can't be cancelled, only
@@ -36,7 +36,7 @@ type Ring struct {
 	slots chan struct{}
 }
 
-// New returns the keyring. It asks nothing yet.
+// New returns the keyring, without calling it.
 func New() *Ring {
 	return &Ring{make(chan struct{}, maxAbandoned)}
 }
@@ -46,8 +46,8 @@ func (r *Ring) Get(ctx context.Context, service, user string) (string, error) {
 	return r.callWithin(ctx, func() (string, error) { return keyring.Get(service, user) })
 }
 
-// Set stores a text, replacing an older one. After an error the text may be stored all the same: a keyring that
-// answers late has it.
+// Set stores a text, replacing an older one. After an error the text may be stored all the same, by a keyring that
+// answers late.
 func (r *Ring) Set(ctx context.Context, service, user, text string) error {
 	_, err := r.callWithin(ctx, func() (string, error) { return "", keyring.Set(service, user, text) })
 	return err
@@ -59,7 +59,7 @@ func (r *Ring) Delete(ctx context.Context, service, user string) error {
 	return err
 }
 
-// callWithin makes a call, and abandons it when its time is over.
+// callWithin makes a call, and abandons it after Wait.
 func (r *Ring) callWithin(ctx context.Context, call func() (string, error)) (string, error) {
 	if err := checkReachable(); err != nil {
 		return "", err
@@ -78,7 +78,7 @@ func (r *Ring) callWithin(ctx context.Context, call func() (string, error)) (str
 	answers := make(chan answer, 1)
 	go func() {
 		defer func() { <-r.slots }()
-		defer func() { // go-keyring trusts what it is sent
+		defer func() { // go-keyring panics on malformed answers
 			if fault := recover(); fault != nil {
 				answers <- answer{err: fmt.Errorf("it hung up: %v", fault)}
 			}
@@ -98,7 +98,7 @@ const useFileInstead = "or keep secrets in a file, with the store sealed and vau
 
 var errTimeout = fmt.Errorf("%w: it has not answered for %v; if it asks for its password, answer and try again, %s", ErrUnavailable, Wait, useFileInstead)
 
-// explain translates an error of the keyring, as far as its text is known.
+// explain translates the known errors of the keyring.
 func explain(err error) error {
 	if err == nil || errors.Is(err, ErrUnavailable) {
 		return err

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// checkReachable returns an error where no session bus is known. The library would start one of its own
-// then, which nobody ends, and in which no keyring runs. The places are those in which it looks.
+// checkReachable returns an error if the library would find no session bus: it would then start one that nobody ends
+// and that has no keyring. The places checked are the library's.
 func checkReachable() error {
 	if address := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
 		return nil

@@ -2,5 +2,5 @@
 
 package keyring
 
-// checkReachable has nothing to look for: the keyring is a part of the system.
+// checkReachable has nothing to check: the keyring is part of the system.
 func checkReachable() error { return nil }

@@ -11,13 +11,13 @@ type format struct {
 	kind        string
 	heads       string // words, with one of which it begins
 	match       string // pattern of what follows; its group is the secret
-	rest        string // pattern of what makes the secret longer
-	again       string // another one, of the secret's last bytes too, where it goes on
+	rest        string // pattern of bytes that extend the secret
+	again       string // pattern of an extension that includes the secret's last bytes
 	behind      string // pattern of the text before it
-	notAfter    string // a class of bytes that do not stand before it
-	keepsPrefix bool   // what stands before the secret is not masked
-	stops       string // of these bytes, "@" alone may come first behind the head,
-	within      int    // among so many bytes: most text is rejected without a pattern
+	notAfter    string // a class of bytes that must not precede it
+	keepsPrefix bool   // the text before the secret is not masked
+	stops       string // of these bytes, only "@" may come first after the head,
+	within      int    // within this many bytes: rejects most text without a pattern
 	check       func(t *token) bool
 
 	compile             sync.Once
@@ -48,8 +48,8 @@ const (
 	dotted    = letters + "_.=-"
 )
 
-// fixedLength returns a format with n bytes of a class, no more. A long head is enough by itself; one of four bytes or less
-// must stand apart.
+// fixedLength returns a format with exactly n bytes of a class. A head of four bytes or less must not follow a byte of
+// the class.
 func fixedLength(kind, n, class, heads string) *format {
 	f := &format{kind: kind, heads: heads, match: exactLength(n, class), check: isPlausible}
 	if head, _, _ := strings.Cut(heads, " "); len(head) <= 4 {
@@ -62,15 +62,15 @@ func exactLength(n, class string) string {
 	return "([" + class + "]{" + n + "})(?:[^" + class + `]|\z)`
 }
 
-// minLength returns a format that is certain after n bytes of a class, and extends over all that follow.
+// minLength returns a format with at least n bytes of a class.
 func minLength(kind string, n, class, heads string) *format {
 	f := fixedLength(kind, n, class, heads)
 	f.match, f.rest = "(["+class+"]{"+n+"})", "["+class+"]*"
 	return f
 }
 
-// afterName returns a format without a head of its own: a value counts after the name of its service, an equals sign or the
-// like, and quotes.
+// afterName returns a format without a head: a value counts after the name of its service, an equals sign or the like,
+// and quotes.
 func afterName(kind, value string, check func(*token) bool, names string) *format {
 	return &format{kind: kind, heads: names, keepsPrefix: true, check: check,
 		match: "[a-zA-Z0-9_.-]{0,30}[ \t\"'`\\\\\\])]{0,4}[=:>,|]{1,3}[ \t\"'`\\\\]{0,6}" + value}

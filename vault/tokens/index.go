@@ -8,7 +8,7 @@ import (
 // index finds the heads of all formats. Ordinary text is skipped with one lookup in a table of 8 KB for each byte.
 type index struct {
 	windows [1 << 16 / 64]uint64 // a bit for the hash of each window
-	heads   map[string][]head    // by their first three bytes; behind a shorter head stands a letter or a digit
+	heads   map[string][]head    // by their first three bytes; a shorter head is extended by a letter or a digit
 	begins  map[string]bool      // one and two bytes with which heads begin
 }
 
@@ -51,8 +51,8 @@ func hash[T string | []byte](b T) uint32 {
 	return (uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2])) * 0x9e3779b1 >> 16
 }
 
-// skip returns the first place in text, from i on, where a token may begin, if only with its first byte, or else the
-// end, and the heads that may be there.
+// skip returns the first place in text, from i on, where a token, or its first byte, may start, or the end of text, and
+// the heads that are possible there.
 func skip[T string | []byte](x *index, text T, i int) (int, []head) {
 	for ; i+window <= len(text); i++ {
 		if h := hash(text[i : i+window]); x.windows[h/64]>>(h%64)&1 != 0 {

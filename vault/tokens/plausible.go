@@ -10,12 +10,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// isPlausible reports whether a secret looks as if it had been drawn at random. The examples of manuals do not: they
-// repeat one character, count up, or have a word of placeholders.
+// isPlausible reports whether a secret looks random. Examples in manuals repeat one character, count up, or have a
+// placeholder word.
 func isPlausible(t *token) bool { return looksRandom(t.secret, 2.7) }
 
-// looksRandom is plausible for secrets with so many bits per byte at least. Random text of this length has one of the words
-// once in some thousands.
+// looksRandom reports whether a secret has at least bits per byte, and no placeholder word: one in some thousands of
+// random texts has one.
 func looksRandom(s []byte, bits float64) bool {
 	return entropy(s) >= bits && !containsAny(s, "example", "xxxx", "....", "****", "placeholder", "redacted", "dummy", "changeme",
 		"your-", "your_", "yourtoken", "sandboxmcp_", "000000", "12345678", "abcdefgh")
@@ -26,7 +26,7 @@ func containsAny(text []byte, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(text, []byte(w)) })
 }
 
-// entropy returns the bits per byte that the frequencies of the bytes in s tell.
+// entropy returns the bits per byte, by the frequencies of the bytes in s.
 func entropy(s []byte) float64 {
 	var counts [256]float64
 	for _, b := range s {
@@ -84,7 +84,7 @@ func hasHeader(t *token) bool {
 // isKeyBody: the first 32 characters of a key's body are no pattern.
 func isKeyBody(t *token) bool { return looksRandom(t.secret[len(t.secret)-32:], 3) }
 
-// isPassword: what stands in a URL is neither the user's name, nor a variable or a word of a manual.
+// isPassword: the password in a URL is not the user's name, a variable, or a placeholder of a manual.
 func isPassword(t *token) bool {
 	user, low := t.whole[len("://"):len(t.whole)-len(t.secret)-1], bytes.ToLower(t.secret)
 	return entropy(t.secret) >= 1.5 && !containsAny(low, "xxxx", "sandboxmcp_", "12345678") &&
@@ -95,7 +95,7 @@ func isPassword(t *token) bool {
 // variable is where a program or a manual would put a password: ${NAME}, %s, [PASSWORD].
 var variable = lazy.Regexp(`^(?:[{[(*]|%.?[^0-9a-fA-F]|\$(?:[{(]|[A-Z_0-9]*$|[^A-Z]*$))|\$\{|\*\*\*`)
 
-// words stand in manuals where a password would.
+// words are placeholders for passwords in manuals.
 const words = `password passwd passw0rd mypassword my-password my_password mypass yourpassword your-password your_password
 	dbpassword db_password userpassword secret mysecret mysecretpassword changeme change-me change_me changeit
 	example admin postgres mysql mariadb mongo mongodb redis rabbitmq guest token access_token access-token

@@ -12,15 +12,15 @@ const (
 	reach  = 4000 // bytes from its beginning on within which it must be decided
 )
 
-// scan finds tokens in text that comes in pieces. Where a token may begin, it holds text back until that is decided,
-// which depends on the text alone, not on how it was cut.
+// scan finds tokens in text that comes in pieces. It holds back text that may start a token until that is decided. The
+// decision depends on the text alone, not on how it was cut.
 type scan struct {
 	known    *index
 	found    func(kind string)
-	text     []byte         // some of the text that was passed on, as context of a token, then the text that was not
+	text     []byte         // the end of the released text, as context of a token, then the unreleased text
 	done     int            // the text before it was passed on, or replaced by Mark
-	position int            // from here on a token may begin
-	rest     *regexp.Regexp // the token that ends at at goes on as far as this matches; nil: there is none
+	position int            // a token may start from here on
+	rest     *regexp.Regexp // extension of the token that ends at position; nil for none
 	clean    []byte
 	reader   reader // of a match
 }
@@ -43,13 +43,13 @@ func (s *scan) feed(p []byte, last bool) []byte {
 	return s.clean
 }
 
-// passUntil lets the text go up to a position.
+// passUntil releases the text up to a position.
 func (s *scan) passUntil(to int) {
 	s.clean = append(s.clean, s.text[s.done:to]...)
 	s.done = to
 }
 
-// advance goes on to the next place where something is decided. It reports whether there is more text to go through.
+// advance moves to the next position where a token may start. It reports whether there is more text to scan.
 func (s *scan) advance(last bool) bool {
 	if s.rest != nil {
 		s.position += len(s.rest.Find(s.text[s.position-16:])) - 16
@@ -75,8 +75,7 @@ func (s *scan) advance(last bool) bool {
 	return true
 }
 
-// match returns the token that a format makes of the text at the scan's place, nil if there is none, and whether that
-// depends on text that is yet to come.
+// match returns the token of a format at the scan's position, or nil, and whether the result depends on further text.
 func (s *scan) match(h head, last bool) (found *token, waits bool) {
 	f, text, behind := h.format, s.text[s.position:], s.text[max(0, s.position-before):s.position]
 	n := min(len(h.text), len(text))
@@ -100,8 +99,8 @@ func (s *scan) match(h head, last bool) (found *token, waits bool) {
 	return &token{behind, text[:n+place[3]], text[n+place[2] : n+place[3]]}, false
 }
 
-// mayStandBehind reports whether a token may stand behind this text: it does not end in a byte of the format's class,
-// or an escape ends there, as in JSON, a URL or coloured text.
+// mayStandBehind reports whether a token may follow this text: it does not end in a byte of the format's class, or it
+// ends in an escape, as in JSON, a URL or coloured text.
 func (f *format) mayStandBehind(text []byte) bool {
 	if f.notAfter == "" {
 		return true
@@ -134,13 +133,13 @@ func (s *scan) wipe() {
 	s.text, s.clean, s.done, s.position, s.rest = nil, nil, 0, 0, nil
 }
 
-// reader reads bytes as runes for a regular expression, which reads one rune ahead. Where more text is to come, it
-// therefore has one more rune: only a match that needs this one, too, reads the end.
+// reader reads bytes as runes for a regular expression, which reads one rune ahead. If more text is to come, it adds
+// one more rune, so that only a match that needs further text reads the end.
 type reader struct {
 	text  []byte
 	at    int
 	more  bool
-	ended bool // the end was read: what follows decides
+	ended bool // the end was read: the match depends on further text
 }
 
 func (r *reader) ReadRune() (rune, int, error) {

@@ -1,9 +1,9 @@
 // Package tokens finds tokens and keys of well-known formats in a program's output, though they are in no
 // vault: the second net, behind the redaction of leased secrets.
 //
-// It recognizes formats alone. Passwords, bare hex strings, and tokens that are encoded or cut into pieces are not
-// found, and it never vouches that a text is clean. Placeholders of bound secrets and the examples of manuals are
-// no tokens.
+// It recognizes formats only. Passwords, bare hex strings, and tokens that are encoded or cut into pieces are not
+// found, so a text without findings may still have secrets. Placeholders of bound secrets and examples of manuals are
+// not tokens.
 package tokens
 
 import (
@@ -24,7 +24,7 @@ func NewWriter(w io.Writer, mask bool, found func(kind string)) io.WriteCloser {
 	return &writer{w: w, mask: mask, scan: scan{known: knownHeads(), found: found, text: []byte{'\n'}, done: 1, position: 1}}
 }
 
-// MayContain reports whether a whole text may hold a token. Nearly none does, and that costs nothing to find.
+// MayContain reports whether a whole text may have a token. For ordinary text, the answer false is cheap.
 func MayContain(text string) bool {
 	for at := 0; ; at++ {
 		var heads []head
@@ -46,7 +46,7 @@ type writer struct {
 
 // Write fails with the error of the underlying writer, and afterwards always returns that error.
 func (w *writer) Write(p []byte) (int, error) {
-	for piece := range slices.Chunk(p, 32<<10) { // so that a copy stays in the processor's cache
+	for piece := range slices.Chunk(p, 32<<10) { // fits in the processor's cache
 		w.pass(piece, false)
 	}
 	if w.err != nil {

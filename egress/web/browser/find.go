@@ -19,11 +19,11 @@ import (
 
 // Program is a browser of this machine.
 type Program struct {
-	Path string   // the program itself, and not a script that starts it
-	Dirs []string // that it needs, beside the system's own
+	Path string   // the program itself, not a starter script
+	Dirs []string // directories that it needs besides the system's
 }
 
-// Remedy returns what to do if no browser is found.
+// Remedy returns advice for a machine without a browser.
 func Remedy() remedy.Text {
 	return remedy.Text{"install one, as with apt-get install chromium, or set ", remedy.Setting.With("web.browser"), " to the path of a Chromium"}
 }
@@ -31,7 +31,7 @@ func Remedy() remedy.Text {
 // errMissing is the error for a machine without a browser.
 var errMissing = errors.New("there is no browser here: chromium, google-chrome, brave-browser and microsoft-edge were looked for")
 
-// names are looked for in this order.
+// names are searched in this order.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "brave-browser", "microsoft-edge"}
 
 // FindProgram returns the browser at path, or for "" a browser of this machine.
@@ -39,12 +39,12 @@ func FindProgram(path string) (Program, error) {
 	if path != "" {
 		return resolveProgram(path)
 	}
-	return inPath( // and programs of packages that put nothing there
+	return inPath( // programs of packages that are not in PATH
 		"/usr/lib/chromium/chromium", "/usr/lib64/chromium-browser/chromium-browser", "/usr/lib/chromium-browser/chromium-browser",
 		"/opt/google/chrome/chrome", "/opt/brave.com/brave/brave", "/opt/microsoft/msedge/msedge", "/opt/chromium/chrome")
 }
 
-// inPath returns the first of names in PATH, or else of these places, that is a program that can be contained.
+// inPath returns the first of names in PATH, or of these places, that can be contained.
 func inPath(places ...string) (Program, error) {
 	var found []string
 	for _, name := range names {
@@ -65,7 +65,7 @@ func inPath(places ...string) (Program, error) {
 	return Program{}, cmp.Or(first, errMissing)
 }
 
-// resolveProgram returns the program that a path starts in the end: most paths are links to scripts.
+// resolveProgram returns the program that a path finally starts: most paths are links to scripts.
 func resolveProgram(path string) (Program, error) {
 	if !filepath.IsAbs(path) {
 		return Program{}, fmt.Errorf("the browser %q is no absolute path", path)
@@ -104,7 +104,7 @@ func errSnap(path string) error {
 
 func isBinary(head []byte) bool { return bytes.HasPrefix(head, []byte("\x7fELF")) }
 
-// readHead reads the beginning of a file that can be executed.
+// readHead reads the start of an executable file.
 func readHead(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -121,7 +121,7 @@ func readHead(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 16<<10))
 }
 
-// extraDirs returns the directories that a sandbox must contain beside the system's own.
+// extraDirs returns the directories that a sandbox needs besides the system's.
 func extraDirs(path string) []string {
 	dir := filepath.Dir(path)
 	system := []string{"/usr", "/bin", "/lib", "/lib64"}

@@ -16,7 +16,7 @@ import (
 //go:embed read.js
 var reader string
 
-// readPage reads the page in its current state. Scripts of a page whose time is up may keep it from answering.
+// readPage reads the page in its current state. Scripts of a page may block the answer after its time is up.
 func (t *visit) readPage(ctx context.Context) (Page, error) {
 	var dom struct {
 		URL, Title, HTML, Text string
@@ -26,7 +26,7 @@ func (t *visit) readPage(ctx context.Context) (Page, error) {
 	err := t.runStoppingScripts(ctx, func(ctx context.Context) error {
 		for {
 			err := t.evaluate(ctx, expression, &dom)
-			// One that has gone on to another page since shows nothing of that yet.
+			// A page that has navigated since shows nothing of the new page yet.
 			if err != nil || !dom.Loading || t.WaitFor != "" || time.Until(t.until) < pollInterval {
 				return err
 			}
@@ -50,7 +50,7 @@ func (t *visit) readPage(ctx context.Context) (Page, error) {
 // Limits of a page's address and title, in characters.
 const maxAddress, maxTitle = 8000, 1000
 
-// truncate cuts s to maxLen bytes, and sets Cut if it did. The browser was asked to do that, and is not trusted to.
+// truncate cuts s to maxLen bytes, and sets Cut if it did. The browser should do that already, but is not trusted.
 func (p *Page) truncate(s string, maxLen int) string {
 	if len(s) <= maxLen {
 		return s
@@ -59,7 +59,7 @@ func (p *Page) truncate(s string, maxLen int) string {
 	return strings.ToValidUTF8(s[:maxLen], "")
 }
 
-// runStoppingScripts calls do, which a busy page may not answer, and in that case ends the page's scripts and tries again.
+// runStoppingScripts calls do; if a busy page does not answer, it stops the page's scripts and tries again.
 func (t *visit) runStoppingScripts(ctx context.Context, do func(context.Context) error) error {
 	err := within(ctx, max(time.Until(t.until), readGrace/2), do)
 	for n := range 3 {
@@ -69,7 +69,7 @@ func (t *visit) runStoppingScripts(ctx context.Context, do func(context.Context)
 		if t.crashed {
 			return errCrashed
 		}
-		// Both are obeyed in the middle of a loop. The second is what ends an endless one.
+		// Both work in the middle of a script. The second one ends an endless loop.
 		t.tell(t.tab.id, "Emulation.setScriptExecutionDisabled", object{"value": true})
 		t.tell(t.tab.id, "Runtime.terminateExecution", object{})
 		err = within(ctx, readGrace<<n, do)
@@ -83,7 +83,7 @@ func within(ctx context.Context, d time.Duration, do func(context.Context) error
 	return do(ctx)
 }
 
-// addPicture adds a picture of the page, or of its beginning.
+// addPicture adds a picture of the page, or of its top.
 func (t *visit) addPicture(ctx context.Context, p *Page) {
 	height := float64(Height)
 	err := t.runStoppingScripts(ctx, func(ctx context.Context) error {
@@ -134,8 +134,7 @@ func (t *visit) takePicture(ctx context.Context, height float64) (picture []byte
 	return picture, err
 }
 
-// checkPicture refuses a picture of another size than requested: viewers allocate memory for the size that a picture
-// claims.
+// checkPicture refuses a picture of another size than requested: viewers allocate memory for the claimed size.
 func checkPicture(b []byte) error {
 	size, err := png.DecodeConfig(bytes.NewReader(b))
 	if err != nil || size.Width > Width || size.Height > MaxHeight {
@@ -144,7 +143,7 @@ func checkPicture(b []byte) error {
 	return nil
 }
 
-// addNotes adds notes about actions of the page that were refused.
+// addNotes adds notes about refused actions of the page.
 func (t *visit) addNotes(p *Page) {
 	for _, n := range []struct {
 		count int
@@ -160,7 +159,7 @@ func (t *visit) addNotes(p *Page) {
 	}
 }
 
-// printable returns the beginning of a text, in a single line.
+// printable returns the start of a text, in a single line.
 func printable(s string, maxRunes int) string {
 	s = safetext.Line(s)
 	if r := []rune(s); len(r) > maxRunes {

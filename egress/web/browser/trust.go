@@ -13,18 +13,18 @@ import (
 
 const (
 	maxAuthorities  = 400
-	authoritiesFile = 1 << 20 // bytes of a file of certificates; that of a whole system has 250 kB
+	authoritiesFile = 1 << 20 // bytes of a file of certificates; a whole system's has 250 kB
 )
 
-// addedDirs are the directories where operators of machines put the certificates of their own authorities: Debian and
+// addedDirs are the directories for an operator's own authorities: Debian and
 // Alpine, Fedora, Arch, openSUSE.
 var addedDirs = []string{
 	"/usr/local/share/ca-certificates", "/etc/pki/ca-trust/source/anchors", "/etc/ca-certificates/trust-source/anchors", "/etc/pki/trust/anchors",
 }
 
 // Authorities returns the certificates, in DER, of authorities that this machine's operator has added, or that
-// SSL_CERT_FILE and SSL_CERT_DIR name. The machine's other authorities are left out: browsers have a list of their own
-// of public authorities, and are the first to remove one.
+// SSL_CERT_FILE and SSL_CERT_DIR name. The machine's public authorities are left out: browsers have their own list,
+// which is updated first.
 func Authorities() [][]byte {
 	var files []string
 	if name := os.Getenv("SSL_CERT_FILE"); name != "" {
@@ -87,9 +87,8 @@ func certificates(name string) (all [][]byte) {
 	}
 }
 
-// Trust are the files of /etc by which a browser trusts authorities beside its own: a policy of who runs the machine,
-// since there is no argument for it that would not switch checks off. Nothing else is in them. No authorities, no
-// files.
+// Trust returns the files of /etc that make a browser trust authorities besides its own: a machine policy, since the
+// command-line arguments for it turn checks off. Without authorities there are no files.
 func Trust(authorities [][]byte) map[string]string {
 	if len(authorities) == 0 {
 		return nil
@@ -100,7 +99,7 @@ func Trust(authorities [][]byte) map[string]string {
 	}
 	policy, err := json.Marshal(map[string][]string{"CACertificates": all})
 	if err != nil {
-		return nil // of strings it does not fail
+		return nil // can't fail for strings
 	}
 	files := map[string]string{}
 	for _, dir := range []string{"chromium", "opt/chrome", "brave", "opt/edge"} {

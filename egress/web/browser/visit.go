@@ -14,20 +14,20 @@ import (
 const (
 	pollInterval = 50 * time.Millisecond // between checks of a condition
 	quiet        = 250 * time.Millisecond
-	settleTime   = 3 * time.Second // that a page may go on fetching after its load event
-	readGrace    = 4 * time.Second // for reading a page whose time is up
+	settleTime   = 3 * time.Second // for fetches after the load event
+	readGrace    = 4 * time.Second // for reading a page after its time is up
 )
 
-// ErrNoAnswer is the error for a server that has not begun to answer when time is up.
+// ErrNoAnswer is the error for a server without an answer in time.
 var ErrNoAnswer = errors.New("the server had not answered in time")
 
-// ErrDownload is the error for an address that leads to no page.
+// ErrDownload is the error for an address that is a download.
 var ErrDownload = errors.New("it is a file to download, which the browser does not do")
 
-// ErrSelector is the error for a Visit.WaitFor that is no CSS selector.
+// ErrSelector is the error for an invalid CSS selector in Visit.WaitFor.
 var ErrSelector = errors.New("it is no CSS selector")
 
-// Read visits a page with the browser at the other end of conn, and closes conn. An error means that nothing of the
+// Read visits a page with the browser at the other end of conn, and closes conn. An error means that no part of the
 // page could be read.
 func Read(ctx context.Context, conn io.ReadWriteCloser, v Visit) (Page, error) {
 	t := &visit{Visit: v, eventState: &eventState{loading: map[string]struct{}{}}}
@@ -66,10 +66,10 @@ type visit struct {
 	*eventState
 	wire  *wire
 	tab   session
-	until time.Time // when the page is read, however it is
+	until time.Time // when the page is read in any state
 }
 
-// openTarget makes the page's target and sets it up.
+// openTarget creates and configures the page's target.
 func (t *visit) openTarget(ctx context.Context) error {
 	b := session{t.wire, ""}
 	var own struct{ BrowserContextID string }
@@ -117,7 +117,7 @@ func (t *visit) openTarget(ctx context.Context) error {
 	return err
 }
 
-// checkSelector tries the selector on the empty page.
+// checkSelector validates the selector on the empty page.
 func (t *visit) checkSelector(ctx context.Context) error {
 	if t.WaitFor == "" {
 		return nil
@@ -131,11 +131,12 @@ func (t *visit) checkSelector(ctx context.Context) error {
 }
 
 func selectorQuery(selector string) string {
-	s, _ := json.Marshal(selector) // of a string it does not fail
+	s, _ := json.Marshal(selector) // can't fail for a string
 	return "document.querySelector(" + string(s) + ") !== null"
 }
 
-// navigateAndWait navigates to the page and waits until it can be read, or until ctx ends: then late says what is missing.
+// navigateAndWait navigates to the page and waits until it can be read, or until ctx ends: then late is the missing
+// condition.
 func (t *visit) navigateAndWait(ctx context.Context) (late string, err error) {
 	going := t.wire.send(t.tab.id, "Page.navigate", object{"url": t.URL})
 	arrived := false    // the page's answer has begun to
@@ -151,7 +152,7 @@ func (t *visit) navigateAndWait(ctx context.Context) (late string, err error) {
 		case errors.Is(err, ErrLost):
 			return "", err
 		case ctx.Err() != nil && !arrived:
-			return "", ErrNoAnswer // and the browser does not let us look at the empty page meanwhile
+			return "", ErrNoAnswer // the browser blocks access to the empty page meanwhile
 		case ctx.Err() != nil:
 			return t.lateReason(), nil
 		}
@@ -176,7 +177,7 @@ func (t *visit) navigateAndWait(ctx context.Context) (late string, err error) {
 	}
 }
 
-// awaitBriefly waits for an answer, but not for long.
+// awaitBriefly waits briefly for an answer.
 func (t *visit) awaitBriefly(ctx context.Context, id int64) (m message, err error) {
 	err = within(ctx, pollInterval, func(ctx context.Context) error {
 		m, err = t.wire.await(ctx, id)
@@ -185,14 +186,13 @@ func (t *visit) awaitBriefly(ctx context.Context, id int64) (m message, err erro
 	return m, err
 }
 
-// isPresent reports whether WaitFor matches an element of the page. A page that is busy, or that navigates, has a moment to
-// answer.
+// isPresent reports whether WaitFor matches an element of the page. A busy or navigating page has a moment to answer.
 func (t *visit) isPresent(ctx context.Context) (there bool) {
 	err := within(ctx, time.Second, func(ctx context.Context) error { return t.evaluate(ctx, selectorQuery(t.WaitFor), &there) })
 	return err == nil && there
 }
 
-// errCrashed is the error for a page whose process has ended, which the page may cause.
+// errCrashed is the error for a page whose process has ended, which the page can cause.
 var errCrashed = errors.New("the page's process has ended, as it does where the page takes too much memory")
 
 func (t *visit) lateReason() string {
@@ -213,7 +213,7 @@ func (t *visit) navigationError(ctx context.Context, m message) error {
 	}
 	aborted := strings.HasSuffix(r.ErrorText, "net::ERR_ABORTED")
 	if aborted && !r.IsDownload {
-		t.awaitBriefly(ctx, 0) // the event that says why may come behind the answer
+		t.awaitBriefly(ctx, 0) // the event with the reason may follow the answer
 	}
 	switch {
 	case r.IsDownload || aborted && t.downloads > 0:
@@ -233,7 +233,7 @@ type LoadError struct {
 
 func (e *LoadError) Error() string { return "the page can't be loaded: " + e.Code }
 
-// Network reports whether the cause may be the way to the server, which a gateway knows more about.
+// Network reports whether the cause may be the network, about which the gateway knows more.
 func (e *LoadError) Network() bool {
 	return slices.ContainsFunc([]string{"NAME_NOT_RESOLVED", "CONNECTION", "EMPTY_RESPONSE", "ADDRESS_", "TIMED_OUT", "SSL", "INTERNET_DISCONNECTED", "NETWORK"},
 		func(part string) bool { return strings.Contains(e.Code, part) })
@@ -244,7 +244,7 @@ type scriptError struct{ text string }
 
 func (e *scriptError) Error() string { return "in the page: " + e.text }
 
-// evaluate evaluates an expression in a world of its own, whose objects the page can't change.
+// evaluate evaluates an expression in an isolated world, whose objects the page can't change.
 func (t *visit) evaluate(ctx context.Context, expression string, result any) error {
 	var world struct{ ExecutionContextID int64 }
 	if err := t.tab.call(ctx, "Page.createIsolatedWorld", object{"frameId": t.frame, "worldName": "reader"}, &world); err != nil {

@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// maxLoading is the maximum number of a page's requests that are counted at once: a page can make any number.
+// maxLoading is the maximum number of counted requests: a page can start any number.
 const maxLoading = 10_000
 
 // maxID is the maximum size of an id in bytes. The browser's own have up to 40.
 const maxID = 200
 
-// eventState handles the browser's events, and keeps the state of a visit.
+// eventState is the state of a visit, updated by the browser's events.
 type eventState struct {
 	tell func(session, method string, params object)
 
 	session string // the page's
-	frame   string // the page's top frame, of which the other fields are
+	frame   string // the page's top frame, which the other fields describe
 	status  int
 	loading map[string]struct{} // requests under way
-	busy    time.Time           // when one was last
+	busy    time.Time           // time of the last request
 	loaded  bool
 	crashed bool
 
 	dialogs, popups, downloads int
 }
 
-// eventParams are the parameters of events that matter here. A page can forge them.
+// eventParams are the used parameters of events. A page can forge them.
 type eventParams struct {
 	RequestID string `json:"requestId"`
 	FrameID   string `json:"frameId"`
@@ -85,8 +85,8 @@ func (w *eventState) handleEvent(m message) {
 	}
 }
 
-// handleRelated handles a target that the page has created. A window is closed before it has requested anything; other
-// targets, such as workers and frames, continue.
+// handleRelated handles a target that the page has created. It closes a window before its first request; other targets,
+// such as workers and frames, continue.
 func (w *eventState) handleRelated(e eventParams) {
 	switch {
 	case e.Session == w.session || w.session == "":

@@ -36,8 +36,8 @@ func (f *failure) Error() string { return "the browser says: " + printable(f.Mes
 // ErrLost is the error for a browser that has ended by itself.
 var ErrLost = errors.New("the browser has ended")
 
-// wire is a connection to a browser: commands and their answers, and events. Of its two goroutines one reads and one
-// writes; all else is done by its user's, whenever that waits.
+// wire is a connection to a browser: commands and their answers, and events. One goroutine reads and one writes; events
+// are handled by the caller's goroutine while it waits.
 type wire struct {
 	conn   io.ReadWriteCloser
 	events func(message)
@@ -45,13 +45,13 @@ type wire struct {
 	last  int64    // command's id
 	queue [][]byte // commands to send
 	out   chan []byte
-	in    chan message  // closed once the browser is gone
-	why   error         // that it is
+	in    chan message  // closed at the end of the browser
+	why   error         // reason of the end
 	over  chan struct{} // closed by close
 	work  sync.WaitGroup
 }
 
-// newWire begins to read. Events are given to events while something is waited for.
+// newWire starts reading. It passes events to the callback while a caller waits.
 func newWire(conn io.ReadWriteCloser, events func(message)) *wire {
 	w := &wire{conn: conn, events: events, out: make(chan []byte), in: make(chan message), over: make(chan struct{})}
 	w.work.Go(w.readLoop)
@@ -59,7 +59,7 @@ func newWire(conn io.ReadWriteCloser, events func(message)) *wire {
 	return w
 }
 
-// close ends the connection, upon which the browser ends itself.
+// close closes the connection, which ends the browser.
 func (w *wire) close() {
 	close(w.over)
 	w.conn.Close()
@@ -101,7 +101,7 @@ func (w *wire) readLoop() {
 	}
 }
 
-// readMessage reads a message, which a zero byte ends.
+// readMessage reads a message up to its terminating zero byte.
 func readMessage(r *bufio.Reader) (m message, err error) {
 	var all []byte
 	for {
@@ -123,7 +123,7 @@ func readMessage(r *bufio.Reader) (m message, err error) {
 	return m, nil
 }
 
-// send has a command sent to a session, "" for the browser's own, and returns its id.
+// send queues a command to a session, "" for the browser's own, and returns its id.
 func (w *wire) send(session, method string, params object) int64 {
 	p, err := json.Marshal(params)
 	w.last++
@@ -134,15 +134,14 @@ func (w *wire) send(session, method string, params object) int64 {
 	return w.last
 }
 
-// sendNoReply sends a command whose answer nobody waits for. If the browser does not read its commands, the command is
-// dropped.
+// sendNoReply queues a command without waiting for its answer. It drops the command if the queue is full.
 func (w *wire) sendNoReply(session, method string, params object) {
 	if len(w.queue) < maxQueue {
 		w.send(session, method, params)
 	}
 }
 
-// await sends and handles events until the answer to a command is there; the answer to 0 never is.
+// await sends commands and handles events until a command is answered; id 0 waits for ctx.
 func (w *wire) await(ctx context.Context, id int64) (message, error) {
 	for {
 		var out chan<- []byte

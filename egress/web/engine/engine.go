@@ -1,5 +1,4 @@
-// Package engine reads the answers of web search engines that answer programs in JSON. An answer that is not understood
-// is an error and not an empty list.
+// Package engine parses the JSON answers of web search engines. An unknown answer is an error, not an empty list.
 package engine
 
 import (
@@ -23,10 +22,10 @@ type Result struct {
 	Summary string `json:"summary"`
 }
 
-// errUnknown is returned for an answer in which nothing was recognized.
+// errUnknown is the error for an answer of unknown format.
 var errUnknown = errors.New("no results were recognized in its answer")
 
-// The names of the engine that an operator runs, and of one that wants a key.
+// The names of the engines: the operator's own, and one that needs a key.
 const (
 	SearXNG = "searxng"
 	Brave   = "brave"
@@ -37,7 +36,7 @@ func Key(key string) http.Header {
 	return http.Header{"X-Subscription-Token": {key}, "Accept": {"application/json"}}
 }
 
-// RefusalOf returns why a response does not answer the query, without reading its body; "" if it may answer.
+// RefusalOf returns why a status is not an answer, or "".
 func RefusalOf(status int) string {
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusForbidden, status == http.StatusUnauthorized:
@@ -48,8 +47,7 @@ func RefusalOf(status int) string {
 	return ""
 }
 
-// Read finds the results in an answer of the engine of a name. An empty list without an error is the engine's own word
-// that there are none.
+// Read parses the results in an answer of the named engine. An empty list means that the engine found none.
 func Read(name string, body []byte) (all []Result, err error) {
 	var found []Result
 	switch name {
@@ -80,10 +78,10 @@ func Read(name string, body []byte) (all []Result, err error) {
 	return all, nil
 }
 
-// trackingParameters are parameters of links that say where a visitor came from, and nothing about the page.
+// trackingParameters are link parameters that identify a visitor's origin.
 var trackingParameters = []string{"gclid", "fbclid", "msclkid", "yclid", "dclid", "mc_eid", "igshid", "ref_src", "srsltid"}
 
-// cleanLink returns a link without tracking parameters; "" if that is no page of the web.
+// cleanLink returns a link without tracking parameters, or "" if it is not http or https.
 func cleanLink(link string) string {
 	u, err := url.Parse(strings.TrimSpace(link))
 	if err != nil || len(link) > 8000 {
@@ -104,8 +102,8 @@ func cleanLink(link string) string {
 	return page.SingleLine(u.String(), 8000)
 }
 
-// readSearXNG reads JSON, with which SearXNG answers programs if its settings name json among search.formats; otherwise
-// it answers with HTTP 403.
+// readSearXNG reads JSON, which SearXNG returns if json is among search.formats in its settings; otherwise it returns
+// HTTP 403.
 func readSearXNG(body []byte) ([]Result, error) {
 	var answer struct {
 		Results *[]struct {
@@ -144,7 +142,7 @@ func readBrave(body []byte) ([]Result, error) {
 	return all, nil
 }
 
-// plainText returns the text of HTML that has no more than emphasis and entities.
+// plainText returns the text of HTML that has only emphasis and entities.
 func plainText(text string) string {
 	return html.UnescapeString(strings.NewReplacer("<strong>", "", "</strong>", "").Replace(text))
 }

@@ -22,7 +22,7 @@ func Clean(s string) string {
 	for _, r := range s {
 		switch {
 		case !isDeceptive(r):
-			b.WriteRune(r) // and bytes that are no UTF-8 are U+FFFD here
+			b.WriteRune(r) // invalid UTF-8 is U+FFFD here
 		case strings.ContainsRune("\r\f\v\u0085\u2028\u2029", r):
 			b.WriteByte('\n')
 		case unicode.Is(unicode.Cc, r):
@@ -32,8 +32,8 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// isDeceptive reports whether a character must not reach a reader as it is. The joiners stay: words of some languages, and
-// many emoji, are not the same without them.
+// isDeceptive reports whether a character must be escaped or removed. Joiners stay: words of some languages, and many
+// emoji, need them.
 func isDeceptive(r rune) bool {
 	switch r {
 	case '\n', '\t', 0x200c, 0x200d, 0xfe0e, 0xfe0f:
@@ -48,7 +48,7 @@ func SingleLine(s string, maxBytes int) string {
 }
 
 // Cut returns a piece of text after offset bytes, of at most maxBytes, and the offset of the next piece, or 0. The
-// piece ends at the end of a paragraph, a line or a word, if there is one in its last quarter, and never inside of a
+// piece ends at the end of a paragraph, a line or a word, if there is one in its last quarter, and never inside a
 // character.
 func Cut(text string, offset, maxBytes int) (piece string, next int) {
 	if offset >= len(text) {
@@ -66,7 +66,7 @@ func Cut(text string, offset, maxBytes int) (piece string, next int) {
 	for end > 0 && !utf8.RuneStart(rest[end]) {
 		end--
 	}
-	if end == 0 { // a character that is longer than that
+	if end == 0 { // a character longer than maxBytes
 		_, end = utf8.DecodeRuneInString(rest)
 	}
 	for _, boundary := range []string{"\n\n", "\n", " "} {

@@ -17,8 +17,8 @@ var silentElements = []atom.Atom{
 	atom.Audio, atom.Video, atom.Noframes, atom.Noembed, atom.Datalist, atom.Select, atom.Input, atom.Textarea, atom.Meta, atom.Link,
 }
 
-// removeHidden removes elements and attributes that are not visible on the page. Text that is hidden by a style sheet of
-// another file, by a script, behind a picture or by its colour is not recognized: that would take a browser.
+// removeHidden removes elements and attributes that are not visible on the page. Text that is hidden by an external
+// style sheet, a script, a picture or its colour is not recognized, since that needs a browser.
 func removeHidden(n *html.Node, hidden []string) {
 	n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool {
 		return !slices.Contains([]string{"href", "src", "alt", "title", "class", "id", "start", "lang", "dir", "datetime", "role", "itemprop", "rel", "type"}, a.Key)
@@ -116,15 +116,15 @@ func isHiding(style string) bool {
 	return size["overflow"] && (size["width"] || size["height"] || size["max-width"] || size["max-height"]) || size["width"] && size["height"]
 }
 
-// hiddenClasses are the classes and names that style sheets within the page hide, by rules for nothing else: so
-// most of the hidden text is hidden that is not by its own attributes.
+// hiddenClasses returns the classes and ids that the page's own style sheets hide with simple rules, the usual way
+// besides attributes.
 func hiddenClasses(doc *html.Node) (all []string) {
 	for n := range doc.Descendants() {
 		if n.DataAtom != atom.Style || n.FirstChild == nil {
 			continue
 		}
 		sheet := comment().ReplaceAllString(n.FirstChild.Data, "")
-		if strings.Contains(sheet, "@media") { // what one screen hides, another one may show
+		if strings.Contains(sheet, "@media") { // another screen may show the text
 			sheet, _, _ = strings.Cut(sheet, "@media")
 		}
 		for _, r := range rule().FindAllStringSubmatch(sheet, 2000) {

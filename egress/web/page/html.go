@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	maxTags     = 400_000 // of a page that is made a tree: each takes about half a kilobyte
-	maxElements = 150_000 // of a page in which an article is looked for
+	maxTags     = 400_000 // of a page that is parsed into a tree: each takes about half a kilobyte
+	maxElements = 150_000 // of a page that is searched for an article
 	minArticle  = 250     // letters of an article: less is a caption, or a notice about cookies
-	minShare    = 5       // an article with less than 1/share of the page's letters has lost something
+	minShare    = 5       // an article with less than 1/minShare of the page's letters is incomplete
 )
 
 func readHTML(p *Page, s Source) {
@@ -28,9 +28,9 @@ func readHTML(p *Page, s Source) {
 		p.Text, p.Note = wordsOf(text), fmt.Sprintf("the page has %d tags, and only its words could be read", n)
 		return
 	}
-	// Scripts don't run here, so what stands in for them is part of the page, and hidden like in a browser.
+	// Scripts don't run here. <noscript> is hidden, as in a browser.
 	doc, err := html.ParseWithOptions(strings.NewReader(text), html.ParseOptionEnableScripting(true))
-	if err != nil { // such as nesting that no page has
+	if err != nil { // such as extreme nesting
 		p.Text, p.Note = wordsOf(text), "the page is no proper HTML, and only its words could be read: "+SingleLine(err.Error(), 200)
 		return
 	}
@@ -119,7 +119,7 @@ func markdown(n *html.Node) (text string) {
 		}
 	}()
 	b, err := converter.NewConverter(
-		converter.WithEscapeMode(converter.EscapeModeDisabled), // a_name stays one, for who reads it and who looks for secrets
+		converter.WithEscapeMode(converter.EscapeModeDisabled), // a_name must stay a_name, for readers and for secret scanners
 		converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin()),
 	).ConvertNode(n)
 	if err != nil {

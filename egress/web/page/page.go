@@ -1,12 +1,11 @@
-// Package page makes readable text of web servers' responses: Markdown of the article of HTML, the pages of PDF, and
-// data and plain text as they are.
+// Package page converts web servers' responses to readable text: the article of HTML as Markdown, the pages of PDF, and
+// data and plain text unchanged.
 //
-// It is given what strangers wrote. Its functions don't fail on any of it, and what they return has no characters
-// in it that a terminal would obey or that nobody sees. They bound what they return, not the time that they take
-// nor their memory: whoever calls them does that, see package reader.
+// Its input is untrusted. Its functions never fail, and their results have no terminal controls or invisible
+// characters. They bound the size of the result, but not their time and memory: the caller must, see package reader.
 //
 // go-readability finds the article of a page, html-to-markdown and golang.org/x/net/html read and write it,
-// ledongthuc/pdf reads PDF, and mimetype tells what a body is whose header does not say so.
+// ledongthuc/pdf reads PDF, and mimetype detects the type of a body without a header.
 package page
 
 import (
@@ -21,7 +20,7 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// Formats that a page of HTML can be returned in. What is no HTML is text in each of them.
+// Output formats of HTML. Other types are text in each of them.
 const (
 	Markdown = "markdown"
 	Text     = "text"
@@ -33,7 +32,7 @@ const MaxText = 8 << 20
 
 // Source is a server's response.
 type Source struct {
-	URL    string // after redirects: what links are relative to
+	URL    string // final address, the base of links
 	Type   string // the header Content-Type
 	Format string // Markdown (also ""), Text or HTML
 	Body   []byte
@@ -42,14 +41,14 @@ type Source struct {
 
 // Page is the readable text of a Source.
 type Page struct {
-	Type      string `json:"type"`                // the media type that it was read as: "text/html"
+	Type      string `json:"type"`                // the detected media type, such as "text/html"
 	Title     string `json:"title,omitempty"`     // in one line
-	Canonical string `json:"canonical,omitempty"` // the address that the page gives as its own, if that is another one
+	Canonical string `json:"canonical,omitempty"` // the page's canonical address, if it differs
 	Text      string `json:"text"`
-	Note      string `json:"note,omitempty"` // what of it could not be read, in our words
+	Note      string `json:"note,omitempty"` // describes parts that could not be read
 }
 
-// Read makes text of a page.
+// Read converts a response to text.
 func Read(s Source) (p Page) {
 	p.Type = mediaType(s.Type, s.Body)
 	switch {
@@ -76,7 +75,7 @@ func Read(s Source) (p Page) {
 	return p
 }
 
-// mediaType returns the media type of a body: that of the header, unless the body is evidently something else.
+// mediaType returns the media type of a body: from the header, unless the body clearly has another one.
 func mediaType(header string, body []byte) string {
 	declared, _, _ := mime.ParseMediaType(header)
 	detected := mimetype.Detect(body)
@@ -87,12 +86,12 @@ func mediaType(header string, body []byte) string {
 	case declared == "", declared == "application/octet-stream", declared == "binary/octet-stream", declared == "unknown/unknown":
 		return is
 	case isText(declared) && !isText(is) && !utf8.Valid(body) && !strings.HasPrefix(is, "text/") && is != "application/octet-stream":
-		return is // such as a picture that is served as plain text
+		return is // such as a picture served as plain text
 	}
 	return declared
 }
 
-// isText reports whether a media type is text that can be read as it is.
+// isText reports whether a media type is readable as text.
 func isText(kind string) bool {
 	if strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "+json") || strings.HasSuffix(kind, "+xml") || strings.HasSuffix(kind, "+yaml") {
 		return kind != "image/svg+xml"
@@ -115,8 +114,8 @@ func address(s Source) *url.URL {
 	return u
 }
 
-// decode converts a body to UTF-8 from the encoding of its byte order mark, the header or the page itself, or else from
-// a guess by its bytes.
+// decode converts a body to UTF-8 from the encoding of its byte order mark, the header or the page itself, or else a
+// guess by its bytes.
 func decode(body []byte, header string) string {
 	encoding, name, certain := charset.DetermineEncoding(body[:min(len(body), 1024)], header)
 	if !certain && utf8.Valid(body) || name == "utf-8" {

@@ -8,10 +8,10 @@ import (
 	"github.com/ledongthuc/pdf"
 )
 
-// maxPages is the maximum number of pages that are read of a PDF.
+// maxPages is the maximum number of pages read from a PDF.
 const maxPages = 2000
 
-// readPDF writes a mark before each page. The library panics on much that is wrong with a file.
+// readPDF writes a header before each page. The library panics on many malformed files.
 func readPDF(p *Page, s Source) {
 	if s.Cut {
 		p.Note = fmt.Sprintf("the PDF is longer than the %d bytes that were read of it, and its end tells where its pages are", len(s.Body))
@@ -48,7 +48,7 @@ func readPDF(p *Page, s Source) {
 	}
 }
 
-// pdfPageText returns the text of a page, and why the text is not complete.
+// pdfPageText returns the text of a page, and a reason if it is incomplete.
 func pdfPageText(r *pdf.Reader, i int) (text, why string) {
 	w := &pdfWriter{fonts: map[string]pdf.TextEncoding{}}
 	defer func() {
@@ -63,7 +63,7 @@ func pdfPageText(r *pdf.Reader, i int) (text, why string) {
 	return "", ""
 }
 
-// pdfWriter puts the words of a page together by where they are shown: what lies lower is another line.
+// pdfWriter joins the words of a page by their positions: a lower position is a new line.
 type pdfWriter struct {
 	page  pdf.Page
 	fonts map[string]pdf.TextEncoding
@@ -71,7 +71,7 @@ type pdfWriter struct {
 	b     strings.Builder
 }
 
-// spaceStep is a step between letters, in thousandths of their size, that stands for a space.
+// spaceStep is the distance between letters, in thousandths of their size, that counts as a space.
 const spaceStep = 180
 
 // execute executes an operator of the page's description.
@@ -123,7 +123,7 @@ func (w *pdfWriter) setFont(name string) {
 
 func (w *pdfWriter) writeText(v pdf.Value) {
 	if w.b.Len() > MaxText {
-		panic("its text is too long") // nothing else stops the library
+		panic("its text is too long") // only a panic stops the library
 	}
 	text := v.RawString()
 	if w.font != nil {

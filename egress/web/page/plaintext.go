@@ -15,12 +15,12 @@ func plainText(n *html.Node) string {
 	return strings.TrimSpace(w.b.String()) + "\n"
 }
 
-// writer puts words together. Blocks ask for line ends, which are written before the next word.
+// writer joins words. Blocks request line ends, which are written before the next word.
 type writer struct {
 	b     strings.Builder
-	lines int  // that are due
-	space bool // is due
-	pre   int  // how many <pre> we are in
+	lines int  // pending line ends
+	space bool // pending space
+	pre   int  // depth of <pre>
 }
 
 func (w *writer) writeNode(n *html.Node) {
@@ -56,7 +56,7 @@ func (w *writer) writeNode(n *html.Node) {
 	w.lines = max(w.lines, lines)
 }
 
-// blockElements are the elements that begin and end a line, or a paragraph.
+// blockElements are the elements that start and end a line, or a paragraph.
 var blockElements = map[atom.Atom]int{
 	atom.P: 2, atom.H1: 2, atom.H2: 2, atom.H3: 2, atom.H4: 2, atom.H5: 2, atom.H6: 2, atom.Ul: 2, atom.Ol: 2, atom.Table: 2, atom.Pre: 2,
 	atom.Blockquote: 2, atom.Figure: 2, atom.Section: 2, atom.Article: 2, atom.Hr: 2, atom.Dl: 2,
@@ -94,13 +94,12 @@ func (w *writer) writeWord(s string) {
 	w.b.WriteString(s)
 }
 
-// wordsOf returns the text of a page that is too malformed for a tree: its words, without the elements that are not
-// visible.
+// wordsOf returns the visible words of a page that is too malformed for a tree.
 func wordsOf(text string) string {
 	z := html.NewTokenizer(strings.NewReader(text))
 	z.SetMaxBuf(1 << 20)
 	w := &writer{}
-	var unseen atom.Atom // the element that we are in the middle of
+	var unseen atom.Atom // the current invisible element
 	for {
 		kind := z.Next()
 		name, _ := z.TagName()

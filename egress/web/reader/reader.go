@@ -1,7 +1,7 @@
-// Package reader parses untrusted pages where they can do no harm: in a process of its own, which its starter contains.
-// A process reads a single page, and has nothing else.
+// Package reader parses untrusted pages in a separate contained process, which reads a single page and has no other
+// data.
 //
-// A question is a line of JSON with the bytes of a body behind it; the answer is JSON.
+// A question is a line of JSON followed by the body; the answer is JSON.
 package reader
 
 import (
@@ -22,12 +22,12 @@ func init() {
 	role.TakeOver(role.PageReader, func() int { return Serve(os.Stdin, os.Stdout) })
 }
 
-// MaxAnswer is the maximum size of an answer, in bytes: a text of page.MaxText, each byte of it escaped.
+// MaxAnswer is the maximum size of an answer, in bytes: page.MaxText with each byte escaped.
 const MaxAnswer = 6*page.MaxText + 1<<20
 
 // Question is a body to read.
 type Question struct {
-	Engine string `json:"engine,omitempty"` // whose page of results the body is; "" is any page
+	Engine string `json:"engine,omitempty"` // the search engine of a result page; "" for other pages
 	URL    string `json:"url"`
 	Type   string `json:"type"` // the header Content-Type
 	Format string `json:"format,omitempty"`
@@ -39,11 +39,10 @@ type Question struct {
 type Answer struct {
 	Page    page.Page       `json:"page"`
 	Results []engine.Result `json:"results,omitempty"`
-	Error   string          `json:"error,omitempty"` // why an engine's page has no results to tell
+	Error   string          `json:"error,omitempty"` // why an engine's page could not be parsed
 }
 
-// Read answers a question here and now. It does not fail on any body, and takes as long and as much memory as its
-// parsers do.
+// Read answers a question in this process. It accepts any body, and does not bound the time and memory of its parsers.
 func Read(q Question) (a Answer) {
 	if q.Engine == "" {
 		a.Page = page.Read(page.Source{URL: q.URL, Type: q.Type, Format: q.Format, Body: q.Body, Cut: q.Cut})
@@ -83,7 +82,7 @@ func Parse(b []byte) (a Answer, err error) {
 	return a, nil
 }
 
-// Serve answers the one question on in, and returns the exit code of a program that was started for it.
+// Serve answers one question from in, and returns the exit code of the reader process.
 func Serve(in io.Reader, out io.Writer) int {
 	if err := serve(in, out); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,5 +1,5 @@
 // Package keyringtest starts a real Secret Service for tests: a session bus and a GNOME keyring, in
-// directories of their own. The user's own keyring is neither asked nor seen.
+// directories of their own. The user's own keyring is not used.
 package keyringtest
 
 import (
@@ -18,7 +18,7 @@ import (
 
 // Bus is a session bus that belongs to a test.
 type Bus struct {
-	Home   string // also of what the keyring keeps
+	Home   string // also the keyring's directory
 	daemon *exec.Cmd
 }
 
@@ -56,7 +56,7 @@ func StartBus(t testing.TB) *Bus {
 		t.Fatal(err)
 	}
 	start(t, exec.Command("dbus-daemon", "--nofork", "--nopidfile", "--config-file="+conf))
-	hosttest.Until(t, "there is a bus", func() bool { // which may be bound, and not listen yet
+	hosttest.Until(t, "there is a bus", func() bool { // its socket may exist before it listens
 		c, err := net.Dial("unix", socket)
 		if err == nil {
 			c.Close()
@@ -81,10 +81,10 @@ const config = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Config
 </busconfig>
 `
 
-// Unlock starts the keyring, with its password: the first time that makes it.
+// Unlock starts the keyring, with its password; the first call creates it.
 func (b *Bus) Unlock(t testing.TB) { b.run(t, "a test's "+"password", "--unlock") }
 
-// Lock starts the keyring without its password, in the place of the one that runs.
+// Lock starts the keyring without its password, replacing the running one.
 func (b *Bus) Lock(t testing.TB) {
 	b.Stop(t)
 	b.run(t, "")
