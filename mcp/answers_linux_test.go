@@ -82,7 +82,7 @@ func (r reading) checkAnswer(name, tool, arguments string, m reply) string {
 	}
 	for _, c := range got.Content[1:] {
 		fmt.Fprintf(r.all, "[%s %s]\n", c.Type, c.URI)
-		if c.Type == "resource_link" && !strings.Contains(text, "left out here") && !strings.Contains(text, "is not text") && !strings.Contains(text, "bytes follow") {
+		if c.Type == "resource_link" && !strings.Contains(text, "bytes omitted") && !strings.Contains(text, "is not text") && !strings.Contains(text, "bytes follow") {
 			bad("it links to what it shows")
 		}
 	}

@@ -35,11 +35,11 @@ func normalizeSource(code string) []byte {
 // Arguments of several tools.
 
 type inNamespace struct {
-	Namespace string `json:"namespace" about:"Whose sessions, packages, secrets, limits and log it is for. Default: \"default\"." range:"..64"`
+	Namespace string `json:"namespace" about:"The namespace of its sessions, packages, secrets, limits and log. Default: \"default\"." range:"..64"`
 }
 
 type onBackend struct {
-	Backend string `json:"backend" about:"What contains the code. Default: the operator's choice; list_runtimes tells what each offers." oneof:"process podman docker"`
+	Backend string `json:"backend" about:"The isolation backend. Default: the operator's choice; list_runtimes describes each." oneof:"process podman docker"`
 }
 
 type limited struct {
@@ -49,10 +49,10 @@ type limited struct {
 // limits are requested limits; 0 is not requested.
 type limits struct {
 	RAM       int64   `json:"max_ram_mb" about:"MB of memory, for all processes together." range:"1..1048576"`
-	CPU       float64 `json:"max_cpu_cores" about:"Cores that it may use." range:"0.01..1024"`
+	CPU       float64 `json:"max_cpu_cores" about:"CPU cores." range:"0.01..1024"`
 	Wall      float64 `json:"timeout_seconds" about:"Seconds for a run, or a session's call." range:"0.001..86400"`
-	Processes int     `json:"max_processes" about:"Processes and threads, beside the interpreter's." range:"1..65536"`
-	Output    int64   `json:"max_output_bytes" about:"Bytes that are kept of stdout, and of stderr." range:"1..1073741824"`
+	Processes int     `json:"max_processes" about:"Processes and threads, not counting the interpreter's." range:"1..65536"`
+	Output    int64   `json:"max_output_bytes" about:"Bytes stored of stdout, and of stderr." range:"1..1073741824"`
 }
 
 func (l limits) bounds() pipeline.Bounds {
@@ -149,19 +149,19 @@ func checkFileNames(names []string) error {
 		wrong := ""
 		switch {
 		case strings.ContainsRune(name, 0):
-			wrong = "has a NUL byte in it, which no name can have"
+			wrong = "contains a NUL byte"
 		case len(clean) > maxPath:
-			wrong = fmt.Sprintf("has %d bytes, and %d is the most", len(clean), maxPath)
+			wrong = fmt.Sprintf("has %d bytes; the maximum is %d", len(clean), maxPath)
 		case slices.ContainsFunc(strings.Split(clean, "/"), func(part string) bool { return len(part) > maxName }):
 			wrong = fmt.Sprintf("has a part of more than %d bytes", maxName)
 		case name == "" || !filepath.IsLocal(clean) || clean == ".":
-			wrong = "is no name for a file in the working directory: send a relative one, without ..,"
+			wrong = "is not a valid name in the working directory: send a relative one, without ..,"
 			if base := path.Base(clean); filepath.IsLocal(base) && base != "." && base != "/" {
 				return operation.Wrong("files", "%q %s such as %q", label, wrong, base)
 			}
 			return operation.Wrong("files", `%q %s such as "data.csv"`, label, wrong)
 		case taken[clean] != "":
-			wrong = fmt.Sprintf("and %q are the same file: leave one out", safetext.Clip(taken[clean], 80))
+			wrong = fmt.Sprintf("and %q are the same file: omit one", safetext.Clip(taken[clean], 80))
 		}
 		if wrong != "" {
 			return operation.Wrong("files", "%q %s", label, wrong)

@@ -26,26 +26,26 @@ const aboutAudit = `Reads the audit log: every run, refusal, session, approval a
 
 type auditArgs struct {
 	Run       string   `json:"request_id" about:"Only rows about this run or session." range:"..64"`
-	Namespace string   `json:"namespace" about:"Only rows of this namespace. Default: of all that the caller may see." range:"..64"`
+	Namespace string   `json:"namespace" about:"Only rows of this namespace. Default: all that the caller may see." range:"..64"`
 	Kinds     []string `json:"kinds" about:"Only rows of these kinds, such as \"execution.completed\", \"execution.refused\" or \"egress.denied\"." range:"..50" each:"A kind of row." eachrange:"..64"`
-	Since     string   `json:"since" about:"Only rows from this time on: RFC 3339 like \"2026-01-31T15:04:05Z\", a date, or how long ago like \"2h\" or \"3d\"." range:"..40"`
-	Until     string   `json:"until" about:"Only rows before this time, written likewise." range:"..40"`
-	After     *int64   `json:"after" about:"Only rows with a larger seq, the oldest first: next_after of the page before. Default: the newest rows." range:"0..1125899906842624"`
-	Limit     int      `json:"limit" about:"The most rows to return." range:"1..500" default:"50"`
+	Since     string   `json:"since" about:"Only rows from this time on: RFC 3339 like \"2026-01-31T15:04:05Z\", a date, or a time ago like \"2h\" or \"3d\"." range:"..40"`
+	Until     string   `json:"until" about:"Only rows before this time, in the same format." range:"..40"`
+	After     *int64   `json:"after" about:"Only rows with a larger seq, oldest first: next_after of the page before. Default: the newest rows." range:"0..1125899906842624"`
+	Limit     int      `json:"limit" about:"Maximum number of rows." range:"1..500" default:"50"`
 }
 
 type auditFacts struct {
 	answer.Common
-	Rows []auditRow `json:"rows,omitempty" about:"The rows, the oldest first."`
-	Next int64      `json:"next_after,omitempty" about:"Send it as after to read on, if there may be more."`
+	Rows []auditRow `json:"rows,omitempty" about:"The rows, oldest first."`
+	Next int64      `json:"next_after,omitempty" about:"The value of after for the next page, if there may be one."`
 }
 
 type auditRow struct {
 	Seq       int64  `json:"seq" about:"The row's number."`
-	Time      string `json:"time" about:"When it was written."`
-	Kind      string `json:"kind" about:"What happened."`
-	Run       string `json:"request_id,omitempty" about:"The run or session that it is about."`
-	Namespace string `json:"namespace" about:"The namespace that it belongs to."`
+	Time      string `json:"time" about:"When the row was written."`
+	Kind      string `json:"kind" about:"The kind of event."`
+	Run       string `json:"request_id,omitempty" about:"The run or session concerned."`
+	Namespace string `json:"namespace" about:"Its namespace."`
 	Data      string `json:"data" about:"The row's facts, as JSON."`
 	Prev      string `json:"prev" about:"The hash of the row before."`
 	Hash      string `json:"hash" about:"The row's hash."`
@@ -60,7 +60,7 @@ const (
 
 func (s *Server) auditExecution(ctx context.Context, c *call, a *auditArgs) (*answer.Answer, error) {
 	if s.cfg.Log == nil {
-		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server can't read an audit log", Remedy: pipeline.Remedy{"on the host: sandboxmcp audit"}}
+		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server has no audit log", Remedy: pipeline.Remedy{"on the host: sandboxmcp audit"}}
 	}
 	filter, err := filterOf(c, a)
 	if err != nil {
@@ -113,7 +113,7 @@ func filterOf(c *call, a *auditArgs) (audit.Filter, error) {
 		}
 		t, ok := audit.PointInTime(strings.TrimSpace(one.text), time.Now().UTC())
 		if !ok {
-			return f, operation.Wrong(one.name, `%q is no time: send one like "2026-01-31T15:04:05Z", "2026-01-31", "2h" or "3d"`, safetext.Clip(one.text, 40))
+			return f, operation.Wrong(one.name, `%q is not a time: send one like "2026-01-31T15:04:05Z", "2026-01-31", "2h" or "3d"`, safetext.Clip(one.text, 40))
 		}
 		*one.to = t
 	}

@@ -21,30 +21,30 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
 )
 
-const aboutBridge = `Puts a value into a session as a variable (in a shell also as a file): a given one, or a variable of another session, ` +
-	`also one of another language. It goes as JSON. With path or tar, files and directories.`
+const aboutBridge = `Sets a variable in a session (in a shell also a file) from a value or from a variable of another session, ` +
+	`even of another language, by way of JSON. With path or tar, copies files and directories.`
 
 type bridgeArgs struct {
-	Session string          `json:"session_id" about:"The session that the value goes into." range:"..64"`
-	Key     string          `json:"key" about:"The variable's name there." range:"..200"`
-	Value   json.RawMessage `json:"value" about:"The value as JSON: \"[1, 2, 3]\", \"{\\\"a\\\": 1}\", \"42\". What is no JSON is taken as text; text that is also JSON goes in quotes of its own: \"\\\"42\\\"\". Leave it out with from_session_id."`
-	From    string          `json:"from_session_id" about:"The session that has the value." range:"..64"`
+	Session string          `json:"session_id" about:"The target session." range:"..64"`
+	Key     string          `json:"key" about:"The variable's name in the target session." range:"..200"`
+	Value   json.RawMessage `json:"value" about:"The value as JSON: \"[1, 2, 3]\", \"{\\\"a\\\": 1}\", \"42\". Other text is a string; a string that looks like JSON needs its own quotes: \"\\\"42\\\"\". Omit it with from_session_id."`
+	From    string          `json:"from_session_id" about:"The source session." range:"..64"`
 	FromKey string          `json:"from_key" about:"The variable's name in from_session_id. Default: key." range:"..200"`
-	Path    string          `json:"path" about:"Instead of key: a file or directory in /workspace/exports of from_session_id to copy. Without session_id it is kept for get_artifacts, a directory as a tar." range:"..4096"`
-	Tar     string          `json:"tar" about:"Instead of key: a tar in base64 whose files to write, all or none."`
-	To      string          `json:"to" about:"The directory that path or tar goes into. Default: /workspace." range:"..4096"`
+	Path    string          `json:"path" about:"Instead of key: a file or directory in /workspace/exports of from_session_id to copy. Without session_id it is stored for get_artifacts, a directory as a tar." range:"..4096"`
+	Tar     string          `json:"tar" about:"Instead of key: a tar in base64, to be unpacked completely or not at all."`
+	To      string          `json:"to" about:"The target directory of path or tar. Default: /workspace." range:"..4096"`
 	inNamespace
 }
 
 type bridgeFacts struct {
 	answer.Common
-	RequestID string                 `json:"request_id,omitempty" about:"The id under which the audit log has it."`
-	SessionID string                 `json:"session_id,omitempty" about:"The session that the value is in now."`
+	RequestID string                 `json:"request_id,omitempty" about:"Its id in the audit log."`
+	SessionID string                 `json:"session_id,omitempty" about:"The target session."`
 	Key       string                 `json:"key,omitempty" about:"The variable's name."`
-	Kind      string                 `json:"kind,omitempty" about:"What it is: object, list, string, number, boolean or null; absent where it came from another session."`
-	Bytes     int                    `json:"bytes,omitempty" about:"Bytes of the value's JSON; absent where it came from another session. Or bytes of the files."`
-	Files     int                    `json:"files,omitempty" about:"How many files were written."`
-	Artifacts []answer.ArtifactFacts `json:"artifacts,omitempty" about:"What is kept."`
+	Kind      string                 `json:"kind,omitempty" about:"Its type: object, list, string, number, boolean or null; absent if it came from another session."`
+	Bytes     int                    `json:"bytes,omitempty" about:"Size of the value's JSON in bytes, absent if it came from another session; or of the files."`
+	Files     int                    `json:"files,omitempty" about:"Number of written files."`
+	Artifacts []answer.ArtifactFacts `json:"artifacts,omitempty" about:"The stored files."`
 }
 
 func (s *Server) bridgeData(ctx context.Context, c *call, a *bridgeArgs) (*answer.Answer, error) {
@@ -59,13 +59,13 @@ func (s *Server) bridgeData(ctx context.Context, c *call, a *bridgeArgs) (*answe
 	what := "variable " + cmp.Or(a.FromKey, b.Key) + " of session " + b.From
 	switch {
 	case a.Session == "":
-		return nil, operation.Wrong("session_id", "is missing: name the session that the value goes into")
+		return nil, operation.Wrong("session_id", "is missing: name the target session")
 	case a.Key == "":
-		return nil, operation.Wrong("key", "is missing: name the variable, or send path or tar")
+		return nil, operation.Wrong("key", "is missing: name the variable, or send path or tar instead")
 	case a.To != "":
 		return nil, operation.Wrong("to", "is for path and tar")
 	case a.Value != nil && b.From != "":
-		return nil, operation.Wrong("value", "there is from_session_id, too: send one of them")
+		return nil, operation.Wrong("value", "conflicts with from_session_id: send one of them")
 	case b.From != "":
 		b.Key = cmp.Or(a.FromKey, b.Key)
 	case a.Value == nil:
@@ -88,13 +88,13 @@ func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answ
 	var put pipeline.Effect[guest.Unpacked]
 	switch {
 	case a.Path != "" && a.Tar != "":
-		return nil, operation.Wrong("tar", "there is path, too: send one of them")
+		return nil, operation.Wrong("tar", "conflicts with path: send one of them")
 	case a.Key != "" || a.Value != nil || a.FromKey != "":
-		return nil, operation.Wrong("key", "a variable goes by itself: leave out key, value and from_key, or path and tar")
+		return nil, operation.Wrong("key", "conflicts with key, value and from_key: send either a variable or files")
 	case a.Tar != "" && a.From != "":
-		return nil, operation.Wrong("from_session_id", "the files are in tar: leave one of them out")
+		return nil, operation.Wrong("from_session_id", "conflicts with tar: send one of them")
 	case a.Tar != "" && a.Session == "":
-		return nil, operation.Wrong("session_id", "is missing: name the session that the files go into")
+		return nil, operation.Wrong("session_id", "is missing: name the target session")
 	case a.Tar != "":
 		content, err := fromBase64(strings.TrimPrefix(a.Tar, "data:;base64,"))
 		if err != nil {
@@ -102,7 +102,7 @@ func (s *Server) bridgeFiles(ctx context.Context, c *call, a *bridgeArgs) (*answ
 		}
 		put = inside.WriteDirectory{Namespace: c.namespace, Session: a.Session, Path: cmp.Or(a.To, "~"), Content: bytes.NewReader(content)}
 	case a.From == "":
-		return nil, operation.Wrong("from_session_id", "is missing: name the session that has exported it")
+		return nil, operation.Wrong("from_session_id", "is missing: name the session with the exported files")
 	case a.Session == "":
 		return s.storeExport(ctx, inside.KeepFiles{Namespace: c.namespace, Session: a.From, Path: a.Path})
 	default:
@@ -126,7 +126,7 @@ func (s *Server) storeExport(ctx context.Context, q inside.KeepFiles) (*answer.A
 	s.store.AddRun(res.ID)
 	cached := runList([]results.Record{{ID: res.ID, End: res.End, Artifacts: res.Artifacts}})
 	f.Artifacts = cached.Facts.(*artifactsFacts).Runs[0].Artifacts
-	made := &answer.Answer{Text: fmt.Sprintf("kept as request_id: %s\n%s\nwhat to do: get_artifacts with this request_id and the name returns it; execute_code takes it with \"files\"", res.ID, cached.Text), Facts: f}
+	made := &answer.Answer{Text: fmt.Sprintf("stored as request_id: %s\n%s\nwhat to do: get_artifacts with this request_id and the name returns it; execute_code can use it in \"files\"", res.ID, cached.Text), Facts: f}
 	for _, one := range f.Artifacts {
 		if one.Withheld == "" {
 			made.Extra = append(made.Extra, mcp.NewResourceLink(one.URI, one.Name, "exported by session "+q.Session, one.MIME))

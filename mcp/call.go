@@ -63,7 +63,7 @@ func (s *Server) check(t *tool, m *rpc.Message) (*call, error) {
 	named, own := t.In.Text(args, "namespace"), s.cfg.Namespace
 	c := &call{Message: m, args: args, namespace: cmp.Or(named, own), oneNamespace: named+own != ""}
 	if own != "" && c.namespace != own {
-		return nil, operation.Wrong("namespace", "this server belongs to the namespace %q: leave it out", own)
+		return nil, operation.Wrong("namespace", "this server is for namespace %q only: omit it", own)
 	}
 	if id := t.In.Text(args, "session_id"); !c.oneNamespace && id != "" {
 		for _, info := range session.List(s.cfg.Pipeline, "") {

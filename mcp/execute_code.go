@@ -17,30 +17,30 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stderr, value, images and the files that it left. ` +
-	`Without session_id each call starts clean; with one, variables, imports and files of earlier calls are there. ` +
-	`The value of the last expression is returned as in a notebook, in Python also without a session; so are figures, and small PNG and JPEG files that it saves. ` +
-	`The working directory is /workspace; files left there are artifacts. ` +
-	`It reaches only hosts that the operator's configuration or a person allows, and no addresses.`
+const aboutExecute = `Runs code in a sandbox and returns exit code, stdout, stderr, value, images and files. ` +
+	`Without session_id each call starts clean; with one, it has the variables, imports and files of earlier calls. ` +
+	`As in a notebook, it returns the value of the last expression (in Python also without a session), figures, and small PNG and JPEG files. ` +
+	`The working directory is /workspace; files there are artifacts. ` +
+	`It reaches only hosts that the operator's configuration or a person allows, and no IP addresses.`
 
 type executeArgs struct {
-	Code     string   `json:"code" about:"The source code to run. Needed, unless request_id goes on with code that waits."`
+	Code     string   `json:"code" about:"The source code to run. Required, unless request_id continues waiting code."`
 	Language language `json:"language" about:"Language of the code. Default: the session's, or python."`
-	Session  string   `json:"session_id" about:"A session from create_session to run in. Default: a sandbox of its own that is gone afterwards." range:"..64"`
+	Session  string   `json:"session_id" about:"A session from create_session to run in. Default: a new sandbox, deleted afterwards." range:"..64"`
 	onBackend
-	Timeout float64                   `json:"timeout" about:"Seconds after which it is ended, as resource_limits.timeout_seconds." range:"0.001..86400"`
-	Allow   []string                  `json:"allowed_domains" about:"Hosts that the code may reach, and no others, if policy or a person agrees. Default: what the operator allows, or the session may reach. [] is no network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
-	Secrets []string                  `json:"secrets" about:"Names of the operator's secrets. Each becomes an environment variable, and is taken out of all output." range:"..100" each:"A secret's name." eachrange:"..200"`
-	Data    []string                  `json:"data" about:"Names of directories of data, which list_runtimes lists: each is shown read-only as /data/NAME. In a session, create_session takes them." range:"..32" each:"A directory's name." eachrange:"..32"`
+	Timeout float64                   `json:"timeout" about:"Time limit in seconds, as resource_limits.timeout_seconds." range:"0.001..86400"`
+	Allow   []string                  `json:"allowed_domains" about:"The only hosts that the code may reach, if policy or a person allows them. Default: the operator's or the session's hosts. [] disables the network." range:"..100" each:"A host: \"example.com\", \"*.example.com\" or \"example.com:5432\"." eachrange:"..300"`
+	Secrets []string                  `json:"secrets" about:"Names of the operator's secrets. Each becomes an environment variable, and is redacted from all output." range:"..100" each:"A secret's name." eachrange:"..200"`
+	Data    []string                  `json:"data" about:"Names of data directories from list_runtimes, mounted read-only at /data/NAME. For a session, send them to create_session." range:"..32" each:"A directory's name." eachrange:"..32"`
 	Env     map[string]operation.Text `json:"env" about:"Environment variables." range:"..1000" each:"Its value." such:"DEBUG"`
 	Args    []operation.Text          `json:"args" about:"Arguments of the program." range:"..10000" each:"One argument."`
 	Stdin   string                    `json:"stdin" about:"Text for its standard input. Default: empty."`
-	Files   fileArgs                  `json:"files" about:"Files to put into the working directory first: name to content, such as {\"data.csv\": \"a,b\\n1,2\"}. Binary content is written as a data URL: \"data:;base64,iVBORw0...\". What an earlier run left is named instead, by an object: {\"request_id\": \"01K...\", \"artifact\": \"data.csv\"}." range:"..1000" each:"The file's text, or a data URL with base64." such:"notes"`
+	Files   fileArgs                  `json:"files" about:"Files to put into the working directory first: name to content, such as {\"data.csv\": \"a,b\\n1,2\"}. Send binary content as a data URL: \"data:;base64,iVBORw0...\". Name an earlier run's artifact by an object: {\"request_id\": \"01K...\", \"artifact\": \"data.csv\"}." range:"..1000" each:"The file's text, or a data URL with base64." such:"notes"`
 	limited
 	inNamespace
-	Run        string       `json:"request_id" about:"Goes on with code that waits for tool results: its request_id." range:"..64"`
-	Results    []resultArgs `json:"tool_results" about:"The results of the calls that it waits for." range:"..128" each:"The result of one call."`
-	Background bool         `json:"background" about:"Returns at once with a request_id; inspect_state tells how it goes, terminate_session with it as session_id ends it." default:"false"`
+	Run        string       `json:"request_id" about:"Continues code that waits for tool results: its request_id." range:"..64"`
+	Results    []resultArgs `json:"tool_results" about:"The results of its pending calls." range:"..128" each:"The result of one call."`
+	Background bool         `json:"background" about:"Returns a request_id at once; inspect_state shows its state, and terminate_session with it as session_id ends it." default:"false"`
 }
 
 func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*answer.Answer, error) {
@@ -48,7 +48,7 @@ func (s *Server) executeCode(ctx context.Context, c *call, a *executeArgs) (*ans
 		return s.resume(ctx, c, a)
 	}
 	if a.Code == "" {
-		return nil, operation.Wrong("code", "is missing or empty: send code, or request_id to go on with code that waits")
+		return nil, operation.Wrong("code", "is missing or empty: send code, or request_id to continue code that waits")
 	}
 	q, err := buildRequest(c, a)
 	if err != nil {
@@ -92,7 +92,7 @@ func buildRequest(c *call, a *executeArgs) (run.Request, error) {
 	q.Limits, q.Output = b.Limits, b.Output
 	for _, name := range slices.Sorted(maps.Keys(a.Env)) {
 		if name == "" || strings.ContainsAny(name, "=\x00") { // "A=B" would set A
-			return q, operation.Wrong("env", "%q can't be the name of a variable", safetext.Clip(name, 80))
+			return q, operation.Wrong("env", "%q is not a valid variable name", safetext.Clip(name, 80))
 		}
 		q.Env = append(q.Env, name+"="+string(a.Env[name]))
 	}
@@ -108,7 +108,7 @@ func (s *Server) startBackground(ctx context.Context, q run.Request) *answer.Ans
 	id, _ := run.Begin(ctx, s.cfg.Pipeline, q)
 	s.store.AddRun(id)
 	return &answer.Answer{
-		Text: "running in the background, request_id: " + id + "\nwhat to do: inspect_state with this request_id tells how it goes and, when it is done, the result; " +
+		Text: "running in the background, request_id: " + id + "\nwhat to do: inspect_state with this request_id returns its state and, when it is done, its result; " +
 			"terminate_session with it as session_id ends it",
 		Facts: &answer.RunFacts{Outcome: answer.Outcome{RunIdentity: answer.RunIdentity{RequestID: id, State: "running", Namespace: q.Namespace, SessionID: q.Session, Language: q.Language}}},
 	}
@@ -124,7 +124,7 @@ type toolArgs struct {
 // resultArgs are the result of a call.
 type resultArgs struct {
 	ID      string          `json:"tool_use_id" about:"The call's id." range:"1..64" required:"true"`
-	Content json.RawMessage `json:"content" about:"What the tool returned, as JSON; what is no JSON is taken as text. With is_error, what went wrong."`
+	Content json.RawMessage `json:"content" about:"The tool's result, as JSON or plain text. With is_error, the error message."`
 	IsError bool            `json:"is_error" about:"The tool failed: the code gets a ToolError." default:"false"`
 }
 
@@ -155,9 +155,9 @@ func (s *Server) startWithTools(ctx context.Context, q run.Request) (*answer.Ans
 func (s *Server) resume(ctx context.Context, c *call, a *executeArgs) (*answer.Answer, error) {
 	switch {
 	case a.Run == "":
-		return nil, operation.Wrong("request_id", "is missing: tool_results are for code that waits for them")
+		return nil, operation.Wrong("request_id", "is missing: send tool_results for code that waits for them")
 	case a.Code != "":
-		return nil, operation.Wrong("code", "code that waits has been sent already: leave it out with request_id")
+		return nil, operation.Wrong("code", "conflicts with request_id: the waiting code was sent before")
 	}
 	var results []run.ToolResult
 	for _, r := range a.Results {
@@ -179,7 +179,7 @@ func (s *Server) resumeRun(ctx context.Context, namespace, id string, results []
 		return s.renderRun(*j.Result, nil), nil
 	}
 	f := &answer.RunFacts{Outcome: answer.Outcome{RunIdentity: answer.RunIdentity{RequestID: id, State: "waiting", Namespace: j.Namespace, SessionID: j.Session, ToolCalls: pendingCalls(j.Calls)}}}
-	text := fmt.Sprintf("the code waits for the results of %s:\n%s\nwhat to do: carry them out, and call execute_code with request_id %q and tool_results: "+
+	text := fmt.Sprintf("the code waits for the results of %s:\n%s\nwhat to do: run them, and call execute_code with request_id %q and tool_results: "+
 		"one entry each, with tool_use_id, content, and is_error if it failed\nrequest_id: %s", answer.Count(len(j.Calls), "call"), callsText(f.ToolCalls), id, id)
 	return &answer.Answer{Text: text, Facts: f}, nil
 }

@@ -36,7 +36,7 @@ func TestExecute(t *testing.T) {
 		{"default language", `{"code":"print(6*7)"}`, "ok", []string{"42"}},
 		{"alias", `{"code":"console.log(6*7)","language":"javascript"}`, "ok", []string{"42"}},
 		{"typescript", `{"code":"const x: number = 42; console.log(x)","language":"typescript"}`, "ok", []string{"42"}},
-		{"nothing", `{"code":"true","language":"shell"}`, "ok", []string{"it wrote nothing"}},
+		{"nothing", `{"code":"true","language":"shell"}`, "ok", []string{"no output"}},
 		{"exit", `{"code":"echo out; echo err >&2; exit 7","language":"shell"}`, "exit", []string{"exit code 7", "stdout (4 bytes):\nout", "stderr (4 bytes):\nerr"}},
 		{"exception", `{"code":"def f():\n  raise ValueError('no')\nf()"}`, "exit", []string{"exit code 1", "ValueError: no"}},
 		{"signal", `{"code":"kill -SEGV $$","language":"shell"}`, "signal", []string{"exit code 139, killed by SIGSEGV"}},
@@ -123,7 +123,7 @@ func TestLongOutput(t *testing.T) {
 	if len(res.text) > 9<<10 {
 		t.Errorf("the text has %d bytes", len(res.text))
 	}
-	contains(t, res.text, "line 0 äöü", "line 19999 äöü", "err 0", "err 8999", "bytes left out here", "get_artifacts")
+	contains(t, res.text, "line 0 äöü", "line 19999 äöü", "err 0", "err 8999", "bytes omitted", "get_artifacts")
 	uri, _ := res.facts["stdout_uri"].(string)
 	var links []string
 	for _, c := range res.Content {
@@ -306,7 +306,7 @@ func TestBackground(t *testing.T) {
 	}
 	hosttest.Until(t, "it runs", alive)
 	hosttest.Until(t, "it has written", func() bool { return strings.Contains(inspect(), "started") })
-	contains(t, seen, "running for", "last of stdout (8 bytes):\nstarted")
+	contains(t, seen, "running for", "end of stdout (8 bytes):\nstarted")
 	wake()
 	hosttest.Until(t, "it is done", func() bool { return strings.HasPrefix(inspect(), "done") })
 	contains(t, seen, "done: exit code 0", "over", "- file, 5 bytes")

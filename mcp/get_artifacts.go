@@ -34,16 +34,16 @@ func moreText(n int) string {
 	return fmt.Sprintf("- and %d more", n-maxNamed)
 }
 
-const aboutArtifacts = `Fetches what runs left. Without name it lists the files and output of a run, or of all runs of a session; with name it returns ` +
-	`that file, or stdout or stderr: text and images inline, in parts if they are long. Of each run there is also a signed receipt, "receipt.intoto.json".`
+const aboutArtifacts = `Fetches the files and output of runs. Without name it lists those of a run, or of all runs of a session; with name it returns ` +
+	`that file, or stdout or stderr: text and images inline, in parts if long. Each run also has a signed receipt, "receipt.intoto.json".`
 
 type artifactsArgs struct {
-	Run      string `json:"request_id" about:"The run that left it." range:"..64"`
-	Session  string `json:"session_id" about:"The session whose runs left it. One of request_id and session_id is needed." range:"..64"`
-	Name     string `json:"name" about:"The file's name as it is listed, or \"stdout\", \"stderr\" or \"receipt.intoto.json\". Default: all are listed." range:"..4096"`
-	Offset   int64  `json:"offset" about:"Bytes to leave out at its beginning." range:"0..1099511627776" default:"0"`
-	MaxBytes int64  `json:"max_bytes" about:"The most bytes to return inline." range:"1..1048576" default:"32768"`
-	Encoding string `json:"encoding" about:"How it is returned: a receipt as text is in words, and raw as the JSON that was signed." oneof:"text raw base64" default:"text"`
+	Run      string `json:"request_id" about:"The run of the file." range:"..64"`
+	Session  string `json:"session_id" about:"The session whose runs to search. Requires request_id or session_id." range:"..64"`
+	Name     string `json:"name" about:"The file's name as listed, or \"stdout\", \"stderr\" or \"receipt.intoto.json\". Default: lists all." range:"..4096"`
+	Offset   int64  `json:"offset" about:"Bytes to skip." range:"0..1099511627776" default:"0"`
+	MaxBytes int64  `json:"max_bytes" about:"Maximum bytes to return inline." range:"1..1048576" default:"32768"`
+	Encoding string `json:"encoding" about:"Encoding of the result; for a receipt, text is readable and raw is the signed JSON." oneof:"text raw base64" default:"text"`
 	inNamespace
 }
 
@@ -52,30 +52,30 @@ const defaultInline = 32 << 10
 
 type artifactsFacts struct {
 	answer.Common
-	Runs   []leftFacts `json:"runs,omitempty" about:"What runs left, the newest first."`
-	Name   string      `json:"name,omitempty" about:"The file that was fetched."`
-	MIME   string      `json:"mime,omitempty" about:"Its type."`
-	Part   string      `json:"part,omitempty" about:"The part of it that was asked for, if it is text."`
-	Base64 string      `json:"base64,omitempty" about:"The part of it that was asked for, if it is neither text nor an image."`
-	Offset int64       `json:"offset" about:"Where the part begins."`
-	Total  int64       `json:"total_bytes" about:"Bytes of the whole."`
-	Next   int64       `json:"next_offset,omitempty" about:"The offset to read on from, if there is more."`
-	URI    string      `json:"uri,omitempty" about:"The resource to read it by."`
+	Runs   []leftFacts `json:"runs,omitempty" about:"Runs with their files, newest first."`
+	Name   string      `json:"name,omitempty" about:"The fetched file."`
+	MIME   string      `json:"mime,omitempty" about:"Its MIME type."`
+	Part   string      `json:"part,omitempty" about:"The requested part, if it is text."`
+	Base64 string      `json:"base64,omitempty" about:"The requested part, if it is neither text nor an image."`
+	Offset int64       `json:"offset" about:"Offset of the part."`
+	Total  int64       `json:"total_bytes" about:"Total size in bytes."`
+	Next   int64       `json:"next_offset,omitempty" about:"The offset of the rest, if there is more."`
+	URI    string      `json:"uri,omitempty" about:"The URI of its resource."`
 }
 
 type leftFacts struct {
 	RequestID string                 `json:"request_id" about:"The run's id."`
 	Ended     string                 `json:"ended" about:"How it ended."`
 	Time      string                 `json:"time" about:"When it ended."`
-	Stdout    int64                  `json:"stdout_bytes" about:"Bytes of its standard output that are kept."`
-	Stderr    int64                  `json:"stderr_bytes" about:"Bytes of its standard error that are kept."`
-	Artifacts []answer.ArtifactFacts `json:"artifacts,omitempty" about:"The files that it left."`
+	Stdout    int64                  `json:"stdout_bytes" about:"Stored bytes of its standard output."`
+	Stderr    int64                  `json:"stderr_bytes" about:"Stored bytes of its standard error."`
+	Artifacts []answer.ArtifactFacts `json:"artifacts,omitempty" about:"Its artifacts."`
 }
 
 func (s *Server) getArtifacts(ctx context.Context, c *call, q *artifactsArgs) (*answer.Answer, error) {
 	if s.cfg.Results == nil {
-		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true, Reason: "this server keeps no output and no artifacts",
-			Remedy: pipeline.Remedy{"print what you need, in parts if it is long"}}
+		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true, Reason: "this server stores no output or artifacts",
+			Remedy: pipeline.Remedy{"print the output that you need, in parts if it is long"}}
 	}
 	name := q.Name
 	if q.Run != "" && name == signer.ReceiptName {
@@ -112,8 +112,8 @@ func (s *Server) runsOf(c *call, q *artifactsArgs) ([]results.Record, error) {
 	runs := s.cfg.Results.List(results.Filter{Namespace: c.namespace, Session: session, Limit: 200})
 	if len(runs) == 0 {
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
-			Reason: fmt.Sprintf("nothing is kept of runs in a session %q of namespace %s", safetext.Clip(session, 64), c.namespace),
-			Remedy: pipeline.Remedy{"inspect_state without arguments lists the sessions; execute_code with one's session_id makes a run in it"}}
+			Reason: fmt.Sprintf("no stored runs in session %q of namespace %s", safetext.Clip(session, 64), c.namespace),
+			Remedy: pipeline.Remedy{"inspect_state without arguments lists the sessions; execute_code with a session_id runs code in it"}}
 	}
 	return runs, nil
 }
@@ -141,12 +141,12 @@ func unknownFile(runs []results.Record, name string) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if near := spelling.Nearest(name, names); near != "" {
-		return operation.Wrong("name", "there is no file %q: did you mean %q?", safetext.Clip(name, 200), near)
+		return operation.Wrong("name", "unknown file %q: did you mean %q?", safetext.Clip(name, 200), near)
 	}
 	if len(names) == 0 {
-		return operation.Wrong("name", "there is no file %q: the run left none; only stdout and stderr are there", safetext.Clip(name, 200))
+		return operation.Wrong("name", "unknown file %q: the run has only stdout and stderr", safetext.Clip(name, 200))
 	}
-	return operation.Wrong("name", "there is no file %q: choose from %s", safetext.Clip(name, 200), safetext.Clip(strings.Join(names, ", "), 1000))
+	return operation.Wrong("name", "unknown file %q: choose from %s", safetext.Clip(name, 200), safetext.Clip(strings.Join(names, ", "), 1000))
 }
 
 func runList(runs []results.Record) *answer.Answer {
@@ -189,7 +189,7 @@ func runList(runs []results.Record) *answer.Answer {
 		text = append(text, fmt.Sprintf("and %s", answer.Count(older, "older run")))
 	}
 	if bare > 0 {
-		text = append(text, fmt.Sprintf("%s left no files and no output", answer.Count(bare, "run")))
+		text = append(text, fmt.Sprintf("no files or output of %s", answer.Count(bare, "run")))
 	}
 	return &answer.Answer{Text: strings.Join(text, "\n"), Facts: f}
 }
@@ -200,7 +200,7 @@ func (s *Server) readStored(ctx context.Context, r results.Record, stored string
 		return s.cfg.Results.Read(r.ID, stored, offset, limit)
 	}
 	if s.cfg.Log == nil {
-		return results.Part{}, errors.New("this server can't read an audit log")
+		return results.Part{}, errors.New("this server has no audit log")
 	}
 	text, err := s.cfg.Log.Receipt(ctx, r.ID)
 	if err != nil {
@@ -218,7 +218,7 @@ func (s *Server) fetch(ctx context.Context, q *artifactsArgs, r results.Record, 
 		return nil, err
 	}
 	if offset > p.Size {
-		return nil, operation.Wrong("offset", "%d is behind the end: %s has %d bytes", offset, safetext.Model(safetext.Clip(name, 200)), p.Size)
+		return nil, operation.Wrong("offset", "%d is past the end: %s has %d bytes", offset, safetext.Model(safetext.Clip(name, 200)), p.Size)
 	}
 	f := &artifactsFacts{Name: name, MIME: p.MIME, Offset: offset, Total: p.Size, URI: answer.RunURI(r.ID, stored)}
 	if file, ok := strings.CutPrefix(stored, "files/"); ok {
@@ -270,7 +270,7 @@ func (s *Server) fetch(ctx context.Context, q *artifactsArgs, r results.Record, 
 	case stored == signer.ReceiptName:
 		f.URI = "" // the receipt is in the log, which outlives the result store
 	case !whole:
-		l := mcp.NewResourceLink(f.URI, safetext.Model(name), "left by run "+r.ID, p.MIME)
+		l := mcp.NewResourceLink(f.URI, safetext.Model(name), "artifact of run "+r.ID, p.MIME)
 		l.Size = &p.Size
 		a.Extra = append(a.Extra, l)
 	}
@@ -289,7 +289,7 @@ func (s *Server) receipt(ctx context.Context, c *call, q *artifactsArgs) (*answe
 	}
 	if why := unsigned[last.Kind]; why != "" {
 		return nil, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: fmt.Sprintf("run %s has no receipt: %s", safetext.Clip(id, 64), why),
-			Remedy: pipeline.Remedy{"audit_execution with its request_id tells what is known of it"}}
+			Remedy: pipeline.Remedy{"audit_execution with its request_id returns its rows"}}
 	}
 	a, err := s.fetch(ctx, q, results.Record{ID: last.Run}, signer.ReceiptName, signer.ReceiptName)
 	bytes := q.Offset > 0 || q.MaxBytes != defaultInline // the offset counts bytes
@@ -307,16 +307,16 @@ func (s *Server) receipt(ctx context.Context, c *call, q *artifactsArgs) (*answe
 // unsigned has the reasons for a missing receipt, by the kind of the run's last row.
 var unsigned = map[string]string{
 	"execution.refused":    "it was refused, so nothing ran",
-	"execution.lost":       "its server was killed before it had ended",
-	event.ExecutionStarted: "it has not ended yet, or broke off",
-	event.SessionCreated:   "it is a session, whose runs have one each",
-	event.SessionKilled:    "it was a session, whose runs have one each",
+	"execution.lost":       "its server was killed before it ended",
+	event.ExecutionStarted: "it is still running, or was cut off",
+	event.SessionCreated:   "it is a session; each of its runs has a receipt",
+	event.SessionKilled:    "it was a session; each of its runs has a receipt",
 }
 
 // lastRow returns the newest row about a run, or a row without number.
 func (s *Server) lastRow(ctx context.Context, id string) (last audit.Row, err error) {
 	if s.cfg.Log == nil {
-		return last, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server can't read an audit log"}
+		return last, &pipeline.Error{Stage: pipeline.StageAudit, Denied: true, Reason: "this server has no audit log"}
 	}
 	for row, err := range s.cfg.Log.Rows(ctx, audit.Filter{Run: strings.ToUpper(id), Limit: 1}) {
 		if err != nil {

@@ -65,7 +65,7 @@ func TestNoReceipt(t *testing.T) {
 	contains(t, get(session.facts["session_id"]), "session")
 	background := p.tool("execute_code", `{"code":"sleep 1000","language":"shell","background":true}`)
 	hosttest.Until(t, "it says that the run has not ended yet", func() bool {
-		return strings.Contains(get(background.facts["request_id"]), "not ended yet")
+		return strings.Contains(get(background.facts["request_id"]), "still running")
 	})
 	contains(t, get("01K00000000000000000000000"), "no such run")
 }

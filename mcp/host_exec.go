@@ -18,9 +18,9 @@ const aboutHostExec = `Runs one command on the host, outside of any sandbox, if 
 
 type hostExecArgs struct {
 	Command   string  `json:"command" about:"The command as words, such as: git status --short" range:"1..32768" required:"true"`
-	Directory string  `json:"directory" about:"The directory to run it in, absolute. Default: the first directory that is allowed." range:"..4096"`
+	Directory string  `json:"directory" about:"The absolute working directory. Default: the first allowed directory." range:"..4096"`
 	Stdin     string  `json:"stdin" about:"Text for its standard input. Default: empty."`
-	Timeout   float64 `json:"timeout" about:"Seconds after which it is ended." range:"0.1..3600" default:"60"`
+	Timeout   float64 `json:"timeout" about:"Time limit in seconds." range:"0.1..3600" default:"60"`
 	inNamespace
 }
 
@@ -28,8 +28,8 @@ type hostExecFacts struct {
 	answer.Common
 	ExitCode int    `json:"exit_code" about:"The exit code; 0 is success."`
 	Ended    string `json:"ended,omitempty" about:"How it ended: ok, exit, signal or timeout."`
-	Stdout   string `json:"stdout,omitempty" about:"Its standard output, or head and tail of a long one."`
-	Stderr   string `json:"stderr,omitempty" about:"Its standard error, or head and tail of a long one."`
+	Stdout   string `json:"stdout,omitempty" about:"Its standard output, or head and tail if it is long."`
+	Stderr   string `json:"stderr,omitempty" about:"Its standard error, or head and tail if it is long."`
 	Pattern  string `json:"pattern,omitempty" about:"The pattern that allowed it."`
 }
 
@@ -58,14 +58,14 @@ func renderHostExec(end host.ExecEnd, res pipeline.Outcome) *answer.Answer {
 		*one.to = answer.Excerpt(one.all, one.max, "")
 		text += fmt.Sprintf("\n%s (%d bytes):\n%s", one.name, len(one.all), strings.TrimSuffix(*one.to, "\n"))
 		if one.cut > 0 {
-			text += fmt.Sprintf("\nthe last %d bytes of %s are gone: %d are kept", one.cut, one.name, host.DefaultHostOutput)
+			text += fmt.Sprintf("\nthe last %d bytes of %s are lost: the first %d are stored", one.cut, one.name, host.DefaultHostOutput)
 		}
 	}
 	if res.Stdout == "" && res.Stderr == "" {
-		text += "\nit wrote nothing"
+		text += "\nno output"
 	}
 	if res.Ended == backends.EndedTimeout {
-		text += "\nhint: give it more with timeout; host.timeout_seconds in the operator's configuration is the most"
+		text += "\nhint: raise timeout, up to host.timeout_seconds in the operator's configuration"
 	}
 	for _, w := range res.Warnings {
 		text += "\nwarning: " + safetext.Model(w.In(answer.WordsOf("host_exec")))

@@ -12,14 +12,14 @@ import (
 )
 
 const aboutFileCopy = `Copies a file between the host and a session, an artifact of a run to the host, ` +
-	`or a file of the host to where later runs can take it as one of their files, below directories that are allowed.`
+	`or a file of the host to a stored copy for files of later runs, within allowed directories.`
 
 type fileCopyArgs struct {
 	Source      string `json:"source" about:"A path: absolute on the host, or relative to the working directory of session_id or among the artifacts of request_id." range:"1..4096" required:"true"`
-	Destination string `json:"destination" about:"Likewise; without a session_id, a relative one is the name under which the copy is kept for files of execute_code." range:"1..4096" required:"true"`
+	Destination string `json:"destination" about:"Also a path; without session_id, a relative one is the name of a stored copy for files of execute_code." range:"1..4096" required:"true"`
 	Session     string `json:"session_id" about:"The session that the relative path belongs to." range:"..64"`
 	Run         string `json:"request_id" about:"The run whose artifact is the source." range:"..64"`
-	Overwrite   bool   `json:"overwrite" about:"Replaces a file that is there." default:"false"`
+	Overwrite   bool   `json:"overwrite" about:"Replaces an existing file." default:"false"`
 	inNamespace
 }
 
@@ -32,7 +32,7 @@ func (s *Server) hostFileCopy(ctx context.Context, c *call, a *fileCopyArgs) (*a
 	made := renderFileWritten(w, "copied "+safetext.Model(a.Source)+" to ")
 	if w.Stored {
 		made.Facts.(*fileFacts).RequestID = res.ID
-		made.Text += fmt.Sprintf("\nit is kept: execute_code takes it with \"files\": {%q: {\"request_id\": %q}}", safetext.Model(w.Path), res.ID)
+		made.Text += fmt.Sprintf("\nit is stored: use it in execute_code with \"files\": {%q: {\"request_id\": %q}}", safetext.Model(w.Path), res.ID)
 	}
 	return made, nil
 }

@@ -61,7 +61,7 @@ func TestHostFiles(t *testing.T) {
 		t.Errorf("got %s", part.Structured)
 	}
 	contains(t, call("host_file_read", `{"path":%q,"offset":4}`, dir+"/a.txt").text, "two\n")
-	contains(t, call("host_file_read", `{"path":%q,"offset":40}`, dir+"/a.txt").text, "nothing from offset 40")
+	contains(t, call("host_file_read", `{"path":%q,"offset":40}`, dir+"/a.txt").text, "offset 40 is past the end")
 	contains(t, call("host_file_read", `{"path":%q}`, dir+"/b.bin").text, "encoding base64")
 	contains(t, call("host_file_read", `{"path":%q,"encoding":"base64"}`, dir+"/b.bin").text, "/wA=")
 	contains(t, call("host_file_list", `{"path":%q}`, dir).text, "has 2 entries:", "- a.txt, 8 bytes", "- b.bin")
@@ -121,7 +121,7 @@ func TestHostCopies(t *testing.T) {
 	contains(t, copied(`{"source":"out.txt","destination":%q,"session_id":%q,"request_id":%q}`, dir+"/x", id, run).text, "not clear where")
 	stored := copied(`{"source":%q,"destination":"later.csv"}`, dir+"/data.csv")
 	at, _ := stored.facts["request_id"].(string)
-	contains(t, stored.text, "execute_code takes it", at)
+	contains(t, stored.text, "use it in execute_code", at)
 	next := p.tool("execute_code", fmt.Sprintf(`{"code":"print(open('later.csv').read(), open('x.csv').read())","files":{"later.csv":{"request_id":%q},"x.csv":{"request_id":%q,"artifact":"out.txt"}}}`, at, run))
 	contains(t, next.text, "a,b\n1,2", "A,B\n1,2")
 	contains(t, p.tool("execute_code", fmt.Sprintf(`{"code":"1","namespace":"other","files":{"later.csv":{"request_id":%q}}}`, at)).text, "no such run")

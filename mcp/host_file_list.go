@@ -13,18 +13,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/files"
 )
 
-const aboutFileList = `Lists a directory of the host that is allowed.`
+const aboutFileList = `Lists an allowed directory of the host.`
 
 type fileListArgs struct {
 	Path      string `json:"path" about:"The directory's absolute path." range:"1..4096" required:"true"`
-	Recursive bool   `json:"recursive" about:"Lists the directories below, too." default:"false"`
-	Limit     int    `json:"limit" about:"The most entries to return." range:"1..10000" default:"1000"`
+	Recursive bool   `json:"recursive" about:"Also lists subdirectories." default:"false"`
+	Limit     int    `json:"limit" about:"Maximum number of entries." range:"1..10000" default:"1000"`
 	inNamespace
 }
 
 type fileListFacts struct {
 	answer.Common
-	Entries []files.Entry `json:"entries,omitempty" about:"What is in the directory."`
+	Entries []files.Entry `json:"entries,omitempty" about:"The directory's entries."`
 	More    bool          `json:"more,omitempty" about:"True if there is more than limit."`
 }
 

@@ -12,24 +12,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-const aboutFileRead = `Reads a file of the host below a directory that is allowed. Secrets are masked, links are not followed, ` +
+const aboutFileRead = `Reads a file of the host below an allowed directory. Secrets are masked, links are not followed, ` +
 	`and files with credentials are refused.`
 
 type fileReadArgs struct {
 	Path     string `json:"path" about:"The file's absolute path." range:"1..4096" required:"true"`
-	Offset   int64  `json:"offset" about:"Bytes to leave out at its beginning." range:"0..1125899906842624" default:"0"`
-	MaxBytes int64  `json:"max_bytes" about:"The most bytes to return." range:"1..1048576" default:"65536"`
-	Encoding string `json:"encoding" about:"How the content is returned." oneof:"text base64" default:"text"`
+	Offset   int64  `json:"offset" about:"Bytes to skip." range:"0..1125899906842624" default:"0"`
+	MaxBytes int64  `json:"max_bytes" about:"Maximum bytes to return." range:"1..1048576" default:"65536"`
+	Encoding string `json:"encoding" about:"Encoding of the returned content." oneof:"text base64" default:"text"`
 	inNamespace
 }
 
 type fileReadFacts struct {
 	answer.Common
 	Path    string `json:"path,omitempty" about:"The file that was read."`
-	Content string `json:"content,omitempty" about:"The part that was asked for."`
-	Total   int64  `json:"total_bytes,omitempty" about:"Bytes of the whole file, in which secrets are masked if it is text."`
-	Next    int64  `json:"next_offset,omitempty" about:"The offset to read on from, if there is more."`
-	SHA256  string `json:"sha256,omitempty" about:"SHA-256 of the whole file as it is."`
+	Content string `json:"content,omitempty" about:"The requested part."`
+	Total   int64  `json:"total_bytes,omitempty" about:"Size of the whole file in bytes, with secrets masked if it is text."`
+	Next    int64  `json:"next_offset,omitempty" about:"The offset of the rest, if there is more."`
+	SHA256  string `json:"sha256,omitempty" about:"SHA-256 of the whole file, unmasked."`
 }
 
 func (s *Server) hostFileRead(ctx context.Context, c *call, a *fileReadArgs) (*answer.Answer, error) {
@@ -51,7 +51,7 @@ func renderFileRead(got host.FileContent, offset int64) *answer.Answer {
 	case got.Total == 0:
 		text = safetext.Model(got.Path) + " is empty"
 	case offset >= got.Total:
-		text = fmt.Sprintf("%s has %d bytes: there is nothing from offset %d on", safetext.Model(got.Path), got.Total, offset)
+		text = fmt.Sprintf("%s has %d bytes: offset %d is past the end", safetext.Model(got.Path), got.Total, offset)
 	case got.Next > 0:
 		text += fmt.Sprintf("\n[%d bytes follow: call again with \"offset\": %d]", got.Total-got.Next, got.Next)
 	}

@@ -12,25 +12,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/operation"
 )
 
-const aboutFileWrite = `Writes a file of the host below a directory that is allowed for writing: as a whole or not at all. ` +
-	`Hidden files (but .gitignore and its like), and others that the host may run or obey by itself, are refused.`
+const aboutFileWrite = `Writes a file of the host below a directory with write access, atomically. ` +
+	`Hidden files (except .gitignore and similar), and files that the host may execute or load by itself, are refused.`
 
 type fileWriteArgs struct {
 	Path     string `json:"path" about:"The file's absolute path." range:"1..4096" required:"true"`
-	Content  string `json:"content" about:"What to write." required:"true"`
-	Encoding string `json:"encoding" about:"What content is." oneof:"text base64" default:"text"`
-	Mode     string `json:"mode" about:"What to do about a file that is there: refuse, replace it, or write behind its end." oneof:"create overwrite append" default:"create"`
+	Content  string `json:"content" about:"The content to write." required:"true"`
+	Encoding string `json:"encoding" about:"Encoding of content." oneof:"text base64" default:"text"`
+	Mode     string `json:"mode" about:"For an existing file: refuse, overwrite or append." oneof:"create overwrite append" default:"create"`
 	inNamespace
 }
 
 type fileFacts struct {
 	answer.Common
 	Path   string `json:"path,omitempty" about:"The file that was written."`
-	Size   int64  `json:"size,omitempty" about:"Its bytes."`
+	Size   int64  `json:"size,omitempty" about:"Its size in bytes."`
 	SHA256 string `json:"sha256,omitempty" about:"Its SHA-256."`
 
-	Notes     []string `json:"notes,omitempty" about:"What of the file that was replaced was not kept."`
-	RequestID string   `json:"request_id,omitempty" about:"Under which a copy for later runs is kept."`
+	Notes     []string `json:"notes,omitempty" about:"Properties of the replaced file that were lost."`
+	RequestID string   `json:"request_id,omitempty" about:"The id of the stored copy, for later runs."`
 }
 
 func (s *Server) hostFileWrite(ctx context.Context, c *call, a *fileWriteArgs) (*answer.Answer, error) {

@@ -627,7 +627,7 @@ func TestOperationsWithoutProtocol(t *testing.T) {
 		{one, "execute_code", `{"code":"exit 3","language":"shell"}`, 200, `"exit_code":3`},
 		{one, "sandbox_stats", ``, 200, `"uptime_seconds"`},
 		{other, "execute_code", mine, 422, `"error":"`},
-		{other, "execute_code", `{"code":"1","namespace":"one"}`, 400, "this server belongs to the namespace"},
+		{other, "execute_code", `{"code":"1","namespace":"one"}`, 400, "this server is for namespace"},
 		{two, "execute_code?namespace=more", mine, 422, `"error":"`},
 		{one, "execute_code?namespace=more", mine, 403, "do not allow this namespace"},
 		{boss, "execute_code?namespace=", mine, 400, "the namespace in the query is empty"},

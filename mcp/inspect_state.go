@@ -16,12 +16,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-const aboutInspect = `Without arguments lists sessions and background runs, with the limits in force. With session_id: that session's variables, files and environment, ` +
-	`secrets masked. With request_id: whether a background run is done, its last lines or its result.`
+const aboutInspect = `Without arguments, lists sessions and background runs, with the limits in force. With session_id, returns the session's variables, files and environment, ` +
+	`secrets masked. With request_id, returns a background run's state, and its last lines or its result.`
 
 type inspectArgs struct {
-	Session string  `json:"session_id" about:"The session to look into." range:"..64"`
-	Run     string  `json:"request_id" about:"The background run to look at." range:"..64"`
+	Session string  `json:"session_id" about:"The session to inspect." range:"..64"`
+	Run     string  `json:"request_id" about:"The background run to inspect." range:"..64"`
 	Wait    float64 `json:"wait" about:"Seconds to wait for the background run's end." range:"0..50" default:"0"`
 	inNamespace
 }
@@ -29,50 +29,50 @@ type inspectArgs struct {
 // stateFacts describe a session, a background run or a namespace.
 type stateFacts struct {
 	answer.Common
-	Namespace string                 `json:"namespace,omitempty" about:"The namespace; absent where all are listed."`
-	Sessions  []sessionInfo          `json:"sessions,omitempty" about:"The sessions, or the one that was asked for."`
+	Namespace string                 `json:"namespace,omitempty" about:"The namespace; absent if all are listed."`
+	Sessions  []sessionInfo          `json:"sessions,omitempty" about:"The sessions, or the requested one."`
 	Variables []variable             `json:"variables,omitempty" about:"The session's variables."`
 	Files     []sessionFile          `json:"files,omitempty" about:"The files in the session's working directory."`
 	Env       []string               `json:"env,omitempty" about:"The session's environment as NAME=VALUE, secrets masked."`
-	Usage     *pipeline.CurrentUsage `json:"usage,omitempty" about:"What the session uses now."`
-	Note      string                 `json:"note,omitempty" about:"Why something is missing."`
-	Jobs      []jobFacts             `json:"jobs,omitempty" about:"The background runs, or the one that was asked for."`
+	Usage     *pipeline.CurrentUsage `json:"usage,omitempty" about:"The session's current resource use."`
+	Note      string                 `json:"note,omitempty" about:"Why data is missing."`
+	Jobs      []jobFacts             `json:"jobs,omitempty" about:"The background runs, or the requested one."`
 	Result    *answer.Outcome        `json:"result,omitempty" about:"The background run's result, when it is done."`
-	Limits    *pipeline.Limits       `json:"limits,omitempty" about:"What a run in the namespace gets that asks for nothing else."`
-	Caps      *pipeline.Limits       `json:"caps,omitempty" about:"The most that can be asked for."`
+	Limits    *pipeline.Limits       `json:"limits,omitempty" about:"Default limits of a run in the namespace."`
+	Caps      *pipeline.Limits       `json:"caps,omitempty" about:"The maximum limits."`
 }
 
 type variable struct {
 	Name string `json:"name" about:"The variable."`
 	Type string `json:"type" about:"Its type."`
-	Text string `json:"text" about:"Its value, or the beginning of it." required:"true"`
+	Text string `json:"text" about:"Its value, or the beginning." required:"true"`
 	Size int64  `json:"size" about:"Its size in unit."`
-	Unit string `json:"unit,omitempty" about:"What size counts."`
+	Unit string `json:"unit,omitempty" about:"The unit of size."`
 }
 
 type sessionFile struct {
 	Name    string `json:"name" about:"The file's name, relative to the working directory."`
-	Size    int64  `json:"size" about:"Its bytes."`
-	Changed string `json:"changed" about:"When it was changed last."`
+	Size    int64  `json:"size" about:"Its size in bytes."`
+	Changed string `json:"changed" about:"When it was last changed."`
 }
 
 type jobFacts struct {
 	RequestID string               `json:"request_id" about:"The run's id."`
-	Namespace string               `json:"namespace" about:"The namespace that it belongs to."`
-	SessionID string               `json:"session_id,omitempty" about:"The session that it runs in."`
+	Namespace string               `json:"namespace" about:"Its namespace."`
+	SessionID string               `json:"session_id,omitempty" about:"Its session."`
 	State     string               `json:"state" about:"running or done."`
-	Began     string               `json:"began" about:"When it began."`
-	Stdout    string               `json:"stdout_tail,omitempty" about:"The last of its standard output so far."`
-	Stderr    string               `json:"stderr_tail,omitempty" about:"The last of its standard error so far."`
+	Began     string               `json:"began" about:"When it started."`
+	Stdout    string               `json:"stdout_tail,omitempty" about:"The end of its standard output so far."`
+	Stderr    string               `json:"stderr_tail,omitempty" about:"The end of its standard error so far."`
 	Ended     string               `json:"ended,omitempty" about:"How it ended, when it is done."`
-	ToolCalls []answer.PendingCall `json:"tool_calls,omitempty" about:"Calls of its session's tools that wait for results, which execute_code takes with request_id and tool_results."`
+	ToolCalls []answer.PendingCall `json:"tool_calls,omitempty" about:"Calls of its session's tools that wait for results: send them to execute_code with request_id and tool_results."`
 }
 
 func (s *Server) inspectState(ctx context.Context, c *call, a *inspectArgs) (*answer.Answer, error) {
 	id, background := a.Session, a.Run
 	switch {
 	case id != "" && background != "":
-		return nil, operation.Wrong("request_id", "there is session_id, too: send one of them")
+		return nil, operation.Wrong("request_id", "conflicts with session_id: send one of them")
 	case id != "":
 		return s.inspectSession(ctx, c.namespace, id)
 	case background != "":
@@ -109,7 +109,7 @@ func (s *Server) overview(namespace, all string) *answer.Answer {
 		f.Jobs = append(f.Jobs, jobOf(j))
 		text = append(text, fmt.Sprintf("- %s: %s, namespace %s, began %s", j.ID, j.State, j.Namespace, answer.Stamp(j.Began)))
 	}
-	text = append(text, fmt.Sprintf("a run in namespace %s has: %s", namespace, limitsText(&limits)), fmt.Sprintf("the most that can be asked for: %s", limitsText(&caps)))
+	text = append(text, fmt.Sprintf("defaults of a run in namespace %s: %s", namespace, limitsText(&limits)), fmt.Sprintf("maximum: %s", limitsText(&caps)))
 	return &answer.Answer{Text: strings.Join(text, "\n"), Facts: f}
 }
 
@@ -135,7 +135,7 @@ func tailText(s string) string {
 // renderPast describes a run that only the log knows: one of another server, or of this one before its restart.
 func renderPast(past pipeline.Past) *answer.Answer {
 	f := jobFacts{RequestID: past.ID, Namespace: past.Namespace, State: "done", Began: answer.Stamp(past.Began), Ended: past.Ended}
-	return &answer.Answer{Text: "done, by the log: " + past.String() + "\nget_artifacts has its output, if that is kept",
+	return &answer.Answer{Text: "done, according to the log: " + past.String() + "\nget_artifacts returns its output, if it is still stored",
 		Facts: &stateFacts{Namespace: past.Namespace, Jobs: []jobFacts{f}, Note: past.Reason}}
 }
 
@@ -146,25 +146,25 @@ func (s *Server) inspectJob(ctx context.Context, namespace, id string) (*answer.
 			return renderPast(past), nil
 		}
 		return nil, &pipeline.Error{Stage: pipeline.StageValidate, Denied: true,
-			Reason: fmt.Sprintf("there is no background run %s in namespace %s", safetext.Clip(id, 64), namespace),
-			Remedy: pipeline.Remedy{"inspect_state without arguments lists those that there are; get_artifacts has what others left"}}
+			Reason: fmt.Sprintf("unknown background run %s in namespace %s", safetext.Clip(id, 64), namespace),
+			Remedy: pipeline.Remedy{"inspect_state without arguments lists background runs; get_artifacts returns the results of other runs"}}
 	}
 	f := &stateFacts{Namespace: namespace, Jobs: []jobFacts{jobOf(j)}}
 	if j.Result == nil {
-		text := fmt.Sprintf("running for %.1f s; inspect_state tells more later, and terminate_session ends it", time.Since(j.Began).Seconds())
+		text := fmt.Sprintf("running for %.1f s; call inspect_state again later, or terminate_session to end it", time.Since(j.Began).Seconds())
 		for _, q := range s.ask.WaitingFor(id) {
 			text += "\n" + s.ask.WaitingText(q)
 		}
 		if len(j.Calls) > 0 {
-			text += fmt.Sprintf("\nit waits for the results of %s, which execute_code takes with this request_id and tool_results:\n%s",
+			text += fmt.Sprintf("\nit waits for the results of %s; send them to execute_code with this request_id and tool_results:\n%s",
 				answer.Count(len(j.Calls), "call"), callsText(f.Jobs[0].ToolCalls))
 		}
 		if f.Jobs[0].Stdout == "" && f.Jobs[0].Stderr == "" {
-			text += "\nit has written nothing yet"
+			text += "\nno output yet"
 		}
 		for _, part := range []struct{ name, text string }{{"stdout", f.Jobs[0].Stdout}, {"stderr", f.Jobs[0].Stderr}} {
 			if part.text != "" {
-				text += fmt.Sprintf("\nlast of %s (%d bytes):\n%s", part.name, len(part.text), strings.TrimSuffix(part.text, "\n"))
+				text += fmt.Sprintf("\nend of %s (%d bytes):\n%s", part.name, len(part.text), strings.TrimSuffix(part.text, "\n"))
 			}
 		}
 		return &answer.Answer{Text: text, Facts: f}, nil
@@ -183,7 +183,7 @@ func (s *Server) inspectSession(ctx context.Context, namespace, id string) (*ans
 		if !known || !past.Session {
 			return nil, err
 		}
-		return &answer.Answer{Text: fmt.Sprintf("session %s is gone, by the log: %s\nwhat to do: create_session starts a new one", id, past), Facts: &stateFacts{Namespace: namespace, Note: past.String()}}, nil
+		return &answer.Answer{Text: fmt.Sprintf("session %s has ended, according to the log: %s\nwhat to do: create_session starts a new one", id, past), Facts: &stateFacts{Namespace: namespace, Note: past.String()}}, nil
 	}
 	if info.State == "dead" {
 		f := &stateFacts{Namespace: namespace, Sessions: []sessionInfo{infoOf(info)}}
@@ -240,26 +240,26 @@ func callsText(calls []answer.PendingCall) string {
 // sessionInfo describes a session.
 type sessionInfo struct {
 	SessionID string           `json:"session_id,omitempty" about:"The session's id."`
-	Namespace string           `json:"namespace,omitempty" about:"The namespace that it belongs to."`
-	Language  string           `json:"language,omitempty" about:"What it runs."`
-	Backend   string           `json:"backend,omitempty" about:"What contains it."`
+	Namespace string           `json:"namespace,omitempty" about:"Its namespace."`
+	Language  string           `json:"language,omitempty" about:"Its language."`
+	Backend   string           `json:"backend,omitempty" about:"Its isolation backend."`
 	Profile   string           `json:"profile,omitempty" about:"The containment profile."`
 	State     string           `json:"state,omitempty" about:"idle, busy or dead."`
-	Created   string           `json:"created,omitempty" about:"When it began."`
-	Used      string           `json:"last_used,omitempty" about:"When it was used last."`
-	Idle      float64          `json:"idle_seconds,omitempty" about:"Seconds without a call after which it ends."`
+	Created   string           `json:"created,omitempty" about:"When it started."`
+	Used      string           `json:"last_used,omitempty" about:"When it was last used."`
+	Idle      float64          `json:"idle_seconds,omitempty" about:"Idle time in seconds after which it ends."`
 	Lifetime  float64          `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case."`
-	Cells     int              `json:"cells" about:"How many pieces of code it has run."`
+	Cells     int              `json:"cells" about:"Number of calls that ran code in it."`
 	Restarts  []restart        `json:"restarts,omitempty" about:"When and why its variables were lost."`
 	Ended     string           `json:"ended,omitempty" about:"Why it is dead: closed, idle, lifetime, oom, signal, limit or failed."`
 	Tools     []string         `json:"tools,omitempty" about:"Functions of the client that its code can call."`
-	Limits    *pipeline.Limits `json:"limits,omitempty" about:"What it may use."`
-	Layers    []string         `json:"layers,omitempty" about:"Layers of containment that hold it."`
+	Limits    *pipeline.Limits `json:"limits,omitempty" about:"Its limits."`
+	Layers    []string         `json:"layers,omitempty" about:"Layers of containment in force."`
 }
 
 type restart struct {
-	Time string `json:"time" about:"When."`
-	Why  string `json:"why" about:"Why."`
+	Time string `json:"time" about:"The time."`
+	Why  string `json:"why" about:"The reason."`
 }
 
 func limitsText(l *pipeline.Limits) string {

@@ -14,36 +14,36 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 )
 
-const aboutInstall = `Installs Python or Node packages with the network for this step only: into a session, or for all later runs of the namespace. ` +
-	`Install scripts do not run unless the operator allows it. Returns exact versions; audit_execution has their hashes.`
+const aboutInstall = `Installs Python or Node packages into a session, or for all later runs of the namespace. Only this step uses the network. ` +
+	`Install scripts run only if the operator allows it. Returns exact versions; audit_execution has their hashes.`
 
 type installArgs struct {
-	Packages []string `json:"packages" about:"Packages as the package manager takes them: \"requests==2.32.3\", \"numpy>=2\", \"left-pad@1.3.0\"." range:"1..100" each:"One package, with a version if that matters." eachrange:"1..300" required:"true"`
-	Language language `json:"language" about:"Whose packages they are. Default: the session's language, or python." oneof:"python node"`
+	Packages []string `json:"packages" about:"Packages in the package manager's notation: \"requests==2.32.3\", \"numpy>=2\", \"left-pad@1.3.0\"." range:"1..100" each:"One package, with a version if that matters." eachrange:"1..300" required:"true"`
+	Language language `json:"language" about:"The language of the packages. Default: the session's language, or python." oneof:"python node"`
 	Session  string   `json:"session_id" about:"The session to install into. Default: all later runs of the namespace." range:"..64"`
-	Backend  string   `json:"backend" about:"What contains the runs that need them. Default: the session's, or the operator's choice." oneof:"process podman docker"`
+	Backend  string   `json:"backend" about:"The isolation backend of later runs. Default: the session's, or the operator's choice." oneof:"process podman docker"`
 	inNamespace
 }
 
 type installFacts struct {
 	answer.Common
-	Approval  *permissionFacts   `json:"approval,omitempty" about:"Whether a person has approved it, where one must: what is pending or denied was not installed."`
-	RequestID string             `json:"request_id,omitempty" about:"The id under which the audit log has it."`
+	Approval  *permissionFacts   `json:"approval,omitempty" about:"The approval, if one is needed: nothing is installed while it is pending or denied."`
+	RequestID string             `json:"request_id,omitempty" about:"Its id in the audit log."`
 	Ended     string             `json:"ended,omitempty" about:"How the package manager ended: ok, exit, timeout and so on."`
 	ExitCode  int                `json:"exit_code" about:"Its exit code; 0 is success."`
-	Packages  []packages.Package `json:"packages,omitempty" about:"What was installed, with what it needs."`
-	Output    string             `json:"output,omitempty" about:"What the package manager wrote, if it failed."`
-	TotalMS   float64            `json:"total_ms" about:"Milliseconds that it took."`
+	Packages  []packages.Package `json:"packages,omitempty" about:"Installed packages, with dependencies."`
+	Output    string             `json:"output,omitempty" about:"The package manager's output, if it failed."`
+	TotalMS   float64            `json:"total_ms" about:"Duration in milliseconds."`
 }
 
 // permissionFacts are the approval's facts in another answer.
 type permissionFacts struct {
-	State   string `json:"state,omitempty" about:"denied, or pending: nobody has answered yet."`
+	State   string `json:"state,omitempty" about:"denied, or pending if nobody has answered yet."`
 	ID      string `json:"approval_id,omitempty" about:"The question's id, by which a person can answer it."`
-	What    string `json:"what,omitempty" about:"What was asked for."`
-	Until   string `json:"until,omitempty" about:"When silence becomes a denial."`
-	Reason  string `json:"reason,omitempty" about:"What the person said, or why it was denied."`
-	Command string `json:"command,omitempty" about:"What a person types to approve it."`
+	What    string `json:"what,omitempty" about:"The requested permission."`
+	Until   string `json:"until,omitempty" about:"When it is denied automatically."`
+	Reason  string `json:"reason,omitempty" about:"The person's reason, or why it was denied."`
+	Command string `json:"command,omitempty" about:"The command for a person to approve it."`
 }
 
 func (s *Server) installPackage(ctx context.Context, c *call, a *installArgs) (*answer.Answer, error) {
@@ -104,7 +104,7 @@ func packageLine(list []packages.Package) string {
 	}
 	text := strings.Join(asked, ", ")
 	if needed != nil {
-		text += "; with what they need: " + strings.Join(needed, ", ")
+		text += "; dependencies: " + strings.Join(needed, ", ")
 	}
 	return text
 }

@@ -83,7 +83,7 @@ func TestPackagesAreApproved(t *testing.T) {
 		contains(t, got.text, "pending", "a==1, b, c")
 	})
 	for response, want := range map[string]string{
-		`{"action":"accept","content":{"decision":"deny"}}`:       "may not be installed: the user said no",
+		`{"action":"accept","content":{"decision":"deny"}}`:       "may not be installed: the user denied it",
 		`{"action":"cancel"}`:                                     "pending: ",
 		`{"action":"accept","content":{"decision":"allow_time"}}`: "the package manager failed",
 	} {
@@ -140,7 +140,7 @@ func TestInstalledPackages(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, p.tool("install_package", ask).text, "installed 1 package")
-	contains(t, list("n"), "; installed with install_package: greeting 1.0")
+	contains(t, list("n"), "; from install_package: greeting 1.0")
 	if got := list("other"); strings.Contains(got, "greeting") {
 		t.Errorf("another namespace: %s", got)
 	}

@@ -13,9 +13,9 @@ import (
 // aboutAll is the part of the instructions that all servers share.
 const aboutAll = `Runs code in sandboxes that the kernel enforces. execute_code runs Python, Node, TypeScript, shell or R once; ` +
 	`with a session_id from create_session, variables, imports and files stay from call to call. ` +
-	`Programs reach only the hosts that policy allows or allowed_domains names; where one is refused, request_egress asks a person. ` +
-	`Files come in with "files" and what a program leaves in its working directory comes out with get_artifacts. ` +
-	`A refusal says why and what to do instead: follow it, don't retry the same call.`
+	`Programs reach only hosts that policy allows or allowed_domains names; for a refused host, request_egress asks a person. ` +
+	`Files come in with "files" and get_artifacts returns the files that a program leaves in its working directory. ` +
+	`A refusal has a reason and a remedy: follow it, don't retry the same call.`
 
 // maxInstructions bounds the instructions, in characters: most clients put them into each conversation.
 const maxInstructions = 1200
@@ -23,7 +23,7 @@ const maxInstructions = 1200
 // instructions returns the text that a client gets when it connects: aboutAll, and what this server offers. It starts
 // no interpreter, so list_runtimes has the packages.
 func (s *Server) instructions(ctx context.Context) string {
-	text := aboutAll + " list_runtimes tells which languages and packages there are."
+	text := aboutAll + " list_runtimes lists languages and packages."
 	room := maxInstructions - utf8.RuneCountInString(text)
 	if names := joinFitting(containment.Reachable(s.cfg.Pipeline), room/2-80); names != "" {
 		text += "\nHosts that programs reach without asking: " + names + "."
@@ -31,7 +31,7 @@ func (s *Server) instructions(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // a locked database must not delay the client
 	defer cancel()
 	if names := joinFitting(s.cfg.Pipeline.SecretNames(ctx, s.cfg.Namespace), room/2-80); names != "" {
-		text += "\nSecrets that \"secrets\" can lend to a program: " + names + "."
+		text += "\nSecrets that \"secrets\" can give to a program: " + names + "."
 	}
 	return text
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 )
 
-const aboutHostList = `Lists the commands and directories of the host that are allowed now, and until when.`
+const aboutHostList = `Lists the allowed commands and directories of the host, and when the permissions expire.`
 
 type hostListFacts struct {
 	answer.Common
-	Access []hostAccess `json:"access,omitempty" about:"What is allowed."`
+	Access []hostAccess `json:"access,omitempty" about:"The permissions."`
 }
 
 type hostAccess struct {
 	Kind    string `json:"kind" about:"command, read or write."`
 	Pattern string `json:"pattern" about:"The command's pattern, or the directory."`
-	Until   string `json:"until,omitempty" about:"When it ends; absent if the operator's configuration allows it."`
+	Until   string `json:"until,omitempty" about:"When it expires; absent if the operator's configuration allows it."`
 	From    string `json:"from" about:"Who allowed it: configuration or approval."`
 }
 
@@ -39,8 +39,8 @@ func (s *Server) listHostAccess(_ context.Context, c *call, _ *inNamespace) (*an
 		f.Access, lines = append(f.Access, one), append(lines, line)
 	}
 	if len(lines) == 0 {
-		lines = []string{"nothing is allowed on the host yet"}
+		lines = []string{"nothing on the host is allowed yet"}
 	}
-	lines = append(lines, "what to do: request_host_access asks a person for more: a command's exact words, or with a * for a word that is no option, such as docker restart *")
+	lines = append(lines, "what to do: request_host_access asks a person for more: a command's exact words, or with * for a word that is not an option, such as docker restart *")
 	return &answer.Answer{Text: strings.Join(lines, "\n"), Facts: f}, nil
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-const aboutRuntimes = `Lists the languages that can be run here with their versions and packages, the hosts that programs reach, the names of secrets, ` +
-	`and the layers of containment that the host gives: of one backend, or of the default one with the languages of all others.`
+const aboutRuntimes = `Lists the languages with their versions and packages, the hosts that programs can reach, the names of secrets, ` +
+	`and the layers of containment: of one backend, or of the default one with the languages of all others.`
 
 type runtimesArgs struct {
 	onBackend
@@ -27,35 +27,35 @@ type runtimesArgs struct {
 
 type runtimesFacts struct {
 	answer.Common
-	Backend  string         `json:"backend,omitempty" about:"The backend that was asked."`
-	Usable   bool           `json:"usable" about:"Whether code can be run in it."`
-	Why      string         `json:"why,omitempty" about:"Why it can't, if it can't."`
+	Backend  string         `json:"backend,omitempty" about:"The backend."`
+	Usable   bool           `json:"usable" about:"Whether it can run code."`
+	Why      string         `json:"why,omitempty" about:"Why it can't, otherwise."`
 	Runtimes []runtimeFacts `json:"runtimes,omitempty" about:"The interpreters."`
 	Layers   []layerFacts   `json:"layers,omitempty" about:"The layers of containment."`
-	Data     []string       `json:"data,omitempty" about:"Names of directories that execute_code and create_session take as data."`
-	GPUs     string         `json:"gpus,omitempty" about:"What graphics processors there are for programs."`
-	Others   []backendFacts `json:"others,omitempty" about:"The other backends, if none was named."`
+	Data     []string       `json:"data,omitempty" about:"Names of directories for data of execute_code and create_session."`
+	GPUs     string         `json:"gpus,omitempty" about:"GPUs for programs."`
+	Others   []backendFacts `json:"others,omitempty" about:"The other backends, unless one was named."`
 }
 
 type backendFacts struct {
-	Backend  string         `json:"backend" about:"What to give as backend."`
-	Usable   bool           `json:"usable" about:"Whether code can be run in it."`
-	Why      string         `json:"why,omitempty" about:"Why it can't, if it can't."`
+	Backend  string         `json:"backend" about:"Its name, for backend."`
+	Usable   bool           `json:"usable" about:"Whether it can run code."`
+	Why      string         `json:"why,omitempty" about:"Why it can't, otherwise."`
 	Runtimes []runtimeFacts `json:"runtimes,omitempty" about:"Its interpreters."`
 }
 
 type runtimeFacts struct {
 	Language  string `json:"language" about:"The language."`
-	Available bool   `json:"available" about:"Whether it can be run."`
+	Available bool   `json:"available" about:"Whether it is installed."`
 	Version   string `json:"version,omitempty" about:"Its version."`
-	Why       string `json:"why,omitempty" about:"Where it was found, or what to install."`
+	Why       string `json:"why,omitempty" about:"Its path, or what to install."`
 }
 
 type layerFacts struct {
 	Name    string `json:"name" about:"The layer."`
-	InForce bool   `json:"in_force" about:"Whether the host gives it."`
-	Detail  string `json:"detail,omitempty" about:"What exactly, or why not."`
-	Remedy  string `json:"remedy,omitempty" about:"What a person types to get it."`
+	InForce bool   `json:"in_force" about:"Whether it is in force."`
+	Detail  string `json:"detail,omitempty" about:"Details, or why it is missing."`
+	Remedy  string `json:"remedy,omitempty" about:"The command for a person to enable it."`
 }
 
 func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*answer.Answer, error) {
@@ -80,7 +80,7 @@ func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*a
 	f.GPUs = gpuText(p.Backend, backends.GPUNodes())
 	text = append(text, f.GPUs)
 	if f.Data = containment.DataNames(s.cfg.Pipeline); len(f.Data) > 0 {
-		text = append(text, "directories of data, as "+containment.DataDir+"/NAME: "+firstNames(f.Data, maxPackages))
+		text = append(text, "data directories, as "+containment.DataDir+"/NAME: "+firstNames(f.Data, maxPackages))
 	}
 	var held []string
 	for _, l := range p.Layers {
@@ -89,7 +89,7 @@ func (s *Server) listRuntimes(ctx context.Context, c *call, a *runtimesArgs) (*a
 		if l.InForce {
 			held = append(held, l.Name)
 		} else {
-			line := fmt.Sprintf("layer %s is not there: %s", l.Name, l.Detail)
+			line := fmt.Sprintf("layer %s is missing: %s", l.Name, l.Detail)
 			if do != "" {
 				line += "; what to do: " + do
 			}
@@ -112,9 +112,9 @@ func gpuText(backend string, nodes []string) string {
 	case len(nodes) == 0:
 		return "GPUs: none visible on this machine"
 	case backend == "process":
-		return "GPUs: " + strings.Join(nodes, " ") + " are on this machine, and programs get none in the backend process: podman and docker give those of containers.gpus"
+		return "GPUs: " + strings.Join(nodes, " ") + " on this machine; the backend process gives programs none, podman and docker those in containers.gpus"
 	}
-	return "GPUs: " + strings.Join(nodes, " ") + " are on this machine; containers get those that containers.gpus names"
+	return "GPUs: " + strings.Join(nodes, " ") + " on this machine; containers get those in containers.gpus"
 }
 
 // How long a backend may take to describe itself: a requested one, and another one.
@@ -240,7 +240,7 @@ func packageText(language string, list []install.Installed) string {
 		text = "programs: " + firstNames(theirs, maxPackages)
 	}
 	if own != nil {
-		text += "; installed with install_package: " + firstNames(own, maxPackages)
+		text += "; from install_package: " + firstNames(own, maxPackages)
 	}
 	return text
 }

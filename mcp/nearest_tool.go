@@ -71,9 +71,9 @@ func (s *Server) whyNoTool(asked string) string {
 			meant = []string{near}
 		}
 	}
-	text := fmt.Sprintf("there is no tool %q", safetext.Clip(asked, 80))
+	text := fmt.Sprintf("unknown tool %q", safetext.Clip(asked, 80))
 	if meant == nil {
-		return text + ": there are: " + strings.Join(names, ", ")
+		return text + ": the tools are " + strings.Join(names, ", ")
 	}
 	return fmt.Sprintf(`%s: did you mean "%s"?`, text, strings.Join(meant, `" or "`))
 }

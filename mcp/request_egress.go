@@ -17,17 +17,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-const aboutEgress = `Asks a person whether code may reach a host that policy refuses. The answer is approved, denied or pending; ` +
-	`an approval covers exactly this host or pattern, for this namespace (or session, if the person says so) and this long. ` +
-	`Name the host in allowed_domains of the next call afterwards.`
+const aboutEgress = `Asks a person to allow a host that policy refuses. The answer is approved, denied or pending; ` +
+	`an approval covers exactly this host or pattern, for this namespace (or session, if the person chooses so) and duration. ` +
+	`Then name the host in allowed_domains of the next call.`
 
 type egressArgs struct {
-	Domain string `json:"domain" about:"The host, as in allowed_domains: \"example.com\", \"*.example.com\" or \"example.com:5432\"." range:"1..300" required:"true"`
-	Reason string `json:"reason" about:"Why it is needed, in a sentence for the person who decides." range:"..1000"`
+	Domain string `json:"domain" about:"The host, in the form of allowed_domains: \"example.com\", \"*.example.com\" or \"example.com:5432\"." range:"1..300" required:"true"`
+	Reason string `json:"reason" about:"Why it is needed, in one sentence for the person." range:"..1000"`
 	inNamespace
-	Session  string `json:"session_id" about:"The session that needs it: the person can then approve it for that only. Default: all of the namespace." range:"..64"`
-	Duration int    `json:"duration_seconds" about:"How long the approval is to hold." range:"60..86400" default:"3600"`
-	Code     string `json:"code_sha256" about:"Asks for this code only: the SHA-256 of its bytes in hex. Default: all code of the namespace." range:"..64"`
+	Session  string `json:"session_id" about:"The session that needs it: the person can then approve it for this session only. Default: the whole namespace." range:"..64"`
+	Duration int    `json:"duration_seconds" about:"Duration of the approval." range:"60..86400" default:"3600"`
+	Code     string `json:"code_sha256" about:"Limits the approval to code with this SHA-256, in hex. Default: all code of the namespace." range:"..64"`
 }
 
 func (s *Server) requestEgress(ctx context.Context, c *call, a *egressArgs) (*answer.Answer, error) {
@@ -46,7 +46,7 @@ func (s *Server) requestEgress(ctx context.Context, c *call, a *egressArgs) (*an
 		return nil, operation.Wrong("domain", "%s", reason)
 	}
 	if slices.Contains(policy.Ports(), backends.DNSPort) { // an approval would apply to all later runs
-		return nil, operation.Wrong("domain", "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
+		return nil, operation.Wrong("domain", "port %d is reserved: sandboxes resolve names on it", backends.DNSPort)
 	}
 	if err := containment.AskFor(s.cfg.Pipeline, host); err != nil {
 		return nil, err

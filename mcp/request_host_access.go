@@ -10,13 +10,13 @@ import (
 )
 
 const aboutHostAccess = `Asks a person for access to the host: a command pattern, or a directory to read or write. ` +
-	`The answer is approved, denied or pending, and covers exactly what was asked.`
+	`The answer is approved, denied or pending, and covers exactly this request.`
 
 type hostAccessArgs struct {
-	Kind     string `json:"kind" about:"What is asked for: to run a command, or to read or write below a directory." oneof:"command read write" required:"true"`
-	Pattern  string `json:"pattern" about:"The command, in which * stands for one word that is no option and a last ** for any more, or the directory's absolute path." range:"1..4096" required:"true"`
-	Reason   string `json:"reason" about:"Why it is needed, in a sentence for the person who decides." range:"..1000"`
-	Duration int    `json:"duration_seconds" about:"How long the approval is to hold." range:"60..86400" default:"3600"`
+	Kind     string `json:"kind" about:"The permission: run a command, or read or write below a directory." oneof:"command read write" required:"true"`
+	Pattern  string `json:"pattern" about:"The directory's absolute path, or the command: * matches one word that is not an option, a final ** any further words." range:"1..4096" required:"true"`
+	Reason   string `json:"reason" about:"Why it is needed, in one sentence for the person." range:"..1000"`
+	Duration int    `json:"duration_seconds" about:"Duration of the approval." range:"60..86400" default:"3600"`
 	inNamespace
 }
 

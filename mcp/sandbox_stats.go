@@ -16,26 +16,26 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/mcp/answer"
 )
 
-const aboutStats = `Shows the server's figures: runs, queue, sessions, times, and how many runs found a sandbox ready.`
+const aboutStats = `Shows the server's statistics: runs, queue, sessions, durations, and use of warm sandboxes.`
 
 // statsArgs is not empty: Gemini refuses tools without parameters.
 type statsArgs struct {
-	Namespace string `json:"namespace" about:"Counts sessions and background runs of this namespace only. Default: of all that the caller may see." range:"..64"`
+	Namespace string `json:"namespace" about:"Counts sessions and background runs of this namespace only. Default: all that the caller may see." range:"..64"`
 }
 
 type statsFacts struct {
 	answer.Common
-	Uptime   float64          `json:"uptime_seconds" about:"Seconds since the server began."`
-	Running  int              `json:"running" about:"Slots of the queue that are taken."`
-	Waiting  int              `json:"waiting" about:"Requests that wait for a slot."`
-	Slots    int              `json:"slots" about:"How many slots there are."`
-	Runs     map[string]int64 `json:"runs,omitempty" about:"How many runs ended in which way."`
-	Sessions map[string]int   `json:"sessions,omitempty" about:"How many sessions are in which state."`
-	Jobs     int              `json:"background_runs" about:"Background runs that are not done."`
-	P50      float64          `json:"p50_ms" about:"Half of the last runs took no more milliseconds than this."`
-	P90      float64          `json:"p90_ms" about:"Nine of ten of the last runs took no more milliseconds than this."`
-	P99      float64          `json:"p99_ms" about:"99 of 100 of the last runs took no more milliseconds than this."`
-	Pools    []poolFacts      `json:"pools,omitempty" about:"Sandboxes that are kept ready, each for one run to come."`
+	Uptime   float64          `json:"uptime_seconds" about:"Seconds since the server started."`
+	Running  int              `json:"running" about:"Used slots."`
+	Waiting  int              `json:"waiting" about:"Requests waiting for a slot."`
+	Slots    int              `json:"slots" about:"Number of slots."`
+	Runs     map[string]int64 `json:"runs,omitempty" about:"Number of runs by how they ended."`
+	Sessions map[string]int   `json:"sessions,omitempty" about:"Number of sessions by state."`
+	Jobs     int              `json:"background_runs" about:"Running background runs."`
+	P50      float64          `json:"p50_ms" about:"Median duration of recent runs in milliseconds."`
+	P90      float64          `json:"p90_ms" about:"90th percentile of recent runs in milliseconds."`
+	P99      float64          `json:"p99_ms" about:"99th percentile of recent runs in milliseconds."`
+	Pools    []poolFacts      `json:"pools,omitempty" about:"Warm sandboxes, each for one future run."`
 }
 
 func (s *Server) sandboxStats(_ context.Context, c *call, _ *statsArgs) (*answer.Answer, error) {
@@ -63,14 +63,14 @@ func countText[N int | int64](all map[string]N) string {
 }
 
 type poolFacts struct {
-	Backend  string           `json:"backend" about:"What contains the runs."`
+	Backend  string           `json:"backend" about:"The isolation backend."`
 	Language string           `json:"language" about:"Their language."`
-	Ready    int              `json:"ready" about:"Sandboxes that wait."`
-	Memory   int64            `json:"memory_bytes,omitempty" about:"Bytes of RAM that these hold, where it is known."`
-	Hits     int64            `json:"hits" about:"Runs that found one."`
-	Misses   int64            `json:"misses" about:"Runs that did not, and took longer to start."`
-	HitRate  float64          `json:"hit_rate" about:"Hits as a part of all, from 0 to 1."`
-	Cold     map[string]int64 `json:"cold,omitempty" about:"How many missed for which reason: the most frequent ones."`
+	Ready    int              `json:"ready" about:"Warm sandboxes."`
+	Memory   int64            `json:"memory_bytes,omitempty" about:"Their memory in bytes, if known."`
+	Hits     int64            `json:"hits" about:"Runs that used a warm sandbox."`
+	Misses   int64            `json:"misses" about:"Runs that started cold."`
+	HitRate  float64          `json:"hit_rate" about:"Share of hits, from 0 to 1."`
+	Cold     map[string]int64 `json:"cold,omitempty" about:"Number of misses by reason, for the most frequent reasons."`
 }
 
 func poolsOf(all []status.Pool) (list []poolFacts) {
@@ -101,10 +101,10 @@ func poolLines(all []status.Pool) string {
 		if p.Memory > 0 { // else unknown
 			memory = " in " + answer.Size(p.Memory)
 		}
-		fmt.Fprintf(&b, "\npool of %s (%s): %d ready%s; %d of %d runs found one (%.0f %%)",
+		fmt.Fprintf(&b, "\npool of %s (%s): %d ready%s; %d of %d runs used it (%.0f %%)",
 			p.Language, p.Backend, p.Ready, memory, p.Hits, p.Hits+p.Misses, 100*p.HitRate())
 		if len(p.Cold) > 0 {
-			fmt.Fprintf(&b, "; others did not: %s", countText(topReasons(p.Cold)))
+			fmt.Fprintf(&b, "; cold starts: %s", countText(topReasons(p.Cold)))
 		}
 	}
 	return b.String()

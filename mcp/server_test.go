@@ -27,14 +27,14 @@ func TestServerTools(t *testing.T) {
 		{"list_runtimes", `{}`, false, []string{"backend process can run code", "- python 3", "- node ", "- shell ", "layers: user mount"}},
 		{"list_runtimes", `{"backend":"docker"}`, true, []string{"docker", "process"}},
 		{"sandbox_stats", `{}`, false, []string{"exit 1", "of 8 slots", "p50"}},
-		{"set_resource_limits", `{"namespace":"small","max_ram_mb":64,"timeout_seconds":0.5}`, false, []string{"64 MB of memory", "0.5 s", "the most that can be asked for"}},
+		{"set_resource_limits", `{"namespace":"small","max_ram_mb":64,"timeout_seconds":0.5}`, false, []string{"64 MB of memory", "0.5 s", "maximum: "}},
 		{"sandbox_stats", `{"namespace":"nobody"}`, false, []string{"runs: none", "sessions: none"}},
 		{"set_resource_limits", `{"namespace":"small","max_ram_mb":1000000}`, true, []string{"cap", "at most max_ram_mb "}},
 		{"set_resource_limits", `{"namespace":"small","timeout_seconds":80000}`, true, []string{"cap", "at most timeout_seconds "}},
 		{"create_session", `{"resource_limits":{"timeout_seconds":80000}}`, true, []string{"cap", "at most resource_limits.timeout_seconds "}},
 		{"set_resource_limits", `{"session_id":"01K00000000000000000000000","max_ram_mb":64}`, true, []string{"session"}},
 		{"execute_code", `{"namespace":"small","language":"shell","code":"sleep 1000"}`, false, []string{"timed out after "}},
-		{"inspect_state", `{}`, false, []string{"0 sessions", "0 background runs", "a run in namespace default has: 512 MB"}},
+		{"inspect_state", `{}`, false, []string{"0 sessions", "0 background runs", "a run in namespace default: 512 MB"}},
 		{"inspect_state", `{"namespace":"small"}`, false, []string{"64 MB of memory"}},
 		{"inspect_state", `{"session_id":"01K00000000000000000000000"}`, true, []string{"create_session"}},
 		{"terminate_session", `{"session_id":"01K00000000000000000000000"}`, true, []string{"session"}},
@@ -315,8 +315,8 @@ func TestSessions(t *testing.T) {
 	contains(t, call("inspect_state", `{}`).text, "1 session\n", id)
 	contains(t, call("set_resource_limits", fmt.Sprintf(`{"session_id":%q,"max_ram_mb":300}`, id)).text, "300 MB")
 	contains(t, cell("open('out.txt','w').write('kept')").text, "- out.txt, 4 bytes")
-	contains(t, call("get_artifacts", fmt.Sprintf(`{"session_id":%q}`, id)).text, "- out.txt", "left no files and no output")
-	contains(t, call("get_artifacts", `{"session_id":"01K00000000000000000000000"}`).text, "nothing is kept", "inspect_state")
+	contains(t, call("get_artifacts", fmt.Sprintf(`{"session_id":%q}`, id)).text, "- out.txt", "no files or output of ")
+	contains(t, call("get_artifacts", `{"session_id":"01K00000000000000000000000"}`).text, "no stored runs", "inspect_state")
 	contains(t, call("get_artifacts", fmt.Sprintf(`{"session_id":%q,"name":"out.txt"}`, id)).text, "kept")
 	if r := call("execute_code", fmt.Sprintf(`{"session_id":%q,"language":"node","code":"1"}`, id)); !r.IsError {
 		t.Errorf("another language: got %q", r.text)
@@ -402,7 +402,7 @@ func TestValidateCode(t *testing.T) {
 		{`{"code":"def f(:\n  pass"}`, "not valid: 1 problem\nline 1"},
 		{`{"code":"const = 1","language":"javascript"}`, "not valid: 1 problem\nline 1"},
 		{`{"code":"echo 1","language":"bash"}`, "valid shell"},
-		{`{"code":"echo 1\r\n","language":"bash"}`, "no pattern"},
+		{`{"code":"echo 1\r\n","language":"bash"}`, "no suspicious patterns"},
 		{`{"code":"const x: number = 1","language":"ts"}`, "valid typescript"},
 		{`{"code":"print(np.zeros(3))","auto_fix":true}`, "import numpy as np"},
 		{`{"code":"import os\nos.system('x')"}`, "line 2"},

@@ -9,21 +9,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
 )
 
-const aboutLimits = `Sets limits: with session_id those of a session, else what later runs of a namespace get that ask for nothing else. ` +
-	`Never above the operator's caps. Returns what is now in force.`
+const aboutLimits = `Sets limits: of a session with session_id, otherwise the defaults of later runs of a namespace. ` +
+	`The operator's caps are the maximum. Returns the limits now in force.`
 
 type limitsArgs struct {
-	Session string `json:"session_id" about:"The session whose limits are set. Default: the namespace's." range:"..64"`
+	Session string `json:"session_id" about:"The session to limit. Default: later runs of the namespace." range:"..64"`
 	inNamespace
 	limits
 }
 
 type limitsFacts struct {
 	answer.Common
-	Namespace string           `json:"namespace,omitempty" about:"The namespace whose runs, or session, they are for."`
-	SessionID string           `json:"session_id,omitempty" about:"The session that they are for."`
-	Limits    *pipeline.Limits `json:"limits,omitempty" about:"What is now in force."`
-	Caps      *pipeline.Limits `json:"caps,omitempty" about:"The most that can be asked for."`
+	Namespace string           `json:"namespace,omitempty" about:"The namespace of the runs or the session."`
+	SessionID string           `json:"session_id,omitempty" about:"The limited session."`
+	Limits    *pipeline.Limits `json:"limits,omitempty" about:"The limits now in force."`
+	Caps      *pipeline.Limits `json:"caps,omitempty" about:"The maximum limits."`
 }
 
 func (s *Server) setLimits(ctx context.Context, c *call, a *limitsArgs) (*answer.Answer, error) {
@@ -35,9 +35,9 @@ func (s *Server) setLimits(ctx context.Context, c *call, a *limitsArgs) (*answer
 	_, ceiling := s.cfg.Pipeline.InForce(f.Namespace)
 	limits, caps := pipeline.LimitsOf(bounds), pipeline.LimitsOf(ceiling)
 	f.Limits, f.Caps = &limits, &caps
-	who := "a run in namespace " + f.Namespace + " that asks for nothing else"
+	who := "runs in namespace " + f.Namespace + " by default"
 	if f.SessionID != "" {
 		who = "session " + f.SessionID
 	}
-	return &answer.Answer{Text: fmt.Sprintf("%s has: %s\nthe most that can be asked for: %s", who, limitsText(f.Limits), limitsText(f.Caps)), Facts: f}, nil
+	return &answer.Answer{Text: fmt.Sprintf("limits of %s: %s\nmaximum: %s", who, limitsText(f.Limits), limitsText(f.Caps)), Facts: f}, nil
 }

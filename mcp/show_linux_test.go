@@ -36,8 +36,8 @@ func TestVisible(t *testing.T) {
 	}{
 		{"value", "x = 6\nx * 7", 0, []string{"exit code 0", "value: 42\n"}},
 		{"display", put + "display({'image/png': png}, raw=True)\nprint(1)", 1, []string{"display: [image/png of ", "stdout (2 bytes)"}},
-		{"no image", "display({'image/png': b'no'}, raw=True)", 0, []string{"not shown: it is not image/png"}},
-		{"cut off", put + "display({'image/png': png[:50]}, raw=True)", 0, []string{"not shown: its end is missing"}},
+		{"no image", "display({'image/png': b'no'}, raw=True)", 0, []string{"not shown: not image/png"}},
+		{"cut off", put + "display({'image/png': png[:50]}, raw=True)", 0, []string{"not shown: truncated"}},
 		{"saved", put + "for n in 'ab': open(n + '.png', 'wb').write(png + n.encode())", 2, []string{"- a.png", "image/png, shown\n- b.png"}},
 		{"saved and shown", put + "open('a.png', 'wb').write(png)\ndisplay({'image/png': png}, raw=True)", 1, []string{"- a.png", "display: "}},
 		{"saved many", put + "for n in 'abcdefg': open(n + '.png', 'wb').write(png + n.encode())", 4, []string{"shown\n"}},
@@ -65,7 +65,7 @@ func TestFigures(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	r := p.tool("execute_code", `{"code":"import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()","resource_limits":{"max_processes":50}}`)
 	got := images(r)
-	if len(got) != 1 || strings.Contains(r.text, "it wrote nothing") || strings.Contains(r.text, "stderr") {
+	if len(got) != 1 || strings.Contains(r.text, "no output") || strings.Contains(r.text, "stderr") {
 		t.Fatalf("%d images: %s", len(got), r.text)
 	}
 	if raw, err := base64.StdEncoding.DecodeString(got[0]); err != nil {

@@ -44,7 +44,7 @@ func TestSkillResources(t *testing.T) {
 		{"resources/read", `{"uri":"skill://pdf/ref/a%20b.md"}`, `"text":"more"`},
 		{"resources/read", `{"uri":"skill://pdf/logo.png"}`, `"blob":"iVBOR/8="`},
 		{"prompts/list", `{}`, `"prompts":[{"name":"pdf","description":"Reads PDFs."}]`},
-		{"prompts/get", `{"name":"pdf"}`, `# How\n\nFiles of this skill, which are resources:\n- skill://pdf/logo.png\n- skill://pdf/ref/a%20b.md`},
+		{"prompts/get", `{"name":"pdf"}`, `# How\n\nFiles of this skill, as resources:\n- skill://pdf/logo.png\n- skill://pdf/ref/a%20b.md`},
 	} {
 		if got := p.call(c.method, c.params); !strings.Contains(string(got.Result), c.want) || strings.Contains(string(got.Result), "bad") {
 			t.Errorf("%s %s: %s %v", c.method, c.params, got.Result, got.Error)

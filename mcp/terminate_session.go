@@ -11,27 +11,27 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 )
 
-const aboutTerminate = `Ends a session and all that runs in it, or kills a run in the background. Variables and files are gone; output and artifacts of earlier calls stay for a while.`
+const aboutTerminate = `Ends a session and its programs, or kills a background run. Variables and files are lost; output and artifacts of earlier calls remain for a while.`
 
 type terminateArgs struct {
-	Session string `json:"session_id" about:"The session to end, or the request_id of a run in the background." range:"1..64" required:"true"`
+	Session string `json:"session_id" about:"The session to end, or the request_id of a background run." range:"1..64" required:"true"`
 	inNamespace
 }
 
 type endedFacts struct {
 	answer.Common
-	SessionID string `json:"session_id,omitempty" about:"The session that has ended."`
-	RequestID string `json:"request_id,omitempty" about:"The background run that was killed."`
-	Cells     int    `json:"cells" about:"How many pieces of code the session ran."`
+	SessionID string `json:"session_id,omitempty" about:"The ended session."`
+	RequestID string `json:"request_id,omitempty" about:"The killed background run."`
+	Cells     int    `json:"cells" about:"Number of calls that ran code in it."`
 }
 
 func (s *Server) terminateSession(ctx context.Context, c *call, a *terminateArgs) (*answer.Answer, error) {
 	id := a.Session
 	namespace := s.namespaceOf(c, id)
 	if _, ok := run.JobOf(s.cfg.Pipeline, namespace, id); ok {
-		text := "the run in the background is done already: " + id
+		text := "the background run is already done: " + id
 		if run.CancelJob(s.cfg.Pipeline, namespace, id) {
-			text = "the run in the background is being ended: " + id + "\nwhat to do: inspect_state with this request_id tells when it is over"
+			text = "ending the background run: " + id + "\nwhat to do: inspect_state with this request_id shows when it has ended"
 		}
 		return &answer.Answer{Text: text, Facts: &endedFacts{RequestID: id}}, nil
 	}

@@ -95,7 +95,7 @@ func TestRefusalsOfBackends(t *testing.T) {
 		t.Fatal(err)
 	}
 	const image = "docker 29: no image (sandboxmcp image pull --backend docker r (for a person to type))"
-	contains(t, a.Text, "can't run code: "+image, "- r is missing: "+image, "user is not there: off; what to do: use profile hardened in the operator's configuration")
+	contains(t, a.Text, "can't run code: "+image, "- r is missing: "+image, "user is missing: off; what to do: use profile hardened in the operator's configuration")
 	for _, tt := range []struct {
 		err  error
 		want string

@@ -24,8 +24,8 @@ func (t tool) annotations() mcp.ToolAnnotation {
 type policyOff struct{ reason, setting, instead string }
 
 var (
-	webOff  = policyOff{"web tools are off", "web.enabled: true", "a program can reach hosts with allowed_domains of execute_code"}
-	hostOff = policyOff{"host access is off", "host.enabled: true", "files come into a sandbox with files of execute_code"}
+	webOff  = policyOff{"web tools are off", "web.enabled: true", "programs reach hosts in allowed_domains of execute_code"}
+	hostOff = policyOff{"host access is off", "host.enabled: true", "pass files to a sandbox with files of execute_code"}
 )
 
 // whyOff returns why a tool refuses every call, or nil. It never changes: the server reads its configuration at the

@@ -42,11 +42,11 @@ func (s *Server) tools() []tool {
 		row[validateFacts]("validate_code", "Check code without running it", s.validateCode, aboutValidate, reads|repeats),
 		row[sessionFacts]("create_session", "Start a session", s.createSession, aboutCreate, reachesOut),
 		row[endedFacts]("terminate_session", "End a session", s.terminateSession, aboutTerminate, destroys|repeats),
-		row[bridgeFacts]("bridge_data", "Put data into a session", s.bridgeData, aboutBridge, destroys|repeats),
+		row[bridgeFacts]("bridge_data", "Copy data into a session", s.bridgeData, aboutBridge, destroys|repeats),
 		row[runtimesFacts]("list_runtimes", "List languages and layers", s.listRuntimes, aboutRuntimes, reads|repeats),
 		row[limitsFacts]("set_resource_limits", "Set limits", s.setLimits, aboutLimits, repeats),
-		row[statsFacts]("sandbox_stats", "Show the server's figures", s.sandboxStats, aboutStats, reads|repeats),
-		row[stateFacts]("inspect_state", "Look into sessions and background runs", s.inspectState, aboutInspect, reads|repeats),
+		row[statsFacts]("sandbox_stats", "Show the server's statistics", s.sandboxStats, aboutStats, reads|repeats),
+		row[stateFacts]("inspect_state", "Inspect sessions and background runs", s.inspectState, aboutInspect, reads|repeats),
 		row[artifactsFacts]("get_artifacts", "Fetch files and output of a run", s.getArtifacts, aboutArtifacts, reads|repeats),
 		row[ask.ApprovalFacts]("request_egress", "Ask a person for network access", s.requestEgress, aboutEgress, repeats|reachesOut),
 		row[auditFacts]("audit_execution", "Read the audit log", s.auditExecution, aboutAudit, reads|repeats),
@@ -55,7 +55,7 @@ func (s *Server) tools() []tool {
 		row[browserFacts]("browser_fetch", "Fetch a web page with a browser", unlessOff(s, "browser_fetch", "url", s.browserFetch), aboutBrowser, reads|repeats|reachesOut),
 		row[hostExecFacts]("host_exec", "Run a command on the host", unlessOff(s, "host_exec", "command", s.hostExec), aboutHostExec, destroys|reachesOut),
 		row[ask.ApprovalFacts]("request_host_access", "Ask a person for access to the host", unlessOff(s, "request_host_access", "pattern", s.requestHostAccess), aboutHostAccess, repeats),
-		row[hostListFacts]("list_host_access", "List what is allowed on the host", unlessOff(s, "list_host_access", "", s.listHostAccess), aboutHostList, reads|repeats),
+		row[hostListFacts]("list_host_access", "List permissions on the host", unlessOff(s, "list_host_access", "", s.listHostAccess), aboutHostList, reads|repeats),
 		row[fileReadFacts]("host_file_read", "Read a file of the host", s.hostFileRead, aboutFileRead, reads|repeats),
 		row[fileFacts]("host_file_write", "Write a file of the host", s.hostFileWrite, aboutFileWrite, destroys|repeats),
 		row[fileListFacts]("host_file_list", "List a directory of the host", s.hostFileList, aboutFileList, reads|repeats),
@@ -87,7 +87,7 @@ func Operations() []operation.Operation {
 	for _, t := range (&Server{}).tools() {
 		o := t.Operation
 		o.Route = http.MethodPost + " " + rpc.ToolsPath + o.Name
-		o.Out = json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"result":%s,"images":{"type":"array","description":"Pictures of the result.","items":`+
+		o.Out = json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"result":%s,"images":{"type":"array","description":"Images in the result.","items":`+
 			`{"type":"object","properties":{"mime":{"type":"string"},"data":{"type":"string","contentEncoding":"base64"}}}}},"required":["result"]}`, o.Out))
 		all = append(all, o)
 	}

@@ -200,12 +200,12 @@ func TestUnknownTools(t *testing.T) {
 		"execute_python": `did you mean "execute_code"?`, "exec_code": `did you mean "execute_code"?`, "execute-code": `did you mean "execute_code"?`,
 		"sandboxmcp__execute_code": `did you mean "execute_code"?`, "pip_install": `did you mean "install_package"?`,
 		"read_file": `did you mean "get_artifacts" or "host_file_read"?`, "get_artifact": `did you mean "get_artifacts"?`,
-		"web_fetch": `did you mean "fetch_webpage"?`, "zzz": "there are: execute_code, install_package, ", strings.Repeat("x", 10000): "there are: execute_code",
+		"web_fetch": `did you mean "fetch_webpage"?`, "zzz": "the tools are execute_code, install_package, ", strings.Repeat("x", 10000): "the tools are execute_code",
 	} {
 		m := p.call("tools/call", fmt.Sprintf(`{"name":%q,"arguments":{}}`, name))
 		if m.Error == nil || m.Error.Code != -32602 {
 			t.Errorf("%.40s: got %.500s", name, m.line)
-		} else if contains(t, m.Error.Message, "there is no tool ", want); len(m.Error.Message) > 700 {
+		} else if contains(t, m.Error.Message, "unknown tool ", want); len(m.Error.Message) > 700 {
 			t.Errorf("%.40s: %d bytes", name, len(m.Error.Message))
 		}
 	}

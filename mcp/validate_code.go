@@ -16,25 +16,25 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-const aboutValidate = `Checks code without running it: syntax with line, column and a caret, missing imports, and patterns that deserve a thought, ` +
-	`each with its reason and place. With auto_fix it returns the code with the missing imports added.`
+const aboutValidate = `Checks code without running it: syntax errors with line, column and a caret, missing imports, and suspicious patterns, ` +
+	`each with its reason and place. With auto_fix it also returns the code with missing imports added.`
 
 type validateArgs struct {
 	Code     string   `json:"code" about:"The source code to check." required:"true"`
 	Language language `json:"language" about:"Language of the code." default:"python"`
-	AutoFix  bool     `json:"auto_fix" about:"Adds missing imports, and returns the code and the difference." default:"false"`
+	AutoFix  bool     `json:"auto_fix" about:"Adds missing imports, and returns the fixed code and a diff." default:"false"`
 }
 
 type validateFacts struct {
 	answer.Common
-	Valid    bool               `json:"valid" about:"Whether the language's parser takes the code."`
-	Language string             `json:"language,omitempty" about:"The language that it was checked as."`
-	Problems []validate.Problem `json:"problems,omitempty" about:"Why it is not valid."`
-	Missing  []validate.Import  `json:"missing_imports,omitempty" about:"Names that are used and bound nowhere, and what would bind them."`
-	Dangers  []validate.Danger  `json:"dangers,omitempty" about:"Patterns that deserve a thought. Containment does not depend on them."`
-	Fixed    string             `json:"fixed,omitempty" about:"The code with missing imports added, if something was."`
-	Diff     string             `json:"diff,omitempty" about:"The difference from the code to fixed."`
-	Notes    []string           `json:"notes,omitempty" about:"What could not be checked, and oddities."`
+	Valid    bool               `json:"valid" about:"Whether the code parses."`
+	Language string             `json:"language,omitempty" about:"The checked language."`
+	Problems []validate.Problem `json:"problems,omitempty" about:"Why it does not parse."`
+	Missing  []validate.Import  `json:"missing_imports,omitempty" about:"Undefined names, and the imports that define them."`
+	Dangers  []validate.Danger  `json:"dangers,omitempty" about:"Suspicious patterns. Containment does not depend on them."`
+	Fixed    string             `json:"fixed,omitempty" about:"The code with missing imports added, if any."`
+	Diff     string             `json:"diff,omitempty" about:"The diff from the code to fixed."`
+	Notes    []string           `json:"notes,omitempty" about:"What could not be checked, and other notes."`
 }
 
 func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*answer.Answer, error) {
@@ -58,7 +58,7 @@ func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*a
 	text := []string{"valid " + language}
 	switch {
 	case r.Valid && !r.Judged:
-		text[0] = "not judged: only running it shows whether it is valid " + language
+		text[0] = "not checked: its validity shows only when it runs " + language
 	case !r.Valid:
 		text[0] = fmt.Sprintf("not valid: %s", answer.Count(len(r.Problems), "problem"))
 	}
@@ -66,10 +66,10 @@ func (s *Server) validateCode(ctx context.Context, c *call, a *validateArgs) (*a
 		text = append(text, findingText(p.Line, p.Column, p.Text, p.Snippet))
 	}
 	for _, m := range r.Missing {
-		text = append(text, fmt.Sprintf("line %d: %s is used and bound nowhere: %s", m.Line, m.Name, m.Statement))
+		text = append(text, fmt.Sprintf("line %d: %s is undefined: %s", m.Line, m.Name, m.Statement))
 	}
 	if len(r.Dangers) == 0 && r.Valid && r.Judged {
-		text = append(text, "no pattern that deserves a thought")
+		text = append(text, "no suspicious patterns")
 	}
 	for _, d := range r.Dangers {
 		text = append(text, findingText(d.Line, d.Column, fmt.Sprintf("%s (%s, %s)", d.Reason, d.Severity, d.Rule), d.Snippet))

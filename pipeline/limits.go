@@ -127,7 +127,7 @@ type Limits struct {
 	CPU       float64 `json:"max_cpu_cores" about:"Cores."`
 	Wall      float64 `json:"timeout_seconds" about:"Seconds of one run or cell."`
 	Processes int     `json:"max_processes" about:"Processes and threads."`
-	Output    int64   `json:"max_output_bytes" about:"Bytes of stdout that are kept, and as many of stderr."`
+	Output    int64   `json:"max_output_bytes" about:"Bytes stored of stdout, and of stderr."`
 	Disk      int64   `json:"max_disk_mb" about:"MB of /workspace, /tmp and /dev/shm together."`
 }
 
@@ -135,6 +135,6 @@ type Limits struct {
 type CurrentUsage struct {
 	MemoryBytes int64   `json:"memory_bytes" about:"Bytes of memory."`
 	DiskBytes   int64   `json:"disk_bytes" about:"Bytes in /workspace, /tmp and /dev/shm."`
-	CPUSeconds  float64 `json:"cpu_seconds" about:"Seconds of CPU time since it began."`
+	CPUSeconds  float64 `json:"cpu_seconds" about:"Seconds of CPU time since its start."`
 	Processes   int     `json:"processes" about:"Processes."`
 }

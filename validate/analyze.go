@@ -38,7 +38,7 @@ type Report struct {
 // Import is a missing import: a name that is used but never bound. The about tags are in the schemas of tools.
 type Import struct {
 	Name      string `json:"name" about:"The name."`
-	Statement string `json:"statement" about:"What would bind it."`
+	Statement string `json:"statement" about:"The import that defines it."`
 	Line      int    `json:"line" about:"The line of its first use."`
 	Column    int    `json:"column" about:"The column of its first use."`
 }
@@ -47,8 +47,8 @@ type Import struct {
 type Danger struct {
 	Rule     string `json:"rule" about:"The rule's name."`
 	Severity string `json:"severity" about:"info, low, medium or high."`
-	Reason   string `json:"reason" about:"Why it deserves a thought."`
-	Line     int    `json:"line" about:"The line, from 1; 0 is the code as a whole."`
+	Reason   string `json:"reason" about:"Why it is suspicious."`
+	Line     int    `json:"line" about:"The line, from 1; 0 is the whole code."`
 	Column   int    `json:"column" about:"The column, from 1."`
 	Snippet  string `json:"snippet,omitempty" about:"The line with a caret under the place."` // as in Problem
 }

@@ -12,7 +12,7 @@ import (
 
 // Problem is an error in a script, or an oddity. The about tags are in the schemas of tools.
 type Problem struct {
-	Line   int    `json:"line" about:"The line, from 1; 0 is the code as a whole."`
+	Line   int    `json:"line" about:"The line, from 1; 0 is the whole code."`
 	Column int    `json:"column" about:"The column, from 1."` // in characters
 	Text   string `json:"text" about:"What is wrong." required:"true"`
 	// Snippet has terminal controls replaced, and long lines cut around the position. It is "" if Line is 0.

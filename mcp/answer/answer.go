@@ -25,8 +25,8 @@ import (
 // Common is part of all structured content. Some clients drop the text of an answer with structured content (see
 // seenClients), so Common repeats it.
 type Common struct {
-	Text    string   `json:"text" about:"The whole answer as text, as it is in content." required:"true"`
-	Refused *Refusal `json:"refused,omitempty" about:"Why nothing was done, if nothing was."`
+	Text    string   `json:"text" about:"The whole answer as text, as in content." required:"true"`
+	Refused *Refusal `json:"refused,omitempty" about:"Why the call was refused or failed."`
 }
 
 func (s *Common) setText(text string) { s.Text = text }

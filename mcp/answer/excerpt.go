@@ -33,7 +33,7 @@ func Excerpt(s string, max int, where string) string {
 	head, headLen := cut(s, max/2, beginningOf)
 	tail, tailLen := cut(s[headLen:], max/2, tailOf)
 	left := len(s) - headLen - tailLen
-	return fmt.Sprintf("%s\n[... %d bytes left out here%s ...]\n%s", strings.TrimSuffix(head, "\n"), left, where, tail)
+	return fmt.Sprintf("%s\n[... %d bytes omitted%s ...]\n%s", strings.TrimSuffix(head, "\n"), left, where, tail)
 }
 
 // cut returns a part of s whose readable form fits into max bytes, and the part's length in s.

@@ -21,7 +21,7 @@ func TestExcerpt(t *testing.T) {
 		"binary tail": {strings.Repeat("x", 5000) + strings.Repeat("\xff", 5000), "xxx", `\xff`},
 	} {
 		got := Excerpt(test.s, 1000, "; look there")
-		if len(got) > 1100 || !utf8.ValidString(got) || !strings.Contains(got, " bytes left out here; look there") {
+		if len(got) > 1100 || !utf8.ValidString(got) || !strings.Contains(got, " bytes omitted; look there") {
 			t.Errorf("%s: %d bytes: %q", name, len(got), got)
 		}
 		if !strings.HasPrefix(got, test.head) || !strings.HasSuffix(got, test.tail) {

@@ -51,11 +51,11 @@ func checkImage(mime string, data []byte) (err error) {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("it is not %s", mime)
+		return fmt.Errorf("not %s", mime)
 	case c.Width == 0 || c.Height == 0 || c.Width > maxSide || c.Height > maxSide:
-		return fmt.Errorf("it has %d x %d pixels, and %d a side are the most", c.Width, c.Height, maxSide)
+		return fmt.Errorf("%d x %d pixels; the maximum is %d per side", c.Width, c.Height, maxSide)
 	case !bytes.Contains(data[max(0, len(data)-1024):], []byte(end)):
-		return fmt.Errorf("its end is missing")
+		return fmt.Errorf("truncated")
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func ReceiptText(envelope []byte) (string, error) {
 	line("ended", "%s", end)
 	line("contained by", "%s (%s, %s)", strings.Join(r.Layers, " "), r.Backend, r.Profile)
 	line("layers missing", "%s", strings.Join(r.MissingLayers, " "))
-	line("secrets lent", "%s", strings.Join(r.Secrets, " "))
+	line("secrets leased", "%s", strings.Join(r.Secrets, " "))
 	line("packages", "%s", strings.Join(r.Packages, " "))
 	for i, c := range r.Egress {
 		if i == MaxEntries {

@@ -19,11 +19,11 @@ import (
 
 // Refusal is an error of the server, not of the program.
 type Refusal struct {
-	Reason string `json:"reason" about:"What was refused, or went wrong."`
+	Reason string `json:"reason" about:"What was refused or failed."`
 	Remedy string `json:"remedy,omitempty" about:"What to send, set or type instead."`
 	Stage  string `json:"stage,omitempty" about:"The stage that refused: validate, queue, vault, egress, backend or audit."`
-	Layer  string `json:"layer,omitempty" about:"The layer of containment that it is about."`
-	Denied bool   `json:"denied" about:"True where policy or a missing piece forbids it, false where something broke."`
+	Layer  string `json:"layer,omitempty" about:"The layer of containment concerned."`
+	Denied bool   `json:"denied" about:"True if policy or a missing part forbids it, false if something failed."`
 
 	arguments bool // the arguments are invalid
 }
@@ -60,7 +60,7 @@ func Explain(tool string, err error) Refusal {
 		return Refusal{Reason: withheld.Error(), Remedy: run.WithheldRemedy, Denied: true}
 	case errors.Is(err, results.ErrUnknown):
 		return Refusal{Reason: err.Error(), Denied: true,
-			Remedy: "get_artifacts with the request_id of a run lists what it left; runs are kept for a while only"}
+			Remedy: "get_artifacts with a run's request_id lists its files; they are deleted after a while"}
 	case errors.Is(err, rpc.ErrCancelled), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return Refusal{Reason: "the call was cancelled: " + err.Error(), Remedy: "call again"}
 	}
@@ -71,16 +71,16 @@ func Explain(tool string, err error) Refusal {
 		return Refusal{Reason: audit.FaultText, Stage: pipeline.StageAudit, Remedy: pipeline.ServersLog}
 	}
 	reason, do := remedy.Split(err)
-	return Refusal{Reason: pipeline.HideDisk(reason, err), Remedy: cmp.Or(do.In(WordsOf(tool)), "try again; if it stays, tell the person who runs sandboxmcp")}
+	return Refusal{Reason: pipeline.HideDisk(reason, err), Remedy: cmp.Or(do.In(WordsOf(tool)), "try again; if it persists, tell the operator of sandboxmcp")}
 }
 
 // explainStopped returns the refusal for a request that the pipeline refused or failed to run.
 func explainStopped(tool string, e *pipeline.Error) Refusal {
 	do := map[string]string{
 		pipeline.StageValidate: "correct the code or the arguments and call again",
-		pipeline.StageVault:    "name secrets that the operator has put into the vault for this namespace",
+		pipeline.StageVault:    "use names of secrets that the operator has added to the vault for this namespace",
 		pipeline.StageQueue:    "try again later",
 	}[e.Stage]
 	return Refusal{Reason: pipeline.HideDisk(e.Reason, e), Stage: e.Stage, Layer: e.Layer, Denied: e.Denied,
-		Remedy: cmp.Or(e.Remedy.In(WordsOf(tool)), do, "a person has to look at it: sandboxmcp doctor says what the host lacks")}
+		Remedy: cmp.Or(e.Remedy.In(WordsOf(tool)), do, "a person must fix it: sandboxmcp doctor lists what the host lacks")}
 }

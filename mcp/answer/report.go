@@ -38,9 +38,9 @@ func EndOf(res pipeline.Outcome) string {
 	case backends.EndedTimeout:
 		return fmt.Sprintf("%s, timed out after %.2f s", how, res.WallMS/1000)
 	case backends.EndedOOM:
-		how += ", killed because it was out of memory"
+		how += ", killed: out of memory"
 	case backends.EndedLimit:
-		how += ", ended by its limit of " + res.Limit
+		how += ", ended by the limit of " + res.Limit
 	case backends.EndedCancelled:
 		how += ", cancelled"
 	}

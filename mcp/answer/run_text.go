@@ -68,7 +68,7 @@ func (t *runReport) writeStreams() {
 	t.f.Stdout, t.f.StdoutURI = t.writeStream("stdout", res.Stdout, forStdout)
 	t.f.Stderr, t.f.StderrURI = t.writeStream("stderr", res.Stderr, forStderr)
 	if res.Stdout == "" && res.Stderr == "" && res.Value == nil && res.Error == nil && len(res.Displays) == 0 {
-		t.writeLine("it wrote nothing")
+		t.writeLine("no output")
 	}
 }
 
@@ -86,12 +86,12 @@ func (t *runReport) writeStream(name, all string, limit int) (part, uri string) 
 	}
 	note := ""
 	if LooksBinary(all) {
-		limit, note = min(limit, MaxBinary), ", which are no text"
+		limit, note = min(limit, MaxBinary), ", binary"
 	}
 	where := ""
 	if len(all) > limit && t.stored() {
 		uri = RunURI(t.res.ID, name)
-		where = "; get_artifacts with this request_id and name \"" + name + "\" reads them"
+		where = "; get_artifacts with this request_id and name \"" + name + "\" returns them"
 		t.addLink(uri, name, "the whole "+name, "text/plain", int64(len(all)))
 	}
 	part = Excerpt(all, limit, where)
@@ -112,7 +112,7 @@ func (t *runReport) writeValues() {
 	}
 	for i, b := range t.res.Displays {
 		if i == MaxEntries {
-			t.writeLine("%d more displays are left out", len(t.res.Displays)-i)
+			t.writeLine("%d more displays omitted", len(t.res.Displays)-i)
 			break
 		}
 		t.f.Displays = append(t.f.Displays, t.writeDisplay("display", b, &room))
@@ -129,7 +129,7 @@ func (t *runReport) writeDisplay(what string, b map[string]string, room *int) di
 		v.Types = append(v.Types, mime)
 	}
 	slices.Sort(v.Types)
-	v.Text = Excerpt(b["text/plain"], maxValue, "; print it or write it to a file for the rest")
+	v.Text = Excerpt(b["text/plain"], maxValue, "; print it or write it to a file to get the rest")
 	if h := b["text/html"]; len(h) <= maxRich {
 		v.HTML = h
 	}
@@ -177,10 +177,10 @@ func (t *runReport) writeArtifacts() {
 		}
 	}
 	if res.Dropped > 0 {
-		t.writeLine("%s left out: %s", Count(res.Dropped, "artifact"), res.Why)
+		t.writeLine("%s omitted: %s", Count(res.Dropped, "artifact"), res.Why)
 	}
 	if res.ArtifactsFailed != "" {
-		t.writeLine("artifacts could not all be saved: %s", res.ArtifactsFailed)
+		t.writeLine("some artifacts could not be saved: %s", res.ArtifactsFailed)
 	}
 }
 

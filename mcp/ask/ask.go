@@ -53,7 +53,7 @@ func (s Asker) AskDuring(call context.Context, m *rpc.Message) func(context.Cont
 			return
 		}
 		if err := s.askUser(call, m, p); err != nil && call.Err() == nil {
-			s.Log.Warn("an answer of a client's user had no effect", "question", p.Question.ID, "error", err)
+			s.Log.Warn("the answer of a client's user had no effect", "question", p.Question.ID, "error", err)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func readChoice(q approval.Question, response *mcp.ElicitationResult) (approval.
 	content, _ := response.Content.(map[string]any)
 	switch {
 	case response.Action == mcp.ElicitationResponseActionDecline, content["decision"] == deny:
-		a.Reason = "the user said no"
+		a.Reason = "the user denied it"
 		return a, true
 	case response.Action != mcp.ElicitationResponseActionAccept:
 		return a, false

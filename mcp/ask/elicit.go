@@ -20,14 +20,14 @@ import (
 // ApprovalFacts describe a question to a person.
 type ApprovalFacts struct {
 	answer.Common
-	State     string `json:"state,omitempty" about:"approved, denied, or pending: nobody has answered yet."`
+	State     string `json:"state,omitempty" about:"approved, denied, or pending if nobody has answered yet."`
 	ID        string `json:"approval_id,omitempty" about:"The question's id, by which a person can answer it."`
-	What      string `json:"what,omitempty" about:"What was asked for."`
-	Namespace string `json:"namespace,omitempty" about:"The namespace that it is for."`
-	Scope     string `json:"scope,omitempty" about:"For whom an approval is: time is all of the namespace, session the session only."`
-	Until     string `json:"until,omitempty" about:"When an approval ends, or when silence becomes a denial."`
-	Reason    string `json:"reason,omitempty" about:"What the person said, or why it was denied."`
-	Command   string `json:"command,omitempty" about:"What a person types to approve it."`
+	What      string `json:"what,omitempty" about:"The requested permission."`
+	Namespace string `json:"namespace,omitempty" about:"Its namespace."`
+	Scope     string `json:"scope,omitempty" about:"Scope of an approval: time is the whole namespace, session the session only."`
+	Until     string `json:"until,omitempty" about:"When an approval ends, or when an open question is denied automatically."`
+	Reason    string `json:"reason,omitempty" about:"The person's reason, or why it was denied."`
+	Command   string `json:"command,omitempty" about:"The command for a person to approve it."`
 }
 
 // question is the field name in a client's dialog.
@@ -39,7 +39,7 @@ const question = "approval"
 func (s Asker) Approve(ctx context.Context, m *rpc.Message, q approval.Question) (*answer.Answer, error) {
 	if s.Approvals == nil {
 		return nil, &pipeline.Error{Stage: pipeline.StageEgress, Denied: true,
-			Reason: "nobody can be asked: this server takes no approvals", Remedy: pipeline.Remedy{"do without, or have the operator allow it in the configuration"}}
+			Reason: "nobody can be asked: approvals are off on this server", Remedy: pipeline.Remedy{"do without it, or have the operator allow it in the configuration"}}
 	}
 	q.Client = m.ClientName()
 	p, err := s.Approvals.Open(ctx, q)
@@ -158,7 +158,7 @@ func (s Asker) outcomeOf(p *approval.Pending) *answer.Answer {
 	q := p.Question
 	return &answer.Answer{
 		Facts: &ApprovalFacts{State: "pending", What: q.What, Namespace: q.Namespace},
-		Text: fmt.Sprintf("pending: a run asked for %s, too, and was answered for itself only\n"+
+		Text: fmt.Sprintf("pending: the answer about %s was for another run only\n"+
 			"what to do: call this tool with the same arguments again to ask for all of the namespace", q.What),
 	}
 }
@@ -195,7 +195,7 @@ func (s Asker) askUser(ctx context.Context, m *rpc.Message, p *approval.Pending)
 	response, err := m.Elicit(ctx, dialog(p.Question))
 	if err != nil {
 		if ctx.Err() == nil {
-			s.Log.Info("a client that says it has dialogs could not be asked", "error", err)
+			s.Log.Info("a client with dialogs could not be asked", "error", err)
 		}
 		return nil
 	}

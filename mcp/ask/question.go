@@ -24,23 +24,23 @@ func phrasesOf(kind string) phrases {
 	case approval.Host:
 		return phrases{
 			"An agent asks sandboxmcp for access to this machine itself, outside of any sandbox.", "Access",
-			"Whether the agent may do that, and for how long at most.",
+			"Whether to allow it, and for how long at most.",
 			"%s is not allowed", "whether it may %s",
 			"call host_exec, or the host_file tool that needs it",
 		}
 	case approval.Package:
 		return phrases{
-			"An agent asks sandboxmcp to install packages from the network. Later code can use them, and they are code.", "Packages",
-			"Whether they may be installed, and for how long that holds at most.",
+			"An agent asks sandboxmcp to install packages from the network. Packages contain code, and later runs can use them.", "Packages",
+			"Whether to install them, and for how long the permission lasts at most.",
 			"%s may not be installed", "whether %s may be installed",
 			"call install_package with the same arguments again",
 		}
 	}
 	return phrases{
 		"Code that an agent runs in sandboxmcp asks for network access.", "Host",
-		"Whether the host may be reached, and for how long at most.",
+		"Whether to allow access to the host, and for how long at most.",
 		"%s may not be reached", "whether %s may be reached",
-		"name it in allowed_domains of the next execute_code or create_session; sessions that run already can reach it, too, if they were created with a way out on its port",
+		"name it in allowed_domains of the next execute_code or create_session; existing sessions can reach it, too, if they were created with access to its port",
 	}
 }
 
@@ -58,7 +58,7 @@ func dialogText(q approval.Question) string {
 		}
 	}
 	if q.Run == "" && q.Reason != "" { // the question of a run contains its reason
-		text += "\nThe agent's reason (a claim): " + answer.OneLine(q.Reason)
+		text += "\nReason given by the agent (not verified): " + answer.OneLine(q.Reason)
 	}
 	return text + "\nFor: " + answer.Duration(q.For)
 }
@@ -82,11 +82,11 @@ func deniedText(q approval.Question, a approval.Answer, unasked []string) string
 	}
 	switch {
 	case !a.Silence():
-		return text + "\nwhat to do: do without it; asking again at once gets the same answer"
+		return text + "\nwhat to do: do without it; asking again now returns the same answer"
 	case len(unasked) == 0:
 		return text + "\nwhat to do: do without it, or call again when a person is there to answer"
 	}
-	return text + "\nwhat to do: do without it, or call again when a person is there to answer; or have one type, at any time\n  " + unasked[0]
+	return text + "\nwhat to do: do without it, or call again when a person is there to answer; or have a person type, at any time\n  " + unasked[0]
 }
 
 func pendingText(q approval.Question, f *ApprovalFacts, commands []string) string {
@@ -95,7 +95,7 @@ func pendingText(q approval.Question, f *ApprovalFacts, commands []string) strin
 		one = " one of these"
 	}
 	return strings.Join([]string{
-		fmt.Sprintf("pending: nobody has answered yet %s; after %s that means no", fmt.Sprintf(phrasesOf(q.Kind).open, q.What), f.Until),
+		fmt.Sprintf("pending: nobody has answered yet %s; it is denied automatically at %s", fmt.Sprintf(phrasesOf(q.Kind).open, q.What), f.Until),
 		fmt.Sprintf("what to do: have a person type%s, and call this tool with the same arguments again to learn the answer:", one),
 		"  " + strings.Join(commands, "\n  "),
 	}, "\n")

@@ -56,7 +56,7 @@ func (s *Server) controlPlane() http.Handler {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			i, _ := identity.From(r.Context())
 			namespace := i.Namespace(s.cfg.Namespace)
-			err := door.Refuse(http.StatusForbidden, "these credentials do not reach this server's namespace")
+			err := door.Refuse(http.StatusForbidden, "these credentials do not allow this server's namespace")
 			if i.May(namespace) {
 				err = f(w, r, caller{i, namespace})
 			}
@@ -68,12 +68,12 @@ func (s *Server) controlPlane() http.Handler {
 
 // unsupported has the reason for each part of E2B's API that another part of sandboxmcp replaces.
 var unsupported = map[string]string{
-	"templates": "templates are the runtimes and images of this server: its operator names them in http.templates of the configuration",
-	"volumes":   "this server has no volumes: write files into the sandbox, and read them from there",
-	"secrets":   "secrets are added by a person with sandboxmcp vault add, and lent by this server's own API",
-	"logs":      "what was done in a sandbox is in this server's log: sandboxmcp audit shows it",
-	"teams":     "this server has no teams: a token's namespaces say what it reaches", "nodes": "this server is one machine", "admin": "this server is administered on its command line",
-	"api-keys": "a person makes tokens with sandboxmcp token create", "access-tokens": "a person makes tokens with sandboxmcp token create",
+	"templates": "templates can't be built here: the operator defines them in http.templates of the configuration",
+	"volumes":   "volumes are not supported: write files into the sandbox and read them from there",
+	"secrets":   "secrets are not supported: a person adds them with sandboxmcp vault add, for use with sandboxmcp's own API",
+	"logs":      "logs are not supported: sandboxmcp audit shows the audit log",
+	"teams":     "teams are not supported: a token has namespaces instead", "nodes": "nodes are not supported: this server is a single machine", "admin": "administration is on the command line only",
+	"api-keys": "a person creates tokens with sandboxmcp token create", "access-tokens": "a person creates tokens with sandboxmcp token create",
 }
 
 // notServed refuses unsupported and unknown paths.
@@ -83,14 +83,14 @@ func (s *Server) notServed(w http.ResponseWriter, r *http.Request, _ caller) err
 			return door.Refuse(http.StatusNotImplemented, why)
 		}
 	}
-	return door.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
+	return door.Refuse(http.StatusNotFound, "unknown path or method")
 }
 
 // whileRunning returns a handler that refuses requests about a paused sandbox.
 func (s *Server) whileRunning(f sandboxHandler) sandboxHandler {
 	return func(w http.ResponseWriter, r *http.Request, b *Sandbox) error {
 		if s.isPaused(b) {
-			return door.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused: connect to it before")
+			return door.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused: connect to it first")
 		}
 		return f(w, r, b)
 	}

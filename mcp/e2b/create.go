@@ -52,23 +52,23 @@ func defaultTimeoutOf(r *http.Request) int64 {
 func (q newSandbox) check() string {
 	switch {
 	case q.AutoPause && (q.PauseMemory == nil || *q.PauseMemory):
-		return "this server keeps no memory of sandboxes: with autoPause, say autoPauseMemory false (in SDKs keepMemory: false), and files are kept"
+		return "memory can't be kept: with autoPause, set autoPauseMemory to false (in SDKs keepMemory: false) to keep the files"
 	case q.AutoResume != nil && q.AutoResume.Enabled:
-		return "this server keeps no memory of sandboxes, so none goes on by itself: leave out autoResume, and connect to it"
+		return "autoResume is not supported, since memory can't be kept: omit it, and connect to the sandbox"
 	case q.IAM != nil && len(q.IAM.Tokens) > 0:
-		return "this server issues no workload tokens: leave out iam"
+		return "workload tokens are not supported: omit iam"
 	case len(q.VolumeMounts) > 0:
 		return unsupported["volumes"]
 	case q.Timeout != nil && *q.Timeout < 0:
-		return "timeout must not be less than 0"
+		return "timeout must not be negative"
 	}
 	for what, pairs := range map[string]map[string]string{"metadata": q.Metadata, "envVars": q.EnvVars} {
 		if len(pairs) > maxPairs {
-			return fmt.Sprintf("%s has %d entries, more than %d", what, len(pairs), maxPairs)
+			return fmt.Sprintf("%s has %d entries; the maximum is %d", what, len(pairs), maxPairs)
 		}
 		for name, value := range pairs {
 			if len(name)+len(value) > maxPair {
-				return fmt.Sprintf("an entry of %s is larger than %d bytes", what, maxPair)
+				return fmt.Sprintf("an entry of %s is too large: the maximum is %d bytes", what, maxPair)
 			}
 		}
 	}
@@ -86,7 +86,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, c caller) error 
 	if from != nil {
 		runtime, files = from.runtime, from.id
 	} else if !ok {
-		return door.Refuse(http.StatusNotFound, fmt.Sprintf("template %.100q not found: there are %s", q.TemplateID, s.templateNames()))
+		return door.Refuse(http.StatusNotFound, fmt.Sprintf("template %.100q not found: use one of %s", q.TemplateID, s.templateNames()))
 	}
 	if why := q.check(); why != "" {
 		return door.Refuse(http.StatusBadRequest, why)

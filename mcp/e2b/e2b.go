@@ -162,9 +162,9 @@ func (s *Server) serveSandbox(w http.ResponseWriter, r *http.Request) {
 	p := b.passOf(r, port)
 	switch {
 	case err != nil || port < 1 || port > 65535:
-		refuse(w, http.StatusBadGateway, headerPort+" is no port")
+		refuse(w, http.StatusBadGateway, headerPort+" is not a port")
 	case port != daemonPort && port != interpreterPort && p == nil:
-		refuse(w, http.StatusUnauthorized, "a port of a sandbox is reached with one of its tokens: send "+headerTraffic)
+		refuse(w, http.StatusUnauthorized, "a sandbox's port needs one of its tokens: send "+headerTraffic)
 	default:
 		s.serveWithPass(w, r, b, p, port)
 	}
@@ -203,7 +203,7 @@ func (s *Server) servePublic(w http.ResponseWriter, r *http.Request, id string, 
 			return
 		}
 	case !b.isPublic() && p == nil:
-		refuse(w, http.StatusForbidden, "the ports of this sandbox are reached with its token: send "+headerTraffic)
+		refuse(w, http.StatusForbidden, "this sandbox's ports need its token: send "+headerTraffic)
 		return
 	}
 	s.serveWithPass(w, r, b, p, port)
@@ -241,7 +241,7 @@ func (s *Server) contextOf(ctx context.Context, b *Sandbox, p *pass) (context.Co
 	ctx, done, holds := s.cfg.Identities.Watch(ctx, owner)
 	if !holds {
 		done(nil)
-		return nil, nil, &door.Refused{Status: http.StatusUnauthorized, Text: "the credentials are not valid", Hint: "sandboxmcp token list shows which tokens there are"}
+		return nil, nil, &door.Refused{Status: http.StatusUnauthorized, Text: "the credentials are not valid", Hint: "sandboxmcp token list lists the tokens"}
 	}
 	return pipeline.ByCaller(identity.With(ctx, identity.Identity{}), pipeline.Caller{By: "public port"}), done, nil
 }

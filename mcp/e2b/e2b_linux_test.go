@@ -324,15 +324,15 @@ func TestRefused(t *testing.T) {
 		`{"templateID":"none"}`:                  "404 template",
 		`{"templateID":"base","timeout":-1}`:     "400 timeout",
 		`{"templateID":"base","timeout":7200}`:   "400 a session may live",
-		`{"templateID":"base","autoPause":true}`: "400 this server keeps no memory",
-		`{"templateID":"base","autoPause":true,"autoPauseMemory":false,"autoResume":{"enabled":true}}`:                     "400 this server keeps no memory",
-		`{"templateID":"base","volumeMounts":[{"name":"a","path":"/a"}]}`:                                                  "400 this server has no volumes",
-		`{"templateID":"base","iam":{"tokens":{"a":{}}}}`:                                                                  "400 this server issues no",
+		`{"templateID":"base","autoPause":true}`: "400 memory can't be kept",
+		`{"templateID":"base","autoPause":true,"autoPauseMemory":false,"autoResume":{"enabled":true}}`:                     "400 autoResume is not supported",
+		`{"templateID":"base","volumeMounts":[{"name":"a","path":"/a"}]}`:                                                  "400 volumes are not",
+		`{"templateID":"base","iam":{"tokens":{"a":{}}}}`:                                                                  "400 workload tokens",
 		`{"templateID":"base","envVars":{"A B":"c"}}`:                                                                      "400 an environment variable",
-		`{"templateID":"base","network":{"egressProxy":{"address":"a:1"}}}`:                                                "400 this server's own gateway",
+		`{"templateID":"base","network":{"egressProxy":{"address":"a:1"}}}`:                                                "400 egressProxy",
 		`{"templateID":"base","network":{"maskRequestHost":"a b"}}`:                                                        "400 mask request host",
 		`{"templateID":"base","network":{"allowOut":["api.example.com"]}}`:                                                 "400 allowOut has names",
-		`{"templateID":"base","network":{"allowOut":["1.1.1.1"],` + all + `}}`:                                             "400 allowOut: programs have no route",
+		`{"templateID":"base","network":{"allowOut":["1.1.1.1"],` + all + `}}`:                                             "400 allowOut: addresses",
 		`{"templateID":"base","network":{"denyOut":["example.com"]}}`:                                                      "400 denyOut",
 		`{"templateID":"base","network":{"allowOut":["evil.example"],` + all + `}}`:                                        "400 evil.example may not be reached",
 		`{"templateID":"base","network":{"rules":{"a.example.org":[{"transform":{"headers":{"Host":"x"}}}]}}}`:             "400 \"Host\" is no header",
@@ -784,14 +784,14 @@ func TestSnapshots(t *testing.T) {
 	read(a, "of a")
 	r.writeFile(a, strings.Repeat("x", 9<<20))
 	for _, path := range []string{"/snapshots", "/fork"} {
-		if a := r.call(key, "POST", "/sandboxes/"+a.ID+path, `{}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB") || strings.Contains(a.text, "what runs") {
+		if a := r.call(key, "POST", "/sandboxes/"+a.ID+path, `{}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "MB") || strings.Contains(a.text, "programs first") {
 			t.Errorf("more than is kept: %d %s", a.status, a.text)
 		}
 		if a := r.call(key, "POST", "/sandboxes/"+b.ID+"/fork", `{"count":101}`); a.status != http.StatusBadRequest {
 			t.Errorf("%d %s", a.status, a.text)
 		}
 		r.inside(t.Context(), b, "POST", "/execute", `{"code":"x = 1"}`)
-		if a := r.call(key, "POST", "/sandboxes/"+b.ID+path, `{}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "files alone") {
+		if a := r.call(key, "POST", "/sandboxes/"+b.ID+path, `{}`); a.status != http.StatusBadRequest || !strings.Contains(a.text, "end all programs first") {
 			t.Errorf("memory: %d %s", a.status, a.text)
 		}
 	}

@@ -39,7 +39,7 @@ func (s *Server) execute(w http.ResponseWriter, r *http.Request, b *Sandbox) err
 	case q.Context != "" && q.Language != "":
 		return door.Refuse(http.StatusBadRequest, "only one of context_id or language can be provided")
 	case !known:
-		return door.Refuse(http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
+		return door.Refuse(http.StatusBadRequest, "unknown language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
 	}
 	c := b.contextOf(q.Context)
 	if q.Context == "" {
@@ -127,7 +127,7 @@ func failure(res pipeline.Outcome, err error) (name, value, trace string) {
 	case res.Error != nil:
 		return res.Error.Type, res.Error.Message, res.Error.Traceback
 	case res.Ended == "timeout":
-		return "TimeoutError", "the code's time was up, and it was interrupted", ""
+		return "TimeoutError", "the code was interrupted at its time limit", ""
 	case res.StateLost != "":
 		return "InterpreterLost", res.StateLost, ""
 	case res.ExitCode != 0 && res.Language == "python":

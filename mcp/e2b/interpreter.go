@@ -62,7 +62,7 @@ func (s *Server) serveInterpreter(w http.ResponseWriter, r *http.Request, b *San
 		return
 	}
 	if p == nil {
-		refuse(w, http.StatusForbidden, "the access token is missing, or is not one of this sandbox")
+		refuse(w, http.StatusForbidden, "the access token is missing, or not valid for this sandbox")
 		return
 	}
 	answerError(w, s.interpret(w, r, b))
@@ -82,7 +82,7 @@ func (s *Server) interpret(w http.ResponseWriter, r *http.Request, b *Sandbox) e
 	case strings.HasPrefix(path, "DELETE /contexts") && action == "":
 		return s.endContext(w, r, b, id)
 	}
-	return door.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
+	return door.Refuse(http.StatusNotFound, "unknown path or method")
 }
 
 // newContexts returns the initial contexts of a sandbox, whose interpreters start at first use.
@@ -154,7 +154,7 @@ func (s *Server) newContext(w http.ResponseWriter, r *http.Request, b *Sandbox) 
 	}
 	language, ok := s.language(q.Language)
 	if !ok {
-		return door.Refuse(http.StatusBadRequest, "there is no language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
+		return door.Refuse(http.StatusBadRequest, "unknown language "+clip(q.Language)+": use python, javascript, typescript, bash or r")
 	}
 	c := &codeContext{ID: strings.ToLower(rand.Text()), Language: language, Dir: cmp.Or(q.Cwd, homeDir)}
 	if err := s.startContext(r, b, c); err != nil {

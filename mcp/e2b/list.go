@@ -192,7 +192,7 @@ func cursorOf(text string) (*detail, error) {
 	started, id, _ := strings.Cut(string(b), " ")
 	at, err := time.Parse(time.RFC3339Nano, started)
 	if err != nil || id == "" {
-		return nil, fmt.Errorf("nextToken is not one that this server gave")
+		return nil, fmt.Errorf("nextToken is invalid")
 	}
 	return &detail{StartedAt: at, SandboxID: id}, nil
 }

@@ -83,9 +83,9 @@ func (n *networkConfig) rules(internet *bool) (rules session.Network, err error)
 	}
 	switch {
 	case n.EgressProxy != nil:
-		return no("this server's own gateway is the only way out of a sandbox: leave out egressProxy")
+		return no("egressProxy is not supported: all traffic goes through this server's gateway")
 	case !validMask(n.MaskRequestHost):
-		return no("mask request host is not valid: write a host, with a port or ${PORT} behind it")
+		return no("mask request host is not valid: use a host, optionally with a port or ${PORT}")
 	}
 	all := internet != nil && !*internet
 	for _, entry := range n.DenyOut {
@@ -95,7 +95,7 @@ func (n *networkConfig) rules(internet *bool) (rules session.Network, err error)
 		}
 		prefix, err := parsePrefix(entry)
 		if err != nil {
-			return no("denyOut: %.100q is neither an address nor a network: names that are not to be reached are left out of allowOut", entry)
+			return no("denyOut: %.100q is not an address or a network: to deny a name, omit it from allowOut", entry)
 		}
 		rules.Deny = append(rules.Deny, prefix)
 	}
@@ -107,10 +107,10 @@ func (n *networkConfig) rules(internet *bool) (rules session.Network, err error)
 			continue
 		}
 		if _, err := parsePrefix(entry); err == nil {
-			return no("allowOut: programs have no route to addresses such as %s: name the host", entry)
+			return no("allowOut: addresses such as %s are not reachable: use a host name", entry)
 		}
 		if !all {
-			return no("allowOut has names, and without 0.0.0.0/0 in denyOut everything else would be allowed, too: add it")
+			return no("allowOut has names, so denyOut needs 0.0.0.0/0: otherwise everything else would be allowed, too")
 		}
 		rules.Allow = append(rules.Allow, entry)
 	}
@@ -141,7 +141,7 @@ func (n *networkConfig) headers() (list []session.Header, err error) {
 			}
 			for name, value := range r.Transform.Headers {
 				if strings.Contains(value, "${e2b.") {
-					return nil, door.Refuse(http.StatusBadRequest, "rules: this server resolves no placeholders in headers: send the value")
+					return nil, door.Refuse(http.StatusBadRequest, "rules: placeholders in headers are not supported: send the value")
 				}
 				list = append(list, session.Header{Host: host, Name: name, Value: value})
 			}

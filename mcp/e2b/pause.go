@@ -20,13 +20,13 @@ func (s *Server) pause(w http.ResponseWriter, r *http.Request, b *Sandbox) error
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	if s.isPaused(b) {
-		return door.Refuse(http.StatusConflict, "sandbox "+b.ID+" is paused already")
+		return door.Refuse(http.StatusConflict, "sandbox "+b.ID+" is already paused")
 	}
 	_, _, err := pipeline.Do(context.WithoutCancel(r.Context()), s.cfg.Pipeline, session.Pause{
 		Namespace: b.Namespace, Session: b.session(), Memory: q.Memory,
 	})
 	if err != nil {
-		return notCopied(err, "this server keeps files alone; pause with memory false (in SDKs keepMemory: false), or end what runs")
+		return notCopied(err, "memory can't be kept: pause with memory false (in SDKs keepMemory: false), or end all programs")
 	}
 	return door.Reply(w, http.StatusNoContent, nil)
 }

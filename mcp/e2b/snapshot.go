@@ -76,7 +76,7 @@ func (s *Server) copyFiles(r *http.Request, b *Sandbox) (id string, err error) {
 	b.changing.Lock()
 	defer b.changing.Unlock()
 	_, res, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.Snapshot{Namespace: b.Namespace, Session: b.session()})
-	return res.ID, notCopied(err, "this server copies files alone; end what runs before")
+	return res.ID, notCopied(err, "memory can't be copied: end all programs first")
 }
 
 // notCopied returns why files could not be copied: running programs, for which it has our own remedy, or another
@@ -102,7 +102,7 @@ func (s *Server) takeSnapshot(w http.ResponseWriter, r *http.Request, b *Sandbox
 	}
 	name, _, _ := strings.Cut(q.Name, ":")
 	if _, is := s.template(name); is || len(name) > maxName {
-		return door.Refuse(http.StatusBadRequest, "name must have at most "+strconv.Itoa(maxName)+" bytes, and not be that of a template of this server")
+		return door.Refuse(http.StatusBadRequest, "name must have at most "+strconv.Itoa(maxName)+" bytes, and not be the name of a template")
 	}
 	id, err := s.copyFiles(r, b)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request, c caller
 	if _, is := s.template(r.PathValue("id")); is {
 		return door.Refuse(http.StatusForbidden, unsupported["templates"])
 	}
-	return door.Refuse(http.StatusNotFound, "there is no such snapshot")
+	return door.Refuse(http.StatusNotFound, "snapshot not found")
 }
 
 // maxForks bounds the forks of one request.
@@ -168,7 +168,7 @@ func (s *Server) fork(w http.ResponseWriter, r *http.Request, b *Sandbox) error 
 		return err
 	}
 	if q.Timeout < 0 || q.Count < 1 || q.Count > maxForks {
-		return door.Refuse(http.StatusBadRequest, "timeout must not be less than 0, and count from 1 to "+strconv.Itoa(maxForks))
+		return door.Refuse(http.StatusBadRequest, "timeout must not be negative, and count from 1 to "+strconv.Itoa(maxForks))
 	}
 	id, err := s.copyFiles(r, b)
 	if err != nil {

@@ -33,7 +33,7 @@ func (s *Server) templateNames() string {
 
 func (s *Server) getAlias(w http.ResponseWriter, r *http.Request, _ caller) error {
 	if _, ok := s.template(r.PathValue("id")); !ok {
-		return door.Refuse(http.StatusNotFound, "template not found: there are "+s.templateNames())
+		return door.Refuse(http.StatusNotFound, "template not found: use one of "+s.templateNames())
 	}
 	return door.Reply(w, http.StatusOK, map[string]any{"templateID": r.PathValue("id"), "public": true})
 }

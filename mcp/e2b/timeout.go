@@ -30,7 +30,7 @@ func secondsOf(r *http.Request, lack int64) (seconds int64, err error) {
 		return 0, err
 	}
 	if q.Timeout < 0 || q.Timeout != math.Trunc(q.Timeout) {
-		return 0, door.Refuse(http.StatusBadRequest, "timeout must be a number of seconds from 0 on")
+		return 0, door.Refuse(http.StatusBadRequest, "timeout must be a number of seconds, 0 or more")
 	}
 	return int64(min(q.Timeout, maxSeconds)), nil
 }

@@ -30,12 +30,12 @@ func (s *Catalog) listTemplates(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault)
 	}
 	list := &mcp.ListResourceTemplatesResult{}
 	for _, r := range []struct{ template, name, about, mime string }{
-		{answer.RunScheme + "{id}/files/{+name}{?offset,length}", "artifact", "A file that a run left in its working directory. ", ""},
+		{answer.RunScheme + "{id}/files/{+name}{?offset,length}", "artifact", "A file in a run's working directory. ", ""},
 		{answer.RunScheme + "{id}/stderr{?offset,length}", "stderr", "Standard error of a run. ", "text/plain"},
 		{answer.RunScheme + "{id}/stdout{?offset,length}", "stdout", "Standard output of a run. ", "text/plain"},
 	} {
 		list.ResourceTemplates = append(list.ResourceTemplates, mcp.NewResourceTemplate(r.template, r.name, mcp.WithTemplateMIMEType(r.mime),
-			mcp.WithTemplateDescription(r.about+"offset and length choose bytes; _meta tells offset, length and the total size.")))
+			mcp.WithTemplateDescription(r.about+"offset and length select bytes; _meta has offset, length and the total size.")))
 	}
 	return list, nil
 }
@@ -85,7 +85,7 @@ func (s *Catalog) readPart(uri string) ([]mcp.ResourceContents, error) {
 // storedPart reads from the result store. namespace "" may read all.
 func (s *Catalog) storedPart(namespace, id, name string, offset, length int64) (results.Part, error) {
 	if s.Results == nil {
-		return results.Part{}, fmt.Errorf("this server keeps no output and no artifacts: %w", results.ErrUnknown)
+		return results.Part{}, fmt.Errorf("this server stores no output or artifacts: %w", results.ErrUnknown)
 	}
 	if namespace != "" {
 		r, err := s.Results.Get(id)
@@ -105,7 +105,7 @@ func parseURI(uri string) (id, name string, offset, length int64, err error) {
 	path, query, _ := strings.Cut(rest, "?")
 	id, name, found := strings.Cut(path, "/")
 	if !ok || !found {
-		return "", "", 0, 0, fmt.Errorf("%q is %w: they are like %s", safetext.Clip(uri, 200), errNoResource, answer.RunURI("ID", "stdout"))
+		return "", "", 0, 0, fmt.Errorf("%q is %w: use a URI like %s", safetext.Clip(uri, 200), errNoResource, answer.RunURI("ID", "stdout"))
 	}
 	values, err := url.ParseQuery(query)
 	if err == nil {

@@ -85,7 +85,7 @@ func (s *Catalog) listRuns(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
 	}
 	behind, err := base64.StdEncoding.DecodeString(string(p.Cursor))
 	if err != nil || len(behind) > 0 && len(behind) != len("01K00000000000000000000000") {
-		return nil, m.Refuse(mcp.INVALID_PARAMS, "the cursor is none of this server's: leave it out to begin with the newest run")
+		return nil, m.Refuse(mcp.INVALID_PARAMS, "unknown cursor: omit it to begin with the newest run")
 	}
 	list := &mcp.ListResourcesResult{Resources: []mcp.Resource{}}
 	if len(behind) == 0 {
@@ -110,7 +110,7 @@ func (s *Catalog) resourcesOf(id string) (all []mcp.Resource) {
 	if err != nil { // unfinished, or deleted
 		return nil
 	}
-	about := fmt.Sprintf("%s run that ended %s at %s", run.Language, run.Ended, answer.Stamp(run.Time))
+	about := fmt.Sprintf("%s run, ended %s at %s", run.Language, run.Ended, answer.Stamp(run.Time))
 	for _, name := range []string{"stdout", "stderr"} {
 		p, err := s.Results.Read(id, name, 0, 1)
 		if err != nil || p.Size == 0 {
@@ -120,7 +120,7 @@ func (s *Catalog) resourcesOf(id string) (all []mcp.Resource) {
 	}
 	for _, a := range run.Artifacts[:min(len(run.Artifacts), maxFiles)] {
 		if a.Withheld == "" {
-			all = append(all, resource(answer.FileURI(id, a.Name), safetext.Model(a.Name)+" of "+id, "file left by a "+about, a.MIME, a.Size))
+			all = append(all, resource(answer.FileURI(id, a.Name), safetext.Model(a.Name)+" of "+id, "artifact of a "+about, a.MIME, a.Size))
 		}
 	}
 	return all

@@ -101,7 +101,7 @@ func (s *Catalog) getPrompt(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
 	}
 	one, err := s.Skills.Get(p.Name)
 	if err != nil {
-		return nil, m.Refuse(mcp.INVALID_PARAMS, fmt.Sprintf("there is no skill %.80q: %v", p.Name, err))
+		return nil, m.Refuse(mcp.INVALID_PARAMS, fmt.Sprintf("unknown skill %.80q: %v", p.Name, err))
 	}
 	text := one.Body
 	files, err := s.Skills.Files(one.Name)
@@ -109,7 +109,7 @@ func (s *Catalog) getPrompt(m *rpc.Message) (mcp.ResultMetadata, *rpc.Fault) {
 		s.Log.Warn("the files of a skill can't be listed", "skill", one.Name, "error", err)
 	}
 	if len(files) > 0 {
-		text += "\n\nFiles of this skill, which are resources:"
+		text += "\n\nFiles of this skill, as resources:"
 	}
 	for _, f := range files {
 		text += "\n- " + skillURI(one.Name, f.Name)

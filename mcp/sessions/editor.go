@@ -146,14 +146,14 @@ func (e editor) load(name string) (string, error) {
 	}
 	defer f.Close()
 	if entry.Size > maxEdited {
-		return "", &problem{codeInput, fmt.Sprintf("%s has %d bytes, more than %d", name, entry.Size, maxEdited)}
+		return "", &problem{codeInput, fmt.Sprintf("%s has %d bytes; the maximum is %d", name, entry.Size, maxEdited)}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxEdited+1))
 	switch {
 	case err != nil:
 		return "", err
 	case len(b) > maxEdited || !utf8.Valid(b):
-		return "", &problem{codeInput, name + " is no text, or is too large"}
+		return "", &problem{codeInput, name + " is binary or too large"}
 	}
 	return string(b), nil
 }
@@ -161,7 +161,7 @@ func (e editor) load(name string) (string, error) {
 // save writes a file, and remembers its previous version.
 func (e editor) save(before version, text string) error {
 	if len(text) > maxEdited {
-		return &problem{codeInput, fmt.Sprintf("the file would have more than %d bytes", maxEdited)}
+		return &problem{codeInput, fmt.Sprintf("the file would be too large: the maximum is %d bytes", maxEdited)}
 	}
 	if err := e.write(before.path, text); err != nil {
 		return err
@@ -266,9 +266,9 @@ func (e editor) replace(name, old, text string) (any, error) {
 	}
 	switch n := strings.Count(before, old); {
 	case n == 0:
-		return nil, &problem{codeNoMatch, "old_str does not stand in " + name + ", character by character"}
+		return nil, &problem{codeNoMatch, "old_str not found in " + name + " (it must match exactly)"}
 	case n > 1 || strings.Contains(before[strings.Index(before, old)+1:], old):
-		return nil, &problem{codeMatches, fmt.Sprintf("old_str stands in %s more than once: make it longer, so that it stands there only once", name)}
+		return nil, &problem{codeMatches, fmt.Sprintf("old_str occurs more than once in %s: extend it until it is unique", name)}
 	}
 	after := strings.Replace(before, old, text, 1)
 	if err := e.save(version{name, before, true}, after); err != nil {
@@ -313,7 +313,7 @@ func (e editor) undo(name string) (any, error) {
 	for ; i >= 0 && h.all[i].path != name; i-- {
 	}
 	if i < 0 {
-		return nil, &problem{codeInput, "there is no edit of " + name + " that could be undone"}
+		return nil, &problem{codeInput, "no edit of " + name + " to undo"}
 	}
 	before, err := e.load(name)
 	if err != nil {
@@ -364,7 +364,7 @@ var errOutside = door.Refuse(http.StatusForbidden, "the path is outside of "+wor
 // inWorkspace returns the absolute path for a name in the workspace.
 func inWorkspace(name string) (string, error) {
 	if name == "" || strings.ContainsRune(name, 0) {
-		return "", &problem{codeInput, "a path is missing, or has a NUL byte in it"}
+		return "", &problem{codeInput, "the path is missing or contains a NUL byte"}
 	}
 	if !path.IsAbs(name) {
 		name = workspace + "/" + name

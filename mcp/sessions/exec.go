@@ -96,9 +96,9 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) error {
 	case c.Tool != codeTool && c.Tool != bashTool && c.Tool != editorTool:
 		return door.Refuse(http.StatusBadRequest, "tool must be "+codeTool+", "+bashTool+" or "+editorTool)
 	case !(c.Timeout >= 0 && c.Timeout <= 1e6):
-		return door.Refuse(http.StatusBadRequest, "timeout_seconds must be a number from 0 on")
+		return door.Refuse(http.StatusBadRequest, "timeout_seconds must be 0 or more")
 	case c.Tool == editorTool && len(c.Secrets) > 0:
-		return door.Refuse(http.StatusBadRequest, "the editor needs no secrets")
+		return door.Refuse(http.StatusBadRequest, "the editor does not accept secrets")
 	}
 	c.UseID = cmp.Or(c.UseID, "srvtoolu_"+rand.Text())
 	if c.Background {
@@ -121,7 +121,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request, st *state) error {
 // execInBackground starts code in the background, or answers with the reason for refusing it.
 func (s *Server) execInBackground(w http.ResponseWriter, r *http.Request, st *state, c call) error {
 	if c.Tool == editorTool {
-		return door.Refuse(http.StatusBadRequest, "the editor's commands take no time: leave out background")
+		return door.Refuse(http.StatusBadRequest, "the editor does not run in the background: omit background")
 	}
 	q, content, err := s.runRequest(r, st, c)
 	switch {
@@ -156,7 +156,7 @@ func (s *Server) runCode(r *http.Request, st *state, c call, out events) (any, e
 // resultOf returns the content for code that ran.
 func resultOf(tool string, res pipeline.Outcome) any {
 	if res.Ended == "timeout" {
-		return failure(tool, codeTime, "the code was interrupted when its time was up")
+		return failure(tool, codeTime, "the code was interrupted at its time limit")
 	}
 	return ranOf(tool, res)
 }
@@ -177,7 +177,7 @@ func (s *Server) runRequest(r *http.Request, st *state, c call) (q run.Request, 
 		}
 		if info.Language != validate.Shell {
 			if q.Context = shellContext; s.startShell(r, st) != nil {
-				return q, failure(c.Tool, codeNone, "the session's shell can't be started"), nil
+				return q, failure(c.Tool, codeNone, "can't start the session's shell"), nil
 			}
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // MaxUpload bounds the files of one request, in bytes.
 const (
 	MaxUpload = 100 << 20
-	tooLarge  = "100 MB are the most of one request"
+	tooLarge  = "the request is too large: the maximum is 100 MB"
 )
 
 // file is a file in a session's workspace.
@@ -82,7 +82,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error
 		return nil
 	})
 	if err == nil && len(list) == 0 {
-		err = door.Refuse(http.StatusBadRequest, "there is no file in the form: a part with a file name is one")
+		err = door.Refuse(http.StatusBadRequest, "the form has no file: send a part with a file name")
 	}
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func unread(err error) error {
 	if errors.As(err, new(*http.MaxBytesError)) || errors.As(err, new(*door.Refused)) {
 		return err
 	}
-	return &problem{codeInput, "the form can't be read: " + err.Error()}
+	return &problem{codeInput, "can't read the form: " + err.Error()}
 }
 
 // download sends a file of the workspace, by its path or its id.
@@ -122,7 +122,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, st *state) err
 	if id := r.URL.Query().Get("file_id"); id != "" {
 		var ok bool
 		if name, ok = nameOf(id); !ok {
-			return door.Refuse(http.StatusNotFound, "there is no such file")
+			return door.Refuse(http.StatusNotFound, "file not found")
 		}
 	}
 	name, err := inWorkspace(name)
@@ -132,7 +132,7 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request, st *state) err
 	id := r.PathValue("id")
 	entry, err := inside.StatFile(r.Context(), s.cfg.Pipeline, st.namespace, id, name)
 	if err == nil && entry.Kind == guest.Directory {
-		return door.Refuse(http.StatusBadRequest, name+" is a directory: files/list lists it")
+		return door.Refuse(http.StatusBadRequest, name+" is a directory: list it with files/list")
 	}
 	var f io.ReadCloser
 	if err == nil {

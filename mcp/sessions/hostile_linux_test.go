@@ -184,7 +184,7 @@ func TestPastSessions(t *testing.T) {
 		t.Errorf("its owner is told %s", text)
 	}
 	none := answerTo("eve")
-	if !strings.Contains(none, "there is no such session") {
+	if !strings.Contains(none, "session not found") {
 		t.Errorf("another is told %s", none)
 	}
 	if status, _, _ := second.call("DELETE", path, nil); status != http.StatusNoContent {

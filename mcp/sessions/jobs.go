@@ -83,14 +83,14 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request, st *state) err
 func (s *Server) getJob(w http.ResponseWriter, r *http.Request, st *state) error {
 	wait, err := strconv.ParseFloat(r.URL.Query().Get("wait"), 64)
 	if text := r.URL.Query().Get("wait"); text != "" && (err != nil || !(wait >= 0)) {
-		return door.Refuse(http.StatusBadRequest, "wait must be a number of seconds from 0 on")
+		return door.Refuse(http.StatusBadRequest, "wait must be a number of seconds, 0 or more")
 	}
 	id := r.PathValue("job")
 	if _, ok := s.jobOf(r, st); !ok {
 		if past, known := s.cfg.Pipeline.Past(r.Context(), st.namespace, id); known && !past.Session {
 			return door.Reply(w, http.StatusOK, job{ID: id, State: "done", Began: past.Began, Ended: past.String()})
 		}
-		return door.Refuse(http.StatusNotFound, "the session has no such job")
+		return door.Refuse(http.StatusNotFound, "job not found")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), min(seconds(min(wait, maxWait.Seconds())), maxWait))
 	defer cancel()
@@ -108,7 +108,7 @@ func (s *Server) jobOf(r *http.Request, st *state) (run.Job, bool) {
 // endJob kills a job. Killing a finished job is no error.
 func (s *Server) endJob(w http.ResponseWriter, r *http.Request, st *state) error {
 	if _, ok := s.jobOf(r, st); !ok {
-		return door.Refuse(http.StatusNotFound, "the session has no such job")
+		return door.Refuse(http.StatusNotFound, "job not found")
 	}
 	run.CancelJob(s.cfg.Pipeline, st.namespace, r.PathValue("job"))
 	return door.Reply(w, http.StatusNoContent, nil)

@@ -156,7 +156,7 @@ func (s *Server) results(w http.ResponseWriter, r *http.Request, st *state) erro
 	e := st.execs[id]
 	s.mu.Unlock()
 	if e == nil {
-		return door.Refuse(http.StatusNotFound, "there is no such execution, or it has ended")
+		return door.Refuse(http.StatusNotFound, "execution not found, or ended")
 	}
 	var results []run.ToolResult
 	for _, one := range body.Results {

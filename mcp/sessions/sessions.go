@@ -74,7 +74,7 @@ func New(cfg Config) *Server {
 		"GET " + Root + "/{id}/jobs/{job}":           s.withSession(s.getJob),
 		"DELETE " + Root + "/{id}/jobs/{job}":        s.withSession(s.endJob),
 		"/": func(http.ResponseWriter, *http.Request) error {
-			return door.Refuse(http.StatusNotFound, "there is nothing at this path, or not by this method")
+			return door.Refuse(http.StatusNotFound, "unknown path or method")
 		},
 	} {
 		s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +146,7 @@ func (s *Server) whyGone(r *http.Request) string {
 			return "the session has ended: " + session.Reason(past.Ended)
 		}
 	}
-	return "there is no such session"
+	return "session not found"
 }
 
 func (s *Server) forget(id string) {
@@ -214,7 +214,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	}
 	const longest = 366 * 24 * 3600.0 // fits into a duration; the operator's bounds are lower
 	if !(q.Idle >= 0 && q.Idle <= longest && q.Lifetime >= 0 && q.Lifetime <= longest && q.ToolTime >= 0 && q.ToolTime <= longest) {
-		return door.Refuse(http.StatusBadRequest, "idle_timeout_seconds, max_lifetime_seconds and tool_timeout_seconds must be numbers from 0 on")
+		return door.Refuse(http.StatusBadRequest, "idle_timeout_seconds, max_lifetime_seconds and tool_timeout_seconds must be 0 or more")
 	}
 	s.dropEnded()
 	info, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, session.New{Namespace: namespace, Language: cmp.Or(q.Language, "python"),
@@ -331,5 +331,5 @@ const maxRequest = 16 << 20
 
 // decode decodes the JSON body of a request into v.
 func decode(r *http.Request, v any) error {
-	return door.ReadJSON(r, v, maxRequest, fmt.Sprintf("%d bytes are the most: send files to %s/ID/files", maxRequest, Root))
+	return door.ReadJSON(r, v, maxRequest, fmt.Sprintf("the request is too large: the maximum is %d bytes; send files to %s/ID/files", maxRequest, Root))
 }

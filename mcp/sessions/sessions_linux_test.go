@@ -312,7 +312,7 @@ func TestEditor(t *testing.T) {
 		}
 	}
 	r.exec(path, codeTool, map[string]any{"code": "open('bin', 'wb').write(bytes(range(256)))"})
-	if text, _ := json.Marshal(r.exec(path, editorTool, map[string]any{"command": "view", "path": "bin"}).Content); !strings.Contains(string(text), "is no text") {
+	if text, _ := json.Marshal(r.exec(path, editorTool, map[string]any{"command": "view", "path": "bin"}).Content); !strings.Contains(string(text), "is binary or too large") {
 		t.Errorf("what is no text: %s", text)
 	}
 }
@@ -602,7 +602,7 @@ func TestGone(t *testing.T) {
 		}
 	}
 	r.call("DELETE", path, nil)
-	for who, want := range map[string]string{"ann": "it was closed", "eve": "there is no such session"} {
+	for who, want := range map[string]string{"ann": "it was closed", "eve": "session not found"} {
 		if status, _, body := r.call("GET", path, nil, "X-Who", who); status != http.StatusNotFound || !strings.Contains(string(body), want) {
 			t.Errorf("%s: %d %s", who, status, body)
 		}

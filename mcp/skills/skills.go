@@ -36,7 +36,7 @@ const (
 const Main = "SKILL.md"
 
 // ErrUnknown is the error for an unknown skill or file.
-var ErrUnknown = errors.New("there is no such skill or file")
+var ErrUnknown = errors.New("skill or file not found")
 
 // Skill has the description of a skill, for a model, and its text.
 type Skill struct {
@@ -78,7 +78,7 @@ func (d *Directory) List() ([]Skill, error) {
 		return nil, fmt.Errorf("list skills: %w", err)
 	}
 	if len(entries) > maxSkills {
-		d.report(".", fmt.Sprintf("only the first %d are read", maxSkills))
+		d.report(".", fmt.Sprintf("only the first %d skills are read", maxSkills))
 		entries = entries[:maxSkills]
 	}
 	all := []Skill{}
@@ -107,7 +107,7 @@ func (d *Directory) report(name, why string) {
 		return
 	}
 	if d.reported[name] = why; why != "" {
-		d.log.Warn("a skill is skipped", "skill", name, "why", why)
+		d.log.Warn("skipped a skill", "skill", name, "why", why)
 	}
 }
 
@@ -127,11 +127,11 @@ func (d *Directory) Get(name string) (Skill, error) {
 	case err != nil:
 		return Skill{}, err
 	case !validName().MatchString(s.Name) || len(s.Name) > 64:
-		return Skill{}, fmt.Errorf("its name %.80q is not of up to 64 small letters, digits and single hyphens", s.Name)
+		return Skill{}, fmt.Errorf("the name %.80q must be lower-case letters, digits and single hyphens, 64 at most", s.Name)
 	case s.Name != name:
-		return Skill{}, fmt.Errorf("its name is %q, and its directory's %q", s.Name, name)
+		return Skill{}, fmt.Errorf("the name is %q, but the directory is %q", s.Name, name)
 	case strings.TrimSpace(s.Description) == "" || utf8.RuneCountInString(s.Description) > maxDescription:
-		return Skill{}, fmt.Errorf("its description has not 1 to %d characters", maxDescription)
+		return Skill{}, fmt.Errorf("the description must have 1 to %d characters", maxDescription)
 	}
 	return s, nil
 }
@@ -146,12 +146,12 @@ func parse(text []byte) (s Skill, err error) {
 	}
 	switch {
 	case !utf8.Valid(text):
-		return s, errors.New("it is not UTF-8")
+		return s, errors.New("not UTF-8")
 	case !found || !closed:
-		return s, errors.New("it does not begin with front matter between two lines of ---")
+		return s, errors.New("front matter between two lines of --- is missing")
 	}
 	if err := yaml.Unmarshal(front, &s); err != nil {
-		return s, fmt.Errorf("its front matter is not YAML with a name and a description: %.300v", err)
+		return s, fmt.Errorf("the front matter must be YAML with a name and a description: %.300v", err)
 	}
 	s.Body = strings.TrimSpace(string(body))
 	return s, nil
@@ -208,11 +208,11 @@ func (d *Directory) readRegular(name string, limit int64) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", path.Base(name))
+		return nil, fmt.Errorf("%s is not a regular file", path.Base(name))
 	}
 	text, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(text)) > limit {
-		err = fmt.Errorf("%s has more than %d KiB", path.Base(name), limit>>10)
+		err = fmt.Errorf("%s is too large: the maximum is %d KiB", path.Base(name), limit>>10)
 	}
 	return text, err
 }

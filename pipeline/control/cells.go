@@ -24,9 +24,9 @@ import (
 type Cell struct {
 	OfSession
 	Code      string  `json:"code" about:"The source code to run." required:"true" blank:"true"`
-	Name      string  `json:"name,omitempty" about:"The name of the file that it comes from."`
-	Timeout   float64 `json:"timeout,omitempty" about:"Seconds after which it is ended. Default: the session's." range:"0..1000000"`
-	Artifacts string  `json:"artifacts,omitempty" about:"An absolute path of a directory to save new files of the session in; only at the server's own socket."`
+	Name      string  `json:"name,omitempty" about:"The name of its source file."`
+	Timeout   float64 `json:"timeout,omitempty" about:"Time limit in seconds. Default: the session's." range:"0..1000000"`
+	Artifacts string  `json:"artifacts,omitempty" about:"An absolute path of a directory for the session's new files; only on the server's own socket."`
 }
 
 // Part is one line of what a cell answers with, in this order: the run's id; what it writes and what

@@ -96,10 +96,10 @@ type message struct {
 // Verdict is a person's answer to a question.
 type Verdict struct {
 	ID      string  `json:"id" about:"The id of the question." required:"true" range:"..64"`
-	Allow   bool    `json:"allow" about:"Whether it is approved." required:"true" exact:"true"`
-	Reason  string  `json:"reason,omitempty" about:"Why, for the log and the agent." blank:"true"`
-	Scope   string  `json:"scope,omitempty" about:"Of a yes, for what it is. Default: all that was asked for." oneof:"run session time"`
-	Seconds float64 `json:"seconds,omitempty" about:"How long a yes holds. Default: as long as was asked for, which is the most." range:"0..1000000000000"`
+	Allow   bool    `json:"allow" about:"Whether to approve it." required:"true" exact:"true"`
+	Reason  string  `json:"reason,omitempty" about:"The reason, for the log and the agent." blank:"true"`
+	Scope   string  `json:"scope,omitempty" about:"The scope of an approval. Default: all of the question." oneof:"run session time"`
+	Seconds float64 `json:"seconds,omitempty" about:"Duration of an approval. Default, and maximum: the question's." range:"0..1000000000000"`
 }
 
 // Grant is an approval that holds.

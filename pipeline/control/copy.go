@@ -11,8 +11,8 @@ import (
 type Copy struct {
 	OfSession
 	Source      string `json:"source" about:"A path: absolute on the host, or relative in the session." range:"1..4096" required:"true"`
-	Destination string `json:"destination" about:"Likewise." range:"1..4096" required:"true"`
-	Overwrite   bool   `json:"overwrite,omitempty" about:"Replaces a file that is there."`
+	Destination string `json:"destination" about:"A path, in the same form." range:"1..4096" required:"true"`
+	Overwrite   bool   `json:"overwrite,omitempty" about:"Replaces an existing file."`
 }
 
 // Copied describes the file that a Copy has written.

@@ -22,10 +22,10 @@ type Line struct {
 
 // EventQuery asks for events.
 type EventQuery struct {
-	Namespace string   `json:"namespace,omitempty" about:"Only events of this namespace. Default: of all that the caller may see." range:"..64"`
-	Kinds     []string `json:"kind,omitempty" about:"Only these; there may be several." range:"..64" each:"The name of an event."`
+	Namespace string   `json:"namespace,omitempty" about:"Only events of this namespace. Default: all that the caller may see." range:"..64"`
+	Kinds     []string `json:"kind,omitempty" about:"Only these kinds; may be repeated." range:"..64" each:"The name of an event."`
 	Since     uint64   `json:"since,omitempty" about:"Only events after this number."`
-	Follow    bool     `json:"follow" about:"Go on with those that come." default:"true"`
+	Follow    bool     `json:"follow" about:"Continue with future events." default:"true"`
 }
 
 // filter returns the bus's form of the query.

@@ -79,7 +79,7 @@ var summed = []string{"execution.completed", "execution.failed", "execution.time
 
 type FiguresQuery struct {
 	InNamespace
-	Days int `json:"days,omitempty" about:"How many days back." default:"30" range:"1..400"`
+	Days int `json:"days,omitempty" about:"Number of days." default:"30" range:"1..400"`
 }
 
 // figuresTime is how long somebody waits for what is not summed up yet, before they get what is.

@@ -35,15 +35,15 @@ type Moved struct {
 
 type filesIn struct {
 	OfSession
-	Path string `json:"path,omitempty" about:"A path in the session; a relative one is in its home directory, which is the default." range:"..4096"`
+	Path string `json:"path,omitempty" about:"A path in the session, relative to its home directory, which is the default." range:"..4096"`
 }
 
 // Export names what another session of the same namespace has exported.
 type Export struct {
 	OfSession
-	From string `json:"from_session" about:"The id of that session, or its beginning." required:"true" range:"..64"`
-	Path string `json:"path" about:"A file or directory in its directory exports." required:"true" range:"1..4096"`
-	To   string `json:"to,omitempty" about:"The directory that it is put into. Default: the home directory." range:"..4096"`
+	From string `json:"from_session" about:"The id of the other session, or a unique prefix." required:"true" range:"..64"`
+	Path string `json:"path" about:"A file or directory in its exports." required:"true" range:"1..4096"`
+	To   string `json:"to,omitempty" about:"The target directory. Default: the home directory." range:"..4096"`
 }
 
 // putFiles writes the files of a tar into a session: all of them or none.

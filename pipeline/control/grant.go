@@ -14,12 +14,12 @@ import (
 
 // GrantRequest is an approval that a person gives without having been asked.
 type GrantRequest struct {
-	Kind      string  `json:"kind" about:"The kind of what is approved." oneof:"egress host package" required:"true"`
-	What      string  `json:"what" about:"Exactly what is approved." range:"1..4096" required:"true"`
-	Namespace string  `json:"namespace" about:"For whom." range:"1..64" required:"true"`
-	Session   string  `json:"session,omitempty" about:"The session that it is for. Default: all of the namespace." range:"..64"`
-	Seconds   float64 `json:"seconds,omitempty" about:"How long it holds, a day at most. Default: an hour." range:"0..1000000000000"`
-	Reason    string  `json:"reason,omitempty" about:"Why, for the log." blank:"true"`
+	Kind      string  `json:"kind" about:"The kind of permission." oneof:"egress host package" required:"true"`
+	What      string  `json:"what" about:"The permission." range:"1..4096" required:"true"`
+	Namespace string  `json:"namespace" about:"The namespace." range:"1..64" required:"true"`
+	Session   string  `json:"session,omitempty" about:"The session. Default: the whole namespace." range:"..64"`
+	Seconds   float64 `json:"seconds,omitempty" about:"Duration, a day at most. Default: an hour." range:"0..1000000000000"`
+	Reason    string  `json:"reason,omitempty" about:"The reason, for the log." blank:"true"`
 }
 
 // grant approves in the name of who asks.

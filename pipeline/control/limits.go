@@ -21,9 +21,9 @@ type Limits struct {
 
 // Change asks for other limits: of a namespace or, if one is named, of a session. Zero fields stay as they are.
 type Change struct {
-	Namespace string          `json:"namespace,omitempty" about:"Whose runs. Default: \"default\", or that of the session." range:"..64"`
-	Session   string          `json:"session,omitempty" about:"The session, by its id or its beginning." range:"..64"`
-	Limits    pipeline.Limits `json:"limits" about:"The limits; those that are left out, or 0, stay as they are." required:"true"`
+	Namespace string          `json:"namespace,omitempty" about:"The namespace of the runs. Default: \"default\", or that of the session." range:"..64"`
+	Session   string          `json:"session,omitempty" about:"The session, by its id or a unique prefix." range:"..64"`
+	Limits    pipeline.Limits `json:"limits" about:"The limits; omitted ones, or 0, stay unchanged." required:"true"`
 }
 
 func (a *API) limits(ctx context.Context, q *OfLimits) (Limits, error) {
@@ -83,10 +83,10 @@ func computable(l pipeline.Limits) error {
 // Value is what to put into a session: Value under Key, or what another session has under From.Key.
 type Value struct {
 	OfSession
-	Key   string          `json:"key" about:"The variable's name there." range:"1..200" required:"true"`
+	Key   string          `json:"key" about:"The variable's name in the session." range:"1..200" required:"true"`
 	Value json.RawMessage `json:"value,omitempty" about:"The value, any JSON."`
-	From  string          `json:"from,omitempty" about:"The session that has the value, of the same namespace." range:"..64"`
-	Its   string          `json:"from_key,omitempty" about:"The variable's name there. Default: key." range:"..200"`
+	From  string          `json:"from,omitempty" about:"The source session, in the same namespace." range:"..64"`
+	Its   string          `json:"from_key,omitempty" about:"The variable's name in the source session. Default: key." range:"..200"`
 }
 
 const maxValueBody = 40 << 20 // bytes: more than the longest value that the pipeline carries

@@ -44,7 +44,7 @@ type Secrets struct {
 }
 
 type SecretsQuery struct {
-	Namespace string `json:"namespace" about:"Whose secrets." required:"true" range:"1..64"`
+	Namespace string `json:"namespace" about:"The namespace of the secrets." required:"true" range:"1..64"`
 }
 
 func (a *API) secrets(ctx context.Context, q *SecretsQuery) (Secrets, error) {
@@ -114,7 +114,7 @@ type Invitation struct {
 }
 
 type InvitationQuery struct {
-	Namespaces []string `json:"namespace,omitempty" about:"Only for these namespaces. Default: for all that the caller may see." range:"..64" each:"A namespace."`
+	Namespaces []string `json:"namespace,omitempty" about:"Only these namespaces. Default: all that the caller may see." range:"..64" each:"A namespace."`
 }
 
 // SetPage sets what makes invitations to the server's page.

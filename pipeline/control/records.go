@@ -24,20 +24,20 @@ type Records interface {
 
 // LogQuery chooses rows of the audit log. What is left out chooses none.
 type LogQuery struct {
-	Namespace string   `json:"namespace,omitempty" about:"Only rows of this namespace. Default: of all that the caller may see." range:"..64"`
-	Since     string   `json:"since,omitempty" about:"Only rows from this time on, as RFC 3339 has it." range:"..64"`
+	Namespace string   `json:"namespace,omitempty" about:"Only rows of this namespace. Default: all that the caller may see." range:"..64"`
+	Since     string   `json:"since,omitempty" about:"Only rows from this time on, in RFC 3339." range:"..64"`
 	Until     string   `json:"until,omitempty" about:"Only rows before this time." range:"..64"`
-	Kinds     []string `json:"kind,omitempty" about:"Only rows of these kinds; there may be several." range:"..64" each:"The kind of a row."`
+	Kinds     []string `json:"kind,omitempty" about:"Only rows of these kinds; may be repeated." range:"..64" each:"The kind of a row."`
 	Run       string   `json:"run,omitempty" about:"Only rows of this run." range:"..64"`
 	Session   string   `json:"session,omitempty" about:"Only rows of this session." range:"..64"`
-	Agent     string   `json:"agent,omitempty" about:"Only rows of an agent or identity with this in its name." range:"..256"`
-	Outcome   string   `json:"outcome,omitempty" about:"Only ends of this kind." oneof:"ok exit signal timeout oom limit refused cancelled lost"`
-	Domain    string   `json:"domain,omitempty" about:"Only rows about this name or names below it." range:"..256"`
+	Agent     string   `json:"agent,omitempty" about:"Only rows of agents or identities whose name contains this." range:"..256"`
+	Outcome   string   `json:"outcome,omitempty" about:"Only runs that ended in this way." oneof:"ok exit signal timeout oom limit refused cancelled lost"`
+	Domain    string   `json:"domain,omitempty" about:"Only rows about this host name or its subdomains." range:"..256"`
 	Secret    string   `json:"secret,omitempty" about:"Only rows about the secret of this name." range:"..256"`
-	Artifact  string   `json:"artifact,omitempty" about:"Only rows about a file whose SHA-256 begins so, in hexadecimal." range:"..64"`
+	Artifact  string   `json:"artifact,omitempty" about:"Only rows about a file whose SHA-256 has this prefix, in hexadecimal." range:"..64"`
 	Text      string   `json:"text,omitempty" about:"Only rows whose data contains this." range:"..256"`
-	Before    int64    `json:"before,omitempty" about:"Only rows before the one of this number: next of an earlier answer."`
-	Limit     int      `json:"limit,omitempty" about:"At most so many." default:"100" range:"1..1000"`
+	Before    int64    `json:"before,omitempty" about:"Only rows before this number: next of an earlier answer."`
+	Limit     int      `json:"limit,omitempty" about:"Maximum number." default:"100" range:"1..1000"`
 }
 
 // Found are rows of the log, the newest first.

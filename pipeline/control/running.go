@@ -69,7 +69,7 @@ func (a *API) runningCode(ctx context.Context, q *OfRun) (Code, error) {
 }
 
 type CodeQuery struct {
-	Language string `json:"language" about:"What it is written in." required:"true" range:"1..64"`
+	Language string `json:"language" about:"The language of the code." required:"true" range:"1..64"`
 	Code     string `json:"code" about:"The source code." required:"true" blank:"true"`
 }
 
@@ -104,7 +104,7 @@ func (a *API) reviewed(ctx context.Context, language, code string, cell bool) Co
 
 type Interruption struct {
 	OfRun
-	Kill bool `json:"kill,omitempty" about:"End it at once, instead of by a signal or exception that it can handle."`
+	Kill bool `json:"kill,omitempty" about:"Kill it, instead of a signal or exception that it can handle."`
 }
 
 func (a *API) interruptRun(ctx context.Context, q *Interruption) (Late, error) {

@@ -23,14 +23,14 @@ import (
 
 // NewSession asks for a session. Zero fields are the operator's defaults.
 type NewSession struct {
-	Namespace string          `json:"namespace,omitempty" about:"The namespace that it belongs to. Default: \"default\"." range:"..64"`
-	Language  string          `json:"language" about:"What it runs." required:"true"`
-	Backend   string          `json:"backend,omitempty" about:"What contains it."`
+	Namespace string          `json:"namespace,omitempty" about:"Its namespace. Default: \"default\"." range:"..64"`
+	Language  string          `json:"language" about:"Its language." required:"true"`
+	Backend   string          `json:"backend,omitempty" about:"Its isolation backend."`
 	Profile   string          `json:"profile,omitempty" about:"The containment profile."`
-	Allow     []string        `json:"allow,omitempty" about:"Names that its cells may reach, and no others." range:"..1000" each:"A host." eachrange:"..300"`
-	NoNetwork bool            `json:"no_network,omitempty" about:"Its cells reach nothing."`
+	Allow     []string        `json:"allow,omitempty" about:"The only hosts that its cells may reach." range:"..1000" each:"A host." eachrange:"..300"`
+	NoNetwork bool            `json:"no_network,omitempty" about:"Disables the network."`
 	Limits    pipeline.Limits `json:"limits,omitzero" about:"Its limits, at most the operator's caps."`
-	Idle      float64         `json:"idle_seconds,omitempty" about:"Seconds without a call after which it ends." range:"0..1000000"`
+	Idle      float64         `json:"idle_seconds,omitempty" about:"Idle time in seconds after which it ends." range:"0..1000000"`
 	Lifetime  float64         `json:"lifetime_seconds,omitempty" about:"Seconds after which it ends in any case." range:"0..1000000"`
 }
 

@@ -29,8 +29,8 @@ type Stored struct {
 
 type StoredQuery struct {
 	InNamespace
-	Run   string `json:"run,omitempty" about:"Only what is kept of this run." range:"..64"`
-	Limit int    `json:"limit,omitempty" about:"At most so many, the newest." default:"100" range:"1..1000"`
+	Run   string `json:"run,omitempty" about:"Only this run." range:"..64"`
+	Limit int    `json:"limit,omitempty" about:"Maximum number, newest first." default:"100" range:"1..1000"`
 }
 
 func (a *API) stored(ctx context.Context, q *StoredQuery) ([]Stored, error) {
@@ -51,9 +51,9 @@ func (a *API) stored(ctx context.Context, q *StoredQuery) ([]Stored, error) {
 
 type PartQuery struct {
 	OfRun
-	Name   string `json:"name" about:"What of it: stdout, stderr, result (JSON: value, pictures, error), or files/ and the name of an artifact." required:"true" range:"1..4096"`
-	Offset int64  `json:"offset,omitempty" about:"From which byte on."`
-	Length int64  `json:"length,omitempty" about:"At most so many bytes." default:"1048576" range:"1..4194304"`
+	Name   string `json:"name" about:"The entry: stdout, stderr, result (JSON: value, images, error), or files/ and the name of an artifact." required:"true" range:"1..4096"`
+	Offset int64  `json:"offset,omitempty" about:"Offset in bytes."`
+	Length int64  `json:"length,omitempty" about:"Maximum number of bytes." default:"1048576" range:"1..4194304"`
 }
 
 // StoredPart is a piece of something that is kept.

@@ -25,8 +25,8 @@ func OpenAPI(version string, all []Operation) json.RawMessage {
 		ordered = append(ordered, member{path, paths[path]})
 	}
 	fault := members{{"type", "object"}, {"properties", members{
-		{"error", members{{"type", "string"}, {"description", "What was refused, or went wrong."}}},
-		{"hint", members{{"type", "string"}, {"description", "What to do about it."}}},
+		{"error", members{{"type", "string"}, {"description", "What was refused or failed."}}},
+		{"hint", members{{"type", "string"}, {"description", "The remedy."}}},
 	}}, {"required", []string{"error"}}}
 	return raw(members{
 		{"openapi", "3.1.0"},
@@ -58,13 +58,13 @@ func (o Operation) described(method string) members {
 		parameters = append(parameters, members{{"name", f.name}, {"in", place}, {"required", place == "path" || f.required},
 			{"description", f.about}, {"schema", f.schema()}})
 	}
-	kind, about := "application/json", "Its result."
+	kind, about := "application/json", "The result."
 	if o.Stream {
-		kind, about = "application/x-ndjson", "A stream, one result a line; with Accept: text/event-stream, one result an event."
+		kind, about = "application/x-ndjson", "A stream with one result per line or, with Accept: text/event-stream, per event."
 	}
 	result, binary := members{{"schema", o.Out}}, members{{"schema", members{{"type", "string"}, {"format", "binary"}}}}
 	if o.Content != "" && method == "GET" {
-		kind, about, result = o.Content, "The content, and behind it its Content-Digest.", binary
+		kind, about, result = o.Content, "The content, followed by its Content-Digest.", binary
 	}
 	m := members{{"operationId", o.Name}, {"description", o.About}, {"parameters", parameters}}
 	if o.Title != "" {
@@ -78,7 +78,7 @@ func (o Operation) described(method string) members {
 	}
 	return append(m, member{"responses", members{
 		{"200", members{{"description", about}, {"content", members{{kind, result}}}}},
-		{"default", members{{"description", "It was refused, or went wrong."}, {"content", members{{"application/json",
+		{"default", members{{"description", "It was refused or failed."}, {"content", members{{"application/json",
 			members{{"schema", members{{"$ref", "#/components/schemas/Fault"}}}}}}}}},
 	}})
 }

@@ -159,8 +159,8 @@ type Receipt struct {
 type Package struct {
 	Name      string `json:"name" about:"The package."`
 	Version   string `json:"version" about:"Its exact version."`
-	Hash      string `json:"hash" redact:"-" about:"The hash of what was fetched."` // "sha256:<hex>" for Python, npm's integrity string for Node
-	Requested bool   `json:"requested" about:"True if it was asked for, false if another package needs it."`
+	Hash      string `json:"hash" redact:"-" about:"The hash of the download."` // "sha256:<hex>" for Python, npm's integrity string for Node
+	Requested bool   `json:"requested" about:"True if requested, false if a dependency."`
 }
 
 // View is the part of a sandbox that shows a layer. Its zero value, of a layer that is not there, shows nothing.

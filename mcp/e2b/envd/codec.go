@@ -50,7 +50,7 @@ func unmarshalEnum(e enum, text []byte, v *int32) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("there is no value %.40q", name)
+	return fmt.Errorf("unknown value %.40q", name)
 }
 
 // field is one field of a message.
@@ -136,7 +136,7 @@ func (f field) append(b []byte, v reflect.Value, set bool) []byte {
 	return b
 }
 
-var errWire = errors.New("the message is not well-formed")
+var errWire = errors.New("malformed message")
 
 // decode decodes protobuf into a pointer to a message. Unknown fields are ignored.
 func decode(b []byte, message any) error { return decodeMessage(b, reflect.ValueOf(message).Elem(), 0) }

@@ -141,7 +141,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t Target) error {
 		}
 		c.endCall(methods[r.URL.Path](c))
 	default:
-		return door.Refuse(http.StatusNotFound, "there is nothing at this path")
+		return door.Refuse(http.StatusNotFound, "unknown path")
 	}
 	return nil
 }

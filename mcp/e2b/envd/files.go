@@ -212,7 +212,7 @@ func (u *upload) writeParts(body io.Reader, boundary string) error {
 		case part.FormName() != "file":
 			return nil
 		case name == "":
-			return door.Refuse(http.StatusBadRequest, "a file has no name")
+			return door.Refuse(http.StatusBadRequest, "a file's name is missing")
 		}
 		return u.write(name, part)
 	})

@@ -172,7 +172,7 @@ func (s *Server) addWatcher(id string, v *watcher) error {
 		return faultf(unavailable, "the server ends")
 	}
 	if n >= maxWatchers {
-		return faultf(resourceExhausted, "the sandbox has %d watchers: remove one that is not needed", n)
+		return faultf(resourceExhausted, "the sandbox has %d watchers, the maximum: remove one", n)
 	}
 	s.watchers[id] = v
 	s.watching.Add(1)
@@ -215,7 +215,7 @@ func (v *watcher) add(e guest.Event) error {
 		v.taken.Wait()
 	}
 	if full() {
-		return faultf(resourceExhausted, "%d events were not fetched", len(v.events))
+		return faultf(resourceExhausted, "%d events are unfetched, the maximum", len(v.events))
 	}
 	v.events, v.bytes = append(v.events, eventOf(e)), v.bytes+size
 	return nil

@@ -43,7 +43,7 @@ func (c *call) listProcesses(*empty) (any, error) {
 // start starts a process and sends its output. The process outlives the client, but not the client's time limit.
 func (c *call) start(q *startRequest) error {
 	if q.Process == nil || q.Process.Cmd == "" {
-		return faultf(invalidArgument, "there is no command")
+		return faultf(invalidArgument, "the command is missing")
 	}
 	p := inside.StartProcess{
 		Process: inside.Process{Namespace: c.Namespace, Session: c.Target.Session, Args: append([]string{q.Process.Cmd}, q.Process.Args...)},
@@ -219,7 +219,7 @@ func (c *call) recall(which *selector) (endedProcess, bool) {
 // lookupProcess returns the running process that a client selects.
 func (c *call) lookupProcess(which *selector) (*inside.RunningProcess, error) {
 	if which == nil || which.PID == nil && which.Tag == nil {
-		return nil, faultf(unimplemented, "invalid input type: a process is selected by its pid or its tag")
+		return nil, faultf(unimplemented, "invalid input type: select a process by its pid or tag")
 	}
 	for _, r := range inside.Processes(c.pipeline, c.Namespace, c.Session) {
 		if which.PID != nil && uint32(r.PID) == *which.PID || which.PID == nil && r.Tag == *which.Tag {
@@ -259,7 +259,7 @@ func (c *call) input(r *inside.RunningProcess, in *processInput) error {
 	case in.PTY != nil:
 		data = in.PTY
 	case r.Size != nil:
-		return faultf(failed, "tty assigned to process: its input is typed")
+		return faultf(failed, "tty assigned to process: send pty input")
 	}
 	switch err := r.Send(c.ctx, data); {
 	case errors.Is(err, inside.ErrNoInput), errors.Is(err, inside.ErrEnded):
@@ -294,7 +294,7 @@ func (c *call) streamInput() error {
 			r, err = c.lookupProcess(q.Start.Process)
 		}
 		if err == nil && q.Data != nil && r == nil {
-			err = faultf(failed, "the stream did not begin with a process")
+			err = faultf(failed, "the stream does not begin with a process")
 		} else if err == nil && q.Data != nil {
 			err = c.input(r, q.Data.Input)
 		}
@@ -331,7 +331,7 @@ func (c *call) closeStdin(q *selected) (any, error) {
 	case err != nil:
 		return nil, err
 	case r.Size != nil:
-		return nil, faultf(failed, "a terminal has no stdin to close: send Ctrl+D (0x04) instead")
+		return nil, faultf(failed, "a terminal's stdin can't be closed: send Ctrl+D (0x04) instead")
 	case r.CloseInput() != nil:
 		return nil, faultf(failed, "stdin not enabled or closed")
 	}

@@ -97,7 +97,7 @@ func (s *Server) openCall(w http.ResponseWriter, r *http.Request, t Target) *cal
 	if text := r.Header.Get("Connect-Timeout-Ms"); text != "" {
 		ms, err := strconv.ParseUint(text, 10, 33)
 		if err != nil || len(text) > 10 {
-			c.fail(faultf(invalidArgument, "Connect-Timeout-Ms is no number of up to ten digits"))
+			c.fail(faultf(invalidArgument, "Connect-Timeout-Ms must be a number of up to ten digits"))
 			return nil
 		}
 		if c.limit = time.Duration(ms) * time.Millisecond; ms > 0 {
@@ -146,7 +146,7 @@ func (c *call) marshal(message any) []byte {
 	}
 	b, err := json.Marshal(message)
 	if err != nil {
-		panic("a message that can't be written: " + err.Error())
+		panic("encode message: " + err.Error())
 	}
 	return b
 }
@@ -156,7 +156,7 @@ func (c *call) unread(err error, format string, args ...any) *fault {
 	full, ok := errors.AsType[*door.Refused](err)
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
-		return faultf(resourceExhausted, "the message has more than %d bytes", maxMessage)
+		return faultf(resourceExhausted, "the message is too large: the maximum is %d bytes", maxMessage)
 	case !ok:
 		return faultf(invalidArgument, format, args...)
 	}
@@ -180,7 +180,7 @@ func (c *call) receive(message any) error {
 			return c.unread(err, "protocol error: incomplete envelope: %v", err)
 		}
 		if size = int64(binary.BigEndian.Uint32(head[1:])); size > maxMessage {
-			return faultf(resourceExhausted, "the message has %d bytes, more than %d", size, maxMessage)
+			return faultf(resourceExhausted, "the message has %d bytes; the maximum is %d", size, maxMessage)
 		}
 		from = io.LimitReader(from, size)
 		switch head[0] {
@@ -205,7 +205,7 @@ func (c *call) receive(message any) error {
 	return c.unmarshal(b, message)
 }
 
-var errCompressed = faultf(unimplemented, "messages are not compressed here: send them as they are")
+var errCompressed = faultf(unimplemented, "compressed messages are not supported: send them uncompressed")
 
 // receiveOnly reads the single message of a client.
 func (c *call) receiveOnly(message any) error {

@@ -120,8 +120,8 @@ func (a Access) Describe() string {
 // Entry is one name in a directory. The about tags are descriptions in the schemas of tools.
 type Entry struct {
 	Path string `json:"path" about:"The entry's path, relative to the directory."`
-	Kind string `json:"kind" about:"file, directory, link, or other for what is neither."`
-	Size int64  `json:"size" about:"Its bytes."`
+	Kind string `json:"kind" about:"file, directory, link or other."`
+	Size int64  `json:"size" about:"Its size in bytes."`
 }
 
 // What Write does about a file that is there.
