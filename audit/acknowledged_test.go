@@ -19,7 +19,7 @@ import (
 )
 
 // killWriter has another process append to a log, kills it when that many of its rows were acknowledged, and returns
-// what was acknowledged last.
+// the last acknowledged row.
 func killWriter(t *testing.T, path string, rows int) rowPosition {
 	t.Helper()
 	cmd := command(t, "write", path, 1, 1_000_000)

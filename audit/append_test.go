@@ -135,7 +135,7 @@ func TestAppendIsSynchronous(t *testing.T) {
 	wantSound(t, l, 3)
 }
 
-// Who waits for the disk holds up nobody who need not, and what is written meanwhile is put there at once.
+// A flush does not block Soon appends, and the next flush covers all rows written meanwhile.
 func TestAppendWhileDiskIsSlow(t *testing.T) {
 	l := openLog(t, logPath(t))
 	fill(t, l, 1)
@@ -170,7 +170,7 @@ func TestAppendWhileDiskIsSlow(t *testing.T) {
 	wantSound(t, l, 4)
 }
 
-// The disk is waited for once a run, if it is a short one: what puts its end there takes its start along.
+// A short run flushes once: the flush of its end covers its start.
 func TestAppendWaitsForDiskOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openLog(t, logPath(t))

@@ -143,7 +143,7 @@ func TestAttack(t *testing.T) {
 	}
 }
 
-// repacked is an SQL literal of what is stored of data and a receipt.
+// repacked returns an SQL literal of the stored form of data and a receipt.
 func repacked(data string, receipt []byte) string {
 	b, _, err := pack.New(pack.Dictionary).Pack(json.RawMessage(data), receipt)
 	if err != nil {
@@ -202,7 +202,7 @@ func forge(t testing.TB, note []byte) []byte {
 	return forged
 }
 
-// What needs more than one file, and what only a checkpoint kept elsewhere shows.
+// Attacks on several files, and those that only an external checkpoint reveals.
 func TestAttackFiles(t *testing.T) {
 	original, rows, notes := attackable(t)
 	older := copyAll(t, original)
@@ -223,7 +223,7 @@ func TestAttackFiles(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		attack   func(path string) error
-		alone    string // what Verify says with the key
+		alone    string // result of Verify with the key
 		external string // and with the checkpoints that were kept as well; "" is the same
 	}{
 		{"an older copy of the database", func(path string) error { return copyTo(older, path) }, "row 1623 is missing", ""},
@@ -381,7 +381,7 @@ func TestAttackBits(t *testing.T) {
 	}
 }
 
-// facts is what a log holds beside rows.
+// facts is the content of a log besides rows.
 func facts(t testing.TB, path string) (all []string) {
 	t.Helper()
 	l := openLog(t, path)

@@ -6,9 +6,9 @@
 //     machine dies in the next moment. One that was to be there soon (Entry.Soon) stays if the process
 //     dies, and a moment later, before any row after it is returned, also if the machine does.
 //   - Any number of goroutines and processes may append to one log at once; there is one chain.
-//   - Triggers refuse UPDATE, DELETE and REPLACE. Whoever owns the file can get around them, but an
+//   - Triggers refuse UPDATE, DELETE and REPLACE. The owner of the file can get around them, but an
 //     edited, replaced, moved or removed row breaks the chain, and [Log.Verify] names it.
-//   - Seq orders the rows. Time is what the clock said when the row was written, so it follows Seq
+//   - Seq orders the rows. Time is the clock's time when the row was written, so it follows Seq
 //     too, but only as long as nobody sets the clock back.
 //
 // A receipt is stored with its row, which has its hash. Both are compressed without loss.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// data is about as large as what the pipeline writes for the end of a run: 600 bytes of JSON.
+// data is about as large as the pipeline's row for the end of a run: 600 bytes of JSON.
 var data = map[string]any{
 	"code_sha256": strings.Repeat("9f86d081", 8), "code_bytes": 1234, "name": "main.py", "language": "python", "backend": "process", "profile": "hardened",
 	"require": []string{"user", "mount", "pid", "net", "ipc", "landlock", "seccomp", "caps"},
@@ -84,7 +84,7 @@ func percentiles(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(took[len(took)*999/1000].Microseconds()), "µs/p99.9")
 }
 
-// BenchmarkRun is what one run on the command line pays.
+// BenchmarkRun measures the log's cost of one run on the command line.
 func BenchmarkRun(b *testing.B) {
 	for _, signed := range []bool{false, true} {
 		b.Run(fmt.Sprint("signed=", signed), func(b *testing.B) {

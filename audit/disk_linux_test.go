@@ -97,7 +97,7 @@ func TestRotateFullDisk(t *testing.T) {
 	if _, err := l.Rotate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // what frees nothing does not use the reserve up
+	for range 2 { // a call that frees no space keeps the reserve
 		fillDisk(t, l)
 		if _, err := l.Rotate(t.Context()); err != nil {
 			t.Error("on a full disk:", err)

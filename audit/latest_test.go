@@ -48,7 +48,7 @@ func TestLatestIsNewer(t *testing.T) {
 	}
 }
 
-// What lies where the new file is to be written is neither followed nor kept.
+// A file or link under the temporary name is neither followed nor kept.
 func TestLatestFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "log-checkpoint"), filepath.Join(dir, "victim")

@@ -91,7 +91,7 @@ func TestOpenAtOnce(t *testing.T) {
 	wantSound(t, openLog(t, path), 16)
 }
 
-// What is not a log that we can continue is refused with the remedy, and not touched.
+// Open refuses a file that is not a valid log with a remedy, and does not change it.
 func TestOpenRefuses(t *testing.T) {
 	good := logPath(t)
 	l := openLog(t, good)
@@ -240,7 +240,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// tamper does to the database at path what its triggers would refuse.
+// tamper executes statements on the database at path that its triggers would refuse.
 func tamper(t testing.TB, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", statefile.DataSource(path, schema.LockWait))

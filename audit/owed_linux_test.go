@@ -90,7 +90,7 @@ func fillRest(t *testing.T, dir string, l *Log) {
 	}
 }
 
-// Where there is no file for it, what is owed is in memory, and its loss is said.
+// Without a file, owed rows are in memory, and their loss is reported.
 func TestOwedInMemory(t *testing.T) {
 	l, err := Open(t.Context(), filepath.Join(t.TempDir(), "audit.db"))
 	if err != nil {
@@ -176,7 +176,7 @@ func TestOwedOnce(t *testing.T) {
 	}
 }
 
-// What can't be opened owes late entries, and no others.
+// A log that can't be opened owes late entries, and no others.
 func TestOweLate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.db")
 	if err := Owe(path, errClosed, gone("one"), Entry{Kind: "x"}); !errors.Is(err, errClosed) || errors.As(err, new(*Owed)) {

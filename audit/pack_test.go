@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/pack"
 )
 
-// What is read is byte for byte what was written, whatever a receipt looks like.
+// Any receipt is read back byte for byte.
 func TestPack(t *testing.T) {
 	m := newRuns(7)
 	ours := string(m.envelope([]byte(`{"a":"` + strings.Repeat("b\n", 3000) + `"}`)))

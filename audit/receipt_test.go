@@ -61,7 +61,7 @@ func TestReceipt(t *testing.T) {
 	wantError(t, err, "not the one that row 2 came with")
 }
 
-// With the triggers in place, no statement changes what proves the log.
+// With the triggers in place, no statement changes the proofs of the log.
 func TestTriggersRefuseMore(t *testing.T) {
 	path, _ := signedLog(t)
 	l := openLog(t, path)

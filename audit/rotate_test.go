@@ -212,7 +212,7 @@ func TestOpenFiles(t *testing.T) {
 	wantError(t, err, "name the older file first")
 }
 
-// Processes that have a log open go on in the next file, whoever rotates.
+// Processes that have a log open continue in the next file after any process rotates.
 func TestRotateWhileOthersWrite(t *testing.T) {
 	path := logPath(t)
 	var g sync.WaitGroup
@@ -302,7 +302,7 @@ func childRotate(path string, _ []string) error {
 	}
 }
 
-// A rotation that ended after the last row of a file, by any death, is finished by who appends next.
+// A rotation that ended after the last row of a file, by any death, is completed by the next append.
 func TestRotateUnfinished(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(100))

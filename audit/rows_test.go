@@ -208,7 +208,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// BenchmarkFollow is what a look at a log costs in which nothing has happened.
+// BenchmarkFollow measures one poll of an unchanged log.
 func BenchmarkFollow(b *testing.B) {
 	l := openLog(b, logPath(b))
 	fill(b, l, 100)

@@ -54,7 +54,7 @@ func openSigned(t testing.TB, path string, s Signing) *Log {
 	return l
 }
 
-// verify is what Verify says about the log at path with the keys of these seeds.
+// verify returns the result of Verify for the log at path with the keys of these seeds.
 func verify(t testing.TB, path string, o VerifyOptions) Report {
 	t.Helper()
 	l := openLog(t, path)
@@ -295,7 +295,7 @@ func TestSigningFails(t *testing.T) {
 	wantSigned(t, path, 19, 'a')
 }
 
-// Nothing is signed that does not continue what was signed before, and rows go on.
+// Rows that don't continue the signed rows are not signed, and appends continue.
 func TestSigningRefuses(t *testing.T) {
 	original := logPath(t)
 	l := openSigned(t, original, signing(10))

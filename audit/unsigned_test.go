@@ -17,7 +17,7 @@ import (
 
 const noCheckpoints = "DROP TRIGGER checkpoints_no_delete; DROP TRIGGER tree_no_delete; DELETE FROM checkpoints; DELETE FROM tree"
 
-// unsign takes all signatures off a log, and leaves no trace of that but what rows and keys say.
+// unsign removes all signatures of a log; only rows and keys still show that there were some.
 func unsign(t *testing.T, path string) {
 	t.Helper()
 	var remake []string
@@ -78,7 +78,7 @@ func TestFirstCheckpointDoesNotWait(t *testing.T) {
 	})
 }
 
-// Whoever removes checkpoints and lets the next run sign anew leaves rows that were signed late.
+// Removing checkpoints so that the next run signs again leaves rows that were signed late.
 func TestSignedLate(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(0))
@@ -107,7 +107,7 @@ func TestSignedLate(t *testing.T) {
 	}
 }
 
-// What a key signed after it was replaced does not count: where nothing newer covers the rows, the log is not in order.
+// Signatures after a key's replacement are invalid: unless a newer checkpoint covers the rows, the log is not valid.
 func TestReplacedKeySignsNothing(t *testing.T) {
 	path := logPath(t)
 	a, b := Signing{Key: always(seeded('a'))}, Signing{Key: always(seeded('b'))}
@@ -137,7 +137,7 @@ func TestReplacedKeySignsNothing(t *testing.T) {
 	}
 	expect("")
 	at = at.Add(30 * time.Minute)
-	late := write(a, 3) // by whoever has the old key
+	late := write(a, 3) // with the old key
 	expect("its key does not count from")
 	l := openLog(t, path)
 	text, err := l.Proof(t.Context(), "5")

@@ -25,7 +25,7 @@ func rehashed(r Row) string {
 	return fmt.Sprintf("UPDATE audit SET data = %s, hash = x'%x' WHERE seq = %d", repacked(string(r.Data), nil), hash, r.Seq)
 }
 
-// Whoever owns the file can do all this. Verify must name the first bad row each time.
+// The owner of the file can do all this. Verify must name the first bad row each time.
 func TestVerifyTampered(t *testing.T) {
 	const swap = "UPDATE audit SET seq = -1 WHERE seq = %d; UPDATE audit SET seq = %[1]d WHERE seq = %[2]d; UPDATE audit SET seq = %[2]d WHERE seq = -1"
 	original := logPath(t)
@@ -121,7 +121,7 @@ func triggers(other, body string) string {
 	return strings.Join(made, "\n")
 }
 
-// With the triggers in place, no statement changes what is there.
+// With the triggers in place, no statement changes existing rows.
 func TestTriggersRefuse(t *testing.T) {
 	l := openLog(t, logPath(t))
 	before := fill(t, l, 10)
@@ -146,7 +146,7 @@ func TestTriggersRefuse(t *testing.T) {
 	wantSound(t, l, 10)
 }
 
-// What the chain alone does not show, a kept head does.
+// A stored head reveals changes that the chain alone does not.
 func TestVerifyCutOff(t *testing.T) {
 	l := openLog(t, logPath(t))
 	fill(t, l, 10)
@@ -155,7 +155,7 @@ func TestVerifyCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	tamper(t, l.path, append(dropTriggers, "DELETE FROM audit WHERE seq > 7", triggers("", ""))...)
-	if err := os.Remove(l.acknowledgedPath()); err != nil { // by whoever may delete rows
+	if err := os.Remove(l.acknowledgedPath()); err != nil { // an attacker who can delete rows can do this, too
 		t.Fatal(err)
 	}
 	cut, err := l.Verify(t.Context(), VerifyOptions{})

@@ -11,7 +11,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// Whoever appends does not wait for the one that signs, who may be waiting for a key, but for a moment.
+// Appends wait only briefly for a signer that waits for a key.
 func TestAppendWhileSigning(t *testing.T) {
 	path := logPath(t)
 	var asked atomic.Int32
@@ -36,7 +36,7 @@ func TestAppendWhileSigning(t *testing.T) {
 	wantSigned(t, path, 25, 'a')
 }
 
-// What can't be put on the disk is not signed.
+// Rows that can't be flushed are not signed.
 func TestSignsWhatIsOnDisk(t *testing.T) {
 	path := logPath(t)
 	l := openSigned(t, path, signing(1000))

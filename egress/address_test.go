@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSpecial has addresses by what they are: the ends of each range, what is next to them, and
+// TestSpecial has addresses by kind: the ends of each range, what is next to them, and
 // what attacks on proxies are made with.
 func TestSpecial(t *testing.T) {
 	tests := []struct{ is, addrs string }{
@@ -120,7 +120,7 @@ func FuzzAddress(f *testing.F) {
 // public says whether an address is the internet's, or for documentation.
 func public(a netip.Addr) bool { return a.IsValid() && a.Zone() == "" && kindOf(a) == nil }
 
-// TestIncludes: who denies a network has denied it in each spelling of an address.
+// TestIncludes: a denied network includes each spelling of its addresses.
 func TestIncludes(t *testing.T) {
 	for _, tt := range []struct {
 		network, address string

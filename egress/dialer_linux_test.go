@@ -86,7 +86,7 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// TestRebinding has a resolver that changes its mind: what was checked is what is connected to.
+// TestRebinding has a resolver that changes its answer: the dialer connects to the checked address.
 func TestRebinding(t *testing.T) {
 	at := greeter(t, "127.0.0.1:0") // must not be reached
 	greeter(t, fmt.Sprintf("127.0.0.2:%d", at.Port))
@@ -189,7 +189,7 @@ func TestHappyEyeballs(t *testing.T) {
 	if len(failures) != 2 || !errors.Is(failures[0].err, syscall.ECONNREFUSED) || !errors.Is(failures[1].err, context.Canceled) {
 		t.Errorf("got %v, want one that refuses, and one that was given up while it still waited", failures)
 	}
-	synctest.Test(t, func(t *testing.T) { // what is refused costs no time
+	synctest.Test(t, func(t *testing.T) { // refusals take no time
 		start := time.Now()
 		conn, failures := d.dialFirst(t.Context(), []netip.Addr{refused, refused, refused, good}, uint16(port), nil)
 		if conn == nil || time.Since(start) > 0 {

@@ -91,8 +91,8 @@ func (n *dnsServer) serveTCP(ctx context.Context, l net.Listener) {
 	}
 }
 
-// isClosedOrWait reports whether err means that a socket is closed. After other errors, such as a lack of memory or
-// descriptors, it waits a moment, so that a retry loop does not spin.
+// retryAfter waits a moment after a temporary error, such as a lack of memory or descriptors, so that a retry loop does
+// not spin. It returns true, without waiting, if err means that the socket is closed.
 func retryAfter(ctx context.Context, err error) bool {
 	if err == nil {
 		return false

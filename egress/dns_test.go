@@ -291,7 +291,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// wellFormed holds what is true of each answer to a query that is understood.
+// wellFormed checks the properties of each answer to a valid query.
 func wellFormed(t testing.TB, question, answer []byte) dnsmessage.Message {
 	t.Helper()
 	var q, m dnsmessage.Message
@@ -384,7 +384,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestOddNames has what must never be taken for an allowed name.
+// TestOddNames has names that must never match an allowed name.
 func TestOddNames(t *testing.T) {
 	s := serveNames(t)
 	for _, tt := range []struct {
@@ -404,7 +404,7 @@ func TestOddNames(t *testing.T) {
 		{noName, []string{"*", "example", "org"}},
 		{noName, []string{"a@b", "example", "org"}},
 		{noName, []string{"a/", "example", "org"}},
-		{noName, []string{"b\u00fccher", "example"}}, // what IDNA would map to an allowed name
+		{noName, []string{"b\u00fccher", "example"}}, // IDNA would map it to an allowed name
 		{noName, []string{"\uff45xample", "com"}},    // likewise: fullwidth
 		{noName, []string{"example\u3002com"}},       // likewise: a dot
 		{noName, []string{"exam\u00adple", "com"}},   // likewise: a soft hyphen
@@ -635,7 +635,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("%d: %v", i, m)
 		}
 	}
-	// What has no answer does not end the connection.
+	// A message without an answer does not end the connection.
 	if _, err := conn.Write([]byte{0, 0, 0, 3, 1, 2, 3, 0, 12, 0, 1, 0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0}); err != nil {
 		t.Fatal(err)
 	}
@@ -707,7 +707,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// FuzzReply holds what must be true of the answer to any bytes.
+// FuzzReply checks the properties of answers to any bytes.
 func FuzzReply(f *testing.F) {
 	good := wire(1, typeA, "example", "com")
 	for _, m := range [][]byte{
@@ -764,7 +764,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// afterName returns what follows a name that is written out.
+// afterName returns the bytes after an uncompressed name.
 func afterName(b []byte) []byte {
 	for b[0] != 0 {
 		b = b[1+int(b[0]):]

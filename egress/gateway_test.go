@@ -349,7 +349,7 @@ func TestManyRefusals(t *testing.T) {
 	for i := range maxRefused + 25 {
 		w.counters.release(w.counters.holdEntry(Decision{Name: fmt.Sprint(i)}))
 	}
-	ping(t, w.connect("a.test")) // what is allowed has its own bound
+	ping(t, w.connect("a.test")) // allowed connections have their own limit
 	records := w.TakeRecords()
 	last := records[len(records)-1]
 	if len(records) != maxRefused+2 || last.Count != 25 || last.Reason != "and 25 more" || last.Name != "" {
@@ -657,7 +657,7 @@ func TestEachConnectionIsDecided(t *testing.T) {
 	}
 }
 
-// TestBudget has two gateways that share what there is.
+// TestBudget has two gateways that share a budget.
 func TestBudget(t *testing.T) {
 	b := &Budget{}
 	const all = 5 * descriptorsPerConn

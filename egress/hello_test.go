@@ -213,7 +213,7 @@ func FuzzCheckHello(f *testing.F) {
 	})
 }
 
-// joined is what is in records.
+// joined returns the content of records.
 func joined(b []byte) (m []byte) {
 	for len(b) > 0 {
 		n := recordHeader + int(binary.BigEndian.Uint16(b[3:]))
@@ -394,9 +394,9 @@ func TestSecondHello(t *testing.T) {
 	again = append(again, make([]byte, 60-6-32)...)
 	tests := []struct {
 		name        string
-		early, late string // what the client sends behind its first hello: at once, and when it was asked for another one
-		got         string // what of that the server gets
-		clientGets  string // what the client gets after the server's bytes
+		early, late string // bytes of the client after its first hello: at once, and after a HelloRetryRequest
+		got         string // bytes that the server gets
+		clientGets  string // bytes that the client gets after the server's
 	}{
 		{"another name", "", evil, "", alert},
 		{"after early data", spec + data, evil, spec + data, alert},

@@ -53,7 +53,7 @@ func TestParseNetwork(t *testing.T) {
 	}
 }
 
-// TestNetworks opens networks, and looks at what is open then.
+// TestNetworks permits networks, and checks which addresses are reachable.
 func TestNetworks(t *testing.T) {
 	tests := []struct{ networks, open, shut string }{
 		{"", "8.8.8.8 2600::1 203.0.113.77", "10.0.0.1 127.0.0.1 fd00::1"},

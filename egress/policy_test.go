@@ -88,7 +88,7 @@ func open(t testing.TB) Policy {
 	}, nil)
 }
 
-// TestNoNames has what must not be taken for a name, whatever is allowed.
+// TestNoNames has texts that are not names under any policy.
 func TestNoNames(t *testing.T) {
 	tests := []struct {
 		want  string
@@ -320,7 +320,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// FuzzCovers: what is covered is allowed, name by name, and nothing else is looked up.
+// FuzzCovers: the names of a covered pattern are allowed, and no others.
 func FuzzCovers(f *testing.F) {
 	f.Add("example.com", "*.example.com", "www.example.com", "a")
 	f.Add("*.example.com:443", "*.example.com:80", "*.a.example.com", "b.c")

@@ -41,7 +41,7 @@ var webLikePorts = [...]int{80, 443, 8000, 8008, 8080, 8443, 8888}
 //   - memcached's "get /key" is refused, since it is HTTP/0.9.
 //   - records of types that no TLS has, before a hello ("\x63\x03\x01"): TLS 1.1 has them ignored, and the
 //     OpenSSL of its time does that, where it may speak nothing newer.
-//   - names inside of other protocols: FastCGI, AJP, SOCKS, Redis, and what follows a STARTTLS other than
+//   - names inside of other protocols: FastCGI, AJP, SOCKS, Redis, and the bytes after a STARTTLS other than
 //     PostgreSQL's.
 func sniff(b []byte, port int, ended bool) (protocol, string) {
 	if len(b) == 0 {
@@ -91,7 +91,7 @@ func sniffTLS(b []byte) (protocol, string) {
 // Servers are lenient here, too: crypto/tls skips warnings before the hello, and reads a first record of any version
 // below 16.0. But in other protocols a length comes first, as in MongoDB's, where "\x16\x01\x00\x00" begins a greeting
 // of 278 bytes. So with a version that no TLS ever had, the first byte inside the record must be a 1, too: it is the
-// whole of a ChangeCipherSpec, what makes an alert a warning, and the type of a ClientHello.
+// whole of a ChangeCipherSpec, the level of an alert that is a warning, and the type of a ClientHello.
 //
 // Refused by mistake are first messages with a length of 788 to 791, if it is little-endian, or of 5123,
 // 5379, 5635 or 5891, if it is big-endian and two bytes; those that have a 1 there; and, after

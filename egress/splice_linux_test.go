@@ -164,7 +164,7 @@ func (w *world) full(n int) {
 	})
 }
 
-// TestClose closes in the middle of everything, and looks for what is left.
+// TestClose closes during transfers, and checks for leftovers.
 func TestClose(t *testing.T) {
 	descriptors, goroutines := openFiles(t), runtime.NumGoroutine()
 	w := in(t, 0, Config{Decide: func(ctx context.Context, name string, port int) Decision {

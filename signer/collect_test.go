@@ -141,7 +141,7 @@ func TestCollect(t *testing.T) {
 
 func TestSavedIsWhatWasHashed(t *testing.T) {
 	dir := t.TempDir()
-	big := strings.Repeat("0123456789abcdef", 200_000) // larger than what is held in memory
+	big := strings.Repeat("0123456789abcdef", 200_000) // larger than spoolMemory
 	src := sourceOf(file("big", big), file("small", "x"), file("big2", big))
 	for name, o := range map[string]Options{
 		"straight": {Dir: directoryAt(t, dir)},

@@ -153,7 +153,7 @@ func TestDirectorySwappedForALink(t *testing.T) {
 	wantTree(t, filepath.Join(dir, "real"), map[string]string{"victim": "old"})
 }
 
-// Who has the old file open, or reads while we write, sees the old file and never a mixture.
+// Readers of an open old file, also during the write, see the old content and never a mixture.
 func TestOverwritingIsARename(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// kinds are what verification said, as "kind name".
+// kinds returns problems as "kind name".
 func kinds(problems []Problem) []string {
 	all := []string{}
 	for _, p := range problems {
@@ -79,7 +79,7 @@ func TestVerifyManifest(t *testing.T) {
 	}
 }
 
-// What Collect writes is what verification reads, for the worst of names.
+// Verification accepts Collect's output, also for the worst of names.
 func TestVerifyWhatWasCollected(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs a file system that takes any name")

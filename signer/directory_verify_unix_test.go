@@ -14,7 +14,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/audit/statefile"
 )
 
-// What stands in a file's place is not followed out of the directory, nor waited for.
+// A link or FIFO in a file's place is neither followed out of the directory nor waited for.
 func TestVerifyDoesNotFollowOrWait(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	writeFile(t, outside, "secret", "a")

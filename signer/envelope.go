@@ -18,7 +18,7 @@ const MaxEnvelope = 2 << 20
 // Envelope is a DSSE envelope: a payload with its signatures. Its JSON is one line, and deterministic.
 type Envelope struct {
 	PayloadType string      `json:"payloadType"`
-	Payload     []byte      `json:"payload"` // exactly what was signed
+	Payload     []byte      `json:"payload"` // the signed bytes
 	Signatures  []Signature `json:"signatures"`
 }
 

@@ -132,7 +132,7 @@ func TestRotate(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// Whoever knows the first key alone can follow, in whatever order the statements come.
+	// With the first key alone, the statements lead to the last key, in any order.
 	var statements [][]byte
 	for _, file := range []string{two, one} {
 		text, err := os.ReadFile(file)
@@ -157,7 +157,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-// A statement names what it holds, and is by who it says.
+// A statement must name its own content and signers.
 func TestFalseRotation(t *testing.T) {
 	_, old := newKeys(t)
 	_, fresh := newKeys(t)
@@ -237,7 +237,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// What is in the key's place is neither used nor overwritten.
+// A bad file in the key's place is neither used nor overwritten.
 func TestBadKeyFile(t *testing.T) {
 	_, good := newKeys(t)
 	whole, err := good.privatePEM()

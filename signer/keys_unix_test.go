@@ -46,7 +46,7 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 	}
 }
 
-// Whoever owns the directory or the file can replace the key.
+// The owner of the directory or the file can replace the key.
 func TestKeyOfAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
 		hosttest.Missing(t, "root", "nobody else can give files away")
@@ -67,7 +67,7 @@ func TestKeyOfAnother(t *testing.T) {
 	}
 }
 
-// What is no file in the key's place is an error, not a wait.
+// Anything but a regular file in the key's place is an error, without waiting.
 func TestKeyThatIsNoFile(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"fifo":      func(path string) error { return syscall.Mkfifo(path, 0o600) },

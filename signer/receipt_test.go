@@ -164,7 +164,7 @@ func (v verifier) Verify(_ context.Context, data, sig []byte) error {
 func (v verifier) KeyID() (string, error)   { return v.ID(), nil }
 func (v verifier) Public() crypto.PublicKey { return v.key }
 
-// The libraries of the specifications read what we write.
+// The libraries of the specifications accept our receipts.
 func TestLibrariesAcceptIt(t *testing.T) {
 	key := fixedKey(t)
 	for name, artifacts := range map[string][]Artifact{"artifacts": sampleReceipt().Artifacts, "none": nil} {

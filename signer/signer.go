@@ -96,7 +96,7 @@ func Collect(ctx context.Context, src Source, o Options) (Manifest, error) {
 //
 // A name that can't be saved (it leaves Dir, a link or a directory is in its place, it is SHA256SUMS or
 // receipt.intoto.json) withholds the artifact. An error means that the listing failed, that ctx ended, or that Dir, or
-// the temporary directory, can't be written to; the Manifest then has what came before it.
+// the temporary directory, can't be written to; the Manifest then has the files before it.
 //
 // A kill in the middle leaves the files with those names: see [hostfs.RemoveStaged]. On a
 // file system that ignores case, the later of two names that differ only in case remains.

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// hostile names are what a program may call its files on Linux.
+// hostile has file names that are valid on Linux.
 var hostile = []string{
 	"new\nline", "back\\slash", `back\nslash`, "carriage\rreturn", "ends in CR\r", "crlf\r\n", "\n", "\\", "\r",
 	"-", "--help", "-c", "sub/-", " leading", "trailing ", "  ", "*star", "#comment", "tab\t", "\x01\x1b[31mred\x7f",

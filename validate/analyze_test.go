@@ -126,7 +126,7 @@ func TestNodeFixed(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that what is below types, modules and newer syntax is found where it stands.
+// TestPlaces checks positions of findings below types, modules and newer syntax.
 func TestPlaces(t *testing.T) {
 	tests := []struct {
 		name, file, source string
@@ -177,7 +177,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// brokenInterpreter is an interpreter that answers what it must not.
+// brokenInterpreter is an interpreter with invalid answers.
 type brokenInterpreter struct {
 	answer string
 	err    error
@@ -228,7 +228,7 @@ func TestAnalyzeCancelled(t *testing.T) {
 	}
 }
 
-// TestAnalyzeBombs sends what keeps a parser, or what looks at its output, busy.
+// TestAnalyzeBombs sends sources that keep the parser or the inspection busy.
 func TestAnalyzeBombs(t *testing.T) {
 	tests := []struct{ name, file, source string }{
 		{"arrows in parameters", "a.js", strings.Repeat("(a=", 30) + "1" + strings.Repeat(")=>1", 30)},

@@ -61,7 +61,7 @@ func TestAsNode(t *testing.T) {
 	}
 }
 
-// run lets Node run what came out of Check, in a directory of its own.
+// run executes the result of Check with Node, in a temporary directory.
 func run(t *testing.T, c Checked) (stdout, stderr string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), c.Name)

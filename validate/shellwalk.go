@@ -29,7 +29,7 @@ var wrapperArgument = lazy.Regexp(`^(-|[0-9.]+[smhd]?$|\w+=)`)
 type shellWalk struct {
 	calls     []call
 	functions map[string]bool // they hide commands
-	steps     int             // through what feeds interpreters
+	steps     int             // taken through the inputs of interpreters
 }
 
 func shellCalls(f *syntax.File) []call {

@@ -57,7 +57,7 @@ func TestShebang(t *testing.T) {
 		"#!":                                      {},
 		" #!/bin/sh":                              {},
 		"\ufeff#!/bin/sh":                         {},
-		"#!" + strings.Repeat(" ", 300) + "sh":    {}, // past what the kernel reads
+		"#!" + strings.Repeat(" ", 300) + "sh":    {}, // beyond the bytes that the kernel reads
 	} {
 		got, err := Check(t.Context(), Code{Name: "tool", Source: []byte(first + "\n0\n")})
 		if got.Language != want.language || !slices.Equal(got.Interpreter, want.interpreter) || (err == nil) != (want.language != "") {
@@ -78,7 +78,7 @@ func TestNames(t *testing.T) {
 		{"", "a.py", "print()", Python, "a.py"},
 		{"python", "", "print()", Python, "script.py"},
 		{"python", "-", "print()", Python, "script.py"},
-		{"python", "a.js", "print()", Python, "a.js"}, // what was said wins over the extension
+		{"python", "a.js", "print()", Python, "a.js"}, // the language takes precedence over the extension
 		{"python3", "..", "print()", Python, "script.py"},
 		{"", "some/dir/a.py", "print()", Python, "a.py"},
 		{"", `C:\dir\a.py`, "print()", Python, "a.py"},

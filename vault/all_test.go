@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestAll takes out what nobody asked for, of this namespace and from every store.
+// TestAll redacts secrets that no run has leased, of this namespace and from every store.
 func TestAll(t *testing.T) {
 	values := map[string]string{}
 	for _, name := range []string{"env", "memory", "sealed", "other", "dashed"} {

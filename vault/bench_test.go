@@ -31,7 +31,7 @@ func randomSecrets() []string {
 	return values
 }
 
-// texts are what programs print, about 1 MB each.
+// texts returns typical program output, about 1 MB each.
 func texts(values []string) map[string][]byte {
 	r := rand.New(rand.NewPCG(3, 4))
 	noise := make([]byte, 750_000)
@@ -128,7 +128,7 @@ func BenchmarkLease(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstByte is what the first byte of text costs.
+// BenchmarkFirstByte measures the cost of the first byte of text.
 func BenchmarkFirstByte(b *testing.B) {
 	values := randomSecrets()
 	for _, n := range []int{1, 10, 100} {

@@ -212,7 +212,7 @@ func swapcase(v string) string {
 	return string(b)
 }
 
-// stripMarks is what of text is still there, without marks and white space.
+// stripMarks returns text without marks and white space.
 func stripMarks(got string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(got, Mark, "")), "")
 }
@@ -260,7 +260,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// What the tools of a Unix system write.
+// Encodings by Unix tools.
 func TestTools(t *testing.T) {
 	for name, argv := range map[string][]string{
 		"xxd -p": {"xxd", "-p"}, "xxd -i": {"xxd", "-i"}, "od -b": {"od", "-An", "-b"}, "od -tx1": {"od", "-An", "-tx1"}, "od -tu1": {"od", "-An", "-tu1"},

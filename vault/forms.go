@@ -64,7 +64,7 @@ func viewSymbols(v []byte) (all, letters []byte) {
 	return s.all.history, s.letters.history
 }
 
-// addText adds a value as text. What stands before it may take its first characters into an escape: the n of \new, for
+// addText adds a value as text. Text before it may turn its first characters into an escape, such as the n of \new, for
 // one. As it is, it is found all the same; in other spellings, its rest is.
 func (f *forms) addText(v []byte) {
 	whole, _ := viewSymbols(v)

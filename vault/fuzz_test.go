@@ -113,7 +113,7 @@ func FuzzSkip(f *testing.F) {
 	})
 }
 
-// mostlySkipped returns text of which most is skipped, with some of what is not.
+// mostlySkipped returns text that is mostly skipped.
 func mostlySkipped(r *rand.Rand, values []string, between string) string {
 	all := encoders()
 	names := slices.Sorted(maps.Keys(all))
@@ -262,7 +262,7 @@ func FuzzComposed(f *testing.F) {
 	})
 }
 
-// FuzzRecover decodes what comes out, in all encodings, and looks for the value.
+// FuzzRecover decodes the output in all encodings, and searches it for the value.
 func FuzzRecover(f *testing.F) {
 	for seed := range uint64(100) {
 		f.Add("correct-horse-battery", "text before ", " and after", seed)
@@ -294,7 +294,7 @@ func FuzzRecover(f *testing.F) {
 	})
 }
 
-// decoded returns what somebody would try to get at a value.
+// decoded returns decodings that an attacker would try.
 func decoded(s string) []string {
 	all := []string{s}
 	if u, err := url.QueryUnescape(s); err == nil {

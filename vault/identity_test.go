@@ -82,7 +82,7 @@ func restore(t *testing.T, s *Sealed, key []byte) {
 	wantValue(t, s, "KEY")
 }
 
-// The key file is what the age program reads, too: a vault can be opened without this one.
+// The age program can read the key file, too: a vault can be opened without this program.
 func TestKeyIsAnAgeIdentity(t *testing.T) {
 	s := sealKeys(t, "KEY")
 	f, err := os.Open(s.keyFilePath())

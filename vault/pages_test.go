@@ -59,7 +59,7 @@ func TestPagesAreBounded(t *testing.T) {
 	}
 }
 
-// Memory that is not mapped is wiped, and so is what was moved.
+// Memory that is not mapped is wiped, and so are moved values.
 func TestNoPages(t *testing.T) {
 	p := &pages{}
 	p.mapped.Store(maxMapped)

@@ -57,7 +57,7 @@ func TestKeyThatIsNoFile(t *testing.T) {
 	}
 }
 
-// What another user has put there, that user knows.
+// A key file of another user is known to that user.
 func TestKeyOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// reference returns what is found with regular expressions, tried at each position: slow, and so simple that it
+// reference returns the matches of regular expressions, tried at each position: slow, and so simple that it
 // can be trusted. It shares no code with the scan except for partsOf.
 func reference(values []string, text string) []span {
 	all := expressions(values)

@@ -113,7 +113,7 @@ func TestRekeyEmpty(t *testing.T) {
 	}
 }
 
-// What two moments of a rotation leave, if it ends there, can be read, and the next change cleans it up.
+// The states of a rekeying that was interrupted at two points are readable, and the next change cleans them up.
 func TestRekeyInterrupted(t *testing.T) {
 	for name, undo := range map[string]func(s *Sealed, old map[string]string){
 		"before the database": func(s *Sealed, old map[string]string) { // the new key is there, the secrets are sealed for the old one
@@ -147,7 +147,7 @@ func TestRekeyInterrupted(t *testing.T) {
 	}
 }
 
-// Who has read a secret just before it was sealed anew reads it again.
+// A reader that has read a row just before it was sealed anew reads it again.
 func TestReadTooLate(t *testing.T) {
 	s := sealKeys(t, "ONE", "TWO")
 	rows, err := rowsOf(t.Context(), s)

@@ -114,7 +114,7 @@ func TestTampered(t *testing.T) {
 	}
 }
 
-// No byte of what is sealed can be changed without notice.
+// A change of any sealed byte is detected.
 func TestEachByteCounts(t *testing.T) {
 	id, err := newIdentity()
 	if err != nil {

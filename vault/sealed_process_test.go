@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// startAndWait starts processes at once, waits for them, and returns what they print.
+// startAndWait starts processes at once, waits for them, and returns their output.
 func startAndWait(t *testing.T, processes ...*exec.Cmd) (lines []string) {
 	t.Helper()
 	var outs []*strings.Builder

@@ -48,7 +48,7 @@ func tamper(t *testing.T, s *Sealed, statement string, args ...any) {
 	}
 }
 
-// directoryFiles returns what is in the store's directory, by name.
+// directoryFiles returns the contents of the store's directory, by name.
 func directoryFiles(t *testing.T, s *Sealed) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -162,7 +162,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// Whoever only reads makes nothing: neither directory, nor key, nor a file beside the database.
+// Reading creates nothing: neither directory, nor key, nor a file beside the database.
 func TestReadsMakeNothing(t *testing.T) {
 	read := func(s *Sealed) {
 		s.Get(t.Context(), "default", "KEY")
@@ -259,7 +259,7 @@ func BenchmarkSealedGet(b *testing.B) {
 	}
 }
 
-// TestDeletedSpace: what is deleted gives its space on the disk back.
+// TestDeletedSpace: deleting a secret frees its disk space.
 func TestDeletedSpace(t *testing.T) {
 	s := sealKeys(t, "KEPT")
 	size := func() int64 {

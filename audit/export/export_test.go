@@ -87,7 +87,7 @@ func stored(t testing.TB) []audit.Row {
 	return rows
 }
 
-// exported is what New's writer makes of rows.
+// exported returns the output of New's writer for rows.
 func exported(t testing.TB, format string, rows []audit.Row) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -112,7 +112,7 @@ func TestUnknownFormat(t *testing.T) {
 	}
 }
 
-// TestLines wants back what the log has, hash by hash.
+// TestLines compares exported rows with the log, hash by hash.
 func TestLines(t *testing.T) {
 	rows := stored(t)
 	var got []audit.Row

@@ -154,7 +154,7 @@ func run(id, kind string, data m) audit.Entry {
 	return audit.Entry{Kind: kind, Run: id, Namespace: "team", Data: data}
 }
 
-// TestPage has one of everything, and looks for what the page must say of it.
+// TestPage has a row of each kind, and checks the page's text about it.
 func TestPage(t *testing.T) {
 	s := collect(t,
 		run("A", "execution.started", m{"name": "a.py"}),
@@ -207,7 +207,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// textOf is what is to be read on a page, with single spaces.
+// textOf returns the text of a page, with single spaces.
 func textOf(t *testing.T, page string) string {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(page))

@@ -282,7 +282,7 @@ func TestOtherLog(t *testing.T) {
 	}
 }
 
-// What a witness answers is not believed, waited for without end, or read without end.
+// Answers of a witness are not trusted, and are bounded in time and size.
 func TestLyingWitness(t *testing.T) {
 	conflict := func(size string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, _ *http.Request) bool {
@@ -361,7 +361,7 @@ func TestHangingWitness(t *testing.T) {
 	}
 }
 
-// What a witness signed belongs to the checkpoint that it was asked about.
+// A witness's signature must be on the pushed checkpoint.
 func TestCosigned(t *testing.T) {
 	w := newWitness(t)
 	l := open(t, filepath.Join(t.TempDir(), "log.db"))
@@ -384,7 +384,7 @@ func TestCosigned(t *testing.T) {
 	}
 }
 
-// A place that can't be written to keeps what it has.
+// A place that can't be written keeps its checkpoint.
 func TestPlaceThatFails(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, filepath.Join(t.TempDir(), "log.db"))

@@ -101,7 +101,7 @@ func TestRequire(t *testing.T) {
 	}
 }
 
-// Where nothing is required, programs may use what they have.
+// Without a required secret, programs may use their own credentials.
 func TestNotRequired(t *testing.T) {
 	g := newRig(t, setup{server: secureServer(t, true, echo), config: lease(nil).config(), secure: true})
 	r := g.request("GET", "/?key=mine", nil)

@@ -19,7 +19,7 @@ import (
 	"testing"
 )
 
-// heard is what a name was sent last.
+// heard is the last request to a name.
 type heard struct {
 	mu     sync.Mutex
 	count  int

@@ -80,7 +80,7 @@ func (w *witness) takeRequests() ([]*http.Request, string) {
 	return asks, seen
 }
 
-// wrong says what in a request is not as it should be.
+// wrong returns the faults of a request.
 func wrong(asks []*http.Request, seen string) string {
 	for _, r := range asks {
 		if r.Host != host && r.Host != host+":80" {

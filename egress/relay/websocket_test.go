@@ -14,7 +14,7 @@ import (
 
 const socketKey = "dGhlIHNhbXBsZSBub25jZQ=="
 
-// socket is a server that agrees to a WebSocket, and sends back what it is sent, in capitals.
+// socket is a WebSocket server that echoes in capitals.
 func socket(t *testing.T, accept func(key string) string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" && r.URL.Path != "/force" {

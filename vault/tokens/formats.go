@@ -10,7 +10,7 @@ import (
 type format struct {
 	kind        string
 	heads       string // words, with one of which it begins
-	match       string // pattern of what follows; its group is the secret
+	match       string // pattern of the bytes after the head; its group is the secret
 	rest        string // pattern of bytes that extend the secret
 	again       string // pattern of an extension that includes the secret's last bytes
 	behind      string // pattern of the text before it
@@ -194,5 +194,5 @@ func formats() []*format {
 	}
 }
 
-// keyArmour is what stands between the lines of a key.
+// keyArmour matches the separators between the lines of a key.
 const keyArmour = `(?:[ \t\r\n"',:;()<>+]|\\[rnt]?)`

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// FuzzPieces: how a text is cut never changes what is found, nor what becomes of it.
+// FuzzPieces: the result does not depend on how a text is cut.
 func FuzzPieces(f *testing.F) {
 	for seed := range uint64(40) {
 		s := newSource(seed)
@@ -43,7 +43,7 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-// What can't be a token is not held back, and what may be one for a few kilobytes at most.
+// Text that can't be a token is not held back, and other text for a few kilobytes at most.
 func TestHeldBack(t *testing.T) {
 	for _, text := range []string{"Name: ", "Continue? [y/N] ", ">>> ", "loading\r", "line\n", "50%"} {
 		var b strings.Builder

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// ordinary is what programs print that only looks like tokens.
+// ordinary returns program output that only looks like tokens.
 func ordinary(s source) map[string]string {
 	uuid := func() string {
 		return s.random(8, hexes) + "-" + s.random(4, hexes) + "-4" + s.random(3, hexes) + "-a" + s.random(3, hexes) + "-" + s.random(12, hexes)

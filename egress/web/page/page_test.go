@@ -30,7 +30,7 @@ func read(t *testing.T, body, kind, format string) Page {
 	return p
 }
 
-// wellFormed checks what holds for every page.
+// wellFormed checks the properties of every page.
 func wellFormed(t *testing.T, p Page) {
 	t.Helper()
 	for _, s := range []string{p.Text, p.Title, p.Note, p.Canonical} {
