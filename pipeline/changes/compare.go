@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/host/trap"
 )
 
 // A longer name is refused: the kernel takes no longer ones, and each directory of a name is opened.
@@ -38,6 +39,7 @@ type comparison struct {
 	host    *tree
 	content *pack
 	entries map[string]*Entry
+	held    judge
 }
 
 // add compares one path with the host's.
@@ -287,8 +289,8 @@ func comparePaths(a, b string) int {
 // describe adds what depends on both states.
 func (c *comparison) describe(e *Entry) {
 	if e.Refused == "" {
-		e.Held = heldBecause(e.Path)
-		if path.Base(e.Path) == ".git" && e.After.Kind != Directory && e.After.Kind != "" {
+		e.Held = c.held.path(e.Path).why
+		if e.Held == "" && trap.Fold(path.Base(e.Path)) == ".git" && e.After.Kind != Directory && e.After.Kind != "" {
 			e.Held = "git obeys it on the host"
 		}
 	}

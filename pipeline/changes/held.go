@@ -23,30 +23,65 @@ var caches = strings.Fields(`.pytest_cache .mypy_cache .ruff_cache .coverage .ny
 var gitData = strings.Fields(`objects refs logs index HEAD ORIG_HEAD FETCH_HEAD MERGE_HEAD MERGE_MSG MERGE_MODE CHERRY_PICK_HEAD REVERT_HEAD AUTO_MERGE
 	SQUASH_MSG COMMIT_EDITMSG packed-refs shallow gc.log`)
 
+// verdict is why a path is held, "" if it is not, and what it lies in.
+type verdict struct {
+	why   string
+	cache bool   // it is, or is in, one of caches
+	inGit bool   // it is, or is in, a repository's .git
+	git   string // its path in that
+}
+
+// judge holds the verdicts of directories: there may be 100,000 paths in them, of 2,000 names each.
+type judge map[string]verdict
+
 // heldBecause returns why a path is applied only when it is named, "" if it is not held.
-func heldBecause(name string) string {
-	words := strings.Split(name, "/")
+func heldBecause(name string) string { return judge{}.path(name).why }
+
+func (j judge) path(name string) verdict {
+	var up verdict
+	dir, base := dirOf(name), name
+	if dir != "." {
+		base = name[len(dir)+1:]
+		var known bool
+		if up, known = j[dir]; !known {
+			up = j.path(dir)
+			j[dir] = up
+		}
+	}
+	switch {
+	case up.inGit:
+		up.git = strings.TrimPrefix(up.git+"/"+base, "/")
+		up.why = heldInGit(strings.Split(up.git, "/"))
+		return up
+	case up.cache, up.why != "":
+		return up
+	case trap.Fold(base) == ".git":
+		return verdict{inGit: true} // the directory alone runs nothing; a file of that name is held by the caller
+	}
+	words := lastWords(name)
+	if matches(caches, words) {
+		return verdict{cache: true}
+	}
+	if what := trap.Match("/"+strings.Join(words, "/"), "/"+strings.Join(words[:len(words)-1], "/"), trap.Names); what != "" {
+		return verdict{why: fmt.Sprintf("the host may run or obey %s by itself", quoteName(what))}
+	}
+	if matches(buildServers, words) {
+		return verdict{why: "a build server obeys it"}
+	}
+	return verdict{}
+}
+
+// lastWords returns as many of a path's last names as any name in the lists has.
+func lastWords(name string) []string {
+	at := len(name)
+	for range 4 {
+		at = strings.LastIndexByte(name[:max(at, 0)], '/')
+	}
+	words := strings.Split(name[at+1:], "/")
 	for i := range words {
 		words[i] = trap.Fold(words[i])
 	}
-	if i := slices.Index(words, ".git"); i >= 0 {
-		if i == len(words)-1 {
-			return "" // the directory alone runs nothing; a file of that name is held by the caller
-		}
-		return heldInGit(strings.Split(name, "/")[i+1:])
-	}
-	for end := len(words); end > 0; end-- {
-		if matches(caches, words[:end]) {
-			return ""
-		}
-	}
-	if what := trap.Match("/"+name, "/", trap.Names); what != "" {
-		return fmt.Sprintf("the host may run or obey %s by itself", quoteName(what))
-	}
-	if matches(buildServers, words) {
-		return "a build server obeys it"
-	}
-	return ""
+	return words
 }
 
 // matches reports whether the end of a path is one of names.

@@ -24,7 +24,8 @@ const (
 // Store keeps change sets. Several processes may use one directory at once.
 type Store struct {
 	c     Config
-	reach func(point string) error // of tests
+	reach func(point string) error // of tests, as of a tree
+	plain bool
 }
 
 // Open opens a store, and finishes what a kill interrupted. There is nothing to close.

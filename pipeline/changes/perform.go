@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 )
@@ -18,7 +19,8 @@ func (s *Store) newWorker(ctx context.Context, h header) (*worker, error) {
 		t.Close()
 		return nil, err
 	}
-	return &worker{ctx: ctx, tree: t, content: content, name: stagePrefix + h.ID, reach: s.reach}, nil
+	t.reach, t.plain = s.reach, s.plain
+	return &worker{ctx: ctx, tree: t, content: content, name: stagePrefix + h.ID, parents: map[string]fs.FileInfo{}}, nil
 }
 
 func (w *worker) close() {
@@ -44,7 +46,7 @@ func (s *Store) perform(w *worker, h header, j journal) error {
 		err = w.fill()
 	}
 	if err == nil {
-		if err = w.at("sync stage"); err == nil {
+		if err = w.tree.at("sync stage"); err == nil {
 			err = w.tree.syncAll()
 		}
 	}
@@ -65,7 +67,7 @@ func (s *Store) perform(w *worker, h header, j journal) error {
 }
 
 func (s *Store) writeJournal(w *worker, dir string, j journal) error {
-	if err := w.at("journal"); err != nil {
+	if err := w.tree.at("journal"); err != nil {
 		return err
 	}
 	return writeJSON(dir, journalName, j)
@@ -74,12 +76,12 @@ func (s *Store) writeJournal(w *worker, dir string, j journal) error {
 // finish records that all steps of a journal are done. It may be called again after a kill.
 func (s *Store) finish(w *worker, h header, j journal) error {
 	dir := s.path(h.ID)
-	err := w.at("sync")
+	err := w.tree.at("sync")
 	if err == nil {
 		err = w.tree.syncAll()
 	}
 	if err == nil {
-		err = w.at("record")
+		err = w.tree.at("record")
 	}
 	if err == nil {
 		if record := append(j.Record, j.Steps...); j.Status == StatusUndone {
@@ -89,7 +91,7 @@ func (s *Store) finish(w *worker, h header, j journal) error {
 		}
 	}
 	if err == nil {
-		err = w.at("header")
+		err = w.tree.at("header")
 	}
 	if err == nil {
 		h.Status, h.Last = j.Status, j.Token
@@ -105,7 +107,7 @@ func (s *Store) finish(w *worker, h header, j journal) error {
 func (s *Store) cleanUp(w *worker, dir string) error {
 	err := w.removeStage()
 	if err == nil {
-		err = w.at("remove journal")
+		err = w.tree.at("remove journal")
 	}
 	if err == nil {
 		err = removeFile(dir, journalName)

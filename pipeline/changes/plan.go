@@ -70,7 +70,7 @@ func (p *plan) choose() {
 	// A directory is removed only with all that is in it, and made with what is chosen in it.
 	for i := len(p.entries) - 1; i >= 0; i-- {
 		e := p.entries[i]
-		if up, ok := p.by[path.Dir(e.Path)]; ok && p.entries[up].Refused == "" && !p.entries[up].Applied {
+		if up, ok := p.by[dirOf(e.Path)]; ok && p.entries[up].Refused == "" && !p.entries[up].Applied {
 			stays := !p.chosen[i] && !e.Applied && e.Before.Kind != ""
 			if d := p.entries[up]; d.After.Kind != Directory && stays && p.chosen[up] {
 				p.chosen[up] = false
@@ -226,7 +226,7 @@ func (p *plan) check() error {
 	checked := map[string]string{".": ""} // directories, and what is wrong with them
 	for _, s := range p.steps {
 		full := string(s.Path)
-		dir := path.Dir(full)
+		dir := dirOf(full)
 		why, known := checked[dir]
 		if !known && !made[dir] {
 			if why, err = p.checkDir(dir, top); err != nil {

@@ -60,7 +60,7 @@ func (s *Store) Propose(ctx context.Context, p Proposal) (set Set, err error) {
 		return set, err
 	}
 	defer content.Close()
-	c := comparison{ctx, p, host, content, map[string]*Entry{}}
+	c := comparison{ctx, p, host, content, map[string]*Entry{}, judge{}}
 	if err := p.Changes(ctx, c.add); err != nil {
 		return set, err
 	}

@@ -27,24 +27,33 @@ func placeIn(dir *os.Root, dirName, base string) place {
 
 // exchange gives two files each other's names. Where the file system can't, the one that is at to is at spare between.
 func (t *tree) exchange(from, to, spare place) error {
-	err := exchangeNames(from, to)
-	if !errors.Is(err, errors.ErrUnsupported) {
-		return err
+	if !t.plain {
+		if err := exchangeNames(from, to); !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
 	}
 	if err := t.move(to, spare); err != nil {
 		return err
 	}
-	if err := t.move(from, to); err != nil {
+	err := t.at("exchange")
+	if err == nil {
+		err = t.move(from, to)
+	}
+	if err != nil {
 		return errors.Join(err, t.move(spare, to))
+	}
+	if err := t.at("exchanged"); err != nil {
+		return errors.Join(err, t.move(to, from), t.move(spare, to))
 	}
 	return t.move(spare, from)
 }
 
 // move gives a file a name that nothing has: fs.ErrExist is its error where something has.
 func (t *tree) move(from, to place) error {
-	err := renameNew(from, to)
-	if !errors.Is(err, errors.ErrUnsupported) {
-		return err
+	if !t.plain {
+		if err := renameNew(from, to); !errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
 	}
 	if _, err := to.dir.Lstat(to.base); err == nil {
 		return &fs.PathError{Op: "rename", Path: to.full, Err: fs.ErrExist}

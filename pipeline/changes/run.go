@@ -57,7 +57,7 @@ func (w *worker) do(s *step, number string) error {
 		return err
 	}
 	staged := placeIn(w.stage, w.name, number)
-	if err := w.at("step"); err != nil {
+	if err := w.tree.at("step"); err != nil {
 		return err
 	}
 	switch {
@@ -151,7 +151,7 @@ func (w *worker) takeBack(s *step, number string) error {
 	if err != nil {
 		return err
 	}
-	if err := w.at("take back"); err != nil {
+	if err := w.tree.at("take back"); err != nil {
 		return err
 	}
 	if s.isMode() {

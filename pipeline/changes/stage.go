@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"strconv"
 	"time"
 )
@@ -19,15 +18,8 @@ type worker struct {
 	content *pack
 	steps   []step
 	stage   *os.Root
-	name    string                   // of the stage
-	reach   func(point string) error // of tests: called before each call that changes anything
-}
-
-func (w *worker) at(point string) error {
-	if w.reach == nil {
-		return nil
-	}
-	return w.reach(point)
+	name    string                 // of the stage
+	parents map[string]fs.FileInfo // directories that new files may inherit their owner from
 }
 
 // isMode reports whether a step changes nothing but permission bits, in place.
@@ -38,7 +30,7 @@ func (s *step) isMode() bool {
 // openStage makes the stage, or opens it.
 func (w *worker) openStage(fresh bool) (err error) {
 	if fresh {
-		if err = w.at("mkdir stage"); err == nil {
+		if err = w.tree.at("mkdir stage"); err == nil {
 			err = w.tree.top.Mkdir(w.name, 0o700)
 		}
 	}
@@ -69,7 +61,7 @@ func (w *worker) make(s *step, base string) error {
 	if err := w.ctx.Err(); err != nil {
 		return context.Cause(w.ctx)
 	}
-	if err := w.at("stage " + s.To.Kind); err != nil {
+	if err := w.tree.at("stage " + s.To.Kind); err != nil {
 		return err
 	}
 	parent, err := w.parentInfo(string(s.Path))
@@ -98,7 +90,7 @@ func (w *worker) make(s *step, base string) error {
 	if err != nil {
 		return err
 	}
-	if err = w.at("write"); err == nil {
+	if err = w.tree.at("write"); err == nil {
 		err = w.content.copy(w.ctx, f, s.To)
 	}
 	if err == nil {
@@ -112,17 +104,21 @@ func (w *worker) make(s *step, base string) error {
 }
 
 // parentInfo returns the nearest directory of a path that is there already.
-func (w *worker) parentInfo(name string) (fs.FileInfo, error) {
-	for {
-		name = path.Dir(name)
-		dir, err := w.tree.dir(name)
-		if err == nil {
-			return dir.Stat(".")
-		}
-		if !isNothing(err) {
-			return nil, err
-		}
+func (w *worker) parentInfo(name string) (info fs.FileInfo, err error) {
+	up := dirOf(name)
+	if info := w.parents[up]; info != nil {
+		return info, nil
 	}
+	dir, err := w.tree.dir(up)
+	if err == nil {
+		info, err = dir.Stat(".")
+	} else if isNothing(err) && up != "." {
+		info, err = w.parentInfo(up)
+	}
+	if err == nil {
+		w.parents[up] = info
+	}
+	return info, err
 }
 
 // removeStage removes the stage with all that is in it.
@@ -132,7 +128,7 @@ func (w *worker) removeStage() error {
 		w.stage = nil
 	}
 	w.tree.reset()
-	if err := w.at("remove stage"); err != nil {
+	if err := w.tree.at("remove stage"); err != nil {
 		return err
 	}
 	return w.tree.top.RemoveAll(w.name)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,6 +23,16 @@ const maxOpen = 32
 type tree struct {
 	top  *os.Root
 	dirs []openDir // each in the one before it, or deeper
+
+	reach func(point string) error // of tests: called before each call that changes anything
+	plain bool                     // of tests: the file system knows only plain renames
+}
+
+func (t *tree) at(point string) error {
+	if t.reach == nil {
+		return nil
+	}
+	return t.reach(point)
 }
 
 type openDir struct {
@@ -86,8 +95,16 @@ func (t *tree) dir(name string) (*os.Root, error) {
 
 // parent returns the directory that a path is in, and the path's last part.
 func (t *tree) parent(name string) (*os.Root, string, error) {
-	dir, err := t.dir(path.Dir(name))
-	return dir, path.Base(name), err
+	dir, err := t.dir(dirOf(name))
+	return dir, name[strings.LastIndexByte(name, '/')+1:], err
+}
+
+// dirOf is path.Dir for a clean path.
+func dirOf(name string) string {
+	if at := strings.LastIndexByte(name, '/'); at > 0 {
+		return name[:at]
+	}
+	return "."
 }
 
 // isNothing reports whether an error says that nothing can be at a path.

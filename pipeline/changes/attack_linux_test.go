@@ -1,0 +1,224 @@
+package changes
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
+)
+
+// Directories of the way become links between Propose and Apply, and again and again during it: nothing appears where
+// they lead, and nothing is removed there.
+func TestLinksSwapped(t *testing.T) {
+	outcomes := map[bool]int{}
+	for range hosttest.Long(40, 400) {
+		p := newProject(t, map[string]string{"d/e/a": "1", "d/e/b": "2", "d/c": "3"}).edit(map[string]string{"d/e/a": "one", "d/e/b": "!", "d/e/n/x": "4", "d/c": "three"})
+		p.propose()
+		outside := filepath.Join(filepath.Dir(p.host), "outside")
+		put(t, outside, "e/a", "1")
+		put(t, outside, "e/b", "2")
+		put(t, outside, "c", "3")
+		old := treeOf(t, outside)
+		var stop atomic.Bool
+		var g sync.WaitGroup
+		g.Go(func() {
+			for i := 0; !stop.Load(); i++ {
+				name := filepath.Join(p.host, []string{"d", "d/e"}[i%2])
+				if os.Rename(name, name+"-real") == nil {
+					_ = os.Symlink(filepath.Join(outside, []string{"", "e"}[i%2]), name)
+					time.Sleep(time.Duration(i%7) * 50 * time.Microsecond)
+					_ = os.Remove(name)
+					_ = os.Rename(name+"-real", name)
+				}
+				time.Sleep(time.Duration(i%11) * 100 * time.Microsecond)
+			}
+		})
+		_, err := p.store.Apply(t.Context(), "01SET", ApplyOptions{})
+		stop.Store(true)
+		g.Wait()
+		outcomes[err == nil]++
+		if got := treeOf(t, outside); got != old {
+			t.Fatalf("apply (%v) changed %s, was %s", err, got, old)
+		}
+		if err := p.store.Recover(t.Context()); err != nil && !errors.As(err, new(*Conflicts)) {
+			t.Error(err)
+		}
+		if set, err := p.store.Get("01SET"); err != nil || set.Status == StatusApplying {
+			t.Errorf("%s, %v", set.Status, err)
+		}
+	}
+	t.Logf("%d applied, %d not", outcomes[true], outcomes[false])
+}
+
+// An editor of the host writes while an apply runs: what it wrote last is never lost.
+func TestHostEdits(t *testing.T) {
+	refused, replaced := 0, 0
+	for round := range hosttest.Long(40, 400) {
+		before, after := map[string]string{}, map[string]string{}
+		for i := range 20 {
+			before[fmt.Sprint("f", i)], after[fmt.Sprint("f", i)] = "old", "new"
+		}
+		p := newProject(t, before).edit(after)
+		p.propose()
+		reached := 0
+		at := 1 + round%45
+		p.store.reach = func(string) error {
+			if reached++; reached == at {
+				if round%2 == 0 {
+					put(t, p.host, "f7", "mine")
+				} else {
+					put(t, p.host, "f7.tmp", "mine")
+					if err := os.Rename(filepath.Join(p.host, "f7.tmp"), filepath.Join(p.host, "f7")); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			return nil
+		}
+		_, err := p.store.Apply(t.Context(), "01SET", ApplyOptions{})
+		got, readErr := os.ReadFile(filepath.Join(p.host, "f7"))
+		if readErr != nil {
+			t.Fatal(readErr)
+		}
+		other, _ := os.ReadFile(filepath.Join(p.host, "f8"))
+		switch {
+		case err == nil && (reached < at || string(got) == "mine"): // before or after all of it
+			replaced++
+		case err != nil && string(got) == "mine" && string(other) == "old":
+			refused++
+		default:
+			t.Errorf("edited at point %d of %d: f7 is %q, f8 %q, %v", at, reached, got, other, err)
+		}
+	}
+	if t.Logf("%d refused, %d replaced", refused, replaced); refused == 0 {
+		t.Error("the host was never in the way")
+	}
+}
+
+// Paths that no system call takes whole are walked.
+func TestLongPaths(t *testing.T) {
+	p := newProject(t, map[string]string{"a": "1"})
+	word := strings.Repeat("w", 254)
+	var all []backends.Change
+	name := ""
+	for range 15 {
+		name += word + "/"
+		all = append(all, backends.Change{Name: strings.TrimSuffix(name, "/"), Mode: fs.ModeDir | 0o755})
+	}
+	long := name + strings.Repeat("f", maxWord-1)
+	thin := strings.Repeat("d/", 2000) + "f"
+	for i, c := range thin[:4000] {
+		if c == '/' {
+			all = append(all, backends.Change{Name: thin[:i], Mode: fs.ModeDir | 0o755})
+		}
+	}
+	all = append(all, backends.Change{Name: long, Mode: 0o644}, backends.Change{Name: thin, Mode: 0o644})
+	p.leave(all...)
+	old := treeOf(t, p.host)
+	p.apply(ApplyOptions{})
+	tree, err := openTree(p.host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	for _, name := range []string{long, thin} {
+		if s, _, err := tree.state(t.Context(), name); err != nil || s.Size != int64(len("content of "+name)) {
+			t.Errorf("%d bytes: %+v, %v", len(name), s, err)
+		}
+	}
+	p.undo()
+	p.wantTree("after undo", old)
+}
+
+func TestMany(t *testing.T) {
+	count := hosttest.Long(2_000, 10_000)
+	before, after := map[string]string{}, map[string]string{}
+	for i := range count {
+		name := fmt.Sprintf("d%d/e%d/f%d", i%10, i%100, i)
+		before[name] = "old"
+		after[name] = []string{fmt.Sprint(i), "!", "+x old"}[i%3]
+	}
+	p := newProject(t, before).edit(after)
+	old, now := treeOf(t, p.host), treeOf(t, p.work)
+	start := time.Now()
+	took := func(what string) {
+		t.Logf("%s: %v", what, time.Since(start).Round(time.Millisecond))
+		start = time.Now()
+	}
+	if set := p.propose(); len(set.Entries) != count {
+		t.Errorf("%d entries, want %d", len(set.Entries), count)
+	}
+	took("propose")
+	p.apply(ApplyOptions{})
+	took("apply")
+	if got := treeOf(t, p.host); got != now {
+		t.Error("the trees differ after apply")
+	}
+	start = time.Now()
+	p.undo()
+	took("undo")
+	if got := treeOf(t, p.host); got != old {
+		t.Error("the trees differ after undo")
+	}
+}
+
+// A file system that is mounted in the directory is left alone.
+func TestSubmount(t *testing.T) {
+	if !hosttest.Apart(t) {
+		return
+	}
+	p := newProject(t, map[string]string{"m/a": "1", "m/b": "2", "c": "3"}).edit(map[string]string{"m/a": "one", "c": "three"})
+	m := filepath.Join(p.host, "m")
+	if err := syscall.Mount(m, m, "", syscall.MS_BIND, ""); err != nil {
+		hosttest.Missing(t, "mounts", err.Error())
+	}
+	t.Cleanup(func() { syscall.Unmount(m, syscall.MNT_DETACH) })
+	p.propose()
+	old := treeOf(t, p.host)
+	_, err := p.store.Apply(t.Context(), "01SET", ApplyOptions{})
+	if err == nil || !strings.Contains(err.Error(), "m/a lies in another file system") {
+		t.Errorf("got %v", err)
+	}
+	p.wantTree("after a conflict", old)
+	p.apply(ApplyOptions{Paths: []string{"c"}})
+	p.edit(map[string]string{"m": "!"})
+	proposal := p.proposal("01SET2")
+	if _, err := p.store.Propose(t.Context(), proposal); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = p.store.Apply(t.Context(), "01SET2", ApplyOptions{}); err == nil || !strings.Contains(err.Error(), "m is another file system") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Directories whose modes keep even their owner out are made, filled, emptied and removed.
+func TestModes(t *testing.T) {
+	p := newProject(t, map[string]string{"ro/a": "1", "rw/b": "2", "gone/c": "3"}).edit(map[string]string{"ro/a": "one", "rw/b": "two", "new/d": "4", "gone": "!"})
+	modes := map[string]fs.FileMode{"host/ro": 0o555, "host/gone": 0o500, "work/ro": 0o755, "work/rw": 0o555, "work/new": 0o511, "work/new/d": 0o400}
+	for name, mode := range modes {
+		if err := os.Chmod(filepath.Join(filepath.Dir(p.host), name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { // so that an ordinary user can remove them
+		for _, name := range []string{"host/ro", "host/gone", "host/rw", "host/new", "work/rw", "work/new"} {
+			_ = os.Chmod(filepath.Join(filepath.Dir(p.host), name), 0o700)
+		}
+	})
+	old, now := treeOf(t, p.host), treeOf(t, p.work)
+	p.propose()
+	p.apply(ApplyOptions{})
+	p.wantTree("after apply", now)
+	p.undo()
+	p.wantTree("after undo", old)
+}
