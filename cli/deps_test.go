@@ -81,7 +81,7 @@ var mayImport = []struct {
 		"pipeline/session", "vault"}},
 	{"pipeline/output", []string{"backends/kernel"}},
 	{"pipeline/pipelinetest", []string{"audit", "backends", "backends/hosttest", "backends/process", "egress", "pipeline/...", "signer", "vault"}}, // only tests import it
-	{"pipeline", []string{"audit", "backends", "backends/guest", "backends/kernel", "egress", "pipeline/approval", "pipeline/event", "pipeline/identity",
+	{"pipeline", []string{"audit", "backends", "backends/guest", "backends/kernel", "egress", "pipeline/approval", "pipeline/changes", "pipeline/event", "pipeline/identity",
 		"pipeline/output", "pipeline/packages", "pipeline/results", "signer", "vault", "vault/tokens"}}, // but no package whose effects it records
 	{"pipeline/approval/notify", []string{"pipeline/approval"}},
 	{"pipeline/page", []string{"audit", "audit/export", "audit/facts", "backends/kernel", "pipeline", "pipeline/approval", "pipeline/control", "pipeline/door", "pipeline/event", "pipeline/identity", "pipeline/session"}}, // a client of the API
@@ -106,12 +106,13 @@ var mayImport = []struct {
 	{"cli/config", nil},
 	{"cli/markdowntest", nil}, // only tests import it
 	{"cli/setup", []string{"cli/command", "cli/config", "cli/exit", "cli/terminal"}},
-	{"cli/run", []string{"backends", "backends/container", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/control", "pipeline/run", "signer", "validate"}},
+	{"cli/run", []string{"backends", "backends/container", "backends/paths", "cli/...", "egress", "pipeline", "pipeline/changes", "pipeline/control", "pipeline/run", "pipeline/workspace", "signer", "validate"}},
+	{"cli/changes", []string{"backends/paths", "cli/...", "pipeline", "pipeline/changes", "pipeline/workspace"}},
 	{"cli/client", []string{"audit", "audit/facts", "backends", "backends/guest", "backends/kernel", "cli/...", "egress", "pipeline", "pipeline/..."}},
 	{"cli/outside", []string{"backends", "cli/...", "egress", "egress/web/...", "pipeline", "pipeline/..."}},
 	{"cli/wiring", []string{"..."}},
 	{"cli/machine", []string{"audit", "backends/...", "cli/...", "egress/web/browser", "pipeline", "pipeline/containment", "pipeline/control"}},
-	{"cli/evidence", []string{"audit/...", "cli/...", "pipeline/event", "pipeline/results", "signer"}},
+	{"cli/evidence", []string{"audit/...", "cli/...", "pipeline/changes", "pipeline/event", "pipeline/results", "signer"}},
 	{"cli/backup", []string{"audit", "audit/checkpoint", "cli/...", "pipeline/event", "pipeline/identity", "vault"}},
 	{"cli/secrets", []string{"audit", "cli/...", "egress", "pipeline/event", "pipeline/identity", "vault"}},
 	{"cli/sandboxmcp", []string{"cli", "backends/process/...", "backends/container/inside"}},

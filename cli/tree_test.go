@@ -34,7 +34,7 @@ func eachCommand(f func(path string, c *cli.Command)) *cli.App {
 // withoutJSON are commands without --json: they write a file as it is, talk to a program or a person, or only group
 // subcommands.
 var withoutJSON = map[string]bool{
-	"serve": true, "vault": true, "token": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true,
+	"serve": true, "vault": true, "token": true, "audit report": true, "audit export": true, "audit checkpoint": true, "audit proof": true, "audit receipt": true, "changes export": true,
 	"key": true, "key export": true, "image": true, "image pull": true, "image build": true, "completion": true, "man": true,
 	"queue": true, "session": true, "session attach": true, "web": true, "host": true, "host access": true, "host access revoke": true, "setup": true, "setup systemd": true, "setup kubernetes": true,
 }
@@ -62,7 +62,7 @@ func TestTree(t *testing.T) {
 			owner := ownerOfLine(c, path, line)
 			for _, m := range flag.FindAllStringSubmatch(line, -1) {
 				if cmdline.FindFlag(owner.Flags, strings.TrimLeft(m[2], "-")) == nil && m[2] != "--" {
-					t.Errorf("%s: its usage has %s, which is not one of its flags: %s", path, m[2], line)
+					t.Errorf("%s: its usage has %s, which is no flag of it: %s", path, m[2], line)
 				}
 			}
 		}
@@ -172,7 +172,7 @@ func TestCommands(t *testing.T) {
 		"host access list", "host access request", "host access allow", "host access revoke", "key", "image", "verify", "setup", "completion", "man", "version",
 	} {
 		if !found[want] && !slices.Contains(plannedCommands, want) {
-			t.Errorf("unknown command %q", want)
+			t.Errorf("there is no command %q", want)
 		}
 	}
 }

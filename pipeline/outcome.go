@@ -9,6 +9,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/egress"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
@@ -39,6 +40,8 @@ type Outcome struct {
 	// ArtifactsFailed says why artifacts could not be read or saved. The run itself stands.
 	ArtifactsFailed string `json:"artifacts_failed,omitempty"`
 
+	Proposed
+
 	Egress  []egress.Record  `json:"egress"`
 	Layers  []backends.Layer `json:"layers"`
 	Timings Timings          `json:"timings"`
@@ -51,6 +54,13 @@ type Outcome struct {
 	Warnings []Remedy `json:"warnings,omitempty"`
 
 	late bool // see LateRow
+}
+
+// Proposed are the changes to a directory of the host, which a person may apply.
+type Proposed struct {
+	Changes *changes.Set `json:"changes,omitempty"` // without its entries; nil if nothing changed
+	// ChangesFailed says why changes could not be stored.
+	ChangesFailed string `json:"changes_failed,omitempty"`
 }
 
 // Output is what a program wrote, as far as it is kept.

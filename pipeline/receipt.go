@@ -53,7 +53,7 @@ func (r *Run) receipt(out *ProgramEnd, inputs map[string]string) signer.Receipt 
 			StdoutSHA256: Hash([]byte(res.Stdout)), StdoutBytes: int64(len(res.Stdout)), StdoutCut: res.StdoutCut,
 			StderrSHA256: Hash([]byte(res.Stderr)), StderrBytes: int64(len(res.Stderr)), StderrCut: res.StderrCut,
 		},
-		Artifacts: res.Artifacts, Version: r.Pipeline.Config.Version,
+		Artifacts: res.Artifacts, Changes: r.Changes, Version: r.Pipeline.Config.Version,
 	}
 	if out != nil {
 		if sum, n, ok := out.Stdout.Handed(); ok {

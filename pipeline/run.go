@@ -30,11 +30,12 @@ type Run struct {
 	Facts    Facts  // what every row about the run says
 	Live     *Live  // as others see it
 	Redactor
-	entries  []audit.Entry   // not yet in the log
-	Releases []func()        // what gives back all that the run has acquired, the last first
-	started  bool            // the log has the run's start
-	late     bool            // it is done before its rows are written, whether they can be or not
-	Envelope signer.Envelope // the run's receipt, once it has ended
+	entries  []audit.Entry     // not yet in the log
+	Releases []func()          // what gives back all that the run has acquired, the last first
+	started  bool              // the log has the run's start
+	late     bool              // it is done before its rows are written, whether they can be or not
+	Envelope signer.Envelope   // the run's receipt, once it has ended
+	Changes  *signer.ChangeSet // for its receipt
 }
 
 // Begin starts the bookkeeping of an effect.

@@ -46,6 +46,8 @@ type Receipt struct {
 	Egress        []Contact `json:"egress"`
 	Packages      []string  `json:"packages,omitempty"`
 
+	Changes *ChangeSet `json:"change_set,omitempty"` // of a directory of the host
+
 	backends.End
 	Began    time.Time `json:"began"` // both in UTC
 	Finished time.Time `json:"finished"`

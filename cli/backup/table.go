@@ -32,6 +32,7 @@ var parts = []part{
 	newPart("runs/", `runs(/[0-9A-Z]{26}(/.+)?)?`, true, "results, output and artifacts of runs that are kept"),
 	newPart("history/", `history(/[^/]+)?`, true, "what was typed in sessions"),
 
+	newPart("changes/", `changes(/.*)?`, false, "change sets, which belong to directories of this machine"),
 	newPart("packages/", `packages(/.*)?`, false, "sandboxmcp install has them again"),
 	newPart("vault.key.next", `vault\.key\.next`, false, "of a change of the key; the key in force is kept as vault.key"),
 	newPart("server.log, server.json", `server\.(log|json)`, false, "of the server that start has started"),

@@ -16,9 +16,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/audit"
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
 	"github.com/sandboxmcp/sandboxmcp/cli/exit"
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
 	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -65,6 +67,9 @@ func (p commands) verifyReceipt(c *cli.Context, v *verification) error {
 	v.Receipt = newReceiptFacts(proof)
 	compareLog(c, own, text, proof, v)
 	v.good = "the receipt of run " + proof.Run + " is as it was signed"
+	if dir := c.String("tree"); dir != "" {
+		v.compareTree(c.Context, proof, dir)
+	}
 	beside := c.Args().First()
 	if beside == "" && filepath.Base(file) == signer.ReceiptName {
 		beside = filepath.Dir(file)
@@ -79,6 +84,53 @@ func (p commands) verifyReceipt(c *cli.Context, v *verification) error {
 		p.verifyOne(beside, filepath.Dir(file), proof, v)
 	}
 	return nil
+}
+
+// compareTree compares the paths of the receipt's change set with a directory: those that are held back may also be as
+// they were before.
+func (v *verification) compareTree(ctx context.Context, proof signer.Proof, dir string) {
+	if proof.Changes == nil {
+		v.addUndecided(signer.Problem{Kind: signer.Missing, Name: dir, Why: "the receipt has no change set"})
+		return
+	}
+	var after, before []changes.Entry
+	held := map[string]bool{}
+	for _, c := range proof.Changes.Changes {
+		e := changes.Entry{Path: c.Name(), Before: changes.State(c.Before), After: changes.State(c.After)}
+		if c.Refused {
+			continue
+		}
+		after = append(after, e)
+		if c.Held {
+			before, held[e.Path] = append(before, e), true
+		}
+	}
+	abs, err := hostfs.Resolve(dir)
+	if err != nil {
+		v.addUnreadable(dir, err)
+		return
+	}
+	different, err := changes.Verify(ctx, after, abs, false)
+	if err == nil && len(before) > 0 {
+		var alsoBefore []changes.Conflict
+		alsoBefore, err = changes.Verify(ctx, before, abs, true)
+		for _, c := range alsoBefore {
+			delete(held, c.Path)
+		}
+	}
+	if err != nil {
+		v.addUnreadable(dir, err)
+		return
+	}
+	for _, c := range different {
+		if !held[c.Path] {
+			v.addProblems(signer.Problem{Kind: signer.Changed, Name: c.Path, Why: c.Why})
+		}
+	}
+	if n := proof.Changes.Unlisted; n > 0 {
+		v.addUndecided(signer.Problem{Kind: signer.BadList, Name: dir, Why: fmt.Sprintf("the receipt does not list %s", terminal.Count(n, "path"))})
+	}
+	v.good += fmt.Sprintf(", and %s of %s with it", terminal.Count(len(after), "path"), dir)
 }
 
 // compareFiles compares the files in a directory, called name in messages, with a receipt.
@@ -193,6 +245,9 @@ func (x *receiptFacts) writeText(w io.Writer) {
 	line("secrets", "%s", cmp.Or(strings.Join(x.Secrets, ", "), "none"))
 	line("network", "%s", x.listContacts())
 	line("files", "%s; %s", x.countFiles(), x.checked)
+	if x.Changes != nil {
+		line("changes", "%s of %s", terminal.Count(len(x.Changes.Changes)+x.Changes.Unlisted, "path"), x.Changes.Directory)
+	}
 	line("signed by", "%s%s", x.SignedBy, x.replaced)
 	line("log", "%s", x.log)
 	if len(x.AlsoBy) > 0 {

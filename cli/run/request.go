@@ -237,11 +237,17 @@ func hostInputs(c *cli.Context, r *run.Request, file string) error {
 		}
 		r.Inputs = append(r.Inputs, in)
 	}
-	text := c.String("workspace")
+	text, proposes := c.String("workspace"), *changesOf(c) != ""
+	if text == "" && proposes {
+		return exit.Usage("--workspace . --changes", "--changes is about the directory of --workspace")
+	}
 	if text == "" {
 		return nil
 	}
 	dir, write := splitAccess(text)
+	if write && proposes {
+		return exit.Usage("leave one of them out", "--changes and --workspace %s contradict each other", text)
+	}
 	abs, err := existingPath("--workspace", dir)
 	if err != nil {
 		return err
@@ -249,7 +255,7 @@ func hostInputs(c *cli.Context, r *run.Request, file string) error {
 	if info, err := os.Stat(abs); err != nil || !info.IsDir() {
 		return exit.Usage("--workspace "+filepath.Dir(dir), "--workspace %s is not a directory", dir)
 	}
-	r.Workspace = backends.Mount{Host: abs, Write: write}
+	r.Workspace = backends.Mount{Host: abs, Write: write, Propose: proposes}
 	r.Within = relativeTo(abs, file)
 	return nil
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,4 +60,42 @@ func TestTTYCode(t *testing.T) {
 	d.typeAndWait("read -p 'name? ' x; echo \"hello $x\"; exit 5\n\x04", "\nname? ")
 	d.typeAndWait("Jo\r", "hello Jo\r\n")
 	d.expectExit(5)
+}
+
+// TestTTYChanges checks that a person at a terminal decides about a program's changes.
+func TestTTYChanges(t *testing.T) {
+	requireFeatures(t, "sandbox", "bash")
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.txt")
+	const prompt = "[apply, show, drop, keep] "
+	ask := func() *terminalUser {
+		t.Helper()
+		if err := os.WriteFile(file, []byte("one\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		d := startOnTerminal(t, command(t.Context(), t, dir, "run", "--workspace", dir, "--changes", "--", "bash", "-c", "echo two >>a.txt"))
+		d.waitForText(0, prompt)
+		d.typeAndWait("what\r", prompt) // which is early, or no choice: it is asked again
+		return d
+	}
+	content := func(want string) {
+		t.Helper()
+		if b, err := os.ReadFile(file); err != nil || string(b) != want {
+			t.Errorf("a.txt has %q, %v; want %q", b, err, want)
+		}
+	}
+	d := ask()
+	d.typeAndWait("show\r", "+two")
+	content("one\n")
+	d.typeAndWait("a\r", "applied 1 path")
+	d.expectExit(0)
+	content("one\ntwo\n")
+	d = ask()
+	d.typeAndWait("\r", "")
+	d.expectExit(0)
+	content("one\n")
+	d = ask()
+	d.typeAndWait("drop\r", "dropped")
+	d.expectExit(0)
+	content("one\n")
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/packages"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/results"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -190,7 +191,7 @@ func (p *Parts) wire(ctx context.Context, cfg config.Config, why Purpose) error 
 		Caps:        pipelineBounds(cfg.Caps),
 		Egress:      out,
 		Approvals:   p.Approvals,
-		Parts:       []any{&web, sessionConfig(cfg), &review, &onHost},
+		Parts:       []any{&web, sessionConfig(cfg), &review, &onHost, &workspace.Config{Dir: ChangesDir(cfg)}},
 		Packages:    p.packages,
 		AskPackages: cfg.Packages.Ask,
 		Results:     p.Results,
@@ -343,6 +344,9 @@ func WithParts(s *command.Streams, c *cli.Context, cfg config.Config, why Purpos
 func OpenResults(cfg config.Config) (*results.Store, error) {
 	return results.Open(results.Config{Dir: ResultsDir(cfg), MaxBytes: cfg.Keep.MaxMB << 20, MaxAge: time.Duration(cfg.Keep.Hours) * time.Hour})
 }
+
+// ChangesDir returns the directory of change sets.
+func ChangesDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "changes") }
 
 // ResultsDir returns the directory of the result store.
 func ResultsDir(cfg config.Config) string { return filepath.Join(cfg.StateDir, "runs") }

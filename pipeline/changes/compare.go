@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/host/trap"
@@ -28,9 +27,6 @@ const (
 
 // stagePrefix is how the names of directories begin in which an apply has files ready.
 const stagePrefix = ".sandboxmcp-apply-"
-
-// ctimeGrain is how far the time that a kernel gives a change may lie behind the clock: a tick of 100 Hz.
-const ctimeGrain = 10 * time.Millisecond
 
 // comparison makes entries of what a program left, and stores the contents that differ.
 type comparison struct {
@@ -220,7 +216,7 @@ func (c *comparison) before(e *Entry) error {
 	if info == nil {
 		return nil
 	}
-	e.Stale = e.Before.Kind != Directory && !changeTime(info).Before(c.p.Began.Add(-ctimeGrain))
+	e.Stale = e.Before.Kind != Directory && !changeTime(info).Before(c.p.Began)
 	if e.Before.Kind == Other {
 		e.Refused = cmp.Or(e.Refused, "the host has a device, a socket or a FIFO there")
 	}

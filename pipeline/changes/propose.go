@@ -19,7 +19,7 @@ type Proposal struct {
 	Namespace string
 	Session   string
 	Dir       string    // the host's, absolute and without links
-	Began     time.Time // before the program saw the directory
+	Began     time.Time // see Began; before the program saw the directory
 	Changes   func(context.Context, func(backends.Change) error) error
 	Secret    func(io.Reader) (found bool, err error) // looks for a leased secret in the content of a file; nil finds none
 	Redact    func(string) string                     // removes leased secrets from names; nil: none

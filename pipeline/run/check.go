@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/session"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
@@ -38,6 +39,11 @@ func planProgram(ctx context.Context, r *pipeline.Run, q Request) (c plan, err e
 	defer r.Time(&r.Outcome.Timings.Validate)()
 	if err := checkRequest(q); err != nil {
 		return c, err
+	}
+	if q.Workspace.Propose {
+		if err := workspace.CheckProposal(r.Pipeline); err != nil {
+			return c, err
+		}
 	}
 	data, err := containment.DataMounts(r.Pipeline, q.Data)
 	if err != nil {

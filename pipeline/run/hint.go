@@ -60,8 +60,8 @@ func (e *execution) hints(out *pipeline.ProgramEnd) []pipeline.Remedy {
 			add(e.fromHost(path)...)
 		}
 	}
-	if q.Workspace.Host != "" && !q.Workspace.Write && strings.Contains(output, "Read-only file system") {
-		add("the workspace is read-only: ", remedy.Workspace.With(q.Workspace.Host+":rw"), " lets the program change it")
+	if q.Workspace.Host != "" && !q.Workspace.Write && !q.Workspace.Propose && strings.Contains(output, "Read-only file system") {
+		add("the workspace is read-only: --changes proposes the program's changes, and ", remedy.Workspace.With(q.Workspace.Host+":rw"), " lets it make them")
 	}
 	return list
 }

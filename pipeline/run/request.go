@@ -152,8 +152,11 @@ func (q *Request) facts() pipeline.Facts {
 
 func mountName(m backends.Mount) string {
 	mode := "ro"
-	if m.Write {
+	switch {
+	case m.Write:
 		mode = "rw"
+	case m.Propose:
+		mode = "changes"
 	}
 	return m.Host + ":" + m.Inside + ":" + mode
 }

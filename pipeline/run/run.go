@@ -20,6 +20,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/egress"
@@ -86,6 +87,7 @@ type execution struct {
 	inputs      map[string]string    // SHA-256 by name, of the files that we put into the workspace
 	displayFile string               // the file in which the driver leaves displays; "" without one
 	tree        *tree                // the host workspace before the program, if there is a writable one
+	since       time.Time            // when the program was shown a host workspace whose changes it proposes
 	staged      *signer.Staged       // its artifacts, which get their names when its end is in the log
 	out         *pipeline.ProgramEnd // nil until the program was begun
 	closed      chan error           // gets how it went that the sandbox was taken down

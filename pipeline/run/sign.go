@@ -7,6 +7,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 	"github.com/sandboxmcp/sandboxmcp/signer"
 )
 
@@ -38,6 +39,11 @@ func (e *execution) sign(ctx context.Context) {
 	e.Outcome.Manifest = m
 	if err != nil {
 		e.Outcome.ArtifactsFailed = err.Error()
+	}
+	if dir := e.request.Workspace; dir.Propose {
+		if err := workspace.Propose(ctx, e.Run, dir.Host, e.since, e.sandbox.Files()); err != nil {
+			e.Outcome.ChangesFailed = err.Error()
+		}
 	}
 	if e.tree != nil {
 		for _, name := range e.tree.sprung() {

@@ -12,6 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 	"github.com/sandboxmcp/sandboxmcp/backends/kernel"
 	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/containment"
 	"github.com/sandboxmcp/sandboxmcp/validate"
 )
@@ -102,6 +103,9 @@ func (e *execution) build(ctx context.Context) (err error) {
 	}
 	if e.inputs, err = e.place(ctx); err != nil {
 		return err
+	}
+	if q.Workspace.Propose {
+		e.since = changes.Began(e.Began)
 	}
 	if q.Workspace.Write {
 		e.tree, err = snapshotTree(ctx, q.Workspace.Host)

@@ -1,0 +1,56 @@
+package changes
+
+import (
+	"context"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
+)
+
+func (p commands) apply(c *cli.Context) error {
+	statuses := undecided
+	if c.NArg() > 0 { // what was held back may follow
+		statuses = anyStatus
+	}
+	return p.withSet(c, statuses, func(ctx context.Context, s store, set target) error {
+		return p.do(ctx, c, s, workspace.Apply{Namespace: s.namespace, ID: set.ID, Paths: set.paths, Merge: c.Bool("merge")})
+	})
+}
+
+func (p commands) undo(c *cli.Context) error {
+	return p.withSet(c, applied, func(ctx context.Context, s store, set target) error {
+		return p.do(ctx, c, s, workspace.Undo{Namespace: s.namespace, ID: set.ID})
+	})
+}
+
+func (p commands) drop(c *cli.Context) error {
+	return p.withSet(c, undecided, func(ctx context.Context, s store, set target) error {
+		return p.do(ctx, c, s, workspace.Drop{Namespace: s.namespace, ID: set.ID})
+	})
+}
+
+// do has an effect, and prints what it came to.
+func (p commands) do(ctx context.Context, c *cli.Context, s store, e pipeline.Effect[changes.Applied]) error {
+	answer, _, err := pipeline.Do(ctx, s.Pipeline, e)
+	if err != nil {
+		return exit.AsFailure(err)
+	}
+	return p.Printf(c, answer, "%s\n", Result(answer))
+}
+
+// Result describes in a line what was applied, restored or dropped, and what was not.
+func Result(a changes.Applied) string {
+	text := a.Set.Status
+	if n := len(a.Paths); n > 0 {
+		text += " " + terminal.Count(n, "path")
+	}
+	if n := len(a.Left); n > 0 {
+		text += "; " + terminal.Count(n, "path") + " held back or refused: sandboxmcp changes show --stat says why, and naming a path that is held back applies it"
+	}
+	return text
+}

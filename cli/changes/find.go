@@ -1,0 +1,94 @@
+package changes
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/sandboxmcp/sandboxmcp/backends/hostfs"
+	hostpaths "github.com/sandboxmcp/sandboxmcp/backends/paths"
+	"github.com/sandboxmcp/sandboxmcp/cli/exit"
+	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
+)
+
+// store is where the change sets of a namespace are.
+type store struct {
+	*pipeline.Pipeline
+	namespace, here string
+}
+
+func (p commands) withStore(c *cli.Context, f func(context.Context, store) error) error {
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	here, err := os.Getwd()
+	if err == nil {
+		here, err = hostfs.Resolve(here)
+	}
+	if err != nil {
+		return err
+	}
+	return wiring.WithParts(p.Streams, c, cfg, wiring.Purpose{}, func(ctx context.Context, parts *wiring.Parts) error {
+		return f(ctx, store{parts.Pipeline, pipeline.OrDefault(c.String("namespace")), here})
+	})
+}
+
+// target is a change set, with those of its entries that a command line names.
+type target struct {
+	changes.Set
+	paths []string
+}
+
+// Statuses that a command without an id means.
+var (
+	undecided = []string{changes.StatusProposed}
+	applied   = []string{changes.StatusApplied}
+	anyStatus = []string{changes.StatusProposed, changes.StatusApplied, changes.StatusUndone}
+)
+
+// withSet finds the change set of a command line: the first word is an id, or else the newest of the current directory
+// with one of the statuses is meant.
+func (p commands) withSet(c *cli.Context, statuses []string, f func(context.Context, store, target) error) error {
+	return p.withStore(c, func(ctx context.Context, s store) error {
+		id, paths := "", c.Args().Slice()
+		if len(paths) > 0 && isID().MatchString(paths[0]) {
+			id, paths = paths[0], paths[1:]
+		}
+		if id == "" {
+			sets, err := workspace.List(s.Pipeline, changes.Filter{Namespace: s.namespace, Dir: s.here})
+			if err != nil {
+				return err
+			}
+			newest := slices.IndexFunc(sets, func(set changes.Set) bool { return slices.Contains(statuses, set.Status) })
+			if newest < 0 {
+				return exit.Fail("list those of all directories: sandboxmcp changes --all", "no change set of %s is %s", s.here, strings.Join(statuses, " or "))
+			}
+			id = sets[newest].ID
+		}
+		set, err := workspace.Get(s.Pipeline, s.namespace, id)
+		if err != nil {
+			return exit.AsFailure(err)
+		}
+		if len(paths) > 0 {
+			set.Entries = slices.DeleteFunc(set.Entries, func(e changes.Entry) bool {
+				return !slices.ContainsFunc(paths, func(dir string) bool { return hostpaths.Within("/"+e.Path, filepath.Join("/", dir)) })
+			})
+			if len(set.Entries) == 0 {
+				return exit.Fail("sandboxmcp changes show --stat lists the paths", "the change set has no path %s", strings.Join(paths, " "))
+			}
+		}
+		return f(ctx, s, target{set, paths})
+	})
+}
+
+// isID matches the beginning of an id, of 8 letters and digits at least.
+var isID = lazy.Regexp(`^0[0-9A-HJKMNP-TV-Z]{7,25}$`)

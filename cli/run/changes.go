@@ -1,0 +1,137 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	review "github.com/sandboxmcp/sandboxmcp/cli/changes"
+	"github.com/sandboxmcp/sandboxmcp/cli/console"
+	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/cli/wiring"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
+)
+
+// changesChoice is the value of --changes: what becomes of the changes to the workspace.
+type changesChoice string
+
+const (
+	noChanges    changesChoice = ""
+	askChanges   changesChoice = "ask"   // the person at the terminal decides; without one, they are stored
+	applyChanges changesChoice = "apply" // if the program ended with exit code 0
+	dropChanges  changesChoice = "drop"
+)
+
+// Set implements [cli.Generic]. --changes alone is "true".
+func (v *changesChoice) Set(text string) error {
+	switch choice := changesChoice(text); choice {
+	case askChanges, applyChanges, dropChanges:
+		*v = choice
+	case "true":
+		*v = askChanges
+	default:
+		return errors.New("use ask, apply or drop")
+	}
+	return nil
+}
+
+func (v *changesChoice) String() string { return string(*v) }
+
+// IsBoolFlag has the flag package accept --changes without a value.
+func (*changesChoice) IsBoolFlag() bool { return true }
+
+// optionalValue is a flag whose value, if there is one, follows an equals sign.
+type optionalValue struct{ *cli.GenericFlag }
+
+func (optionalValue) TakesValue() bool { return false }
+
+func changesFlag() cli.Flag {
+	return optionalValue{&cli.GenericFlag{Name: "changes", Value: new(changesChoice),
+		Usage: "let the script change its view of --workspace, and review the changes afterwards: --changes=apply applies them at exit code 0, --changes=drop shows and drops them"}}
+}
+
+func changesOf(c *cli.Context) *changesChoice { return c.Generic("changes").(*changesChoice) }
+
+// openReviewer opens the terminal of the person who decides about changes; nil is nobody.
+func (p commands) openReviewer(c *cli.Context) *console.Console {
+	if *changesOf(c) == askChanges && !c.Bool("quiet") && !c.Bool("json") && terminal.IsInteractive(p.In) && terminal.IsTerminal(p.Err) {
+		return console.Open()
+	}
+	return nil
+}
+
+// decideChanges has the person, or the command line, decide about the changes of a run, and returns the error of the
+// command: that of the run, unless the changes could not be applied.
+func (p commands) decideChanges(c *cli.Context, reviewer *console.Console, set changes.Set, ended error) error {
+	quiet, choice := c.Bool("quiet") || c.Bool("json"), *changesOf(c)
+	if !quiet {
+		p.Messagef("%s", summary(c, set, choice))
+	}
+	var done pipeline.Effect[changes.Applied]
+	switch {
+	case choice == dropChanges:
+		done = workspace.Drop{Namespace: set.Namespace, ID: set.ID}
+	case choice == applyChanges && ended == nil:
+		done = workspace.Apply{Namespace: set.Namespace, ID: set.ID}
+	case choice == applyChanges && !quiet:
+		p.Messagef("the changes were not applied, since the exit code is not 0")
+		return ended
+	case reviewer == nil:
+		return ended
+	}
+	cfg, err := wiring.Load(c)
+	if err != nil {
+		return err
+	}
+	err = wiring.WithParts(p.Streams, c, cfg, wiring.Purpose{}, func(ctx context.Context, parts *wiring.Parts) error {
+		var failed error
+		if done == nil {
+			reviewer.Choose(ctx, "sandboxmcp: what should happen with the changes?", []string{"apply", "show", "drop", "keep"}, func(word string) bool {
+				switch word {
+				case "apply":
+					done = workspace.Apply{Namespace: set.Namespace, ID: set.ID}
+				case "drop":
+					done = workspace.Drop{Namespace: set.Namespace, ID: set.ID}
+				case "show":
+					var text string
+					if text, failed = workspace.Diff(ctx, parts.Pipeline, set.Namespace, set.ID, nil); failed == nil {
+						failed = review.PrintDiff(p.Err, text)
+					}
+					return failed != nil
+				}
+				return true
+			})
+		}
+		if done == nil || failed != nil {
+			return failed
+		}
+		answer, _, err := pipeline.Do(ctx, parts.Pipeline, done)
+		if err == nil && !quiet {
+			p.Messagef("%s", review.Result(answer))
+		}
+		return err
+	})
+	return cmp.Or(err, ended)
+}
+
+// summary describes a change set in a line, with the commands that decide about it.
+func summary(c *cli.Context, set changes.Set, choice changesChoice) string {
+	if choice == dropChanges {
+		return set.Counts.String()
+	}
+	words := ""
+	if here, err := os.Getwd(); err != nil || here != set.Dir {
+		words += " " + set.ID
+	}
+	if set.Namespace != "default" {
+		words += " --namespace " + set.Namespace
+	}
+	const verb = "sandboxmcp changes "
+	return fmt.Sprintf("%s, stored as %s; review: %sshow%[4]s; apply: %[3]sapply%[4]s; drop: %[3]sdrop%[4]s", set.Counts, set.ID, verb, words)
+}

@@ -1,0 +1,106 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
+)
+
+// Apply writes a change set to its directory on the host: all of it that is not held back, or the named paths. Where
+// the host has changed since, nothing is written, and the error lists the conflicts.
+type Apply struct {
+	Namespace string
+	ID        string
+	Paths     []string // relative to the directory; nil is all that is not held back
+	Merge     bool     // merge texts that changed on both sides
+}
+
+func (q Apply) Subject() pipeline.Subject { return pipeline.About("changes_apply", q.Namespace, "") }
+
+func (q Apply) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[changes.Applied], error) {
+	return plan(ctx, r, q.ID, Applied, func(ctx context.Context, store *changes.Store) (changes.Applied, error) {
+		return store.Apply(ctx, q.ID, changes.ApplyOptions{Paths: q.Paths, Merge: q.Merge})
+	})
+}
+
+// Undo restores what an applied change set has replaced.
+type Undo struct{ Namespace, ID string }
+
+func (q Undo) Subject() pipeline.Subject { return pipeline.About("changes_undo", q.Namespace, "") }
+
+func (q Undo) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[changes.Applied], error) {
+	return plan(ctx, r, q.ID, Undone, func(ctx context.Context, store *changes.Store) (changes.Applied, error) {
+		return store.Undo(ctx, q.ID)
+	})
+}
+
+// Drop deletes the content of a change set. Its summary stays for a while.
+type Drop struct{ Namespace, ID string }
+
+func (q Drop) Subject() pipeline.Subject { return pipeline.About("changes_drop", q.Namespace, "") }
+
+func (q Drop) Plan(ctx context.Context, r *pipeline.Run) (pipeline.Action[changes.Applied], error) {
+	return plan(ctx, r, q.ID, Dropped, func(ctx context.Context, store *changes.Store) (changes.Applied, error) {
+		if err := store.Drop(ctx, q.ID); err != nil {
+			return changes.Applied{}, err
+		}
+		set, err := store.Get(q.ID)
+		return changes.Applied{Set: set}, err
+	})
+}
+
+// plan plans an action on a change set of the namespace, whose end is recorded with a row of this kind.
+func plan(ctx context.Context, r *pipeline.Run, id, row string,
+	do func(context.Context, *changes.Store) (changes.Applied, error)) (pipeline.Action[changes.Applied], error) {
+	store, err := openStore(r.Pipeline)
+	if err != nil {
+		return nil, err
+	}
+	set, err := find(store, r.Outcome.Namespace, id)
+	if err != nil {
+		return nil, err
+	}
+	facts := factsOf(set)
+	return pipeline.PlanAction(ctx, r, set.Dir, facts, func(context.Context) error { return nil }, pipeline.Task[changes.Applied]{
+		Stage: pipeline.StageBackend,
+		Do: func(ctx context.Context) (changes.Applied, error) {
+			done, err := do(ctx, store)
+			if err != nil {
+				return done, refusal(err)
+			}
+			done.Set.Entries = nil
+			more := pipeline.Facts{"paths": done.Paths, "count": len(done.Paths), "left": len(done.Left)}
+			maps.Copy(more, facts)
+			r.NoteRun(row, more)
+			return done, nil
+		},
+	})
+}
+
+// find returns a change set of a namespace.
+func find(store *changes.Store, namespace, id string) (changes.Set, error) {
+	set, err := store.Get(id)
+	if err == nil && set.Namespace != namespace {
+		err = fmt.Errorf("%.40q: %w", id, changes.ErrUnknown)
+	}
+	if err != nil {
+		return set, refusal(err)
+	}
+	return set, nil
+}
+
+// refusal adds the command that helps to an error of the store.
+func refusal(err error) error {
+	var conflicts *changes.Conflicts
+	switch {
+	case errors.Is(err, changes.ErrUnknown):
+		return pipeline.Refuse(pipeline.StageValidate, err.Error(), "list them: sandboxmcp changes")
+	case errors.As(err, &conflicts):
+		return pipeline.Refuse(pipeline.StageValidate, err.Error(), "merge texts with --merge, or name a path to take the program's version of it")
+	}
+	return err
+}

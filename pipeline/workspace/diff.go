@@ -1,0 +1,83 @@
+package workspace
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
+	"github.com/sandboxmcp/sandboxmcp/vault"
+)
+
+// maxDiff bounds a diff that people or agents read, in bytes.
+const maxDiff = 4 << 20
+
+// Diff returns the change set's difference as a patch, for readers: without the secrets of the namespace. It is cut
+// after maxDiff bytes.
+func Diff(ctx context.Context, p *pipeline.Pipeline, namespace, id string, paths []string) (string, error) {
+	store, err := openStore(p)
+	if err != nil {
+		return "", err
+	}
+	set, err := find(store, namespace, id)
+	if err != nil {
+		return "", err
+	}
+	lease, err := p.Config.Vault.LeaseAll(ctx, namespace)
+	if err != nil {
+		return "", pipeline.NoRedaction("the difference", err)
+	}
+	defer lease.Close()
+	var text strings.Builder
+	if err := store.Diff(&limited{w: &text, left: maxDiff}, set, paths); err != nil && err != io.ErrShortWrite {
+		return "", err
+	}
+	v := p.NewRedactor(vault.Leases{lease})
+	return v.CleanEnd(text.String()), nil
+}
+
+// Export writes the change set's difference as a patch that git apply takes, with the files as they are.
+func Export(w io.Writer, p *pipeline.Pipeline, namespace, id string, paths []string) error {
+	store, err := openStore(p)
+	if err != nil {
+		return err
+	}
+	set, err := find(store, namespace, id)
+	if err != nil {
+		return err
+	}
+	return store.Diff(w, set, paths)
+}
+
+// List returns the change sets that a filter chooses, the newest first, without their entries.
+func List(p *pipeline.Pipeline, f changes.Filter) ([]changes.Set, error) {
+	store, err := openStore(p)
+	if err != nil {
+		return nil, err
+	}
+	return store.List(f)
+}
+
+// Get returns a change set of a namespace by its id, or the beginning of it.
+func Get(p *pipeline.Pipeline, namespace, id string) (changes.Set, error) {
+	store, err := openStore(p)
+	if err != nil {
+		return changes.Set{}, err
+	}
+	return find(store, namespace, id)
+}
+
+// limited writes the first bytes to w.
+type limited struct {
+	w    io.Writer
+	left int
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	n, err := l.w.Write(b[:min(len(b), l.left)])
+	if l.left -= n; err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}

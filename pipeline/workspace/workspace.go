@@ -1,0 +1,104 @@
+// Package workspace has programs work on directories of the host without changing them. The changes of a run become a
+// change set, which a person applies, drops or undoes: each is an effect, with rows and a receipt.
+//
+// A file calls those below it, in this order: apply, diff, workspace.
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sandboxmcp/sandboxmcp/backends"
+	"github.com/sandboxmcp/sandboxmcp/pipeline"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
+	"github.com/sandboxmcp/sandboxmcp/signer"
+)
+
+// Config names the store of change sets. The zero value has none, and programs can't propose changes.
+type Config struct {
+	Dir string // of the store; made when missing
+}
+
+// Rows of the audit log.
+const (
+	Proposed = "changes.proposed"
+	Applied  = "changes.applied"
+	Dropped  = "changes.dropped"
+	Undone   = "changes.undone"
+)
+
+// CheckProposal refuses a run that is to propose changes where no change set can be stored.
+func CheckProposal(p *pipeline.Pipeline) error {
+	if pipeline.Settings[Config](p).Dir == "" {
+		return pipeline.Refuse(pipeline.StageValidate, "change sets can't be stored here", "show the directory with :ro or :rw instead")
+	}
+	return nil
+}
+
+// Propose stores the changes of a run's sandbox as a change set with the run's id, and adds its summary to the outcome.
+// Without any change, nothing is stored.
+// The program ran since began, which changes.Began has returned.
+func Propose(ctx context.Context, r *pipeline.Run, dir string, began time.Time, files backends.Files) error {
+	store, err := openStore(r.Pipeline)
+	if err != nil {
+		return err
+	}
+	set, err := store.Propose(ctx, changes.Proposal{
+		ID: r.Outcome.ID, Namespace: r.Outcome.Namespace, Session: r.Outcome.Session, Dir: dir, Began: began,
+		Changes: files.Changes, Secret: r.Scan(),
+	})
+	if err != nil {
+		return fmt.Errorf("store the changes of %s: %w", dir, err)
+	}
+	if len(set.Entries) == 0 {
+		return nil
+	}
+	if r.Changes, err = signedChanges(set); err != nil {
+		return err
+	}
+	facts := factsOf(set)
+	facts["changes_sha256"] = r.Changes.SHA256
+	r.Note(Proposed, facts)
+	set.Entries = nil
+	r.Outcome.Changes = &set
+	return nil
+}
+
+// signedChanges returns a change set as receipts have it.
+func signedChanges(set changes.Set) (*signer.ChangeSet, error) {
+	return signer.NewChangeSet(set.Dir, func(yield func(signer.PathChange) bool) {
+		for _, e := range set.Entries {
+			c := signer.NewPathChange(e.Path, signer.PathState(e.Before), signer.PathState(e.After))
+			c.Held, c.Refused = e.Held != "", e.Refused != ""
+			if !yield(c) {
+				return
+			}
+		}
+	})
+}
+
+func factsOf(set changes.Set) pipeline.Facts {
+	n := set.Counts
+	return pipeline.Facts{"changes": set.ID, "directory": set.Dir, "changed": n.Changed, "added": n.Added, "removed": n.Removed, "held": n.Held, "refused": n.Refused}
+}
+
+// opened is the store of a pipeline, or why it could not be opened.
+type opened struct {
+	store *changes.Store
+	err   error
+}
+
+func openStore(p *pipeline.Pipeline) (*changes.Store, error) {
+	if err := CheckProposal(p); err != nil {
+		return nil, err
+	}
+	o := pipeline.Part(p, func(p *pipeline.Pipeline) *opened {
+		store, err := changes.Open(changes.Config{Dir: pipeline.Settings[Config](p).Dir})
+		if err == nil {
+			err = store.Recover(context.Background())
+		}
+		return &opened{store, err}
+	})
+	return o.store, o.err
+}
