@@ -41,16 +41,21 @@ func ResolveMounts(spec Spec, engines ...string) (Spec, error) {
 }
 
 // checkSystem refuses that root shows a directory of the operating system for writing, by whatever name: links in it
-// are trusted, see [hostfs.SystemDirs].
+// are trusted, see [hostfs.SystemDirs]. Nor can changes of one be proposed, for which the program would read what its
+// owner root may.
 func checkSystem(mounts []Mount) error {
-	mounts = slices.DeleteFunc(mounts, func(m Mount) bool { return !m.Write })
+	mounts = slices.DeleteFunc(mounts, func(m Mount) bool { return !m.Write && !m.Propose })
 	if len(mounts) == 0 || os.Geteuid() != 0 {
 		return nil
 	}
 	system := Hide(hostfs.SystemDirs)
 	for _, m := range mounts {
 		if dir := system.Within(m.Host); dir != "" {
-			return RefuseMount(m.Host, "is, or holds, "+dir+", a directory of the operating system, and would be writable")
+			why := ", and would be writable"
+			if m.Propose {
+				why = ", whose files the program would read as their owner"
+			}
+			return RefuseMount(m.Host, "is, or holds, "+dir+", a directory of the operating system"+why)
 		}
 	}
 	return nil

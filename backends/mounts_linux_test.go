@@ -110,5 +110,9 @@ func TestSystemForWriting(t *testing.T) {
 				t.Errorf("%s, for writing %v: got %v, %v", name, write, err, errWork)
 			}
 		}
+		_, err := ResolveMounts(Spec{Workspace: Mount{Host: name, Propose: true}})
+		if refused = refused && os.Geteuid() == 0; (err != nil) != refused {
+			t.Errorf("%s, for changes: got %v", name, err)
+		}
 	}
 }
