@@ -289,6 +289,9 @@ func (c *comparison) describe(e *Entry) {
 		if e.Held == "" && trap.Fold(path.Base(e.Path)) == ".git" && e.After.Kind != Directory && e.After.Kind != "" {
 			e.Held = "git obeys it on the host"
 		}
+		if e.Held == "" && c.inBareRepository(e.Path) {
+			e.Held = "git takes its directory for a repository, and obeys what is in it"
+		}
 	}
 	if e.After.Kind == File && e.After.Mode&0o111 != 0 && e.Before.Kind == File && e.Before.Mode&0o111 == 0 {
 		e.note("it is executable now")
@@ -302,6 +305,28 @@ func (c *comparison) describe(e *Entry) {
 		e.Added, e.Removed = countLines(old, now)
 		e.note(marksOf(e.Path, old, now))
 	}
+}
+
+// inBareRepository reports whether a path is one of those by which git knows a repository, also without a name that says
+// so: git obeys the config of any it is called in.
+func (c *comparison) inBareRepository(name string) bool {
+	dir, base := path.Split(name)
+	if !slices.Contains([]string{"head", "config", "objects", "refs", "commondir"}, trap.Fold(base)) || c.held.path(name).inGit {
+		return false
+	}
+	return c.has(dir+"HEAD") && (c.has(dir+"objects") || c.has(dir+"commondir"))
+}
+
+// has reports whether a path is there once all is applied.
+func (c *comparison) has(name string) bool {
+	if e := c.entries[name]; e != nil {
+		return e.After.Kind != ""
+	}
+	parent, base, err := c.host.parent(name)
+	if err == nil {
+		_, err = parent.Lstat(base)
+	}
+	return err == nil
 }
 
 func (e *Entry) note(text string) {

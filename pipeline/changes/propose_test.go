@@ -138,6 +138,21 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// A repository needs no name that says so, and may come in several sets.
+func TestBareRepository(t *testing.T) {
+	p := newProject(t, map[string]string{"later/config": "[core]", "later/objects": "/"}).
+		edit(map[string]string{"lib/HEAD": "ref: refs/heads/main", "lib/config": "[core]\nfsmonitor = evil", "lib/objects": "/", "lib/refs/x": "1", "later/HEAD": "ref: x", "plain/config": "1", "plain/HEAD": "2"})
+	var got []string
+	for _, e := range p.propose().Entries {
+		if e.Held != "" {
+			got = append(got, e.Path)
+		}
+	}
+	if want := "later/HEAD lib/HEAD lib/config lib/objects lib/refs"; strings.Join(got, " ") != want {
+		t.Errorf("held %q, want %q", got, want)
+	}
+}
+
 func TestMarks(t *testing.T) {
 	p := newProject(t, map[string]string{
 		"package.json": `{"scripts": {"test": "jest", "build": "tsc"}, "version": "1"}`, "lib/package.json": `{"version": "1"}`,
