@@ -78,7 +78,6 @@ func (s *Source) read(ctx context.Context, at string, names Names, f func(Entry)
 		}
 		switch e.Info.Mode().Type() {
 		case fs.ModeDir:
-			below = append(below, e.Name)
 		case fs.ModeSymlink:
 			e.Target, err = here.Readlink(base)
 		case 0:
@@ -98,6 +97,9 @@ func (s *Source) read(ctx context.Context, at string, names Names, f func(Entry)
 			return nil, err
 		}
 		names[at][base] = true
+		if e.Info.IsDir() {
+			below = append(below, e.Name)
+		}
 	}
 	return below, nil
 }

@@ -140,3 +140,19 @@ func TestUnpackHostile(t *testing.T) {
 		}
 	}
 }
+
+// TestPackPrivate has root pack a directory of another user, with a file that only root may read.
+func TestPackPrivate(t *testing.T) {
+	s, dir := source(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root reads files of others")
+	}
+	filepath.WalkDir(dir, func(name string, _ os.DirEntry, _ error) error { return os.Lchown(name, 4711, 4711) })
+	if err := errors.Join(os.Chown(filepath.Join(dir, "z"), 0, 0), os.Chown(filepath.Join(dir, "a/b"), 0, 0), os.Chmod(filepath.Join(dir, "a/b"), 0o700), os.Chown(filepath.Join(dir, "a/file"), 0, 4711)); err != nil {
+		t.Fatal(err)
+	}
+	names, err := s.Pack(t.Context(), io.Discard)
+	if err != nil || names.Has("z") || names.Has("a/b") || names.Has("a/b/c") || !names.Has("a/file") || !names.Has("link") {
+		t.Errorf("got %v, %v, want all but z and a/b", names, err)
+	}
+}

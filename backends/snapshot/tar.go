@@ -5,14 +5,23 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 )
 
-// Pack writes the source as a tar archive.
+// Pack writes the source as a tar archive, in which nothing has an owner: it leaves out what the owner of the directory
+// may not read.
 func (s Source) Pack(ctx context.Context, w io.Writer) (Names, error) {
+	top, err := s.Dir.Stat(".")
+	if err != nil {
+		return nil, err
+	}
 	out := tar.NewWriter(w)
 	names, err := s.Read(ctx, func(e Entry) error {
+		if private(e.Info, top) {
+			return fs.ErrPermission
+		}
 		var from io.ReadCloser
 		if e.Open != nil { // before the header, behind which there must be a file
 			var err error
