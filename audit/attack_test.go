@@ -343,7 +343,7 @@ func TestAttackBits(t *testing.T) {
 	original, want, _ := attackable(t)
 	files := []string{original, original, original, original + "-checkpoint"}
 	wantFacts := facts(t, original)
-	noticed, harmless, flips := 0, map[string]int{}, hosttest.Long(100, 500)
+	noticed, harmless, flips := 0, map[string]int{}, hosttest.Rounds(100, 500)
 	for range flips {
 		path := copyAll(t, original)
 		file := path + strings.TrimPrefix(files[rand.IntN(len(files))], original)

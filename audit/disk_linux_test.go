@@ -20,7 +20,7 @@ import (
 // When the disk is full, appends fail and say so, nothing that was acknowledged is lost, and they go
 // on as soon as there is space again.
 func TestFullDisk(t *testing.T) {
-	if !hosttest.Apart(t) {
+	if !hosttest.RunApart(t) {
 		return
 	}
 	dir, free := smallDisk(t, 200<<10)
@@ -46,7 +46,7 @@ func TestFullDisk(t *testing.T) {
 // On a full disk nothing can be signed either. That is said, nothing is lost, and it is made up for
 // as soon as there is space again.
 func TestFullDiskSigned(t *testing.T) {
-	if !hosttest.Apart(t) {
+	if !hosttest.RunApart(t) {
 		return
 	}
 	dir, free := smallDisk(t, 600<<10)
@@ -80,7 +80,7 @@ func TestFullDiskSigned(t *testing.T) {
 // On a full disk old files are deleted, and the active one is closed, with the space of the reserve; rows go on after
 // that.
 func TestRotateFullDisk(t *testing.T) {
-	if !hosttest.Apart(t) {
+	if !hosttest.RunApart(t) {
 		return
 	}
 	dir, _ := smallDisk(t, 12<<20)
@@ -122,7 +122,7 @@ func TestRotateFullDisk(t *testing.T) {
 // A log that nobody has open is opened on a full disk, too, to rotate it, again and again: its -shm file takes space of
 // the reserve.
 func TestOpenFullDisk(t *testing.T) {
-	if !hosttest.Apart(t) {
+	if !hosttest.RunApart(t) {
 		return
 	}
 	dir, _ := smallDisk(t, 8<<20)
@@ -163,7 +163,7 @@ func TestOpenFullDisk(t *testing.T) {
 // A log that nobody has open is read on a full disk, too, with the rows of a writer that was killed, in all of its
 // files.
 func TestReadFullDisk(t *testing.T) {
-	if !hosttest.Apart(t) {
+	if !hosttest.RunApart(t) {
 		return
 	}
 	dir, _ := smallDisk(t, 8<<20)
@@ -235,7 +235,7 @@ func smallDisk(t *testing.T, bytes int) (dir string, free func()) {
 	t.Helper()
 	dir = t.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes+100<<10)); err != nil {
-		hosttest.Missing(t, "tmpfs", err.Error())
+		hosttest.SkipMissing(t, "tmpfs", err.Error())
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {

@@ -89,7 +89,7 @@ func lasts(t *testing.T, name, path string) time.Duration {
 // chain, receipts and checkpoints hold.
 func TestKillSigned(t *testing.T) {
 	const logs = 4 // side by side
-	kills := hosttest.Long(20, 250)
+	kills := hosttest.Rounds(20, 250)
 	var total sync.Map
 	t.Run("logs", func(t *testing.T) {
 		for i := range logs {

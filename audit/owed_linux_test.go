@@ -36,7 +36,7 @@ func wantLate(t *testing.T, l *Log, run string) {
 // A row of what has happened in any case is not lost on a full disk: not in this process, and not where another one
 // opens the log later. That rows can't be written shows, and that they can again.
 func TestOwed(t *testing.T) {
-	if !hosttest.Apart(t) {
+	if !hosttest.RunApart(t) {
 		return
 	}
 	dir, free := smallDisk(t, 600<<10)

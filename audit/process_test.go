@@ -16,7 +16,7 @@ import (
 // A process that is killed while it makes the log leaves none or a whole one, and what else it leaves is nobody's after
 // a minute.
 func TestKillWhileMaking(t *testing.T) {
-	kills, made, abandoned := hosttest.Long(15, 40), 0, 0
+	kills, made, abandoned := hosttest.Rounds(15, 40), 0, 0
 	within := lasts(t, "open", logPath(t))
 	for range kills {
 		path := logPath(t)

@@ -30,7 +30,7 @@ func TestRowIsOnTheDisk(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	calls := hosttest.Trace(t, "fsync,fdatasync,unlink,unlinkat", traced+"="+dir)
+	calls := hosttest.TraceCalls(t, "fsync,fdatasync,unlink,unlinkat", traced+"="+dir)
 	at := func(mark string) int {
 		return slices.IndexFunc(calls, func(call string) bool {
 			return strings.HasPrefix(call, "unlink") && strings.Contains(call, filepath.Join(dir, mark)+`"`)

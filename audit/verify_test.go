@@ -197,7 +197,7 @@ func TestVerifyDamagedFile(t *testing.T) {
 			t.Errorf("%s went unnoticed:\n%s", what, diff)
 		}
 	}
-	flips, cuts := hosttest.Long(100, 500), hosttest.Long(10, 50)
+	flips, cuts := hosttest.Rounds(100, 500), hosttest.Rounds(10, 50)
 	for range flips {
 		i := rand.IntN(len(file))
 		content := append([]byte{}, file...)

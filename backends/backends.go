@@ -282,8 +282,8 @@ type Refusal struct {
 // Refuse returns a refusal for a reason, with the parts of its remedy.
 func Refuse(reason string, do ...any) *Refusal { return &Refusal{Reason: reason, Remedy: do} }
 
-// Why returns the reason, with the missing layer.
-func (r *Refusal) Why() string {
+// FullReason returns the reason, with the missing layer.
+func (r *Refusal) FullReason() string {
 	if r.Layer == "" {
 		return r.Reason
 	}
@@ -294,13 +294,13 @@ func (r *Refusal) Error() string { return r.text().String() }
 
 func (r *Refusal) text() remedy.Text {
 	if r.Remedy.IsZero() {
-		return remedy.Text{r.Why()}
+		return remedy.Text{r.FullReason()}
 	}
-	return slices.Concat(remedy.Text{r.Why(), " ("}, r.Remedy, remedy.Text{")"})
+	return slices.Concat(remedy.Text{r.FullReason(), " ("}, r.Remedy, remedy.Text{")"})
 }
 
-// Why returns the text of an error, in which a refusal keeps the names of its remedy.
-func Why(err error) remedy.Text {
+// ReasonOf returns the text of an error, in which a refusal keeps the names of its remedy.
+func ReasonOf(err error) remedy.Text {
 	if r, is := errors.AsType[*Refusal](err); is {
 		if before, last := strings.CutSuffix(err.Error(), r.Error()); last {
 			return append(remedy.Text{before}, r.text()...)

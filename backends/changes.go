@@ -13,7 +13,7 @@ import (
 // Change is one path of a proposed workspace as a program left it, see [Mount].
 type Change struct {
 	Name    string      // relative to the workspace, slash separated; any bytes but NUL
-	Removed bool        // nothing is there any more; the fields below are zero
+	Removed bool        // the path is gone; the fields below are zero
 	Mode    fs.FileMode // type and permission bits, as lstat has them: set-user-ID, devices, sockets and FIFOs, too
 	Size    int64       // bytes
 	ModTime time.Time
@@ -25,7 +25,7 @@ type Change struct {
 // ErrNotProposed is the error of [Files].Changes for a workspace that is not a proposed one.
 var ErrNotProposed = Refuse("the workspace was not started with proposed changes")
 
-// checkProposal refuses proposed changes of anything but a workspace of the host, and of one that programs write through.
+// checkProposal refuses proposed changes except for a read-only workspace of the host.
 func checkProposal(spec Spec) error {
 	for _, m := range spec.Mounts {
 		if m.Propose {
@@ -51,7 +51,7 @@ func RefuseCopy(spec Spec, why string) error {
 // HiddenIn returns the names in a directory of the host, relative to it, that no copy may have.
 func (h Hidden) HiddenIn(host string) map[string]bool {
 	names := map[string]bool{}
-	for _, c := range h.Covers(Mount{Host: host}) {
+	for _, c := range h.CoversIn(Mount{Host: host}) {
 		names[path.Clean(c.Inside)] = true
 	}
 	return names

@@ -34,8 +34,8 @@ type place struct {
 	info fs.FileInfo // nil if unknown
 }
 
-// Hide locates absolute names on the host. A name that does not exist has no location.
-func Hide(names []string) Hidden {
+// LocateHidden locates absolute names on the host. A name that does not exist has no location.
+func LocateHidden(names []string) Hidden {
 	var found []string
 	for _, name := range names {
 		real, err := filepath.EvalSymlinks(name)
@@ -46,8 +46,8 @@ func Hide(names []string) Hidden {
 			found = append(found, filepath.Clean(name)) // to cover it may fail, and to pass it over would show it
 		}
 	}
-	h := Hidden{names: slices.Concat(names, found), above: map[string]fs.FileInfo{}, mounts: mounts()}
-	found = append(found, h.mounts.elsewhere(found)...)
+	h := Hidden{names: slices.Concat(names, found), above: map[string]fs.FileInfo{}, mounts: readMounts()}
+	found = append(found, h.mounts.otherNames(found)...)
 	slices.Sort(found)
 	for _, p := range found {
 		if slices.ContainsFunc(h.places, func(o place) bool { return paths.Within(p, o.path) }) {
@@ -55,7 +55,7 @@ func Hide(names []string) Hidden {
 		}
 		info, _ := os.Stat(p)
 		h.places = append(h.places, place{p, info})
-		for dir := range parents(p) {
+		for dir := range parentDirs(p) {
 			if _, known := h.above[dir]; known {
 				break
 			}
@@ -65,8 +65,8 @@ func Hide(names []string) Hidden {
 	return h
 }
 
-// parents yields the directories above a path, the nearest first.
-func parents(name string) iter.Seq[string] {
+// parentDirs yields the directories above a path, the nearest first.
+func parentDirs(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for dir := filepath.Dir(name); dir != name && yield(dir); dir = filepath.Dir(dir) {
 			name = dir
@@ -74,14 +74,14 @@ func parents(name string) iter.Seq[string] {
 	}
 }
 
-// same reports whether both are known, and one file.
-func same(a, b fs.FileInfo) bool { return a != nil && b != nil && os.SameFile(a, b) }
+// sameFile reports whether both are known, and one file.
+func sameFile(a, b fs.FileInfo) bool { return a != nil && b != nil && os.SameFile(a, b) }
 
-// in returns the path of a place relative to the directory host that holds it, by its words or as the same directory;
+// pathIn returns the path of a place relative to the directory host that holds it, by its words or as the same directory;
 // "" if it does not.
-func (h Hidden) in(p place, host string, identity fs.FileInfo) string {
-	for dir := range parents(p.path) {
-		if dir == filepath.Clean(host) || same(h.above[dir], identity) {
+func (h Hidden) pathIn(p place, host string, identity fs.FileInfo) string {
+	for dir := range parentDirs(p.path) {
+		if dir == filepath.Clean(host) || sameFile(h.above[dir], identity) {
 			rest, _ := filepath.Rel(dir, p.path)
 			return rest
 		}
@@ -100,10 +100,10 @@ func (h Hidden) Check(asked, real Spec) error {
 		if m.Host == "" || slices.ContainsFunc(h.names, func(ours string) bool { return paths.Below(name, ours) }) {
 			continue
 		}
-		if ours := h.Holds(m.Host); ours != "" {
+		if ours := h.PlaceAround(m.Host); ours != "" {
 			return RefuseMount(name, "is, or lies in, "+ours+", which is sandboxmcp's own")
 		}
-		if ours := h.Within(m.Host); m.Write && ours != "" {
+		if ours := h.FirstWithin(m.Host); m.Write && ours != "" {
 			return RefuseMount(name, "holds "+ours+", which is sandboxmcp's own, and would be writable")
 		}
 	}
@@ -119,19 +119,19 @@ type Submount struct {
 
 // Submounts returns what is mounted below a path of the host without links, the upper ones first, and nothing below
 // what is closed.
-func Submounts(host string) []Submount { return mounts().below(host) }
+func Submounts(host string) []Submount { return readMounts().submounts(host) }
 
-// Covers returns the places to cover within a mount whose links were followed: of hidden files, and of the kernel's own
+// CoversIn returns the places to cover within a mount whose links were followed: of hidden files, and of the kernel's own
 // file systems, which would show the host.
-func (h Hidden) Covers(m Mount) (list []Cover) {
-	for _, sub := range h.mounts.below(m.Host) {
+func (h Hidden) CoversIn(m Mount) (list []Cover) {
+	for _, sub := range h.mounts.submounts(m.Host) {
 		if rest, err := filepath.Rel(m.Host, sub.Path); err == nil && sub.Closed {
 			list = append(list, Cover{path.Join(m.Inside, filepath.ToSlash(rest)), !sub.File})
 		}
 	}
 	source, _ := os.Stat(m.Host)
 	for _, p := range h.places {
-		rest := h.in(p, m.Host, source)
+		rest := h.pathIn(p, m.Host, source)
 		if info, err := os.Lstat(p.path); rest != "" && !errors.Is(err, fs.ErrNotExist) {
 			list = append(list, Cover{path.Join(m.Inside, filepath.ToSlash(rest)), err != nil || info.IsDir()})
 		}
@@ -139,38 +139,38 @@ func (h Hidden) Covers(m Mount) (list []Cover) {
 	return list
 }
 
-// Uncovered refuses mounts with hidden files in them, for a backend that can't cover anything.
-func (h Hidden) Uncovered(spec Spec, why string) error {
+// RefuseUncovered refuses mounts with hidden files in them, for a backend that can't cover anything.
+func (h Hidden) RefuseUncovered(spec Spec, why string) error {
 	for _, m := range append(slices.Clone(spec.Mounts), Mount{Host: spec.Workspace.Host, Inside: spec.Workspace.Host}) {
-		if covers := h.Covers(m); m.Host != "" && len(covers) > 0 {
+		if covers := h.CoversIn(m); m.Host != "" && len(covers) > 0 {
 			return RefuseMount(m.Host, "holds "+covers[0].Inside+", which programs may not see, and which "+why)
 		}
 	}
 	return nil
 }
 
-// Holds returns the hidden place that a path of the host, whose links were followed, is or lies in; "" if there is
+// PlaceAround returns the hidden place that a path of the host, whose links were followed, is or lies in; "" if there is
 // none.
-func (h Hidden) Holds(real string) string {
+func (h Hidden) PlaceAround(real string) string {
 	for _, p := range h.places {
 		if paths.Within(real, p.path) {
 			return p.path
 		}
 	}
 	at := real
-	for next := range parents(real) {
-		if place := h.find(at); place != "" {
+	for next := range parentDirs(real) {
+		if place := h.placeOf(at); place != "" {
 			return place
 		}
 		at = next
 	}
-	return h.find(at)
+	return h.placeOf(at)
 }
 
-func (h Hidden) find(name string) string {
+func (h Hidden) placeOf(name string) string {
 	if info, err := os.Stat(name); err == nil {
 		for _, p := range h.places {
-			if same(info, p.info) {
+			if sameFile(info, p.info) {
 				return p.path
 			}
 		}
@@ -178,12 +178,12 @@ func (h Hidden) find(name string) string {
 	return ""
 }
 
-// Within returns a hidden place that is, or lies in, a directory of the host, whose links were followed; "" if none
+// FirstWithin returns a hidden place that is, or lies in, a directory of the host, whose links were followed; "" if none
 // does.
-func (h Hidden) Within(dir string) string {
+func (h Hidden) FirstWithin(dir string) string {
 	info, _ := os.Stat(dir)
 	for _, p := range h.places {
-		if same(info, p.info) || h.in(p, dir, info) != "" {
+		if sameFile(info, p.info) || h.pathIn(p, dir, info) != "" {
 			return p.path
 		}
 	}

@@ -20,8 +20,8 @@ type mounted struct {
 
 type mountTable []mounted
 
-// mounts returns the mounts of this process; none without /proc, without which a sandbox can't mount anything either.
-func mounts() (table mountTable) {
+// readMounts returns the mounts of this process; none without /proc, without which a sandbox can't mount anything either.
+func readMounts() (table mountTable) {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	plain := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 	for line := range strings.Lines(string(text)) {
@@ -35,11 +35,11 @@ func mounts() (table mountTable) {
 	return table
 }
 
-// elsewhere returns the names that other mounts give to places: mounts of the same directory, of a parent, and of its
+// otherNames returns the names that other mounts give to places: mounts of the same directory, of a parent, and of its
 // contents.
-func (table mountTable) elsewhere(places []string) (names []string) {
+func (table mountTable) otherNames(places []string) (names []string) {
 	for _, place := range places {
-		on, rest := holding(table, place)
+		on, rest := mountOf(table, place)
 		if on < 0 {
 			continue
 		}
@@ -56,7 +56,7 @@ func (table mountTable) elsewhere(places []string) (names []string) {
 				continue
 			}
 			// Another mount may lie over it, and show something else.
-			if top, _ := holding(table, name); top == i {
+			if top, _ := mountOf(table, name); top == i {
 				names = append(names, name)
 			}
 		}
@@ -64,9 +64,9 @@ func (table mountTable) elsewhere(places []string) (names []string) {
 	return names
 }
 
-// holding returns the index of the mount that contains a path, and the path relative to it. Later mounts cover earlier
+// mountOf returns the index of the mount that contains a path, and the path relative to it. Later mounts cover earlier
 // ones.
-func holding(table mountTable, name string) (at int, rest string) {
+func mountOf(table mountTable, name string) (at int, rest string) {
 	at = -1
 	for i, m := range table {
 		if paths.Within(name, m.point) && (at < 0 || len(m.point) >= len(table[at].point)) {
@@ -81,8 +81,8 @@ func holding(table mountTable, name string) (at int, rest string) {
 
 // FileSystem returns the type of the file system of a path without links, such as ext4; "" if unknown.
 func FileSystem(name string) string {
-	table := mounts()
-	if at, _ := holding(table, name); at >= 0 {
+	table := readMounts()
+	if at, _ := mountOf(table, name); at >= 0 {
 		return table[at].kind
 	}
 	return ""

@@ -48,9 +48,9 @@ func checkSystem(mounts []Mount) error {
 	if len(mounts) == 0 || os.Geteuid() != 0 {
 		return nil
 	}
-	system := Hide(hostfs.SystemDirs)
+	system := LocateHidden(hostfs.SystemDirs)
 	for _, m := range mounts {
-		if dir := system.Within(m.Host); dir != "" {
+		if dir := system.FirstWithin(m.Host); dir != "" {
 			why := ", and would be writable"
 			if m.Propose {
 				why = ", whose files the program would read as their owner"
@@ -90,15 +90,15 @@ func resolveMount(host string, sockets []string) (string, error) {
 			return "", RefuseMount(host, "would show "+s+", the control socket of a container engine")
 		}
 	}
-	if err := readable(real); err != nil {
+	if err := checkReadable(real); err != nil {
 		return "", RefuseMount(host, "can't be shown: "+err.Error())
 	}
 	return real, nil
 }
 
-// readable returns the reason why a directory can't be listed or entered. Files are not checked: opening them is left
+// checkReadable returns the reason why a directory can't be listed or entered. Files are not checked: opening them is left
 // to the program.
-func readable(name string) error {
+func checkReadable(name string) error {
 	info, err := os.Stat(name)
 	if err != nil || !info.IsDir() {
 		return err

@@ -65,9 +65,9 @@ var EngineLayers = []string{
 	LayerMount, LayerPID, LayerNet, LayerIPC, LayerUTS, LayerCgroupNS, LayerSeccomp, LayerCaps, LayerNNP,
 }
 
-// NotTried returns the layers of a probe whose sandbox could not be started because of err: the layer of a *Refusal
+// UntriedLayers returns the layers of a probe whose sandbox could not be started because of err: the layer of a *Refusal
 // with its reason, and all others as not tried.
-func NotTried(err error) []LayerProbe {
+func UntriedLayers(err error) []LayerProbe {
 	refusal, is := errors.AsType[*Refusal](err)
 	if !is {
 		refusal = &Refusal{Reason: err.Error()}
@@ -83,8 +83,8 @@ func NotTried(err error) []LayerProbe {
 	return list
 }
 
-// Tried returns the layers of a sandbox as a probe reports them, each that is not in force with its remedy.
-func Tried(layers []Layer, remedies map[string]remedy.Text) (list []LayerProbe) {
+// TriedLayers returns the layers of a sandbox as a probe reports them, each that is not in force with its remedy.
+func TriedLayers(layers []Layer, remedies map[string]remedy.Text) (list []LayerProbe) {
 	for _, l := range layers {
 		probe := LayerProbe{Layer: l}
 		if !l.InForce {

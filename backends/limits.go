@@ -23,29 +23,29 @@ var DefaultLimits = Limits{
 }
 
 // WithDefaults returns l with each zero field replaced by the default.
-func (l Limits) WithDefaults() Limits { return l.Or(DefaultLimits) }
+func (l Limits) WithDefaults() Limits { return l.WithFallback(DefaultLimits) }
 
-// Or returns l with each field that is not positive replaced by d's.
-func (l Limits) Or(d Limits) Limits {
-	return Limits{or(l.RAM, d.RAM), or(l.Wall, d.Wall), or(l.CPU, d.CPU), or(l.Processes, d.Processes), or(l.Disk, d.Disk)}
+// WithFallback returns l with each field that is not positive replaced by d's.
+func (l Limits) WithFallback(d Limits) Limits {
+	return Limits{positiveOr(l.RAM, d.RAM), positiveOr(l.Wall, d.Wall), positiveOr(l.CPU, d.CPU), positiveOr(l.Processes, d.Processes), positiveOr(l.Disk, d.Disk)}
 }
 
-func or[T int | int64 | float64 | time.Duration](n, d T) T {
+func positiveOr[T int | int64 | float64 | time.Duration](n, d T) T {
 	if n > 0 {
 		return n
 	}
 	return d
 }
 
-// AtMost returns the smaller one of each field of l and caps.
-func (l Limits) AtMost(caps Limits) Limits {
+// CappedBy returns the smaller one of each field of l and caps.
+func (l Limits) CappedBy(caps Limits) Limits {
 	return Limits{min(l.RAM, caps.RAM), min(l.Wall, caps.Wall), min(l.CPU, caps.CPU), min(l.Processes, caps.Processes), min(l.Disk, caps.Disk)}
 }
 
-// Tasks returns how many threads may exist at once in a sandbox for a language: the processes that its limit grants,
+// MaxTasks returns how many threads may exist at once in a sandbox for a language: the processes that its limit grants,
 // PID 1, and the interpreter's own threads. Those are V8's and libuv's pools for node, and as many for a shell or a
 // command, which starts other interpreters.
-func Tasks(language string, processes int) int {
+func MaxTasks(language string, processes int) int {
 	own := map[string]int{"node": 20, "shell": 20, AnyProgram: 20, "python": 1, "r": 8}[language]
 	return processes + own + 1
 }

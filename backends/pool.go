@@ -43,8 +43,8 @@ type kind struct {
 // others counts all kinds beyond MaxKinds.
 var others = kind{language: "others"}
 
-// Of returns the counters of programs of a language with as much RAM.
-func (t *PoolCounters) Of(language string, ram int64) *Pool {
+// ForKind returns the counters of programs of a language with as much RAM.
+func (t *PoolCounters) ForKind(language string, ram int64) *Pool {
 	k := kind{language, ram}
 	if t.pools[k] == nil && len(t.pools) >= MaxKinds {
 		k = others
@@ -68,7 +68,7 @@ func (t *PoolCounters) Pools(ready []Pool) (list []Pool) {
 		all.pools[k] = &one
 	}
 	for _, p := range ready {
-		one := all.Of(p.Language, p.RAM)
+		one := all.ForKind(p.Language, p.RAM)
 		one.Ready += p.Ready
 		one.Memory += p.Memory
 	}

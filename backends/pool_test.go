@@ -33,7 +33,7 @@ func TestMiss(t *testing.T) {
 func TestPoolCounters(t *testing.T) {
 	var counters PoolCounters
 	for i := range 2 * MaxKinds {
-		counters.Of("python", int64(i)).Hits++
+		counters.ForKind("python", int64(i)).Hits++
 	}
 	pools := counters.Pools([]Pool{{Language: "python", RAM: 1, Ready: 2, Memory: 3}, {Language: "node", RAM: 4, Ready: 5}})
 	if len(pools) != MaxKinds+1 {

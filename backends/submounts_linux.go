@@ -16,8 +16,8 @@ var kernelKinds = []string{
 	"efivarfs", "fusectl", "binfmt_misc", "hugetlbfs", "mqueue", "nsfs", "resctrl", "rpc_pipefs", "nfsd",
 }
 
-// below is Submounts.
-func (table mountTable) below(host string) (list []Submount) {
+// submounts is Submounts.
+func (table mountTable) submounts(host string) (list []Submount) {
 	for _, m := range table {
 		if !paths.Below(m.point, host) {
 			continue

@@ -12,9 +12,9 @@ var Bundles = []string{
 	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/cert.pem", "/etc/pki/tls/cert.pem",
 }
 
-// Trusted returns the content of TrustFile: the certificates that this machine, or the image in which this process is
+// TrustedWith returns the content of TrustFile: the certificates that this machine, or the image in which this process is
 // PID 1, trusts, followed by more, which is PEM. It returns nil if more is empty.
-func Trusted(more []byte) []byte {
+func TrustedWith(more []byte) []byte {
 	if len(more) == 0 {
 		return nil
 	}

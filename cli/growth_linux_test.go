@@ -30,7 +30,7 @@ const templates = 8
 // idle again, it must have no more processes, descriptors, namespaces, mounts, cgroups and files than at the beginning,
 // and no more memory than slack allows.
 func TestNothingGrows(t *testing.T) {
-	runs := hosttest.Long(2*everyJob, 100_000)
+	runs := hosttest.Rounds(2*everyJob, 100_000)
 	becomeSubreaper(t)
 	s := startMeasured(t)
 	runJobs(t, s, 0, everyJob) // creates everything that is created once

@@ -70,7 +70,7 @@ func TestSoak(t *testing.T) {
 		t.Fatal(err)
 	}
 	var done []string
-	for servers, runs := 1, hosttest.Long(150, 10_000); len(done) < runs; servers++ {
+	for servers, runs := 1, hosttest.Rounds(150, 10_000); len(done) < runs; servers++ {
 		done = append(done, serveUntilKilled(t, state, rand.IntN(40))...)
 		if t.Failed() {
 			t.FailNow()

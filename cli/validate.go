@@ -175,7 +175,7 @@ func writeBack(file string, was, now []byte) error {
 	if err != nil {
 		return command.PathError("", "", err)
 	}
-	dir, base, err := hostfs.Parent(path)
+	dir, base, err := hostfs.OpenParent(path)
 	if err != nil {
 		return err
 	}

@@ -295,7 +295,7 @@ func TestNoDescriptors(t *testing.T) {
 // TestTenThousand has very many connections at once, or as many as there are descriptors for: four
 // each, since both ends are in this process.
 func TestTenThousand(t *testing.T) {
-	n := min(hosttest.Long(2000, 10_000), (descriptorLimit()-500)/4)
+	n := min(hosttest.Rounds(2000, 10_000), (descriptorLimit()-500)/4)
 	w := in(t, 0, Config{Connections: 10_000})
 	w.server("a.test", func(conn *net.TCPConn) { // without a buffer for each, which would be measured, too
 		var b [4]byte

@@ -35,7 +35,7 @@ func (e everywhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, 
 
 func TestBrowserFetch(t *testing.T) {
 	if _, err := browser.FindProgram(""); err != nil {
-		hosttest.Missing(t, "chromium", err.Error())
+		hosttest.SkipMissing(t, "chromium", err.Error())
 	}
 	l, err := net.Listen("tcp", "127.0.0.9:0")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestBrowserFetch(t *testing.T) {
 	backend := process.New(process.Config{StateDir: t.TempDir()})
 	defer backend.Close()
 	if probe, err := backend.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers}); err != nil || !probe.Usable {
-		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+		hosttest.SkipMissing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	r := newRig(t, func(c *Config) {
 		c.Pipeline = pipeline.New(pipeline.Config{

@@ -317,7 +317,7 @@ func TestManyCalls(t *testing.T) {
 	p := newRig(t, nil).hello("2025-11-25", `{}`)
 	slots := make(chan struct{}, 20)
 	var all sync.WaitGroup
-	for i := range hosttest.Long(60, 500) {
+	for i := range hosttest.Rounds(60, 500) {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()

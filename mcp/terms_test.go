@@ -87,8 +87,8 @@ func TestRefusalsOfBackends(t *testing.T) {
 	_, gpus := b.Start(t.Context(), backends.Spec{Language: "shell", GPUs: []string{"0"}})
 	probe := func(context.Context) (backends.Probe, error) {
 		err := &backends.Refusal{Layer: backends.LayerUser, Reason: "off", Remedy: remedy.Text{"use ", remedy.Profile.With("hardened")}}
-		why := backends.Why(fmt.Errorf("docker 29: %w", backends.Refuse("no image", remedy.Command.With("sandboxmcp image pull --backend docker r"))))
-		return backends.Probe{Why: why, Layers: backends.NotTried(err), Runtimes: []backends.Runtime{{Name: "r", Why: why}}}, nil
+		why := backends.ReasonOf(fmt.Errorf("docker 29: %w", backends.Refuse("no image", remedy.Command.With("sandboxmcp image pull --backend docker r"))))
+		return backends.Probe{Why: why, Layers: backends.UntriedLayers(err), Runtimes: []backends.Runtime{{Name: "r", Why: why}}}, nil
 	}
 	a, err := runtimes(t, []backends.Backend{engine{name: "docker", probe: probe}}, "")
 	if err != nil {

@@ -80,7 +80,7 @@ func Broke(stage string, err error) *Error {
 		return own
 	}
 	if refusal, is := errors.AsType[*backends.Refusal](err); is {
-		return &Error{Stage: stage, Layer: refusal.Layer, Reason: refusal.Why(), Remedy: refusal.Remedy, Denied: true, err: err}
+		return &Error{Stage: stage, Layer: refusal.Layer, Reason: refusal.FullReason(), Remedy: refusal.Remedy, Denied: true, err: err}
 	}
 	if errors.As(err, new(*audit.Unwritten)) {
 		return unrecorded("this could not be recorded in the audit log, so it was not done", true, err)

@@ -72,12 +72,12 @@ func (b Bounds) Or(d Bounds) Bounds {
 	if b.Output > 0 {
 		d.Output = b.Output
 	}
-	return Bounds{b.Limits.Or(d.Limits), d.Output}
+	return Bounds{b.Limits.WithFallback(d.Limits), d.Output}
 }
 
 // AtMost returns b with no field above that of caps.
 func (b Bounds) AtMost(caps Bounds) Bounds {
-	return Bounds{b.Limits.AtMost(caps.Limits), min(b.Output, caps.Output)}
+	return Bounds{b.Limits.CappedBy(caps.Limits), min(b.Output, caps.Output)}
 }
 
 // A Bound is one field of Bounds, in the unit and under the name that people set it with.

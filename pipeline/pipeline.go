@@ -234,6 +234,6 @@ type Runtime struct {
 	Command    []string // runs the code; its arguments follow
 	Compile    []string // makes the program first; nil is that there is none
 	Check      []string // looks at the syntax alone; nil is that nothing can
-	Kernel     []string // keeps a session, see [kernel.Own]; nil is that it has none. In it, {driver} stands for a file that has Driver.
+	Kernel     []string // keeps a session, see [kernel.CustomLanguage]; nil is that it has none. In it, {driver} stands for a file that has Driver.
 	Driver     string
 }

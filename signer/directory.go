@@ -131,7 +131,7 @@ func (d *directory) openSubdirectory(dir string) error {
 	if dir == "." {
 		return nil
 	}
-	at, err := hostfs.Enter(d.top, strings.Split(dir, "/")...)
+	at, err := hostfs.OpenBelow(d.top, strings.Split(dir, "/")...)
 	if err != nil {
 		return err
 	}

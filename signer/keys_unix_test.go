@@ -49,7 +49,7 @@ func TestKeyThatOthersMayRead(t *testing.T) {
 // The owner of the directory or the file can replace the key.
 func TestKeyOfAnother(t *testing.T) {
 	if os.Geteuid() != 0 {
-		hosttest.Missing(t, "root", "nobody else can give files away")
+		hosttest.SkipMissing(t, "root", "nobody else can give files away")
 	}
 	for _, what := range []string{"directory", "file"} {
 		keys, _ := newKeys(t)
@@ -102,7 +102,7 @@ func process(t *testing.T, how, dir string) (*exec.Cmd, *strings.Builder) {
 
 // Of processes that come first at once, one makes the key, and all sign with it.
 func TestProcessesAgreeOnTheFirstKey(t *testing.T) {
-	for range hosttest.Long(3, 8) {
+	for range hosttest.Rounds(3, 8) {
 		dir := filepath.Join(t.TempDir(), "keys")
 		var all []*exec.Cmd
 		var outs []*strings.Builder
@@ -177,7 +177,7 @@ func wantChain(t *testing.T, keys *Keys, first *Key, count int) {
 
 // A kill at any moment leaves no key or a whole one, and never one that nobody can follow to.
 func TestKilledWhileMakingKeys(t *testing.T) {
-	rounds, killed, made := hosttest.Long(20, 150), 0, 0
+	rounds, killed, made := hosttest.Rounds(20, 150), 0, 0
 	keys, first := newKeys(t)
 	whole, _ := process(t, "current", filepath.Join(t.TempDir(), "keys"))
 	began := time.Now()

@@ -245,7 +245,7 @@ func TestForms(t *testing.T) {
 					t.Errorf("%s: %.200q leaves %.200q", name, text, got)
 					continue
 				}
-				for n := 1; n < len(text); n += hosttest.Long(1+len(text)/150, 1) {
+				for n := 1; n < len(text); n += hosttest.Rounds(1+len(text)/150, 1) {
 					if got := write(t, l, []byte(text[:n]), []byte(text[n:])); fails(got, around+len("0b1110000, ")) {
 						t.Fatalf("%s cut after %d: %q leaves %q", name, n, text, got)
 					}
@@ -277,7 +277,7 @@ func TestTools(t *testing.T) {
 			hosttest.Program(t, argv[0])
 			all := sampleTokens()
 			for n, token := range slices.Sorted(maps.Keys(all)) {
-				if (n+len(name))%hosttest.Long(3, 1) > 0 { // the other encodings are tried with each
+				if (n+len(name))%hosttest.Rounds(3, 1) > 0 { // the other encodings are tried with each
 					continue
 				}
 				v := all[token]
@@ -322,7 +322,7 @@ func ordinary(t *testing.T) map[string]string {
 	r := rand.New(rand.NewPCG(7, 8))
 	all := map[string]string{}
 	var numbers, table, page, minified strings.Builder
-	for i := range hosttest.Long(5_000, 20_000) {
+	for i := range hosttest.Rounds(5_000, 20_000) {
 		fmt.Fprintf(&numbers, "%d, ", r.IntN(256))
 		fmt.Fprintf(&table, "%8.3f %5d 0x%02x %03o %08b\n", r.Float64()*100, r.IntN(1000), r.IntN(256), r.IntN(256), r.IntN(256))
 		fmt.Fprintf(&page, "<td class=\"c%d\">a &amp; b &#%d; &#x%x; %%%02X</td>\n", i%7, 32+r.IntN(95), r.IntN(1000), r.IntN(256))

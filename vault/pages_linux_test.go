@@ -46,7 +46,7 @@ func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceDat
 // A leased value is in memory that is locked and not dumped; so is its matcher.
 func TestLeasedMemory(t *testing.T) {
 	if !mayLock() {
-		hosttest.Missing(t, "RLIMIT_MEMLOCK", "less than 1 MB may be locked")
+		hosttest.SkipMissing(t, "RLIMIT_MEMLOCK", "less than 1 MB may be locked")
 	}
 	if os.Getenv("SANDBOXMCP_TEST_ALONE") == "" { // other tests hold leases, and an ordinary user may lock 8 MB
 		cmd := exec.Command(os.Args[0], "-test.run=^TestLeasedMemory$")
@@ -168,7 +168,7 @@ func TestLeasesGiveMemoryBack(t *testing.T) {
 // RLIMIT_CORE says.
 func TestCoreDump(t *testing.T) {
 	hosttest.Program(t, "gcore")
-	if hosttest.Long(0, 1) == 0 {
+	if hosttest.Rounds(0, 1) == 0 {
 		t.Skip("gdb takes ten seconds, and TestLeasedMemory asks the kernel for the same: SANDBOXMCP_TEST_LONG=1")
 	}
 	if os.Getenv("VAULT_TEST_CORE") != "" {
@@ -200,7 +200,7 @@ func TestCoreDump(t *testing.T) {
 	}
 	core := t.TempDir() + "/core"
 	if text, err := exec.Command("gcore", "-o", core, fmt.Sprint(cmd.Process.Pid)).CombinedOutput(); err != nil {
-		hosttest.Missing(t, "gcore", fmt.Sprintf("%v: %s", err, text))
+		hosttest.SkipMissing(t, "gcore", fmt.Sprintf("%v: %s", err, text))
 	}
 	dump, err := os.ReadFile(fmt.Sprintf("%s.%d", core, cmd.Process.Pid))
 	if err != nil || len(dump) < 1<<20 {

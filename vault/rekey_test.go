@@ -216,7 +216,7 @@ func TestRekeyAtOnce(t *testing.T) {
 
 // A process that makes new keys is killed at any moment, over and over: all secrets stay readable.
 func TestKilledWhileRekeying(t *testing.T) {
-	killWhileRekeying(t, sealKeys(t), hosttest.Long(25, 80), InFile)
+	killWhileRekeying(t, sealKeys(t), hosttest.Rounds(25, 80), InFile)
 }
 
 func killWhileRekeying(t *testing.T, s *Sealed, kills int, places string) {

@@ -261,7 +261,7 @@ func TestRekeyIntoTheKeyring(t *testing.T) {
 func TestKilledWhileMovingTheKey(t *testing.T) {
 	keyringtest.Start(t)
 	s := sealKeys(t)
-	killWhileRekeying(t, s, hosttest.Long(10, 30), InKeyring+","+InFile)
+	killWhileRekeying(t, s, hosttest.Rounds(10, 30), InKeyring+","+InFile)
 	if _, _, err := s.Rekey(t.Context(), InFile); err != nil {
 		t.Fatal(err)
 	}

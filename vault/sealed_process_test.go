@@ -38,7 +38,7 @@ func startAndWait(t *testing.T, processes ...*exec.Cmd) (lines []string) {
 
 // Processes that all come first make one key, and none loses another's secret.
 func TestManyProcesses(t *testing.T) {
-	for range hosttest.Long(2, 5) {
+	for range hosttest.Rounds(2, 5) {
 		s := sealKeys(t)
 		var all []*exec.Cmd
 		for i := range 6 {
@@ -75,7 +75,7 @@ func TestOneWins(t *testing.T) {
 // A process that adds secrets is killed at some moment, over and over, in new directories and in one that
 // is there. What it promised is there, and the next one can go on.
 func TestKilledWhileAdding(t *testing.T) {
-	kills, promised, early := hosttest.Long(16, 60), 0, 0
+	kills, promised, early := hosttest.Rounds(16, 60), 0, 0
 	old := sealKeys(t)
 	for i := range kills {
 		s := old

@@ -28,7 +28,7 @@ func TestIsOnTheDisk(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "a"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	calls := hosttest.Trace(t, "fsync,fdatasync,rename,renameat,renameat2,link,linkat", traced+"="+dir)
+	calls := hosttest.TraceCalls(t, "fsync,fdatasync,rename,renameat,renameat2,link,linkat", traced+"="+dir)
 	for name, want := range map[string][]string{
 		"replaced": {"fsync a/.new-test-", "rename a/replaced", "fsync a>"},
 		"created":  {"fsync .>", "fsync b/.new-test-", "rename b/.new-test-", "link b/created", "fsync b>"},

@@ -14,28 +14,28 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// testArtifacts: what a program leaves in its workspace is collected by somebody with more rights
-// than it had. Nothing it leaves may lead that somebody astray.
+// testArtifacts: the server collects a program's workspace with more rights than the program had. No file there may
+// mislead the server.
 func testArtifacts(t *testing.T, b *bench) {
-	b.beside(t, "plain", func(t *testing.T) {
+	b.runParallel(t, "plain", func(t *testing.T) {
 		s := b.start(t, b.spec("shell"))
-		exec(t, s, "bash", "-c", "echo one >a; mkdir -p d/e; echo two >d/e/b; chmod 750 a; : >empty").ok(t)
+		mustExec(t, s, "bash", "-c", "echo one >a; mkdir -p d/e; echo two >d/e/b; chmod 750 a; : >empty").mustSucceed(t)
 		files := filesOf(t, s)
 		if len(files) != 3 || files["a"].Size != 4 || files["a"].Mode != 0o750 || files["empty"].Size != 0 {
 			t.Errorf("listed %+v", files)
 		}
-		if text, err := content(t, files["d/e/b"]); text != "two\n" || err != nil {
+		if text, err := readContent(t, files["d/e/b"]); text != "two\n" || err != nil {
 			t.Errorf("content %q, %v", text, err)
 		}
 	})
-	b.beside(t, "tricks", func(t *testing.T) { testTricks(t, b) })
-	b.beside(t, "many files", func(t *testing.T) { testManyFiles(t, b) })
-	b.beside(t, "deep", func(t *testing.T) { testDeep(t, b) })
-	b.beside(t, "replaced while collected", func(t *testing.T) { testRaces(t, b) })
-	b.beside(t, "changed between listing and opening", func(t *testing.T) { testSwapped(t, b) })
-	b.beside(t, "stopped", func(t *testing.T) {
+	b.runParallel(t, "tricks", func(t *testing.T) { testTricks(t, b) })
+	b.runParallel(t, "many files", func(t *testing.T) { testManyFiles(t, b) })
+	b.runParallel(t, "deep", func(t *testing.T) { testDeep(t, b) })
+	b.runParallel(t, "replaced while collected", func(t *testing.T) { testRaces(t, b) })
+	b.runParallel(t, "changed between listing and opening", func(t *testing.T) { testSwapped(t, b) })
+	b.runParallel(t, "stopped", func(t *testing.T) {
 		s := b.start(t, b.spec("shell"))
-		exec(t, s, "bash", "-c", "for i in {1..50}; do echo >$i; done").ok(t)
+		mustExec(t, s, "bash", "-c", "for i in {1..50}; do echo >$i; done").mustSucceed(t)
 		enough, n := errors.New("enough"), 0
 		if _, err := s.Files().Each(t.Context(), func(backends.File) error {
 			if n++; n == 3 {
@@ -53,7 +53,7 @@ func testArtifacts(t *testing.T, b *bench) {
 	})
 }
 
-// testTricks lists a workspace full of everything that is no file, or has a strange name.
+// testTricks lists a workspace full of entries that are not regular files or have strange names.
 func testTricks(t *testing.T, b *bench) {
 	dir := t.TempDir()
 	canary := filepath.Join(dir, "canary")
@@ -61,8 +61,8 @@ func testTricks(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	s := b.start(t, b.spec("python"))
-	put(t, s, "tricks.py")
-	o := exec(t, s, "python", "tricks.py", canary).ok(t)
+	putPrograms(t, s, "tricks.py")
+	o := mustExec(t, s, "python", "tricks.py", canary).mustSucceed(t)
 	files := map[string]backends.File{}
 	skipped, err := s.Files().Each(t.Context(), func(f backends.File) error {
 		files[f.Name] = f
@@ -75,7 +75,7 @@ func testTricks(t *testing.T, b *bench) {
 		if f.Size > 1<<30 { // the sparse file, which claims to be 1 TB
 			continue
 		}
-		text, err := content(t, f)
+		text, err := readContent(t, f)
 		if strings.Contains(text, "canary of the host") || strings.Contains(text, "root:x:0") {
 			t.Errorf("%q shows a file of the host: %.80q", name, text)
 		}
@@ -89,7 +89,7 @@ func testTricks(t *testing.T, b *bench) {
 	for _, name := range []string{"plain", "new\nline", "\xff\xfe", "quote'\"", "-rf", "a b", "..dots", "\x1b[31mred", "hard", "cafe\u0301", strings.Repeat("n", 255)} {
 		if f, ok := files[name]; !ok {
 			t.Errorf("%q is not listed", name)
-		} else if text, err := content(t, f); err != nil || text != "mine" {
+		} else if text, err := readContent(t, f); err != nil || text != "mine" {
 			t.Errorf("%q: %q, %v", name, text, err)
 		}
 	}
@@ -110,8 +110,8 @@ func testManyFiles(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Limits.Disk, spec.Limits.RAM = 512<<20, 512<<20
 	s := b.start(t, spec)
-	directories := hosttest.Long(10, 100)
-	exec(t, s, "python", "-c", "import os, sys\nfor i in range(int(sys.argv[1])):\n  os.mkdir(str(i))\n  for j in range(1000): os.close(os.open('%d/%d' % (i, j), os.O_CREAT | os.O_WRONLY))", itoa(directories)).ok(t)
+	directories := hosttest.Rounds(10, 100)
+	mustExec(t, s, "python", "-c", "import os, sys\nfor i in range(int(sys.argv[1])):\n  os.mkdir(str(i))\n  for j in range(1000): os.close(os.open('%d/%d' % (i, j), os.O_CREAT | os.O_WRONLY))", itoa(directories)).mustSucceed(t)
 	if n := len(filesOf(t, s)); n != directories*1000 {
 		t.Errorf("listed %d", n)
 	}
@@ -120,10 +120,10 @@ func testManyFiles(t *testing.T, b *bench) {
 	}
 }
 
-// testDeep: directories deeper than any path may be long.
+// testDeep: directories nested deeper than the longest path.
 func testDeep(t *testing.T, b *bench) {
 	s := b.start(t, b.spec("python"))
-	o := exec(t, s, "python", "-c", "import os\nhere, name = os.getcwd(), 'd' * 200\nfor i in range(300):\n  os.mkdir(name); os.chdir(name)\nopen('bottom', 'w').write('x')\nos.chdir(here); open('top', 'w').write('x')\nprint('made')")
+	o := mustExec(t, s, "python", "-c", "import os\nhere, name = os.getcwd(), 'd' * 200\nfor i in range(300):\n  os.mkdir(name); os.chdir(name)\nopen('bottom', 'w').write('x')\nos.chdir(here); open('top', 'w').write('x')\nprint('made')")
 	if o.Stdout != "made\n" {
 		t.Fatalf("%s %s", o.Stdout, o.Stderr)
 	}
@@ -135,8 +135,7 @@ func testDeep(t *testing.T, b *bench) {
 	}
 }
 
-// testRaces: a program that runs on swaps files and directories for links to the host's, as fast as it
-// can, while they are collected.
+// testRaces: a running program swaps files and directories for links to the host's while the server collects them.
 func testRaces(t *testing.T, b *bench) {
 	dir := t.TempDir()
 	os.Chmod(dir, 0o755)
@@ -149,15 +148,15 @@ func testRaces(t *testing.T, b *bench) {
 	spec.Keep = true
 	spec.Limits.CPU = 2
 	s := b.start(t, spec)
-	put(t, s, "swap.py")
-	if o := exec(t, s, "python", "swap.py", dir).ok(t); !strings.Contains(o.Stdout, "swapping") {
+	putPrograms(t, s, "swap.py")
+	if o := mustExec(t, s, "python", "swap.py", dir).mustSucceed(t); !strings.Contains(o.Stdout, "swapping") {
 		t.Fatal(o.Stdout)
 	}
 	seen, errs := 0, 0
-	// No file could be read at all where the race has not taken place.
-	for n := hosttest.Long(1000, 20_000); n > 0 || seen == 0; n-- {
+	// Without a race, no file could be read at all.
+	for n := hosttest.Rounds(1000, 20_000); n > 0 || seen == 0; n-- {
 		_, err := s.Files().Each(t.Context(), func(f backends.File) error {
-			text, err := content(t, f)
+			text, err := readContent(t, f)
 			if err != nil {
 				errs++
 				return nil
@@ -182,17 +181,17 @@ func testRaces(t *testing.T, b *bench) {
 	t.Logf("%d files read, %d changed under the hand", seen, errs)
 }
 
-// testSwapped opens files whose place was taken since.
+// testSwapped opens listed files that have been replaced since.
 func testSwapped(t *testing.T, b *bench) {
 	s := b.session(t, "shell")
-	exec(t, s, "bash", "-c", "mkdir d; for f in link fifo directory gone other d/file; do echo mine >$f; done").ok(t)
+	mustExec(t, s, "bash", "-c", "mkdir d; for f in link fifo directory gone other d/file; do echo mine >$f; done").mustSucceed(t)
 	files := filesOf(t, s)
 	if len(files) != 6 {
 		t.Fatalf("listed %v", files)
 	}
-	exec(t, s, "bash", "-c", "rm link fifo directory gone; mv other it; echo mine >other; ln -s /etc/passwd link; mkfifo fifo; mkdir directory; mv d e; ln -s /etc d; ln -s /etc/passwd e/passwd").ok(t)
+	mustExec(t, s, "bash", "-c", "rm link fifo directory gone; mv other it; echo mine >other; ln -s /etc/passwd link; mkfifo fifo; mkdir directory; mv d e; ln -s /etc d; ln -s /etc/passwd e/passwd").mustSucceed(t)
 	for name, f := range files {
-		if text, err := content(t, f); err == nil && text != "mine\n" {
+		if text, err := readContent(t, f); err == nil && text != "mine\n" {
 			t.Errorf("%s: %.80q, want an error", name, text)
 		} else if err == nil && name != "d/file" {
 			t.Errorf("%s: opened although it was replaced", name)

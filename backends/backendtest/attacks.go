@@ -20,14 +20,14 @@ type report struct {
 	Errno  int    `json:"errno"`
 }
 
-// attack runs a program of attacks and fails for each that opens something.
-func (b *bench) attack(t *testing.T, program string, target map[string]any, mounts ...backends.Mount) {
+// checkAttacks runs a program of attacks and fails for each attack that succeeds.
+func (b *bench) checkAttacks(t *testing.T, program string, target map[string]any, mounts ...backends.Mount) {
 	t.Helper()
-	judge(t, b.runAttacks(t, program, target, mounts...), b.o.Known...)
+	checkReports(t, b.runAttacks(t, program, target, mounts...), b.o.Known...)
 }
 
-// judge fails for each attack that opened something, except those whose names begin with one of known.
-func judge(t *testing.T, reports []report, known ...string) {
+// checkReports fails for each attack that opened something, except those whose names begin with one of known.
+func checkReports(t *testing.T, reports []report, known ...string) {
 	t.Helper()
 	for _, r := range reports {
 		if slices.ContainsFunc(known, func(name string) bool { return strings.HasPrefix(r.Name, name) }) {
@@ -43,8 +43,8 @@ func judge(t *testing.T, reports []report, known ...string) {
 	}
 }
 
-// runAttacks returns the report of each attack of the program. That all of them have reported is
-// checked: one that ends the program early must not hide the others.
+// runAttacks returns the report of each attack of the program. It checks that every attack reported: an attack that
+// ends the program early must not hide the others.
 func (b *bench) runAttacks(t *testing.T, program string, target map[string]any, mounts ...backends.Mount) []report {
 	t.Helper()
 	if target == nil {
@@ -58,8 +58,8 @@ func (b *bench) runAttacks(t *testing.T, program string, target map[string]any, 
 	spec := b.spec("python")
 	spec.Mounts = mounts
 	s := b.startAnnounced(t, spec, cmd)
-	put(t, s, "attack.py", program)
-	o := b.execAnnounced(t, s, cmd).ok(t)
+	putPrograms(t, s, "attack.py", program)
+	o := b.execAnnounced(t, s, cmd).mustSucceed(t)
 	var reports []report
 	done := false
 	for line := range strings.Lines(o.Stdout) {
@@ -82,11 +82,11 @@ func (b *bench) runAttacks(t *testing.T, program string, target map[string]any, 
 
 // testKernel: calls, the kernel's files, and privilege escalation.
 func testKernel(t *testing.T, b *bench) {
-	b.layer(t, backends.LayerSeccomp)
-	t.Run("calls", func(t *testing.T) { b.attack(t, "kernel.py", nil) })
-	t.Run("files", func(t *testing.T) { b.attack(t, "kernelfiles.py", nil) })
-	t.Run("privileges", func(t *testing.T) { b.attack(t, "privileges.py", nil) })
+	b.needLayer(t, backends.LayerSeccomp)
+	t.Run("calls", func(t *testing.T) { b.checkAttacks(t, "kernel.py", nil) })
+	t.Run("files", func(t *testing.T) { b.checkAttacks(t, "kernelfiles.py", nil) })
+	t.Run("privileges", func(t *testing.T) { b.checkAttacks(t, "privileges.py", nil) })
 	t.Run("threads although clone3 is refused", func(t *testing.T) {
-		b.python(t, "import threading\nt = [threading.Thread(target=print, args=(i,)) for i in range(4)]\n[x.start() for x in t]; [x.join() for x in t]").ok(t)
+		b.python(t, "import threading\nt = [threading.Thread(target=print, args=(i,)) for i in range(4)]\n[x.start() for x in t]; [x.join() for x in t]").mustSucceed(t)
 	})
 }

@@ -130,19 +130,19 @@ func (b *bench) surroundings() []string {
 	return nil
 }
 
-// missing skips a test, or fails it if the thing is required and should be in this sandbox.
-func (b *bench) missing(t testing.TB, thing, why string) {
+// skipMissing skips a test, or fails it if the thing is required and should be in this sandbox.
+func (b *bench) skipMissing(t testing.TB, thing, why string) {
 	t.Helper()
 	if b.o.Has != nil && !slices.Contains(b.o.Has, thing) {
 		t.Skipf("%s: %s", thing, why)
 	}
-	hosttest.Missing(t, thing, why)
+	hosttest.SkipMissing(t, thing, why)
 }
 
 func (b *bench) promises(layer string) bool { return slices.Contains(b.o.Layers, layer) }
 
-// layer skips a test about a layer that this backend does not promise.
-func (b *bench) layer(t testing.TB, name string) {
+// needLayer skips a test about a layer that this backend does not promise.
+func (b *bench) needLayer(t testing.TB, name string) {
 	t.Helper()
 	if !b.promises(name) {
 		t.Skipf("layer %s is not promised here", name)

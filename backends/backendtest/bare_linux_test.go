@@ -40,7 +40,7 @@ func (bare) Start(_ context.Context, spec backends.Spec) (backends.Sandbox, erro
 	return &bareSandbox{dir, nil}, err
 }
 
-// jail runs them as root of namespaces of their own, but with all that root may call.
+// jail runs programs as root of their own namespaces, with every system call permitted.
 type jail struct{ bare }
 
 func (jail) Start(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {
@@ -106,9 +106,9 @@ func (f bareFiles) Changes(context.Context, func(backends.Change) error) error {
 	return backends.ErrNotProposed
 }
 
-// TestAttacksOpenWithoutContainment watches each attack succeed where nothing stops it: one that
-// is shut there, too, proves nothing. Those that would harm the host run in namespaces of their
-// own, and a few that would even then do not run.
+// TestAttacksOpenWithoutContainment watches each attack succeed without containment: an attack that fails there proves
+// nothing. Attacks that would harm the host run in namespaces of their own; a few that would harm it even then do not
+// run.
 func TestAttacksOpenWithoutContainment(t *testing.T) {
 	hosttest.Program(t, "python3")
 	b := &bench{o: Options{Layers: backends.ContainmentLayers}}
@@ -124,7 +124,7 @@ func TestAttacksOpenWithoutContainment(t *testing.T) {
 				target := maps.Clone(target)
 				target[mode] = true
 				for _, r := range b.runAttacks(t, program, target) {
-					t.Run(r.Name, func(t *testing.T) { opened(t, r) })
+					t.Run(r.Name, func(t *testing.T) { checkOpened(t, r) })
 				}
 			})
 		}
@@ -142,10 +142,10 @@ func TestAttacksOpenWithoutContainment(t *testing.T) {
 	opens(b, "jail")
 }
 
-// notHere are errors that say that this host, not a wall, has no such thing.
+// notHere are errors that mean that this host lacks the feature, not that a layer denied it.
 var notHere = []string{"No such file", "No such device", "Protocol not available", "No such process", "File exists", "Device or resource busy"}
 
-func opened(t *testing.T, r report) {
+func checkOpened(t *testing.T, r report) {
 	switch {
 	case r.State == "open":
 	case r.State == "skip":

@@ -45,16 +45,16 @@ func (b *bench) start(t testing.TB, spec backends.Spec) backends.Sandbox {
 	if b.o.Warm {
 		t.Skip("no program is announced here")
 	}
-	return b.begin(t, spec)
+	return b.openSandbox(t, spec)
 }
 
-func (b *bench) begin(t testing.TB, spec backends.Spec) backends.Sandbox {
+func (b *bench) openSandbox(t testing.TB, spec backends.Spec) backends.Sandbox {
 	t.Helper()
-	spec.ID = ulid.Make().String() // a spec is used for many, also at once
+	spec.ID = ulid.Make().String() // many sandboxes share a spec, also concurrently
 	s, err := b.backend.Start(t.Context(), spec)
 	var refusal *backends.Refusal
 	if errors.As(err, &refusal) && refusal.Layer == "" {
-		b.missing(t, spec.Language, refusal.Error())
+		b.skipMissing(t, spec.Language, refusal.Error())
 	}
 	if err != nil {
 		t.Fatalf("start: %v", err)
@@ -67,23 +67,23 @@ func (b *bench) begin(t testing.TB, spec backends.Spec) backends.Sandbox {
 	return s
 }
 
-// parallel runs a case beside others, unless the kernel counts the processes of all of them together.
+// parallel runs a case in parallel, unless the kernel counts the processes of all cases together.
 func (b *bench) parallel(t *testing.T) {
 	if b.o.Cgroup || b.promises(backends.LayerUser) {
 		t.Parallel()
 	}
 }
 
-// beside runs a case that is parallel.
-func (b *bench) beside(t *testing.T, name string, f func(*testing.T)) {
+// runParallel runs a parallel subtest.
+func (b *bench) runParallel(t *testing.T, name string, f func(*testing.T)) {
 	t.Run(name, func(t *testing.T) {
 		b.parallel(t)
 		f(t)
 	})
 }
 
-// refusal returns the error of a start, which is to be refused.
-func (b *bench) refusal(t testing.TB, spec backends.Spec) error {
+// startRefused starts a sandbox that must be refused, and returns the error.
+func (b *bench) startRefused(t testing.TB, spec backends.Spec) error {
 	s, err := b.backend.Start(t.Context(), spec)
 	if err == nil {
 		s.Close()
@@ -105,18 +105,18 @@ type outcome struct {
 	Stdout, Stderr string
 }
 
-// try executes a command.
-func try(t testing.TB, s backends.Sandbox, cmd backends.Command, stdin io.Reader) (outcome, error) {
+// tryExec executes a command.
+func tryExec(t testing.TB, s backends.Sandbox, cmd backends.Command, stdin io.Reader) (outcome, error) {
 	t.Helper()
 	var out, errs lockedBuffer
 	r, err := s.Exec(context.WithoutCancel(t.Context()), cmd, backends.Streams{Stdin: stdin, Stdout: &out, Stderr: &errs})
 	return outcome{r, out.String(), errs.String()}, err
 }
 
-// exec executes a command that must at least start.
-func exec(t testing.TB, s backends.Sandbox, args ...string) outcome {
+// mustExec executes a command that must start.
+func mustExec(t testing.TB, s backends.Sandbox, args ...string) outcome {
 	t.Helper()
-	o, err := try(t, s, backends.Command{Args: args}, nil)
+	o, err := tryExec(t, s, backends.Command{Args: args}, nil)
 	if err != nil {
 		t.Fatalf("exec %.80q: %v", args, err)
 	}
@@ -134,12 +134,12 @@ func (b *bench) shell(t testing.TB, source string) outcome {
 	return b.run(t, b.spec("shell"), source)
 }
 
-// program puts a file of directory programs into a fresh sandbox and runs it.
-func (b *bench) program(t testing.TB, spec backends.Spec, name string, args ...string) outcome {
+// runProgramFile puts a file of directory programs into a fresh sandbox and runs it.
+func (b *bench) runProgramFile(t testing.TB, spec backends.Spec, name string, args ...string) outcome {
 	t.Helper()
 	cmd := backends.Command{Args: append([]string{runtimeOf(name), name}, args...)}
 	s := b.startAnnounced(t, spec, cmd)
-	put(t, s, name)
+	putPrograms(t, s, name)
 	return b.execAnnounced(t, s, cmd)
 }
 
@@ -153,8 +153,8 @@ func runtimeOf(name string) string {
 	return "bash"
 }
 
-// put copies files of directory programs into the workspace.
-func put(t testing.TB, s backends.Sandbox, names ...string) {
+// putPrograms copies files of directory programs into the workspace.
+func putPrograms(t testing.TB, s backends.Sandbox, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		text, err := programs.ReadFile("programs/" + name)
@@ -173,8 +173,8 @@ func putText(t testing.TB, s backends.Sandbox, name, text string) {
 	}
 }
 
-// ok fails the test unless the program exited with 0.
-func (o outcome) ok(t testing.TB) outcome {
+// mustSucceed fails the test unless the program exited with 0.
+func (o outcome) mustSucceed(t testing.TB) outcome {
 	t.Helper()
 	if o.Ended != backends.EndedOK || o.ExitCode != 0 {
 		t.Fatalf("ended %s, exit code %d %s %s\nstdout: %.2000s\nstderr: %.4000s",
@@ -186,8 +186,8 @@ func (o outcome) ok(t testing.TB) outcome {
 // lockedBuffer collects one stream.
 type lockedBuffer struct{ hosttest.Buffer }
 
-// says waits until a program has written a text.
-func (l *lockedBuffer) says(t testing.TB, text string) {
+// waitFor waits until a program has written a text.
+func (l *lockedBuffer) waitFor(t testing.TB, text string) {
 	t.Helper()
 	hosttest.Until(t, fmt.Sprintf("a program says %q", text), func() bool { return strings.Contains(l.String(), text) })
 }

@@ -20,7 +20,7 @@ import (
 
 // project makes a directory of the host with files of all kinds for a program to change.
 func project(t *testing.T) string {
-	dir := shared(t)
+	dir := makeSharedDir(t)
 	for name, text := range map[string]string{
 		"a/b/file": "in b", "a/file": "in a", "a/tool": "#!/bin/sh\n", "many/one": "1", "many/two": "2", "deep/1/2/3/4": "4", "same": "same",
 	} {
@@ -137,7 +137,7 @@ func changesOf(t *testing.T, s backends.Sandbox, dir string) map[string]string {
 }
 
 func (b *bench) proposing(dir string) backends.Spec {
-	return b.workingIn(backends.Mount{Host: dir, Propose: true})
+	return b.specWithWorkspace(backends.Mount{Host: dir, Propose: true})
 }
 
 // testChanges has programs change a directory of the host, which stays as it is.
@@ -174,7 +174,7 @@ func testChanges(t *testing.T, b *bench) {
 			dir := project(t)
 			before := inventory(t, dir, true)
 			s := b.start(t, b.proposing(dir))
-			exec(t, s, "bash", "-ec", c.script).ok(t)
+			mustExec(t, s, "bash", "-ec", c.script).mustSucceed(t)
 			for range 2 {
 				got := changesOf(t, s, dir)
 				for d := deep; d != "." && c.want[deep+"/x"] != ""; d = filepath.Dir(d) {
@@ -194,7 +194,7 @@ func testChanges(t *testing.T, b *bench) {
 		spec := b.proposing(dir)
 		spec.Language = "python"
 		s := b.start(t, spec)
-		exec(t, s, "python", "-c", "import os\nfor i in range(2500): os.mkdir('d'); os.chdir('d')\nopen('deepest', 'w').close()").ok(t)
+		mustExec(t, s, "python", "-c", "import os\nfor i in range(2500): os.mkdir('d'); os.chdir('d')\nopen('deepest', 'w').close()").mustSucceed(t)
 		deepest, all := 0, 0
 		if err := s.Files().Changes(t.Context(), func(c backends.Change) error {
 			deepest, all = max(deepest, len(c.Name)), all+1
@@ -207,7 +207,7 @@ func testChanges(t *testing.T, b *bench) {
 	t.Run("set-user-ID", func(t *testing.T) {
 		dir := project(t)
 		s := b.start(t, b.proposing(dir))
-		o := exec(t, s, "bash", "-c", "chmod 4755 a/tool && echo changed")
+		o := mustExec(t, s, "bash", "-c", "chmod 4755 a/tool && echo changed")
 		want := map[string]string{}
 		if o.Stdout != "" {
 			want["a/tool"] = "urwxr-xr-x #!/bin/sh"
@@ -222,7 +222,7 @@ func testChanges(t *testing.T, b *bench) {
 		os.Mkdir(dir, 0o755)
 		os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o644)
 		s := b.start(t, b.proposing(dir))
-		exec(t, s, "bash", "-ec", "cat file; echo y >file; echo z >z").ok(t)
+		mustExec(t, s, "bash", "-ec", "cat file; echo y >file; echo z >z").mustSucceed(t)
 		compare(t, changesOf(t, s, dir), map[string]string{"file": "-rw-r--r-- y", "z": "-rw-r--r-- z"})
 	})
 	t.Run("in a session", func(t *testing.T) {
@@ -230,9 +230,9 @@ func testChanges(t *testing.T, b *bench) {
 		spec := b.proposing(dir)
 		spec.Keep = true
 		s, other := b.start(t, spec), b.start(t, spec)
-		exec(t, s, "bash", "-ec", "echo x >x; rm same").ok(t)
+		mustExec(t, s, "bash", "-ec", "echo x >x; rm same").mustSucceed(t)
 		compare(t, changesOf(t, s, dir), map[string]string{"x": "-rw-r--r-- x", "same": "removed"})
-		exec(t, s, "bash", "-ec", "echo same >same; chmod 644 same; rm x").ok(t)
+		mustExec(t, s, "bash", "-ec", "echo same >same; chmod 644 same; rm x").mustSucceed(t)
 		compare(t, changesOf(t, s, dir), nil)
 		if err := s.Files().Put("a/put", 0o644, strings.NewReader("put")); err != nil {
 			t.Error(err)
@@ -244,13 +244,13 @@ func testChanges(t *testing.T, b *bench) {
 		dir := project(t)
 		mount := b.spec("shell")
 		mount.Mounts = []backends.Mount{{Host: dir, Inside: "/data", Propose: true}}
-		for name, spec := range map[string]backends.Spec{"both": b.workingIn(backends.Mount{Host: dir, Write: true, Propose: true}),
-			"nothing": b.workingIn(backends.Mount{Propose: true}), "a mount": mount} {
-			if refusal := new(backends.Refusal); !errors.As(b.refusal(t, spec), &refusal) {
+		for name, spec := range map[string]backends.Spec{"both": b.specWithWorkspace(backends.Mount{Host: dir, Write: true, Propose: true}),
+			"nothing": b.specWithWorkspace(backends.Mount{Propose: true}), "a mount": mount} {
+			if refusal := new(backends.Refusal); !errors.As(b.startRefused(t, spec), &refusal) {
 				t.Errorf("%s: it started", name)
 			}
 		}
-		if err := b.start(t, b.workingIn(backends.Mount{Host: dir})).Files().Changes(t.Context(), nil); !errors.Is(err, backends.ErrNotProposed) {
+		if err := b.start(t, b.specWithWorkspace(backends.Mount{Host: dir})).Files().Changes(t.Context(), nil); !errors.Is(err, backends.ErrNotProposed) {
 			t.Errorf("changes of a workspace that is not proposed: %v", err)
 		}
 	})
@@ -283,7 +283,7 @@ func testManyChanges(t *testing.T, b *bench) {
 		want["many/"+itoa(i)], want["d/"+itoa(i)], want["d"] = "removed", "-rw-r--r-- ", "drwxr-xr-x"
 	}
 	s := b.start(t, b.proposing(dir))
-	exec(t, s, "bash", "-ec", "rm many/[0-9]*; mkdir d; cd d; for ((i = 0; i < 1000; i++)); do : >$i; done").ok(t)
+	mustExec(t, s, "bash", "-ec", "rm many/[0-9]*; mkdir d; cd d; for ((i = 0; i < 1000; i++)); do : >$i; done").mustSucceed(t)
 	compare(t, changesOf(t, s, dir), want)
 }
 
@@ -297,7 +297,7 @@ func testOverlayMarks(t *testing.T, b *bench) {
 	spec := b.proposing(dir)
 	spec.Language = "python"
 	s := b.start(t, spec)
-	o := exec(t, s, "python", "-c", `import os, stat
+	o := mustExec(t, s, "python", "-c", `import os, stat
 def attempt(what, f, *args, **named):
     try:
         return f(*args, **named)
@@ -354,7 +354,7 @@ func testHostChanges(t *testing.T, b *bench) {
 	spec := b.proposing(dir)
 	spec.Keep = true
 	s := b.start(t, spec)
-	exec(t, s, "bash", "-ec", "ls -R >/dev/null; echo x >a/b/new; rm many/one; exec 3<a/file; stat nothing >/dev/null 2>&1 || true").ok(t)
+	mustExec(t, s, "bash", "-ec", "ls -R >/dev/null; echo x >a/b/new; rm many/one; exec 3<a/file; stat nothing >/dev/null 2>&1 || true").mustSucceed(t)
 	for _, err := range []error{
 		os.RemoveAll(filepath.Join(dir, "a")), os.Remove(filepath.Join(dir, "many/one")), os.WriteFile(filepath.Join(dir, "same"), []byte("other"), 0o644),
 		os.Rename(filepath.Join(dir, "deep"), filepath.Join(dir, "deeper")), os.Mkdir(filepath.Join(dir, "nothing"), 0o755),
@@ -363,7 +363,7 @@ func testHostChanges(t *testing.T, b *bench) {
 			t.Fatal(err)
 		}
 	}
-	exec(t, s, "bash", "-c", "ls -R; cat a/file same deep/1/2/3/4; echo y >a/y; echo z >deep/z; rm -r deep; echo x >x")
+	mustExec(t, s, "bash", "-c", "ls -R; cat a/file same deep/1/2/3/4; echo y >a/y; echo z >deep/z; rm -r deep; echo x >x")
 	seen := map[string]bool{}
 	if err := s.Files().Changes(t.Context(), func(c backends.Change) error {
 		seen[c.Name] = true
@@ -377,7 +377,7 @@ func testHostChanges(t *testing.T, b *bench) {
 	}); err != nil || !seen["x"] || !seen["a/b/new"] {
 		t.Errorf("got %v, %v", seen, err)
 	}
-	exec(t, s, "bash", "-c", "echo alive").ok(t)
+	mustExec(t, s, "bash", "-c", "echo alive").mustSucceed(t)
 }
 
 // testGitChanges commits in a repository of the host.
@@ -386,16 +386,16 @@ func testGitChanges(t *testing.T, b *bench) {
 	spec := b.proposing(dir)
 	spec.Language, spec.Keep = backends.AnyProgram, true
 	s := b.start(t, spec)
-	if o := exec(t, s, "bash", "-c", "git --version"); o.ExitCode != 0 {
-		b.missing(t, "git", "no git inside")
+	if o := mustExec(t, s, "bash", "-c", "git --version"); o.ExitCode != 0 {
+		b.skipMissing(t, "git", "no git inside")
 	}
 	const git = `export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; set -e; `
-	exec(t, s, "bash", "-c", git+"git init -q; git add -A; git commit -qm one; echo more >>a/file; git status --short; git commit -qam two; git log --oneline | wc -l").ok(t)
+	mustExec(t, s, "bash", "-c", git+"git init -q; git add -A; git commit -qm one; echo more >>a/file; git status --short; git commit -qam two; git log --oneline | wc -l").mustSucceed(t)
 	changes := changesOf(t, s, dir)
 	if changes["a/file"] != "-rw-r--r-- in amore" || changes[".git/HEAD"] == "" || changes["same"] != "" {
 		t.Errorf("got %v", changes)
 	}
-	o := exec(t, s, "bash", "-c", git+"git status --short; git reset -q --hard HEAD~1; git gc -q; git fsck; cat a/file").ok(t)
+	o := mustExec(t, s, "bash", "-c", git+"git status --short; git reset -q --hard HEAD~1; git gc -q; git fsck; cat a/file").mustSucceed(t)
 	if o.Stdout != "in a" {
 		t.Errorf("got %q, %q", o.Stdout, o.Stderr)
 	}

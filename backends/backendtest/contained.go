@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// testContained: the layers that a result lists exist from the program's own view, and it lists no others.
+// testContained: a program sees exactly the layers that its result lists.
 func testContained(t *testing.T, b *bench) {
 	c := testLayers(t, b)
 	t.Run("also when it fails", func(t *testing.T) {
@@ -28,7 +28,7 @@ func testContained(t *testing.T, b *bench) {
 }
 
 func testLayers(t *testing.T, b *bench) backends.Containment {
-	o := b.program(t, b.spec("python"), "facts.py").ok(t)
+	o := b.runProgramFile(t, b.spec("python"), "facts.py").mustSucceed(t)
 	c := o.Contained
 	t.Run("says all", func(t *testing.T) {
 		if c.Backend != b.backend.Name() {
@@ -67,7 +67,7 @@ func testLayers(t *testing.T, b *bench) backends.Containment {
 			t.Fatal(err, o.Stdout)
 		}
 		if b.promises(backends.LayerUser) && facts["bounding"] != float64(0) {
-			// A user who has no capability to begin with can't empty this set.
+			// A user without capabilities can't empty this set.
 			t.Errorf("bounding set is %v", facts["bounding"])
 		}
 		for _, l := range c.Layers {
@@ -102,13 +102,13 @@ func seenInside(layer string, facts map[string]any) (seen, known bool) {
 	return false, false
 }
 
-// testRequire: a missing layer refuses the start, and is not worked around.
+// testRequire: a missing layer refuses the start.
 func testRequire(t *testing.T, b *bench, c backends.Containment) {
 	all := append(slices.Clone(backends.ContainmentLayers), backends.LayerCgroup, backends.LayerRlimit)
 	for _, name := range append(all, "no-such-layer") {
 		spec := b.spec("shell")
 		spec.Require = []string{name}
-		err := b.refusal(t, spec)
+		err := b.startRefused(t, spec)
 		refusal, is := errors.AsType[*backends.Refusal](err)
 		switch there := slices.Contains(c.InForce(), name); {
 		case there && err != nil:
@@ -120,11 +120,11 @@ func testRequire(t *testing.T, b *bench, c backends.Containment) {
 	for _, profile := range []string{"no-such-profile", "Hardened", "none"} {
 		spec := b.spec("shell")
 		spec.Profile = profile
-		if b.refusal(t, spec) == nil {
+		if b.startRefused(t, spec) == nil {
 			t.Errorf("profile %q started", profile)
 		}
 	}
-	if b.refusal(t, b.spec("cobol")) == nil {
+	if b.startRefused(t, b.spec("cobol")) == nil {
 		t.Error("language cobol started")
 	}
 }
@@ -134,24 +134,24 @@ func engineSockets() []string {
 	return []string{"/run/docker.sock", "/var/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/host/run/docker.sock"}
 }
 
-// containerTarget starts a listener, whatever services this host has.
+// containerTarget starts a listener, independent of this host's services.
 func containerTarget(t *testing.T) map[string]any {
 	target, _ := networkTarget(t)
 	return map[string]any{"sockets": engineSockets(), "listens": target["path"]}
 }
 
-// testContainer: holes of containers that processes do not have: the image's settings, the engine's sockets, and a
-// first process with the program's user.
+// testContainer: attack surface that only containers have: the image's settings, the engine's sockets, and a PID 1 with
+// the program's user.
 func testContainer(t *testing.T, b *bench) {
-	b.layer(t, backends.LayerPID)
-	b.attack(t, "container.py", containerTarget(t))
+	b.needLayer(t, backends.LayerPID)
+	b.checkAttacks(t, "container.py", containerTarget(t))
 	t.Run("the first process goes on", func(t *testing.T) {
 		s := b.session(t, "python")
-		o := exec(t, s, "python", "-c", "import os, signal\nfor n in sorted(signal.valid_signals()):\n  for _ in range(3):\n    try: os.kill(1, n)\n    except OSError: pass\nprint('sent')")
-		if o.ok(t).Stdout != "sent\n" {
+		o := mustExec(t, s, "python", "-c", "import os, signal\nfor n in sorted(signal.valid_signals()):\n  for _ in range(3):\n    try: os.kill(1, n)\n    except OSError: pass\nprint('sent')")
+		if o.mustSucceed(t).Stdout != "sent\n" {
 			t.Errorf("got %q", o.Stdout)
 		}
-		if o := exec(t, s, "bash", "-c", "echo alive"); o.Stdout != "alive\n" || o.Ended != backends.EndedOK {
+		if o := mustExec(t, s, "bash", "-c", "echo alive"); o.Stdout != "alive\n" || o.Ended != backends.EndedOK {
 			t.Errorf("afterwards: ended %s, %q", o.Ended, o.Stdout)
 		}
 	})

@@ -20,9 +20,9 @@ import (
 )
 
 func testEnds(t *testing.T, b *bench) {
-	b.beside(t, "exit codes", func(t *testing.T) { testExitCodes(t, b) })
-	b.beside(t, "signals", func(t *testing.T) { testSignals(t, b) })
-	b.beside(t, "tracebacks", func(t *testing.T) {
+	b.runParallel(t, "exit codes", func(t *testing.T) { testExitCodes(t, b) })
+	b.runParallel(t, "signals", func(t *testing.T) { testSignals(t, b) })
+	b.runParallel(t, "tracebacks", func(t *testing.T) {
 		o := b.python(t, "raise ValueError('ünï')")
 		if o.Ended != backends.EndedExit || o.ExitCode != 1 || !strings.Contains(o.Stderr, "ValueError: ünï") {
 			t.Errorf("ended %s, exit code %d, %s", o.Ended, o.ExitCode, o.Stderr)
@@ -30,14 +30,14 @@ func testEnds(t *testing.T, b *bench) {
 	})
 	t.Run("timeout", func(t *testing.T) { testTimeout(t, b) })
 	t.Run("cancel", func(t *testing.T) { testCancel(t, b) })
-	b.beside(t, "what the program left running", func(t *testing.T) { testLeftRunning(t, b) })
-	b.beside(t, "zombies are reaped", func(t *testing.T) {
-		b.layer(t, backends.LayerPID)
-		b.program(t, b.spec("python"), "zombies.py").ok(t)
+	b.runParallel(t, "what the program left running", func(t *testing.T) { testLeftRunning(t, b) })
+	b.runParallel(t, "zombies are reaped", func(t *testing.T) {
+		b.needLayer(t, backends.LayerPID)
+		b.runProgramFile(t, b.spec("python"), "zombies.py").mustSucceed(t)
 	})
 }
 
-// testExitCodes and testSignals use a sandbox of its own for each of a few, and one for all the others.
+// testExitCodes and testSignals use a separate sandbox for a few cases, and one for all others.
 func testExitCodes(t *testing.T, b *bench) {
 	ended := func(code int, o outcome) {
 		t.Helper()
@@ -54,12 +54,12 @@ func testExitCodes(t *testing.T, b *bench) {
 	}
 	s := b.session(t, "shell")
 	for _, code := range []int{0, 1, 2, 124, 125, 126, 127, 128, 139, 143} {
-		ended(code, exec(t, s, "bash", "-c", fmt.Sprintf("exit %d", code)))
+		ended(code, mustExec(t, s, "bash", "-c", fmt.Sprintf("exit %d", code)))
 	}
 }
 
-// testSignals: a program can end by a signal like anywhere. As process 1 it could not, because
-// the kernel spares that from signals it does not handle.
+// testSignals: a signal can end a program. It could not end PID 1, which the kernel protects from signals without a
+// handler.
 func testSignals(t *testing.T, b *bench) {
 	ended := func(name string, number int, o outcome) {
 		t.Helper()
@@ -74,11 +74,11 @@ func testSignals(t *testing.T, b *bench) {
 	ended("SIGSEGV", 11, b.python(t, "import ctypes; ctypes.string_at(0)"))
 	s := b.session(t, "shell")
 	for name, number := range map[string]int{"SIGSEGV": 11, "SIGABRT": 6, "SIGPIPE": 13, "SIGINT": 2, "SIGUSR1": 10, "SIGFPE": 8} {
-		ended(name, number, exec(t, s, "bash", "-c", fmt.Sprintf(script, number)))
+		ended(name, number, mustExec(t, s, "bash", "-c", fmt.Sprintf(script, number)))
 	}
 }
 
-// testTimeout: the timeout ends all processes, however they hide.
+// testTimeout: the timeout ends all processes, however well hidden.
 func testTimeout(t *testing.T, b *bench) {
 	for _, c := range []struct{ name, language, program string }{
 		{"busy", "python", "while True: pass"},
@@ -89,22 +89,21 @@ func testTimeout(t *testing.T, b *bench) {
 		{"swallows exceptions", "python", "import time\nwhile True:\n  try: time.sleep(1000)\n  except BaseException: pass"},
 		{"node", "node", "require('fs').writeSync(1, 'ready'); for(;;);"},
 	} {
-		b.beside(t, c.name, func(t *testing.T) {
+		b.runParallel(t, c.name, func(t *testing.T) {
 			if c.language == "python" {
 				c.program = "print('ready', flush=True)\n" + c.program
 			}
 			b.timedOut(t, c.language, func(spec backends.Spec) outcome { return b.run(t, spec, c.program) })
 		})
 	}
-	b.beside(t, "with descendants", func(t *testing.T) {
+	b.runParallel(t, "with descendants", func(t *testing.T) {
 		word := ulid.Make().String()
-		o := b.timedOut(t, "python", func(spec backends.Spec) outcome { return b.program(t, spec, "descendants.py", word, "stay") })
-		gone(t, o, word)
+		o := b.timedOut(t, "python", func(spec backends.Spec) outcome { return b.runProgramFile(t, spec, "descendants.py", word, "stay") })
+		checkGone(t, o, word)
 	})
 }
 
-// timedOut runs a program with ever more time, until that is enough for it to say that it is ready: this machine may be
-// slow.
+// timedOut runs a program with longer and longer timeouts until it reports that it is ready: this machine may be slow.
 func (b *bench) timedOut(t *testing.T, language string, run func(backends.Spec) outcome) outcome {
 	t.Helper()
 	for wall := time.Second; ; wall *= 2 {
@@ -123,8 +122,8 @@ func (b *bench) timedOut(t *testing.T, language string, run func(backends.Spec) 
 	}
 }
 
-// gone fails the test if a process with word among its arguments is alive on the host.
-func gone(t *testing.T, o outcome, word string) {
+// checkGone fails the test if a process with word among its arguments is alive on the host.
+func checkGone(t *testing.T, o outcome, word string) {
 	t.Helper()
 	if alive := processesWith(word); len(alive) > 0 {
 		t.Errorf("alive on the host: %v", alive)
@@ -150,10 +149,10 @@ func processesWith(word string) []string {
 	return found
 }
 
-// descend has a sandbox run a program whose descendants hide by every known means, and returns when they exist.
-func descend(ctx context.Context, t testing.TB, s backends.Sandbox, word string) <-chan outcome {
+// runDescendants runs a program whose descendants hide by every known means, and returns when they exist.
+func runDescendants(ctx context.Context, t testing.TB, s backends.Sandbox, word string) <-chan outcome {
 	t.Helper()
-	put(t, s, "descendants.py")
+	putPrograms(t, s, "descendants.py")
 	var out lockedBuffer
 	ended := make(chan outcome, 1)
 	go func() {
@@ -166,20 +165,20 @@ func descend(ctx context.Context, t testing.TB, s backends.Sandbox, word string)
 }
 
 func testCancel(t *testing.T, b *bench) {
-	b.beside(t, "while it runs", func(t *testing.T) {
+	b.runParallel(t, "while it runs", func(t *testing.T) {
 		word := ulid.Make().String()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		ended := descend(ctx, t, b.start(t, b.spec("python")), word)
+		ended := runDescendants(ctx, t, b.start(t, b.spec("python")), word)
 		cancel()
 		o := <-ended
 		if o.Ended != backends.EndedCancelled || o.ExitCode == 0 {
 			t.Errorf("ended %s, exit code %d", o.Ended, o.ExitCode)
 		}
-		gone(t, o, word)
+		checkGone(t, o, word)
 	})
-	// What has written has begun: no error may then say that it was not started.
-	b.beside(t, "at its first output", func(t *testing.T) {
+	// A program that has written has begun: no error may then report that it was not started.
+	b.runParallel(t, "at its first output", func(t *testing.T) {
 		for range 8 {
 			ctx, cancel := context.WithCancel(t.Context())
 			out := onWrite{cancel: cancel}
@@ -189,30 +188,30 @@ func testCancel(t *testing.T, b *bench) {
 			}
 		}
 	})
-	b.beside(t, "by a deadline", func(t *testing.T) {
+	b.runParallel(t, "by a deadline", func(t *testing.T) {
 		s := b.start(t, b.spec("shell"))
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		cancelled(t, s, ctx)
+		runCancelled(t, s, ctx)
 	})
-	b.beside(t, "before it runs", func(t *testing.T) {
+	b.runParallel(t, "before it runs", func(t *testing.T) {
 		s := b.start(t, b.spec("shell"))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		cancelled(t, s, ctx)
+		runCancelled(t, s, ctx)
 	})
-	b.beside(t, "by closing the sandbox", func(t *testing.T) {
+	b.runParallel(t, "by closing the sandbox", func(t *testing.T) {
 		word := ulid.Make().String()
 		s := b.start(t, b.spec("python"))
-		ended := descend(context.Background(), t, s, word)
+		ended := runDescendants(context.Background(), t, s, word)
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		gone(t, <-ended, word)
+		checkGone(t, <-ended, word)
 	})
 }
 
-// onWrite cancels when it is written to.
+// onWrite cancels a context at the first write.
 type onWrite struct {
 	lockedBuffer
 	cancel context.CancelFunc
@@ -223,8 +222,8 @@ func (w *onWrite) Write(p []byte) (int, error) {
 	return w.lockedBuffer.Write(p)
 }
 
-// cancelled has a command run that its context ends: where nothing of it has run, that may be an error.
-func cancelled(t *testing.T, s backends.Sandbox, ctx context.Context) {
+// runCancelled runs a command whose context ends. An error is permitted only if the command never ran.
+func runCancelled(t *testing.T, s backends.Sandbox, ctx context.Context) {
 	t.Helper()
 	r, err := s.Exec(ctx, backends.Command{Args: []string{"sleep", "1000"}}, backends.Streams{})
 	if !(err != nil && errors.Is(err, ctx.Err())) && (err != nil || r.Ended != backends.EndedCancelled) {
@@ -232,8 +231,8 @@ func cancelled(t *testing.T, s backends.Sandbox, ctx context.Context) {
 	}
 }
 
-// testLeftRunning: a program that ends well takes its descendants along, and nobody waits for them.
+// testLeftRunning: the end of a program ends its descendants, and Exec does not wait for them.
 func testLeftRunning(t *testing.T, b *bench) {
 	word := ulid.Make().String()
-	gone(t, b.program(t, b.spec("python"), "descendants.py", word, "leave").ok(t), word)
+	checkGone(t, b.runProgramFile(t, b.spec("python"), "descendants.py", word, "leave").mustSucceed(t), word)
 }

@@ -20,10 +20,10 @@ func testFiles(t *testing.T, b *bench) {
 		target, check := filesTarget(t)
 		target["mounted"] = b.o.Mounted
 		var seen []string
-		if !b.promises(backends.LayerMount) { // names can be found out there, users are no secret, and mounts are the host's
+		if !b.promises(backends.LayerMount) { // there, names can be found out, users are visible, and mounts are the host's
 			seen = []string{"stat_", "password_file_of_the_host", "mounts_that_may_be_written"}
 		}
-		judge(t, b.runAttacks(t, "files.py", target), seen...)
+		checkReports(t, b.runAttacks(t, "files.py", target), seen...)
 		check(t)
 	})
 	t.Run("of our user", func(t *testing.T) {
@@ -31,9 +31,9 @@ func testFiles(t *testing.T, b *bench) {
 			t.Skip("no file of the host is there but what is mounted")
 		}
 		target := userTarget(t)
-		before := describe(t, target)
-		b.attack(t, "ouruser.py", target, backends.Mount{Host: filepath.Dir(target["shown"].(string)), Inside: filepath.Dir(target["shown"].(string))})
-		if after := describe(t, target); after != before {
+		before := describeTarget(t, target)
+		b.checkAttacks(t, "ouruser.py", target, backends.Mount{Host: filepath.Dir(target["shown"].(string)), Inside: filepath.Dir(target["shown"].(string))})
+		if after := describeTarget(t, target); after != before {
 			t.Errorf("files of the host were %s, and are %s", before, after)
 		}
 	})
@@ -42,26 +42,27 @@ func testFiles(t *testing.T, b *bench) {
 	t.Run("put through links", func(t *testing.T) { testPutLinks(t, b) })
 }
 
-// canary is a word that appears nowhere else. It names its owner, so that leftovers of a killed test can be recognised.
+// canary is a word that appears nowhere else. It contains its owner's pid, so that leftovers of a killed test can be
+// recognised.
 func canary() string { return "canary-" + itoa(os.Getpid()) + "-" + ulid.Make().String() }
 
-// sweepCanaries removes from a directory the files of tests that were killed.
+// sweepCanaries removes files of killed tests from a directory.
 func sweepCanaries(dir string) {
 	all, _ := filepath.Glob(filepath.Join(dir, "canary-*-*"))
 	for _, path := range all {
-		if pid := strings.Split(filepath.Base(path), "-")[1]; !exists("/proc/" + pid) {
+		if pid := strings.Split(filepath.Base(path), "-")[1]; !pathExists("/proc/" + pid) {
 			os.Remove(path)
 		}
 	}
 }
 
-func exists(path string) bool {
+func pathExists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// filesTarget lays canaries into every directory of the host where a program might find something.
-// The function it returns checks that they are untouched.
+// filesTarget puts canaries into every directory of the host that a program might find. The returned function checks
+// that they are unchanged.
 func filesTarget(t *testing.T) (map[string]any, func(*testing.T)) {
 	word := canary()
 	var canaries, writable []string
@@ -87,7 +88,7 @@ func filesTarget(t *testing.T) (map[string]any, func(*testing.T)) {
 	}
 	sealed := []string{}
 	for _, path := range []string{"/etc/shadow", "/etc/gshadow", "/etc/sudoers"} {
-		if exists(path) {
+		if pathExists(path) {
 			sealed = append(sealed, path)
 		}
 	}
@@ -100,14 +101,14 @@ func filesTarget(t *testing.T) (map[string]any, func(*testing.T)) {
 			}
 		}
 		for _, dir := range writable {
-			if exists(filepath.Join(dir, word+"-written")) {
+			if pathExists(filepath.Join(dir, word+"-written")) {
 				t.Errorf("a file was left in %s", dir)
 			}
 		}
 	}
 }
 
-// userTarget sets out files and objects of our user for ouruser.py.
+// userTarget creates files and objects of our user for ouruser.py.
 func userTarget(t *testing.T) map[string]any {
 	objects := sharedObjects(t, canary())
 	target := map[string]any{"pid": os.Getpid(), "mq": objects["mq"]}
@@ -123,8 +124,8 @@ func userTarget(t *testing.T) map[string]any {
 	return target
 }
 
-// describe returns the state of the files of userTarget.
-func describe(t *testing.T, target map[string]any) (all string) {
+// describeTarget returns the state of the files of userTarget.
+func describeTarget(t *testing.T, target map[string]any) (all string) {
 	for _, name := range []string{"closed", "shown"} {
 		for _, path := range []string{target[name].(string), filepath.Dir(target[name].(string))} {
 			info, err := os.Stat(path)
@@ -140,7 +141,7 @@ func describe(t *testing.T, target map[string]any) (all string) {
 // testModes: a program can change modes and times of its own files as everyday programs do.
 func testModes(t *testing.T, b *bench) {
 	s := b.start(t, b.spec("python"))
-	o := exec(t, s, "python", "-c", `import os, shutil, tarfile
+	o := mustExec(t, s, "python", "-c", `import os, shutil, tarfile
 os.chdir(os.environ["HOME"])
 open("tool", "w").write("#!/bin/sh\necho tool\n")
 os.chmod("tool", 0o755)
@@ -182,15 +183,15 @@ for fd in (99, -1):
         os.fchmod(fd, 0o600)
     except OSError as e:
         assert e.errno == 9, e
-print("ok")`).ok(t)
+print("ok")`).mustSucceed(t)
 	if o.Stdout != "ok\n" {
 		t.Errorf("got %q", o.Stdout)
 	}
 }
 
-// testPut: names stay in the workspace, and what is put belongs to the program.
+// testPut: names stay in the workspace, and the program owns the files.
 func testPut(t *testing.T, b *bench) {
-	t.Setenv("TMPDIR", t.TempDir()) // one in which nobody else has files
+	t.Setenv("TMPDIR", t.TempDir()) // without files of others
 	s := b.start(t, b.spec("shell"))
 	for _, name := range []string{"plain", "a/b/c/deep", "with space", "new\nline", "ünï ☃", "-rf", "\xff\xfe",
 		"..hidden", "a/..b", strings.Repeat("n", 255)} {
@@ -216,10 +217,10 @@ func testPut(t *testing.T, b *bench) {
 			t.Errorf("mode %o was kept", mode)
 		}
 	}
-	o := exec(t, s, "bash", "-c", `set -e
+	o := mustExec(t, s, "bash", "-c", `set -e
 [ "$(cat plain)" = new ]; [ "$(stat -c %a plain)" = 600 ]; ./tool
 for f in plain a/b/c/deep tool a/b; do [ -O $f ] || echo "not mine: $f"; done
-echo more >>a/b/c/deep; rm plain; mkdir a/b/mine; chmod 700 tool; cat $'new\nline'; mv a b; rm -r b`).ok(t)
+echo more >>a/b/c/deep; rm plain; mkdir a/b/mine; chmod 700 tool; cat $'new\nline'; mv a b; rm -r b`).mustSucceed(t)
 	if o.Stdout != "tool\ncontent of new\nline" {
 		t.Errorf("got %q, %q", o.Stdout, o.Stderr)
 	}
@@ -228,7 +229,7 @@ echo more >>a/b/c/deep; rm plain; mkdir a/b/mine; chmod 700 tool; cat $'new\nlin
 	}
 }
 
-// testPutLinks: what a program left in the place of a directory or file is not followed.
+// testPutLinks: a link in the place of a directory or file is not followed.
 func testPutLinks(t *testing.T, b *bench) {
 	begun := time.Now()
 	dir := t.TempDir()
@@ -237,9 +238,9 @@ func testPutLinks(t *testing.T, b *bench) {
 		t.Fatal(err)
 	}
 	s := b.session(t, "shell")
-	exec(t, s, "bash", "-c", `set -e
+	mustExec(t, s, "bash", "-c", `set -e
 ln -s "$1" directory; ln -s "$1/secret" file; ln -s /etc etc; ln -s / root; mkfifo fifo; mkdir real; ln -s .. real/up; ln -s nowhere dangling`,
-		"bash", dir).ok(t)
+		"bash", dir).mustSucceed(t)
 	for _, name := range []string{"directory/new", "file", "etc/new", "root/tmp/new", "real/up/up", "fifo", "dangling", "fifo/x"} {
 		err := s.Files().Put(name, 0o644, strings.NewReader("owned"))
 		t.Logf("put %s: %v", name, err)
@@ -267,8 +268,8 @@ func filesOf(t *testing.T, s backends.Sandbox) map[string]backends.File {
 	return files
 }
 
-// content reads a file, but no more than 1 MB.
-func content(t testing.TB, f backends.File) (string, error) {
+// readContent reads a file, but no more than 1 MB.
+func readContent(t testing.TB, f backends.File) (string, error) {
 	t.Helper()
 	if f.Open == nil {
 		return "", os.ErrNotExist // it was not listed

@@ -14,13 +14,13 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// testGateway: what programs look up and connect to by name comes to us, and nothing else leads out.
+// testGateway: look-ups and connections by name reach the host, and there is no other route out.
 func testGateway(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Gateway = []int{80, 443, 5432}
 	spec.Trust = []byte("-----BEGIN CERTIFICATE-----\nours\n-----END CERTIFICATE-----\n")
 	if !b.promises(backends.LayerNet) {
-		if b.refusal(t, spec) == nil {
+		if b.startRefused(t, spec) == nil {
 			t.Error("a sandbox without a network of its own got a gateway")
 		}
 		return
@@ -30,9 +30,9 @@ func testGateway(t *testing.T, b *bench) {
 	if len(g.Ports) != len(spec.Gateway) || g.DNS == nil || g.DNSStream == nil {
 		t.Fatalf("got %d ports, DNS %v and %v", len(g.Ports), g.DNS, g.DNSStream)
 	}
-	go answerDNS(g.DNS)
+	go serveDNS(g.DNS)
 	for i, listener := range g.Ports {
-		go greet(listener, spec.Gateway[i])
+		go serveAddresses(listener, spec.Gateway[i])
 	}
 	const code = `
 import errno, socket, ssl, sys
@@ -74,12 +74,12 @@ except OSError: pass
 		"ConnectionRefusedError ECONNREFUSED", "OSError ENETUNREACH", "OSError ENETUNREACH",
 		"own True", "not taken 53", "not taken 443", "trusted True 1", "",
 	}, "\n")
-	o := exec(t, s, "python", "-c", code, backends.TrustFile).ok(t)
-	if b.o.OneAddress { // and then the kernel has another word for an address of IPv6 that leads nowhere
+	o := mustExec(t, s, "python", "-c", code, backends.TrustFile).mustSucceed(t)
+	if b.o.OneAddress { // the kernel then reports another error for an unreachable IPv6 address
 		want = strings.Replace(want, "127.64.0.1 on 5432", "gaierror -2", 1)
 		o.Stdout = strings.Replace(o.Stdout, "EADDRNOTAVAIL", "ENETUNREACH", 1)
 	}
-	if b.o.Interfaces { // an address is dropped, and not refused; and the image's own files of authorities stay as they are
+	if b.o.Interfaces { // packets are dropped, not refused; and the image's own certificate files are unchanged
 		want = strings.Replace(want, "OSError ENETUNREACH", "TimeoutError None", 1)
 		want = strings.Replace(want, "trusted True 1", "trusted False 2", 1)
 	}
@@ -102,14 +102,14 @@ except OSError: pass
 	}
 	for _, ports := range [][]int{{0}, {70000}, {53}, {80, 80}, make([]int, 1000)} {
 		spec.Gateway = ports
-		if b.refusal(t, spec) == nil {
+		if b.startRefused(t, spec) == nil {
 			t.Errorf("ports %.20v were taken", ports)
 		}
 	}
 }
 
-// greet tells each connection which address it was made to.
-func greet(listener net.Listener, port int) {
+// serveAddresses sends each connection the address that it was made to.
+func serveAddresses(listener net.Listener, port int) {
 	for {
 		c, err := listener.Accept()
 		if err != nil {
@@ -121,8 +121,8 @@ func greet(listener net.Listener, port int) {
 	}
 }
 
-// answerDNS says that every name has the address 127.64.0.1, and no other.
-func answerDNS(c net.PacketConn) {
+// serveDNS answers every name with the address 127.64.0.1 only.
+func serveDNS(c net.PacketConn) {
 	buf := make([]byte, 1<<10)
 	for {
 		n, from, err := c.ReadFrom(buf)

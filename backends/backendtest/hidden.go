@@ -12,19 +12,19 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// household is a directory of the host with hidden files in it.
-type household struct {
+// hiddenFiles is a directory of the host with hidden files in it.
+type hiddenFiles struct {
 	dir      string   // programs may see it
 	hidden   []string // except these, whose content is "canary"
 	commands []string // shell commands that would show them, in dir
 }
 
-func newHousehold(t *testing.T) household {
-	dir, err := filepath.EvalSymlinks(shared(t))
+func newHiddenFiles(t *testing.T) hiddenFiles {
+	dir, err := filepath.EvalSymlinks(makeSharedDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := household{dir: dir, hidden: []string{filepath.Join(dir, "a/state"), filepath.Join(dir, "b c/log.db"), filepath.Join(dir, "not/there")}}
+	h := hiddenFiles{dir: dir, hidden: []string{filepath.Join(dir, "a/state"), filepath.Join(dir, "b c/log.db"), filepath.Join(dir, "not/there")}}
 	for _, sub := range []string{"a", "a/state", "a/state/keys", "b c"} {
 		os.Mkdir(filepath.Join(dir, sub), 0o755)
 		os.Chmod(filepath.Join(dir, sub), 0o755)
@@ -41,9 +41,9 @@ func newHousehold(t *testing.T) household {
 	return h
 }
 
-// Hidden tries to read files that a backend is configured to hide, by every kind of mount of a parent directory.
+// Hidden tries to read files that a backend hides, through every kind of mount of a parent directory.
 func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backends.Backend, o Options) {
-	h := newHousehold(t)
+	h := newHiddenFiles(t)
 	backend := newBackend(t, h.hidden)
 	t.Cleanup(func() {
 		if err := backend.Close(); err != nil {
@@ -51,11 +51,13 @@ func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backend
 		}
 	})
 	b := &bench{backend: backend, o: o}
-	link, above := filepath.Join(shared(t), "link"), filepath.Dir(h.dir)
+	link, above := filepath.Join(makeSharedDir(t), "link"), filepath.Dir(h.dir)
 	if err := os.Symlink(h.dir, link); err != nil {
 		t.Fatal(err)
 	}
-	mounted := func(host, inside string) backends.Spec { return b.mounting(backends.Mount{Host: host, Inside: inside}) }
+	mounted := func(host, inside string) backends.Spec {
+		return b.specWithMount(backends.Mount{Host: host, Inside: inside})
+	}
 	both := mounted(h.dir, "/data")
 	both.Workspace.Host = h.dir
 	session := mounted(h.dir, "/data")
@@ -67,14 +69,14 @@ func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backend
 		"a mount":           {mounted(h.dir, "/home/user"), "/home/user"},
 		"a directory above": {mounted(above, "/data"), "/data/" + filepath.Base(h.dir)},
 		"a directory below": {mounted(filepath.Join(h.dir, "a"), "/data/a"), "/data"},
-		"the workspace":     {b.workingIn(backends.Mount{Host: h.dir}), "/workspace"},
-		"a proposal":        {b.workingIn(backends.Mount{Host: h.dir, Propose: true}), "/workspace"},
+		"the workspace":     {b.specWithWorkspace(backends.Mount{Host: h.dir}), "/workspace"},
+		"a proposal":        {b.specWithWorkspace(backends.Mount{Host: h.dir, Propose: true}), "/workspace"},
 		"both":              {both, "/data"},
 		"a link":            {mounted(link, "/data"), "/data"},
 		"a session's mount": {session, "/data"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := exec(t, b.start(t, c.spec), "bash", "-c", `cd "$0" || exit; (`+strings.Join(h.commands, "); (")+"); ls", c.dir)
+			o := mustExec(t, b.start(t, c.spec), "bash", "-c", `cd "$0" || exit; (`+strings.Join(h.commands, "); (")+"); ls", c.dir)
 			if strings.Contains(o.Stdout, "canary") || strings.Contains(o.Stdout, "key") {
 				t.Errorf("%q, %q", o.Stdout, o.Stderr)
 			}
@@ -86,8 +88,8 @@ func Hidden(t *testing.T, newBackend func(t testing.TB, hidden []string) backend
 	t.Run("refused", func(t *testing.T) { testHiddenRefused(t, b, h, mounted) })
 }
 
-func testHiddenRefused(t *testing.T, b *bench, h household, mounted func(host, inside string) backends.Spec) {
-	link := filepath.Join(shared(t), "link")
+func testHiddenRefused(t *testing.T, b *bench, h hiddenFiles, mounted func(host, inside string) backends.Spec) {
+	link := filepath.Join(makeSharedDir(t), "link")
 	if err := os.Symlink(filepath.Join(h.dir, "a/all/keys"), link); err != nil {
 		t.Fatal(err)
 	}
@@ -98,17 +100,17 @@ func testHiddenRefused(t *testing.T, b *bench, h household, mounted func(host, i
 		"below it, by a link":          mounted(filepath.Join(h.dir, "by-link/signing.key"), "/data"),
 		"the directory":                mounted(filepath.Join(h.dir, "a/state"), "/data"),
 		"a file":                       mounted(filepath.Join(h.dir, "b c/log.db"), "/data"),
-		"the workspace":                b.workingIn(backends.Mount{Host: filepath.Join(h.dir, "a/all")}),
+		"the workspace":                b.specWithWorkspace(backends.Mount{Host: filepath.Join(h.dir, "a/all")}),
 		"to be written to":             writable,
 		"what is the server's and not": mounted(filepath.Join(h.dir, "a/state/../state"), "/data"),
 	} {
-		err := b.refusal(t, spec)
+		err := b.startRefused(t, spec)
 		if refusal, is := errors.AsType[*backends.Refusal](err); !is || refusal.Remedy.IsZero() {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	own := mounted(filepath.Join(h.dir, "a/state/keys"), "/data")
-	if o := exec(t, b.start(t, own), "cat", "/data/signing.key"); o.Stdout != "canary" {
+	if o := mustExec(t, b.start(t, own), "cat", "/data/signing.key"); o.Stdout != "canary" {
 		t.Errorf("the server's own mount: got %q, %q", o.Stdout, o.Stderr)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// canaryProcess starts a process of the host that programs must not see or reach. It has word as
-// its first argument and in its environment, and a process group of its own.
+// canaryProcess starts a host process that programs must not see or reach, in its own process group, with word as its
+// first argument and in its environment.
 func canaryProcess(t testing.TB, word string) *osexec.Cmd {
 	t.Helper()
 	cmd := osexec.Command("sleep", "86399")
@@ -34,8 +34,8 @@ func canaryProcess(t testing.TB, word string) *osexec.Cmd {
 	return cmd
 }
 
-// running reports whether a canary still runs, neither ended, stopped nor traced.
-func running(cmd *osexec.Cmd) bool {
+// isRunning reports whether a canary still runs, neither ended, stopped nor traced.
+func isRunning(cmd *osexec.Cmd) bool {
 	text, err := os.ReadFile("/proc/" + itoa(cmd.Process.Pid) + "/stat")
 	if err != nil {
 		return false
@@ -44,7 +44,7 @@ func running(cmd *osexec.Cmd) bool {
 	return strings.HasPrefix(state, "S") || strings.HasPrefix(state, "R")
 }
 
-// ourKeys are those of System V objects that this suite makes: with the number of the process in the lower 24 bits.
+// ourKeys are the keys of this suite's System V objects: the lower 24 bits are the process number.
 const ourKeys = 0x5a000000
 
 func removeSysV(kind string, id int) {
@@ -58,15 +58,15 @@ func removeSysV(kind string, id int) {
 	}
 }
 
-// sharedObjects makes System V and POSIX objects on the host that everybody there may use, and
-// returns their keys and names as targets of attacks.
+// sharedObjects makes System V and POSIX objects on the host that every user may use, and returns their keys and names
+// for attacks.
 func sharedObjects(t testing.TB, word string) map[string]any {
 	t.Helper()
 	for _, line := range sysvObjects() { // of tests that were killed
 		var kind string
 		var key, id int
 		fmt.Sscan(line, &kind, &key, &id)
-		if key&^0xffffff == ourKeys && !exists("/proc/"+itoa(key&0xffffff)) {
+		if key&^0xffffff == ourKeys && !pathExists("/proc/"+itoa(key&0xffffff)) {
 			removeSysV(kind, id)
 		}
 	}
@@ -116,16 +116,16 @@ func sendRoot(fd int) error {
 	return unix.Sendmsg(fd, []byte("x"), unix.UnixRights(dir), nil, 0)
 }
 
-// mounter returns a function that mounts a new file system of the host until the test has ended.
+// mounter returns a function that mounts a new file system on the host until the test ends.
 func mounter(t testing.TB) func(kind, at string, readOnly bool) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		hosttest.Missing(t, "root", "only root mounts file systems of the host")
+		hosttest.SkipMissing(t, "root", "only root mounts file systems of the host")
 	}
 	return func(kind, at string, readOnly bool) {
 		t.Helper()
 		if err := unix.Mount(kind, at, kind, 0, ""); err != nil {
-			hosttest.Missing(t, "mounts", "mount "+kind+": "+err.Error())
+			hosttest.SkipMissing(t, "mounts", "mount "+kind+": "+err.Error())
 		}
 		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
 		if readOnly {
@@ -136,7 +136,7 @@ func mounter(t testing.TB) func(kind, at string, readOnly bool) {
 	}
 }
 
-// showMounts has a process, which has mounts of its own, see a directory with all that is mounted below it here.
+// showMounts shows a process in another mount namespace a directory with all mounts below it.
 func showMounts(t testing.TB, dir string, pid int) {
 	t.Helper()
 	failed := make(chan error)

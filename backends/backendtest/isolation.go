@@ -35,8 +35,8 @@ func hostNamespaces() map[string]any {
 	return ns
 }
 
-// promised returns the namespaces whose layers the backend promises.
-func (b *bench) promised() []string {
+// promisedNamespaces returns the namespaces whose layers the backend promises.
+func (b *bench) promisedNamespaces() []string {
 	promised := []string{}
 	for name, layer := range namespaces() {
 		if b.promises(layer) {
@@ -47,18 +47,18 @@ func (b *bench) promised() []string {
 }
 
 func testIsolation(t *testing.T, b *bench) {
-	b.layer(t, backends.LayerPID)
+	b.needLayer(t, backends.LayerPID)
 	target, check := isolationTarget(t, b)
-	b.attack(t, "isolation.py", target)
+	b.checkAttacks(t, "isolation.py", target)
 	check(t)
 	t.Run("kill everything", func(t *testing.T) {
-		// With SIGKILL, and by a process that owns what it can of the sandbox.
+		// With SIGKILL, and by a process that owns as much of the sandbox as possible.
 		o := b.python(t, "import os, sys\n"+
 			"if os.readlink('/proc/self/ns/pid') == sys.argv[1]: sys.exit('the namespace of the host')\n"+
 			"children = [os.fork() for _ in range(1)]\n"+
 			"if 0 in children: import time; time.sleep(100)\n"+
 			"os.kill(-1, 9)\nprint('alive', os.WTERMSIG(os.wait()[1]))", hostNamespaces()["pid"].(string))
-		if o.ok(t).Stdout != "alive 9\n" {
+		if o.mustSucceed(t).Stdout != "alive 9\n" {
 			t.Errorf("got %q", o.Stdout)
 		}
 		check(t)
@@ -67,7 +67,7 @@ func testIsolation(t *testing.T, b *bench) {
 	t.Run("between sandboxes", func(t *testing.T) { testNeighbours(t, b) })
 }
 
-// isolationTarget sets out canaries. The function it returns checks that they are untouched.
+// isolationTarget creates canaries. The returned function checks that they are unchanged.
 func isolationTarget(t *testing.T, b *bench) (map[string]any, func(*testing.T)) {
 	word := canary()
 	process := canaryProcess(t, word)
@@ -84,24 +84,24 @@ func isolationTarget(t *testing.T, b *bench) (map[string]any, func(*testing.T)) 
 	}
 	for k, v := range map[string]any{
 		"pid": process.Process.Pid, "group": process.Process.Pid, "word": word, "hostname": host,
-		"identity": identity, "ns": hostNamespaces(), "promised": b.promised(),
+		"identity": identity, "ns": hostNamespaces(), "promised": b.promisedNamespaces(),
 	} {
 		target[k] = v
 	}
 	return target, func(t *testing.T) {
 		t.Helper()
-		if !running(process) {
+		if !isRunning(process) {
 			t.Error("the canary process was stopped or killed")
 		}
 	}
 }
 
-// testHostUser inspects a running program from the host: its user is not root, and where we are
-// an ordinary user, it is us, or one of those that are reserved for us.
+// testHostUser inspects a running program from the host: its user is not root; for an ordinary user it is that user or
+// one of the user's subordinate ids.
 func testHostUser(t *testing.T, b *bench) {
 	s := b.session(t, "shell")
 	word := canary()
-	exec(t, s, "bash", "-c", "exec -a "+word+" sleep 100 </dev/null >/dev/null 2>&1 &").ok(t)
+	mustExec(t, s, "bash", "-c", "exec -a "+word+" sleep 100 </dev/null >/dev/null 2>&1 &").mustSucceed(t)
 	var pids []string
 	hosttest.Until(t, "it has started", func() bool { pids = processesWith(word); return len(pids) > 0 })
 	pid, _, _ := strings.Cut(pids[0], " ")
@@ -112,14 +112,14 @@ func testHostUser(t *testing.T, b *bench) {
 	_, rest, _ := strings.Cut(string(status), "\nUid:")
 	line, _, _ := strings.Cut(rest, "\n")
 	for _, uid := range strings.Fields(line) {
-		if uid == "0" || os.Getuid() != 0 && uid != itoa(os.Getuid()) && !subordinate(uid) {
+		if uid == "0" || os.Getuid() != 0 && uid != itoa(os.Getuid()) && !isSubordinateUID(uid) {
 			t.Errorf("runs as users %s on the host, where we are %d", line, os.Getuid())
 		}
 	}
 }
 
-// subordinate reports whether /etc/subuid, with lines of "user:first:count", gives us a user's number.
-func subordinate(uid string) bool {
+// isSubordinateUID reports whether /etc/subuid, with lines of "user:first:count", gives us a user's number.
+func isSubordinateUID(uid string) bool {
 	number, err := strconv.Atoi(uid)
 	me, unknown := user.Current()
 	text, _ := os.ReadFile("/etc/subuid")
@@ -134,22 +134,21 @@ func subordinate(uid string) bool {
 	return false
 }
 
-// testNeighbours: two sandboxes at once see nothing of each other: processes, files, sockets,
-// shared memory.
+// testNeighbours: concurrent sandboxes see nothing of each other: no processes, files, sockets or shared memory.
 func testNeighbours(t *testing.T, b *bench) {
 	one, two := b.session(t, "python"), b.start(t, b.spec("python"))
 	word := canary()
-	put(t, one, "neighbour.py")
-	put(t, two, "neighbour.py")
-	o := exec(t, one, "python", "neighbour.py", "serve", word).ok(t)
+	putPrograms(t, one, "neighbour.py")
+	putPrograms(t, two, "neighbour.py")
+	o := mustExec(t, one, "python", "neighbour.py", "serve", word).mustSucceed(t)
 	if !strings.Contains(o.Stdout, "serving") {
 		t.Fatalf("got %q", o.Stdout)
 	}
-	// That the test can see anything: the first finds itself.
-	if o := exec(t, one, "python", "neighbour.py", "look", word).ok(t); strings.Count(o.Stdout, "found") < 5 {
+	// Control: the first sandbox finds itself.
+	if o := mustExec(t, one, "python", "neighbour.py", "look", word).mustSucceed(t); strings.Count(o.Stdout, "found") < 5 {
 		t.Errorf("the neighbour does not even find itself: %q", o.Stdout)
 	}
-	if o := exec(t, two, "python", "neighbour.py", "look", word).ok(t); o.Stdout != "" {
+	if o := mustExec(t, two, "python", "neighbour.py", "look", word).mustSucceed(t); o.Stdout != "" {
 		t.Errorf("a sandbox sees its neighbour: %s", o.Stdout)
 	}
 }

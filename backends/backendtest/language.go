@@ -16,7 +16,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// testProbe: a probe tells what is there, and what a sandbox then says agrees with it.
+// testProbe: a probe agrees with the report of a sandbox.
 func testProbe(t *testing.T, b *bench) {
 	p, err := b.backend.Probe(t.Context(), backends.Spec{Profile: b.o.Profile, Require: b.o.Layers})
 	if err != nil {
@@ -57,8 +57,8 @@ func testLanguage(t *testing.T, b *bench) {
 		{"bash", "shell", "-c", "echo 'hello ünï ☃ 😀'"},
 	}
 	for _, c := range hello {
-		b.beside(t, c.name, func(t *testing.T) {
-			o := exec(t, b.start(t, b.spec(c.language)), c.name, c.flag, c.code).ok(t)
+		b.runParallel(t, c.name, func(t *testing.T) {
+			o := mustExec(t, b.start(t, b.spec(c.language)), c.name, c.flag, c.code).mustSucceed(t)
 			if o.Stdout != "hello ünï ☃ 😀\n" || o.Stderr != "" {
 				t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
 			}
@@ -70,21 +70,21 @@ func testLanguage(t *testing.T, b *bench) {
 			}
 		})
 	}
-	b.beside(t, "argv", func(t *testing.T) { testArgv(t, b) })
-	b.beside(t, "environment", func(t *testing.T) { testEnv(t, b) })
+	b.runParallel(t, "argv", func(t *testing.T) { testArgv(t, b) })
+	b.runParallel(t, "environment", func(t *testing.T) { testEnv(t, b) })
 	for language, program := range map[string]string{"python": "surroundings.py", "node": "surroundings.js", "shell": "surroundings.sh"} {
-		b.beside(t, "surroundings of "+language, func(t *testing.T) {
-			b.layer(t, backends.LayerMount)
-			b.program(t, b.spec(language), program, b.surroundings()...).ok(t)
+		b.runParallel(t, "surroundings of "+language, func(t *testing.T) {
+			b.needLayer(t, backends.LayerMount)
+			b.runProgramFile(t, b.spec(language), program, b.surroundings()...).mustSucceed(t)
 		})
 	}
-	b.beside(t, "commands", func(t *testing.T) { testCommands(t, b) })
+	b.runParallel(t, "commands", func(t *testing.T) { testCommands(t, b) })
 }
 
 // testArgv: arguments arrive byte for byte.
 func testArgv(t *testing.T, b *bench) {
 	args := []string{"", " ", "a b", "-x", "--", "new\nline", "ünï ☃", "\xff\xfe not UTF-8", `"'\$(id)`, "*", strings.Repeat("x", 20_000)}
-	o := b.python(t, "import sys, os; print(*[os.fsencode(a).hex() for a in sys.argv[1:]], sep=',')", args...).ok(t)
+	o := b.python(t, "import sys, os; print(*[os.fsencode(a).hex() for a in sys.argv[1:]], sep=',')", args...).mustSucceed(t)
 	var want []string
 	for _, a := range args {
 		want = append(want, hex.EncodeToString([]byte(a)))
@@ -94,24 +94,24 @@ func testArgv(t *testing.T, b *bench) {
 	}
 }
 
-// testEnv: the command's variables arrive and are stronger than the sandbox's own.
+// testEnv: the command's variables arrive and override the sandbox's own.
 func testEnv(t *testing.T, b *bench) {
 	s := b.start(t, b.spec("python"))
 	cmd := backends.Command{
 		Args: []string{"python", "-c", "import os; print([os.environb.get(k) for k in (b'A', b'MULTI', b'EMPTY', b'BYTES', b'HOME', b'LANG')])"},
 		Env:  []string{"A=1", "MULTI=x\ny=z", "EMPTY=", "BYTES=\xff", "HOME=/tmp", "LANG=C"},
 	}
-	o, err := try(t, s, cmd, nil)
+	o, err := tryExec(t, s, cmd, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := "[b'1', b'x\\ny=z', b'', b'\\xff', b'/tmp', b'C']\n"
-	if d := cmp.Diff(want, o.ok(t).Stdout); d != "" {
+	if d := cmp.Diff(want, o.mustSucceed(t).Stdout); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 }
 
-// testCommands: programs other than a runtime, working directories, and what can't be run.
+// testCommands: programs other than runtimes, working directories, and files that can't be executed.
 func testCommands(t *testing.T, b *bench) {
 	spec := b.spec("shell")
 	spec.Keep = true
@@ -134,12 +134,11 @@ func testCommands(t *testing.T, b *bench) {
 		if !b.promises(backends.LayerMount) {
 			break // the workspace has another name there
 		}
-		if o, err := try(t, s, c.cmd, nil); err != nil || o.Stdout != c.want {
+		if o, err := tryExec(t, s, c.cmd, nil); err != nil || o.Stdout != c.want {
 			t.Errorf("%s: %q, want %q, stderr %q, %v", c.name, o.Stdout, c.want, o.Stderr, err)
 		}
 	}
-	// Whatever the answer, it must be an error or a program that failed, and never a hang; and the
-	// sandbox goes on working.
+	// The result must be an error or a failed program, never a hang; and the sandbox keeps working.
 	for name, cmd := range map[string]backends.Command{
 		"no such program":     {Args: []string{"no-such-program-anywhere"}},
 		"no such path":        {Args: []string{"/no/such/program"}},
@@ -153,7 +152,7 @@ func testCommands(t *testing.T, b *bench) {
 		"empty name":          {Args: []string{""}},
 		"argument too long":   {Args: []string{"echo", strings.Repeat("x", 3<<20)}},
 	} {
-		o, err := try(t, s, cmd, nil)
+		o, err := tryExec(t, s, cmd, nil)
 		if err == nil && (o.ExitCode == 0 || o.Ended == backends.EndedOK) {
 			t.Errorf("%s: ended %s, exit code %d, stdout %q", name, o.Ended, o.ExitCode, o.Stdout)
 		}
@@ -164,7 +163,7 @@ func testCommands(t *testing.T, b *bench) {
 			t.Errorf("%s: %T %v, a missing program: %v, and found: %v", name, err, err, want, found)
 		}
 	}
-	if o := exec(t, s, "echo", "alive"); o.Stdout != "alive\n" {
+	if o := mustExec(t, s, "echo", "alive"); o.Stdout != "alive\n" {
 		t.Errorf("afterwards: %q %q", o.Stdout, o.Stderr)
 	}
 }

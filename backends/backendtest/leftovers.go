@@ -30,56 +30,56 @@ func scenarios() []scenario {
 			filesOf(t, s)
 		}},
 		{"normal end", true, func(t *testing.T, s backends.Sandbox, word string) {
-			put(t, s, "descendants.py")
-			exec(t, s, "python", "descendants.py", word, "leave").ok(t)
+			putPrograms(t, s, "descendants.py")
+			mustExec(t, s, "python", "descendants.py", word, "leave").mustSucceed(t)
 		}},
 		{"timeout", true, func(t *testing.T, s backends.Sandbox, word string) {
-			put(t, s, "descendants.py")
-			exec(t, s, "python", "descendants.py", word, "stay")
+			putPrograms(t, s, "descendants.py")
+			mustExec(t, s, "python", "descendants.py", word, "stay")
 		}},
 		{"cancelled", true, func(t *testing.T, s backends.Sandbox, word string) {
 			ctx, cancel := context.WithCancel(t.Context())
-			ended := descend(ctx, t, s, word)
+			ended := runDescendants(ctx, t, s, word)
 			cancel()
 			<-ended
 		}},
 		{"killed", false, func(t *testing.T, s backends.Sandbox, word string) {
-			exec(t, s, "bash", "-c", "kill -9 $$", word)
+			mustExec(t, s, "bash", "-c", "kill -9 $$", word)
 		}},
 		{"out of memory", true, func(t *testing.T, s backends.Sandbox, word string) {
-			put(t, s, "bombs.py")
-			exec(t, s, "python", "bombs.py", "children", "700000000", word)
+			putPrograms(t, s, "bombs.py")
+			mustExec(t, s, "python", "bombs.py", "children", "700000000", word)
 		}},
 		{"no such program", false, func(t *testing.T, s backends.Sandbox, word string) {
-			try(t, s, backends.Command{Args: []string{"/no/such/" + word}}, nil)
+			tryExec(t, s, backends.Command{Args: []string{"/no/such/" + word}}, nil)
 		}},
 		{"shared objects", false, func(t *testing.T, s backends.Sandbox, word string) {
-			exec(t, s, "python", "-c", "import ctypes; c = ctypes.CDLL(None); print(c.shmget(0, 4096, 0o1600), c.semget(0, 1, 0o1600), c.msgget(0, 0o1600), "+
-				"c.mq_open(b'/x', 0o102, 0o600, None) if hasattr(c, 'mq_open') else 0)").ok(t)
+			mustExec(t, s, "python", "-c", "import ctypes; c = ctypes.CDLL(None); print(c.shmget(0, 4096, 0o1600), c.semget(0, 1, 0o1600), c.msgget(0, 0o1600), "+
+				"c.mq_open(b'/x', 0o102, 0o600, None) if hasattr(c, 'mq_open') else 0)").mustSucceed(t)
 		}},
 		{"sealed directories", false, func(t *testing.T, s backends.Sandbox, word string) {
-			put(t, s, "tricks.py")
-			exec(t, s, "python", "tricks.py", word)
+			putPrograms(t, s, "tricks.py")
+			mustExec(t, s, "python", "tricks.py", word)
 		}},
 	}
 }
 
-// testLeftovers: however a run ends, the host is as before.
+// testLeftovers: no end of a run leaves a trace on the host.
 func testLeftovers(t *testing.T, b *bench) {
-	t.Setenv("TMPDIR", t.TempDir()) // one that nobody else writes to
-	b.openOnce(t)
+	t.Setenv("TMPDIR", t.TempDir()) // a directory without other writers
+	b.openOneTimeFiles(t)
 	if !b.o.Warm {
-		b.leaveNothing(t, scenarios())
+		b.runScenarios(t, scenarios())
 		t.Run("backend closed first", func(t *testing.T) { testClosedFirst(t, b) })
 	}
 	t.Run("many at once", func(t *testing.T) {
-		before := b.host(t)
+		before := b.hostState(t)
 		backend := b.newBackend(t)
 		errs := make(chan error)
 		for i := range 8 {
 			go func() {
 				var err error
-				for range hosttest.Long(4, 20) {
+				for range hosttest.Rounds(4, 20) {
 					if err = oneRun(t, backend, b, i); err != nil {
 						break
 					}
@@ -95,16 +95,16 @@ func testLeftovers(t *testing.T, b *bench) {
 		if err := backend.Close(); err != nil {
 			t.Error(err)
 		}
-		b.unchanged(t, before)
+		b.waitUnchanged(t, before)
 	})
 }
 
-// openOnce has everything opened that is opened once in the life of this process, and is no leftover. The backend is
-// closed again: one that lives on may be spawning processes ahead during a check.
-func (b *bench) openOnce(t *testing.T) {
+// openOneTimeFiles opens all files that this process opens once and keeps, which are not leftovers. It closes the
+// backend: a living one may pre-spawn processes during a check.
+func (b *bench) openOneTimeFiles(t *testing.T) {
 	first := b.newBackend(t)
 	defer first.Close()
-	(&bench{backend: first, newBackend: b.newBackend, o: b.o}).begin(t, b.spec("python")).Close() // or there is nothing to see
+	(&bench{backend: first, newBackend: b.newBackend, o: b.o}).openSandbox(t, b.spec("python")).Close() // or there is nothing to see
 	for i := range 2 {
 		if err := oneRun(t, first, b, i); err != nil {
 			t.Fatal(err)
@@ -115,10 +115,10 @@ func (b *bench) openOnce(t *testing.T) {
 	}
 }
 
-// leaveNothing has sandboxes of one backend end by every scenario. Nothing is left of each while the backend lives, and
-// nothing at all when it has been closed.
-func (b *bench) leaveNothing(t *testing.T, all []scenario) {
-	before := b.host(t)
+// runScenarios ends sandboxes of one backend by every scenario. Nothing is left of each while the backend lives, and
+// nothing at all after its Close.
+func (b *bench) runScenarios(t *testing.T, all []scenario) {
+	before := b.hostState(t)
 	backend := b.newBackend(t)
 	end := func(t *testing.T, w scenario, keep bool) {
 		b.parallel(t)
@@ -140,7 +140,7 @@ func (b *bench) leaveNothing(t *testing.T, all []scenario) {
 		if alive := processesWith(word); len(alive) > 0 {
 			t.Errorf("alive after Close: %v", alive)
 		}
-		b.nothingLeft(t, spec.ID)
+		b.checkNothingLeft(t, spec.ID)
 	}
 	t.Run("ways", func(t *testing.T) {
 		for _, w := range all {
@@ -153,25 +153,25 @@ func (b *bench) leaveNothing(t *testing.T, all []scenario) {
 	if err := backend.Close(); err != nil {
 		t.Errorf("close backend: %v", err)
 	}
-	b.unchanged(t, before)
+	b.waitUnchanged(t, before)
 }
 
 func testClosedFirst(t *testing.T, b *bench) {
-	before := b.host(t)
+	before := b.hostState(t)
 	backend := b.newBackend(t)
 	word := ulid.Make().String()
 	s, err := backend.Start(t.Context(), b.spec("python"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended := descend(context.Background(), t, s, word)
+	ended := runDescendants(context.Background(), t, s, word)
 	if err := backend.Close(); err != nil {
 		t.Errorf("close backend: %v", err)
 	}
 	o := <-ended
 	s.Close()
-	gone(t, o, word)
-	b.unchanged(t, before)
+	checkGone(t, o, word)
+	b.waitUnchanged(t, before)
 }
 
 // oneRun runs a program of one language or another, with a child that would go on.

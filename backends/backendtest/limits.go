@@ -14,23 +14,22 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// bomb is what a program of bombs says at its end; one that does not get there says nothing.
-type bomb struct {
+// bombReport is the report of a bomb that reaches its end; others report nothing.
+type bombReport struct {
 	Made  int64  `json:"made"`  // in the bomb's own unit: bytes, processes, threads, descriptors
 	Error string `json:"error"` // the name of the errno that stopped it, "" when it was not stopped
 }
 
-// drop runs one bomb of bombs.py. Each is bounded in itself: what nothing stops ends anyway,
-// having made bound.
-func (b *bench) drop(t *testing.T, limits backends.Limits, kind string, bound int64) (outcome, bomb) {
+// runBomb runs one bomb of bombs.py. Each bomb is bounded: unstopped, it ends after bound units.
+func (b *bench) runBomb(t *testing.T, limits backends.Limits, kind string, bound int64) (outcome, bombReport) {
 	t.Helper()
 	spec := b.spec("python")
 	spec.Limits = limits
-	o := b.program(t, spec, "bombs.py", kind, fmt.Sprint(bound))
+	o := b.runProgramFile(t, spec, "bombs.py", kind, fmt.Sprint(bound))
 	// Each line is a progress report; the last one counts.
-	var last bomb
+	var last bombReport
 	for line := range strings.Lines(o.Stdout) {
-		var next bomb
+		var next bombReport
 		if json.Unmarshal([]byte(line), &next) == nil {
 			last = next
 		}
@@ -40,10 +39,10 @@ func (b *bench) drop(t *testing.T, limits backends.Limits, kind string, bound in
 	return o, last
 }
 
-// makes runs a bomb that is within the limits, and makes all that it is to.
-func (b *bench) makes(t *testing.T, limits backends.Limits, kind string, all int64) outcome {
+// runBombWithin runs a bomb that stays within the limits and completes.
+func (b *bench) runBombWithin(t *testing.T, limits backends.Limits, kind string, all int64) outcome {
 	t.Helper()
-	o, made := b.drop(t, limits, kind, all)
+	o, made := b.runBomb(t, limits, kind, all)
 	if o.Ended != backends.EndedOK || made.Made < all {
 		t.Errorf("ended %s %s, made %d of %d, %s", o.Ended, o.Limit, made.Made, all, made.Error)
 	}
@@ -54,17 +53,17 @@ func testLimits(t *testing.T, b *bench) {
 	t.Run("memory", func(t *testing.T) { testMemory(t, b) })
 	t.Run("processes", func(t *testing.T) { testProcesses(t, b) })
 	t.Run("disk", func(t *testing.T) { testDisk(t, b) })
-	b.beside(t, "descriptors", func(t *testing.T) {
-		o, made := b.drop(t, b.spec("").Limits, "descriptors", 200_000)
+	b.runParallel(t, "descriptors", func(t *testing.T) {
+		o, made := b.runBomb(t, b.spec("").Limits, "descriptors", 200_000)
 		if o.Ended != backends.EndedOK || made.Made >= 200_000 || made.Error != "EMFILE" {
 			t.Errorf("ended %s %s after %+v", o.Ended, o.Limit, made)
 		}
 	})
-	b.beside(t, "sockets", func(t *testing.T) {
-		b.layer(t, backends.LayerNet)
+	b.runParallel(t, "sockets", func(t *testing.T) {
+		b.needLayer(t, backends.LayerNet)
 		limits := b.spec("").Limits
 		limits.RAM = 1 << 30 // what they might hold is counted as that
-		o, made := b.drop(t, limits, "connections", 6000)
+		o, made := b.runBomb(t, limits, "connections", 6000)
 		if b.o.Interfaces && made.Error == "EAFNOSUPPORT" {
 			t.Skip("nobody keeps the interfaces closed, so programs have no sockets of the internet")
 		}
@@ -72,7 +71,7 @@ func testLimits(t *testing.T, b *bench) {
 			t.Errorf("ended %s %s after %+v", o.Ended, o.Limit, made)
 		}
 	})
-	b.beside(t, "room", func(t *testing.T) { // in limits that another one bounds, as programs expect it
+	b.runParallel(t, "room", func(t *testing.T) { // in limits that another limit bounds, as programs expect
 		const code = "import resource as r, os\n" +
 			"print(r.getrlimit(r.RLIMIT_CPU)[1])\n" +
 			"r.setrlimit(r.RLIMIT_CPU, (1_000_000, 1_000_000))\n" +
@@ -80,30 +79,30 @@ func testLimits(t *testing.T, b *bench) {
 			"with open('sparse', 'wb') as f: print(f.truncate(1 << 40))\n" +
 			"os.remove('sparse')\n"
 		want := "-1\n-1 -1\n1099511627776\n"
-		if !b.promises(backends.LayerMount) { // no file system of its own bounds what it writes
+		if !b.promises(backends.LayerMount) { // no file system of its own bounds its writes
 			want = "-1\n"
 		}
 		if o := b.python(t, code); !strings.HasPrefix(o.Stdout, want) {
 			t.Errorf("got %q, want %q; %s %s", o.Stdout, want, o.Ended, o.Stderr)
 		}
 	})
-	b.beside(t, "cpu", func(t *testing.T) {
+	b.runParallel(t, "cpu", func(t *testing.T) {
 		if !b.o.Cgroup {
 			t.Skip("no cgroup")
 		}
 		limits := b.spec("").Limits
 		limits.CPU = 0.5
-		if o, _ := b.drop(t, limits, "cpu", 2); o.CPU > o.Wall*8/10 {
+		if o, _ := b.runBomb(t, limits, "cpu", 2); o.CPU > o.Wall*8/10 {
 			t.Errorf("used %v of processor time in %v, want half", o.CPU, o.Wall)
 		}
 	})
-	b.beside(t, "defaults", func(t *testing.T) {
+	b.runParallel(t, "defaults", func(t *testing.T) {
 		// The zero value is the default, never "no limit".
-		o, made := b.drop(t, backends.Limits{}, "processes", 400)
+		o, made := b.runBomb(t, backends.Limits{}, "processes", 400)
 		if made.Made >= 400 {
 			t.Errorf("made %d processes with the default limit, %+v", made.Made, o.Result)
 		}
-		// It is one that pools of threads for many cores fit in, with the files that they have open.
+		// It has room for thread pools of many cores, with their open files.
 		spec := b.spec("python")
 		spec.Limits = backends.Limits{}
 		o = b.run(t, spec, "import threading, resource\nstop = threading.Event()\nall = [threading.Thread(target=stop.wait) for _ in range(200)]\n"+
@@ -114,19 +113,19 @@ func testLimits(t *testing.T, b *bench) {
 	})
 }
 
-// testMemory: RAM bounds what all processes hold together, however they hold it.
+// testMemory: RAM bounds all processes together, for every kind of memory.
 func testMemory(t *testing.T, b *bench) {
 	const limit, bound = 96 << 20, 700 << 20
 	limits := backends.Limits{RAM: limit, Disk: 32 << 20, Wall: time.Hour, Processes: 30}
 	for _, kind := range []string{"anonymous", "children", "leaderless", "shared", "memfd", "memfd_in_flight", "socket_buffers", "sysv", "huge_child_of_small", "stack", "threads_arenas"} {
-		b.beside(t, kind, func(t *testing.T) {
+		b.runParallel(t, kind, func(t *testing.T) {
 			counted := kind == "socket_buffers" && b.promises(backends.LayerNet) // one by one
 			if !b.o.Cgroup && (kind == "memfd_in_flight" || kind == "socket_buffers" && !counted) {
 				t.Skip("no cgroup, and nothing else counts what only the kernel holds")
 			}
-			o, made := b.drop(t, limits, kind, bound)
+			o, made := b.runBomb(t, limits, kind, bound)
 			if made.Error == "EPERM" && made.Made == 0 && !b.promises(backends.LayerIPC) {
-				return // what would outlive the sandbox is refused
+				return // objects that would outlive the sandbox are refused
 			}
 			if made.Made >= bound {
 				t.Fatalf("nothing stopped it at %d MB", made.Made>>20)
@@ -144,37 +143,37 @@ func testMemory(t *testing.T, b *bench) {
 		})
 	}
 	for _, kind := range []string{"tcp_buffers", "udp_buffers", "tcp_unaccepted"} {
-		b.beside(t, kind, func(t *testing.T) {
-			b.layer(t, backends.LayerNet)
-			b.countsSockets(t)
+		b.runParallel(t, kind, func(t *testing.T) {
+			b.needLayer(t, backends.LayerNet)
+			b.needSocketCounting(t)
 			limits := limits
 			limits.RAM, limits.Disk = 48<<20, 4<<20
-			o, made := b.drop(t, limits, kind, 96<<20) // and then it stays
+			o, made := b.runBomb(t, limits, kind, 96<<20) // and then it stays
 			if o.Ended != backends.EndedOOM || o.Limit != "ram" {
 				t.Errorf("ended %s %s with %d MB in sockets; want oom, ram", o.Ended, o.Limit, made.Made>>20)
 			}
 		})
 	}
-	b.beside(t, "below the limit", func(t *testing.T) {
+	b.runParallel(t, "below the limit", func(t *testing.T) {
 		limits := limits
 		limits.RAM = 256 << 20
-		if o := b.makes(t, limits, "anonymous", 150<<20); o.PeakMemory < 140<<20 || o.PeakMemory > 260<<20 {
+		if o := b.runBombWithin(t, limits, "anonymous", 150<<20); o.PeakMemory < 140<<20 || o.PeakMemory > 260<<20 {
 			t.Errorf("peak memory %d MB, want about 160", o.PeakMemory>>20)
 		}
 	})
 	// Node, Go, Java and sanitizers reserve far more address space than they use.
-	b.beside(t, "not by reserving", func(t *testing.T) { b.makes(t, limits, "reserve", 64<<30) })
-	b.beside(t, "not as sanitizers do", func(t *testing.T) {
+	b.runParallel(t, "not by reserving", func(t *testing.T) { b.runBombWithin(t, limits, "reserve", 64<<30) })
+	b.runParallel(t, "not as sanitizers do", func(t *testing.T) {
 		if !b.o.Cgroup {
 			t.Skip("no cgroup, so each process's own memory is bounded")
 		}
-		// Theirs counts as memory to write to.
+		// Their reservation counts as writable memory.
 		o := b.python(t, "import mmap\nmmap.mmap(-1, 1 << 44, mmap.MAP_PRIVATE | 0x4000)\nprint('all')") // MAP_NORESERVE
 		if o.Ended != backends.EndedOK || o.Stdout != "all\n" {
 			t.Errorf("ended %s %s: %s", o.Ended, o.Limit, o.Stderr)
 		}
 	})
-	b.beside(t, "not without bound between two polls", func(t *testing.T) {
+	b.runParallel(t, "not without bound between two polls", func(t *testing.T) {
 		if b.o.Cgroup || b.o.Memory {
 			t.Skip("a cgroup checks all the time")
 		}
@@ -185,28 +184,28 @@ func testMemory(t *testing.T, b *bench) {
 			t.Errorf("ended %s, %s; want no 1.25 GiB of memory to write to", o.Ended, o.Stderr)
 		}
 	})
-	b.beside(t, "node", func(t *testing.T) {
+	b.runParallel(t, "node", func(t *testing.T) {
 		spec := b.spec("node")
 		spec.Limits = limits
 		spec.Limits.RAM = 160 << 20
-		o := exec(t, b.start(t, spec), "node", "-e", "const a = []; while (a.length < 100) a.push(Buffer.alloc(10 << 20, 1)); console.log('all')")
+		o := mustExec(t, b.start(t, spec), "node", "-e", "const a = []; while (a.length < 100) a.push(Buffer.alloc(10 << 20, 1)); console.log('all')")
 		if o.Ended != backends.EndedOOM || o.Stdout != "" {
 			t.Errorf("ended %s %s %s, %q %.300s", o.Ended, o.Limit, o.Signal, o.Stdout, o.Stderr)
 		}
 	})
-	roomy := limits // in a variable of its own, as those beside it run later
+	roomy := limits // in a separate variable, since the parallel cases run later
 	roomy.Disk = 400 << 20
-	b.beside(t, "files in the workspace are not memory", func(t *testing.T) { b.makes(t, roomy, "disk_workspace", 300<<20) })
-	b.beside(t, "the disk limit does not raise memory's", func(t *testing.T) {
-		o, made := b.drop(t, roomy, "anonymous_and_stay", limit+roomy.Disk/2)
+	b.runParallel(t, "files in the workspace are not memory", func(t *testing.T) { b.runBombWithin(t, roomy, "disk_workspace", 300<<20) })
+	b.runParallel(t, "the disk limit does not raise memory's", func(t *testing.T) {
+		o, made := b.runBomb(t, roomy, "anonymous_and_stay", limit+roomy.Disk/2)
 		if o.Ended != backends.EndedOOM || o.Limit != "ram" {
 			t.Errorf("ended %s %s, held %d MB with a limit of %d MB", o.Ended, o.Limit, made.Made>>20, limit>>20)
 		}
 	})
 }
 
-// countsSockets skips a test where nothing counts what waits in accepted connections.
-func (b *bench) countsSockets(t *testing.T) {
+// needSocketCounting skips a test where nothing counts the data in accepted connections.
+func (b *bench) needSocketCounting(t *testing.T) {
 	t.Helper()
 	if !b.o.Cgroup {
 		t.Skip("no cgroup, and nothing else counts what only the kernel holds")
@@ -216,12 +215,12 @@ func (b *bench) countsSockets(t *testing.T) {
 	}
 }
 
-// testProcesses: bombs of processes and threads run into a wall, and the program can say so.
+// testProcesses: bombs of processes and threads are stopped, and the program can report it.
 func testProcesses(t *testing.T, b *bench) {
 	limits := backends.Limits{RAM: 256 << 20, Wall: time.Hour, Processes: 12}
 	for _, kind := range []string{"processes", "threads", "double_forks"} {
-		b.beside(t, kind, func(t *testing.T) {
-			o, made := b.drop(t, limits, kind, 400)
+		b.runParallel(t, kind, func(t *testing.T) {
+			o, made := b.runBomb(t, limits, kind, 400)
 			if made.Made >= 100 || o.Ended == backends.EndedOOM || o.Ended == backends.EndedTimeout {
 				t.Errorf("ended %s %s after %+v; want EAGAIN after about 12", o.Ended, o.Limit, made)
 			}
@@ -233,16 +232,16 @@ func testProcesses(t *testing.T, b *bench) {
 			}
 		})
 	}
-	b.beside(t, "storm", func(t *testing.T) {
-		// Each process makes two, eight times over: 512, were nothing to stop it.
-		if o, made := b.drop(t, limits, "storm", 8); o.Ended != backends.EndedOK || made.Made > 100 {
+	b.runParallel(t, "storm", func(t *testing.T) {
+		// Each process forks twice, eight times over: 512 processes without a limit.
+		if o, made := b.runBomb(t, limits, "storm", 8); o.Ended != backends.EndedOK || made.Made > 100 {
 			t.Errorf("ended %s %s, %d at once", o.Ended, o.Limit, made.Made)
 		}
 	})
-	b.beside(t, "node starts", func(t *testing.T) {
+	b.runParallel(t, "node starts", func(t *testing.T) {
 		spec := b.spec("node")
 		spec.Limits = backends.Limits{Processes: 1}
-		exec(t, b.start(t, spec), "node", "-e", "require('fs').promises.readFile('/etc/passwd').then(() => console.log('ok'))").ok(t)
+		mustExec(t, b.start(t, spec), "node", "-e", "require('fs').promises.readFile('/etc/passwd').then(() => console.log('ok'))").mustSucceed(t)
 	})
 }
 
@@ -251,17 +250,17 @@ func testDisk(t *testing.T, b *bench) {
 	const limit = 24 << 20
 	limits := backends.Limits{RAM: 256 << 20, Disk: limit, Wall: time.Hour}
 	for _, kind := range []string{"disk_workspace", "disk_tmp", "disk_shm", "disk_all"} {
-		b.beside(t, kind, func(t *testing.T) {
+		b.runParallel(t, kind, func(t *testing.T) {
 			if !b.promises(backends.LayerMount) {
-				b.watchedDisk(t, limits, kind)
+				b.testWatchedDisk(t, limits, kind)
 				return
 			}
 			if b.o.OwnDisks && kind == "disk_all" {
-				o, made := b.drop(t, limits, "disk_all_and_stay", 200<<20)
-				overDisk(t, o, made, limit)
+				o, made := b.runBomb(t, limits, "disk_all_and_stay", 200<<20)
+				checkOverDisk(t, o, made, limit)
 				return
 			}
-			o, made := b.drop(t, limits, kind, 200<<20)
+			o, made := b.runBomb(t, limits, kind, 200<<20)
 			if o.Ended != backends.EndedOK || made.Error != "ENOSPC" {
 				t.Errorf("ended %s %s, exit code %d, %s; want ok and ENOSPC", o.Ended, o.Limit, o.ExitCode, made.Error)
 			}
@@ -270,34 +269,34 @@ func testDisk(t *testing.T, b *bench) {
 			}
 		})
 	}
-	b.beside(t, "large shared memory", func(t *testing.T) {
-		b.layer(t, backends.LayerMount)
-		// Browsers and data loaders want more of /dev/shm than the 64 MB that others give.
+	b.runParallel(t, "large shared memory", func(t *testing.T) {
+		b.needLayer(t, backends.LayerMount)
+		// Browsers and data loaders want more of /dev/shm than the usual 64 MB.
 		limits := limits
 		limits.Disk = 256 << 20
-		b.makes(t, limits, "disk_shm", 160<<20)
+		b.runBombWithin(t, limits, "disk_shm", 160<<20)
 	})
-	b.beside(t, "other places", func(t *testing.T) {
-		// Wherever else a program may write, it is not more.
+	b.runParallel(t, "other places", func(t *testing.T) {
+		// Every other writable place has no more.
 		if b.o.OwnDisks {
-			o, made := b.drop(t, limits, "disk_anywhere_and_stay", 100<<20)
-			overDisk(t, o, made, limit)
+			o, made := b.runBomb(t, limits, "disk_anywhere_and_stay", 100<<20)
+			checkOverDisk(t, o, made, limit)
 			return
 		}
-		if o, made := b.drop(t, limits, "disk_anywhere", 100<<20); made.Made > limit+8<<20 {
+		if o, made := b.runBomb(t, limits, "disk_anywhere", 100<<20); made.Made > limit+8<<20 {
 			t.Errorf("ended %s %s, wrote %d MB in all", o.Ended, o.Limit, made.Made>>20)
 		}
 	})
-	b.beside(t, "inodes", func(t *testing.T) {
-		// An empty file takes no block, and a kilobyte of the kernel's memory all the same.
+	b.runParallel(t, "inodes", func(t *testing.T) {
+		// An empty file takes no block, but a kilobyte of kernel memory.
 		limits := limits
 		limits.Disk = 4 << 20
-		if o, made := b.drop(t, limits, "inodes", 1_000_000); made.Made >= 1_000_000 {
+		if o, made := b.runBomb(t, limits, "inodes", 1_000_000); made.Made >= 1_000_000 {
 			t.Errorf("made %d files, ended %s", made.Made, o.Ended)
 		}
 	})
-	b.beside(t, "a large file", func(t *testing.T) {
-		o, made := b.drop(t, limits, "sparse", 1<<40)
+	b.runParallel(t, "a large file", func(t *testing.T) {
+		o, made := b.runBomb(t, limits, "sparse", 1<<40)
 		t.Logf("a sparse file of %d bytes, %s", made.Made, made.Error)
 		if o.Ended == backends.EndedOOM || o.Ended == backends.EndedTimeout {
 			t.Errorf("ended %s %s", o.Ended, o.Limit)
@@ -305,9 +304,9 @@ func testDisk(t *testing.T, b *bench) {
 	})
 }
 
-// overDisk: each of several file systems has the limit's size, so that a program can have three times
-// as much for a moment. It must not end as if nothing were, and not have more than all of them hold.
-func overDisk(t *testing.T, o outcome, made bomb, limit int64) {
+// overDisk: each of several file systems has the limit's size, so that a program can hold three times as much for a
+// moment. It must not end successfully, and must not exceed the sum.
+func checkOverDisk(t *testing.T, o outcome, made bombReport, limit int64) {
 	t.Helper()
 	if o.Ended != backends.EndedLimit || o.Limit != "disk" {
 		t.Errorf("ended %s %s, exit code %d; want limit, disk", o.Ended, o.Limit, o.ExitCode)
@@ -319,12 +318,12 @@ func overDisk(t *testing.T, o outcome, made bomb, limit int64) {
 
 // watchedDisk: without a file system of its own, a workspace is bounded by the size of each file
 // and by a watcher that ends the program.
-func (b *bench) watchedDisk(t *testing.T, limits backends.Limits, kind string) {
+func (b *bench) testWatchedDisk(t *testing.T, limits backends.Limits, kind string) {
 	t.Helper()
 	if kind != "disk_workspace" {
 		t.Skip("only the workspace can be written to")
 	}
-	o, made := b.drop(t, limits, kind, 200<<20)
+	o, made := b.runBomb(t, limits, kind, 200<<20)
 	stopped := made.Error != "" || o.Ended == backends.EndedLimit && o.Limit == "disk"
 	if !stopped || made.Made > limits.Disk*2 {
 		t.Errorf("ended %s %s, wrote %d MB, %s", o.Ended, o.Limit, made.Made>>20, made.Error)

@@ -18,8 +18,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// main is a session's interpreter under test.
-type main struct {
+// interpreter is a session's interpreter under test.
+type interpreter struct {
 	channel   io.ReadWriteCloser
 	lines     *bufio.Reader
 	interrupt chan struct{}
@@ -27,10 +27,10 @@ type main struct {
 	ended     chan outcome
 }
 
-// startMain starts evaluator as the sandbox's Main command.
-func startMain(ctx context.Context, t testing.TB, s backends.Sandbox) *main {
+// startInterpreter starts evaluator as the sandbox's Main command.
+func startInterpreter(ctx context.Context, t testing.TB, s backends.Sandbox) *interpreter {
 	t.Helper()
-	m := &main{interrupt: make(chan struct{}), begun: make(chan backends.Containment, 1), ended: make(chan outcome, 1)}
+	m := &interpreter{interrupt: make(chan struct{}), begun: make(chan backends.Containment, 1), ended: make(chan outcome, 1)}
 	got := make(chan struct{})
 	go func() {
 		var o outcome
@@ -52,13 +52,13 @@ func startMain(ctx context.Context, t testing.TB, s backends.Sandbox) *main {
 	return m
 }
 
-func (m *main) ask(t testing.TB, line string) string {
+func (m *interpreter) evaluate(t testing.TB, line string) string {
 	t.Helper()
 	fmt.Fprintln(m.channel, line)
-	return m.answer(t)
+	return m.readAnswer(t)
 }
 
-func (m *main) answer(t testing.TB) string {
+func (m *interpreter) readAnswer(t testing.TB) string {
 	t.Helper()
 	answer, err := m.lines.ReadString('\n')
 	if err != nil {
@@ -79,14 +79,14 @@ for line in lines:
     os.write(3, (str(answer) + "\n").encode())
 `
 
-// testMains: a session's own interpreter has a private channel, can be interrupted, lives as long
-// as its sandbox, and takes all others along.
+// testMains: a session's interpreter has a private channel, can be interrupted, lives as long as its sandbox, and ends
+// all other processes with it.
 func testMains(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Keep = true
-	b.beside(t, "channel", func(t *testing.T) {
-		m := startMain(t.Context(), t, b.start(t, spec))
-		if got := m.ask(t, "6 * 7"); got != "42" {
+	b.runParallel(t, "channel", func(t *testing.T) {
+		m := startInterpreter(t.Context(), t, b.start(t, spec))
+		if got := m.evaluate(t, "6 * 7"); got != "42" {
 			t.Errorf("got %q", got)
 		}
 		c := <-m.begun
@@ -95,7 +95,7 @@ func testMains(t *testing.T, b *bench) {
 				t.Errorf("layer %s does not hold: %s", l.Name, l.Detail)
 			}
 		}
-		if got := m.ask(t, `subprocess.run(["bash", "-c", "echo forged >&3"]).returncode`); got == "0" || got == "forged" {
+		if got := m.evaluate(t, `subprocess.run(["bash", "-c", "echo forged >&3"]).returncode`); got == "0" || got == "forged" {
 			t.Errorf("a child got the channel: %q", got)
 		}
 		m.channel.Close()
@@ -103,26 +103,26 @@ func testMains(t *testing.T, b *bench) {
 			t.Errorf("at the end of its channel: %s %s", o.Ended, o.Stderr)
 		}
 	})
-	b.beside(t, "interrupt", func(t *testing.T) {
-		m := startMain(t.Context(), t, b.start(t, spec))
+	b.runParallel(t, "interrupt", func(t *testing.T) {
+		m := startInterpreter(t.Context(), t, b.start(t, spec))
 		for _, code := range []string{"time.sleep(100)", `[0 for _ in iter(int, 1)]`, `subprocess.run(["sleep", "100"])`} {
-			if got := m.ask(t, `os.write(3, b"begun\n") and `+code); got != "begun" {
+			if got := m.evaluate(t, `os.write(3, b"begun\n") and `+code); got != "begun" {
 				t.Fatalf("%s: got %q", code, got)
 			}
 			m.interrupt <- struct{}{}
-			if got := m.answer(t); got != "KeyboardInterrupt" {
+			if got := m.readAnswer(t); got != "KeyboardInterrupt" {
 				t.Errorf("%s: got %q", code, got)
 			}
 		}
-		if got := m.ask(t, "1 + 1"); got != "2" {
+		if got := m.evaluate(t, "1 + 1"); got != "2" {
 			t.Errorf("afterwards: %q", got)
 		}
 	})
-	b.beside(t, "longer than a command may", func(t *testing.T) {
+	b.runParallel(t, "longer than a command may", func(t *testing.T) {
 		spec := spec
 		spec.Limits.Wall = 500 * time.Millisecond
-		m := startMain(t.Context(), t, b.start(t, spec))
-		if got := m.ask(t, "time.sleep(1)"); got != "None" {
+		m := startInterpreter(t.Context(), t, b.start(t, spec))
+		if got := m.evaluate(t, "time.sleep(1)"); got != "None" {
 			t.Errorf("got %q", got)
 		}
 		select {
@@ -131,31 +131,31 @@ func testMains(t *testing.T, b *bench) {
 		default:
 		}
 	})
-	b.beside(t, "its end ends all", func(t *testing.T) {
+	b.runParallel(t, "its end ends all", func(t *testing.T) {
 		s := b.start(t, spec)
 		word := ulid.Make().String()
-		m := startMain(t.Context(), t, s)
-		m.ask(t, fmt.Sprintf(`subprocess.Popen(["setsid", "bash", "-c", "while :; do sleep 100; done", %q]) and 1`, word))
+		m := startInterpreter(t.Context(), t, s)
+		m.evaluate(t, fmt.Sprintf(`subprocess.Popen(["setsid", "bash", "-c", "while :; do sleep 100; done", %q]) and 1`, word))
 		hosttest.Until(t, "it has started", func() bool { return len(processesWith(word)) > 0 }) // between two execs a process has no command line
 		m.channel.Close()
 		<-m.ended
 		hosttest.Until(t, "it has ended", func() bool { return len(processesWith(word)) == 0 })
-		if o := exec(t, s, "python", "-c", "print(1)"); o.Stdout != "1\n" {
+		if o := mustExec(t, s, "python", "-c", "print(1)"); o.Stdout != "1\n" {
 			t.Errorf("the sandbox did not outlive it: %s %q", o.Ended, o.Stdout)
 		}
 	})
-	b.beside(t, "cancelled", func(t *testing.T) {
+	b.runParallel(t, "cancelled", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		m := startMain(ctx, t, b.start(t, spec))
-		m.ask(t, "1")
+		m := startInterpreter(ctx, t, b.start(t, spec))
+		m.evaluate(t, "1")
 		cancel()
 		if o := <-m.ended; o.Ended != backends.EndedCancelled {
 			t.Errorf("ended %s", o.Ended)
 		}
 	})
-	b.beside(t, "failures are reported to their own caller", func(t *testing.T) {
+	b.runParallel(t, "failures are reported to their own caller", func(t *testing.T) {
 		s := b.start(t, spec)
-		m := startMain(t.Context(), t, s)
+		m := startInterpreter(t.Context(), t, s)
 		var all sync.WaitGroup
 		for i := range 16 {
 			all.Go(func() {
@@ -163,25 +163,25 @@ func testMains(t *testing.T, b *bench) {
 				if i%2 == 0 {
 					name = "/nowhere"
 				}
-				_, err := try(t, s, backends.Command{Args: []string{name}}, nil)
+				_, err := tryExec(t, s, backends.Command{Args: []string{name}}, nil)
 				if (err != nil) != (name == "/nowhere") {
 					t.Errorf("%s: %v", name, err)
 				}
 			})
 		}
 		all.Wait()
-		if got := m.ask(t, "1 + 1"); got != "2" {
+		if got := m.evaluate(t, "1 + 1"); got != "2" {
 			t.Errorf("got %q", got)
 		}
 	})
-	b.beside(t, "usage and limits", func(t *testing.T) {
+	b.runParallel(t, "usage and limits", func(t *testing.T) {
 		s := b.start(t, spec)
-		m := startMain(t.Context(), t, s)
-		m.ask(t, `globals().update(a=bytearray(b"x" * (80 << 20)))`)
+		m := startInterpreter(t.Context(), t, s)
+		m.evaluate(t, `globals().update(a=bytearray(b"x" * (80 << 20)))`)
 		if u := s.Usage(); u.Memory < 80<<20 || u.Memory > 200<<20 || u.Processes < 1 {
 			t.Errorf("usage with 80 MB in one process: %+v", u)
 		}
-		m.ask(t, `globals().pop("a") and 1`)
+		m.evaluate(t, `globals().pop("a") and 1`)
 		l, err := s.Limit(backends.Limits{RAM: 100 << 20})
 		if err != nil || l.RAM != 100<<20 || l.Disk != spec.Limits.Disk {
 			t.Fatalf("got %+v, %v", l, err)

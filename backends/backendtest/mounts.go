@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// shared makes a directory on the host that the sandbox's user may enter and write to, whoever it is.
-func shared(t *testing.T) string {
+// makeSharedDir makes a directory on the host that any sandbox user may enter and write to.
+func makeSharedDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for d := dir; paths.Below(d, os.TempDir()); d = filepath.Dir(d) {
@@ -30,73 +30,73 @@ func shared(t *testing.T) string {
 	return dir
 }
 
-// mounting is the usual Spec of a shell, with a mount, and workingIn with a workspace of the host.
-func (b *bench) mounting(m backends.Mount) backends.Spec {
+// specWithMount is the usual Spec of a shell, with a mount, and workingIn with a workspace of the host.
+func (b *bench) specWithMount(m backends.Mount) backends.Spec {
 	spec := b.spec("shell")
 	spec.Mounts = []backends.Mount{m}
 	return spec
 }
 
-func (b *bench) workingIn(m backends.Mount) backends.Spec {
+func (b *bench) specWithWorkspace(m backends.Mount) backends.Spec {
 	spec := b.spec("shell")
 	spec.Workspace = m
 	return spec
 }
 
 func testMounts(t *testing.T, b *bench) {
-	b.layer(t, backends.LayerMount)
+	b.needLayer(t, backends.LayerMount)
 	t.Run("read-only", func(t *testing.T) {
-		dir := shared(t)
-		spec := b.mounting(backends.Mount{Host: dir, Inside: "/data/in"})
-		o := exec(t, b.start(t, spec), "bash", "-c", `cat /data/in/given; cd /data/in
+		dir := makeSharedDir(t)
+		spec := b.specWithMount(backends.Mount{Host: dir, Inside: "/data/in"})
+		o := mustExec(t, b.start(t, spec), "bash", "-c", `cat /data/in/given; cd /data/in
 echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chmod 777 given 2>/dev/null; mv given other 2>/dev/null; mkdir d 2>/dev/null; ln given /workspace/l 2>/dev/null; touch given 2>/dev/null; ls`)
 		if o.Stdout != "givengiven\n" {
 			t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
 		}
-		sees(t, dir, "given", "given")
+		checkContent(t, dir, "given", "given")
 		// Not by rights and rules alone.
-		if o := exec(t, b.start(t, spec), "bash", "-c", "grep ' /data/in ro,' /proc/self/mountinfo"); o.Stdout == "" {
+		if o := mustExec(t, b.start(t, spec), "bash", "-c", "grep ' /data/in ro,' /proc/self/mountinfo"); o.Stdout == "" {
 			t.Error("the mount itself is writable")
 		}
 	})
 	t.Run("writable", func(t *testing.T) {
-		dir := shared(t)
-		spec := b.mounting(backends.Mount{Host: dir, Inside: "/data/out", Write: true})
-		exec(t, b.start(t, spec), "bash", "-ec", `cat /data/out/given; echo new >/data/out/new; echo changed >/data/out/given; mkdir /data/out/d`).ok(t)
-		sees(t, dir, "new", "new\n")
-		sees(t, dir, "given", "changed\n")
+		dir := makeSharedDir(t)
+		spec := b.specWithMount(backends.Mount{Host: dir, Inside: "/data/out", Write: true})
+		mustExec(t, b.start(t, spec), "bash", "-ec", `cat /data/out/given; echo new >/data/out/new; echo changed >/data/out/given; mkdir /data/out/d`).mustSucceed(t)
+		checkContent(t, dir, "new", "new\n")
+		checkContent(t, dir, "given", "changed\n")
 	})
 	t.Run("a file", func(t *testing.T) {
-		dir := shared(t)
-		spec := b.mounting(backends.Mount{Host: filepath.Join(dir, "given"), Inside: "/opt/config/given.txt"})
-		o := exec(t, b.start(t, spec), "bash", "-c", `cat /opt/config/given.txt; ls /opt/config; echo x 2>/dev/null >/opt/config/given.txt`)
+		dir := makeSharedDir(t)
+		spec := b.specWithMount(backends.Mount{Host: filepath.Join(dir, "given"), Inside: "/opt/config/given.txt"})
+		o := mustExec(t, b.start(t, spec), "bash", "-c", `cat /opt/config/given.txt; ls /opt/config; echo x 2>/dev/null >/opt/config/given.txt`)
 		if o.Stdout != "givengiven.txt\n" {
 			t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
 		}
-		sees(t, dir, "given", "given")
+		checkContent(t, dir, "given", "given")
 	})
 	t.Run("links in it lead nowhere else", func(t *testing.T) {
-		dir, other := shared(t), shared(t)
+		dir, other := makeSharedDir(t), makeSharedDir(t)
 		for name, to := range map[string]string{"abs": filepath.Join(other, "given"), "shadow": "/etc/shadow", "up": "../../../../../../etc/shadow", "directory": other} {
 			if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		spec := b.mounting(backends.Mount{Host: dir, Inside: "/data", Write: true})
-		o := exec(t, b.start(t, spec), "bash", "-c", `cd /data; cat abs shadow up directory/given 2>/dev/null; echo owned 2>/dev/null >abs; echo owned 2>/dev/null >directory/given; ls -d ..`)
+		spec := b.specWithMount(backends.Mount{Host: dir, Inside: "/data", Write: true})
+		o := mustExec(t, b.start(t, spec), "bash", "-c", `cd /data; cat abs shadow up directory/given 2>/dev/null; echo owned 2>/dev/null >abs; echo owned 2>/dev/null >directory/given; ls -d ..`)
 		if o.Stdout != "..\n" {
 			t.Errorf("got %q", o.Stdout)
 		}
-		sees(t, other, "given", "given")
+		checkContent(t, other, "given", "given")
 	})
 	t.Run("a mount below the mount is read-only too", func(t *testing.T) {
-		spec := b.mounting(backends.Mount{Host: "/dev", Inside: "/hostdev"})
+		spec := b.specWithMount(backends.Mount{Host: "/dev", Inside: "/hostdev"})
 		s, err := b.backend.Start(t.Context(), spec)
 		if err != nil {
 			t.Skip("refused: ", err)
 		}
 		defer s.Close()
-		o := exec(t, s, "bash", "-c", "echo x 2>/dev/null >/hostdev/shm/owned && echo wrote; cat /hostdev/kmsg 2>/dev/null | head -c 1; head -c 1 /hostdev/vda 2>/dev/null")
+		o := mustExec(t, s, "bash", "-c", "echo x 2>/dev/null >/hostdev/shm/owned && echo wrote; cat /hostdev/kmsg 2>/dev/null | head -c 1; head -c 1 /hostdev/vda 2>/dev/null")
 		if o.Stdout != "" {
 			t.Errorf("got %q", o.Stdout)
 		}
@@ -106,7 +106,7 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 	t.Run("what is mounted below", func(t *testing.T) { testSubmounts(t, b) })
 	t.Run("workspace", func(t *testing.T) { testWorkspace(t, b) })
 	t.Run("refused", func(t *testing.T) {
-		dir := shared(t)
+		dir := makeSharedDir(t)
 		for name, m := range map[string]backends.Mount{
 			"not there":       {Host: filepath.Join(dir, "nothing"), Inside: "/data"},
 			"relative host":   {Host: "given", Inside: "/data"},
@@ -118,10 +118,10 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 			"no host":         {Inside: "/data"},
 			"NUL":             {Host: dir, Inside: "/data\x00x"},
 		} {
-			s, err := b.backend.Start(t.Context(), b.mounting(m))
+			s, err := b.backend.Start(t.Context(), b.specWithMount(m))
 			if err == nil {
-				// An error that comes with the first command is as good.
-				_, err = try(t, s, backends.Command{Args: []string{"true"}}, nil)
+				// An error of the first command is accepted, too.
+				_, err = tryExec(t, s, backends.Command{Args: []string{"true"}}, nil)
 				s.Close()
 			}
 			if err == nil {
@@ -131,40 +131,40 @@ echo x 2>/dev/null >new; echo x 2>/dev/null >given; rm -f given 2>/dev/null; chm
 	})
 }
 
-// testRights has files that give their rights to all who run them, and that root shows: what a program writes through a
-// mapping leaves them theirs.
+// testRights mounts, as root, files with set-user-ID bits or capabilities: the kernel keeps these rights when a program
+// writes through a mapping.
 func testRights(t *testing.T, b *bench) {
 	for name, mode := range map[string]os.FileMode{"set-user-ID": os.ModeSetuid, "set-group-ID": os.ModeSetgid} {
-		dir := shared(t)
+		dir := makeSharedDir(t)
 		file := filepath.Join(dir, "a/b/tool")
 		os.MkdirAll(filepath.Dir(file), 0o755)
 		os.WriteFile(file, []byte("tool"), 0o755)
 		if err := os.Chmod(file, mode|0o777); err != nil {
 			t.Fatal(err)
 		}
-		mounted, workspace := b.mounting(backends.Mount{Host: dir, Inside: "/data", Write: true}), b.workingIn(backends.Mount{Host: dir, Write: true})
+		mounted, workspace := b.specWithMount(backends.Mount{Host: dir, Inside: "/data", Write: true}), b.specWithWorkspace(backends.Mount{Host: dir, Write: true})
 		for _, spec := range []backends.Spec{mounted, workspace} {
-			err := b.refusal(t, spec)
+			err := b.startRefused(t, spec)
 			refusal, is := errors.AsType[*backends.Refusal](err)
 			if named := is && strings.Contains(refusal.Reason, file); named != (os.Geteuid() == 0) {
 				t.Errorf("%s: got %v, want a refusal that names the file if it is root's", name, err)
 			}
 		}
 		mounted.Mounts[0].Write = false
-		exec(t, b.start(t, mounted), "bash", "-c", "cat /data/a/b/tool").ok(t)
+		mustExec(t, b.start(t, mounted), "bash", "-c", "cat /data/a/b/tool").mustSucceed(t)
 	}
-	dir := shared(t)
+	dir := makeSharedDir(t)
 	if err := os.Chmod(dir, os.ModeSetgid|0o777); err != nil { // a project's, whose files are its group's
 		t.Fatal(err)
 	}
-	spec := b.mounting(backends.Mount{Host: dir, Inside: "/data", Write: true})
-	exec(t, b.start(t, spec), "bash", "-c", "echo x >/data/given").ok(t)
+	spec := b.specWithMount(backends.Mount{Host: dir, Inside: "/data", Write: true})
+	mustExec(t, b.start(t, spec), "bash", "-c", "echo x >/data/given").mustSucceed(t)
 }
 
-// testSubmounts shows directories in which the host has mounted others: these are seen, or nothing is, and not what
-// they hide.
+// testSubmounts shows directories with mounts of the host below: programs see these mounts or nothing, and never the
+// files that they hide.
 func testSubmounts(t *testing.T, b *bench) {
-	dir := shared(t)
+	dir := makeSharedDir(t)
 	mount := mounter(t)
 	for _, name := range []string{"m", "m2", "closed", "proc"} {
 		os.Mkdir(filepath.Join(dir, name), 0o777)
@@ -181,16 +181,16 @@ func testSubmounts(t *testing.T, b *bench) {
 	if b.o.Engine != 0 {
 		showMounts(t, dir, b.o.Engine)
 	}
-	mounted, workspace := b.mounting(backends.Mount{Host: dir, Inside: "/data"}), b.workingIn(backends.Mount{Host: dir})
+	mounted, workspace := b.specWithMount(backends.Mount{Host: dir, Inside: "/data"}), b.specWithWorkspace(backends.Mount{Host: dir})
 	for _, write := range []bool{false, true} {
 		mounted.Mounts[0].Write, workspace.Workspace.Write = write, write
 		for at, spec := range map[string]backends.Spec{"/data": mounted, "/workspace": workspace} {
-			o := exec(t, b.start(t, spec), "bash", "-c", `cd "$0"; cat */hidden; cat m/shown; ls proc; (echo x >closed/new); ls m2`, at)
+			o := mustExec(t, b.start(t, spec), "bash", "-c", `cd "$0"; cat */hidden; cat m/shown; ls proc; (echo x >closed/new); ls m2`, at)
 			if o.Stdout != "hiddenshownhidden\n" { // of m2, where nothing is mounted
 				t.Errorf("%s, writable %v: got %q, %q", at, write, o.Stdout, o.Stderr)
 			}
 			if !write {
-				exec(t, b.start(t, spec), "bash", "-c", `cd "$0"; (echo x >m/new); (echo x >m/shown); (echo x >m/deep/new)`, at)
+				mustExec(t, b.start(t, spec), "bash", "-c", `cd "$0"; (echo x >m/new); (echo x >m/shown); (echo x >m/deep/new)`, at)
 			}
 		}
 	}
@@ -199,35 +199,35 @@ func testSubmounts(t *testing.T, b *bench) {
 			t.Errorf("%s was made", name)
 		}
 	}
-	sees(t, dir, "m/shown", "shown")
+	checkContent(t, dir, "m/shown", "shown")
 	mounted.Mounts[0] = backends.Mount{Host: filepath.Join(dir, "proc"), Inside: "/data"}
-	if b.refusal(t, mounted) == nil {
+	if b.startRefused(t, mounted) == nil {
 		t.Error("the host's processes can be shown")
 	}
 }
 
 func testWorkspace(t *testing.T, b *bench) {
 	t.Run("of the host, writable", func(t *testing.T) {
-		dir := shared(t)
-		spec := b.workingIn(backends.Mount{Host: dir, Write: true})
+		dir := makeSharedDir(t)
+		spec := b.specWithWorkspace(backends.Mount{Host: dir, Write: true})
 		s := b.start(t, spec)
-		exec(t, s, "bash", "-ec", `[ "$PWD" = /workspace ]; [ "$(cat given)" = given ]; echo new >new`).ok(t)
-		sees(t, dir, "new", "new\n")
+		mustExec(t, s, "bash", "-ec", `[ "$PWD" = /workspace ]; [ "$(cat given)" = given ]; echo new >new`).mustSucceed(t)
+		checkContent(t, dir, "new", "new\n")
 		if files := filesOf(t, s); files["new"].Size != 4 {
 			t.Errorf("listed %v", files)
 		}
 	})
 	t.Run("of the host, looked at", func(t *testing.T) {
-		// A project is not changed by listing it, whatever its owner shut.
-		dir := shared(t)
+		// Listing a project does not change it, even where its owner has closed directories.
+		dir := makeSharedDir(t)
 		for path, mode := range map[string]os.FileMode{"sealed": 0, "readable": 0o444} {
 			os.WriteFile(filepath.Join(dir, path), []byte("x"), 0o600)
 			os.Chmod(filepath.Join(dir, path), mode)
 		}
 		os.Mkdir(filepath.Join(dir, "sealed-directory"), 0)
-		spec := b.workingIn(backends.Mount{Host: dir, Write: true})
+		spec := b.specWithWorkspace(backends.Mount{Host: dir, Write: true})
 		for _, f := range filesOf(t, b.start(t, spec)) {
-			content(t, f)
+			readContent(t, f)
 		}
 		for path, want := range map[string]os.FileMode{"sealed": 0, "sealed-directory": os.ModeDir, "readable": 0o444, "given": 0o666} {
 			if fi, err := os.Stat(filepath.Join(dir, path)); err != nil || fi.Mode() != want {
@@ -236,10 +236,10 @@ func testWorkspace(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("of the host, read-only", func(t *testing.T) {
-		dir := shared(t)
-		spec := b.workingIn(backends.Mount{Host: dir})
+		dir := makeSharedDir(t)
+		spec := b.specWithWorkspace(backends.Mount{Host: dir})
 		s := b.start(t, spec)
-		o := exec(t, s, "bash", "-c", `cat given; echo x 2>/dev/null >given; echo x 2>/dev/null >new; ls`)
+		o := mustExec(t, s, "bash", "-c", `cat given; echo x 2>/dev/null >given; echo x 2>/dev/null >new; ls`)
 		if o.Stdout != "givengiven\n" {
 			t.Errorf("got %q", o.Stdout)
 		}
@@ -252,16 +252,16 @@ func testWorkspace(t *testing.T, b *bench) {
 	})
 	t.Run("thrown away", func(t *testing.T) {
 		s := b.start(t, b.spec("shell"))
-		exec(t, s, "bash", "-c", "echo x >left-in-the-workspace").ok(t)
+		mustExec(t, s, "bash", "-c", "echo x >left-in-the-workspace").mustSucceed(t)
 		s.Close()
-		if o := b.shell(t, "ls -A").ok(t); o.Stdout != "" {
+		if o := b.shell(t, "ls -A").mustSucceed(t); o.Stdout != "" {
 			t.Errorf("a new workspace holds %q", o.Stdout)
 		}
 	})
 }
 
-// sees checks a file from the host's side.
-func sees(t *testing.T, dir, name, want string) {
+// checkContent checks a file from the host's side.
+func checkContent(t *testing.T, dir, name, want string) {
 	t.Helper()
 	if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
 		t.Errorf("%s on the host: %q, want %q, %v", name, got, want, err)

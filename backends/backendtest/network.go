@@ -15,27 +15,27 @@ import (
 func testNetwork(t *testing.T, b *bench) {
 	target, reached := networkTarget(t)
 	t.Run("routes out", func(t *testing.T) {
-		b.layer(t, backends.LayerNet)
-		b.attack(t, "network.py", target)
+		b.needLayer(t, backends.LayerNet)
+		b.checkAttacks(t, "network.py", target)
 		if n := reached.Load(); n != 0 {
 			t.Errorf("the host's listeners were reached %d times", n)
 		}
 	})
 	t.Run("loopback inside", func(t *testing.T) {
-		b.layer(t, backends.LayerNet)
-		b.program(t, b.spec("python"), "loopback.py").ok(t)
+		b.needLayer(t, backends.LayerNet)
+		b.runProgramFile(t, b.spec("python"), "loopback.py").mustSucceed(t)
 	})
 	t.Run("packets without a route", func(t *testing.T) {
-		b.layer(t, backends.LayerNet)
+		b.needLayer(t, backends.LayerNet)
 		if b.o.Interfaces {
 			t.Skip("there is a route, and others drop what takes it")
 		}
-		b.lost(t)
+		b.testLostPackets(t)
 	})
 }
 
-// lost tests the count of packets without a route, which does not depend on what programs report.
-func (b *bench) lost(t *testing.T) {
+// testLostPackets tests the count of packets without a route, which does not depend on what programs report.
+func (b *bench) testLostPackets(t *testing.T) {
 	const (
 		quiet   = "import socket\nl = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(l.getsockname())\n"
 		lookUp  = quiet + "try: socket.getaddrinfo('name.test', 80)\nexcept OSError: pass\n"
@@ -52,7 +52,7 @@ func (b *bench) lost(t *testing.T) {
 		if test.counted {
 			spec.Gateway = []int{80}
 		}
-		if o := b.run(t, spec, test.code).ok(t); (o.Lost > 0) != test.lost {
+		if o := b.run(t, spec, test.code).mustSucceed(t); (o.Lost > 0) != test.lost {
 			t.Errorf("%s: %d were lost", test.name, o.Lost)
 		}
 	}
@@ -71,15 +71,14 @@ func (b *bench) lost(t *testing.T) {
 		code string
 		lost bool
 	}{{quiet, false}, {lookUp, true}} {
-		exec(t, s, "python", "-c", test.code).ok(t)
+		mustExec(t, s, "python", "-c", test.code).mustSucceed(t)
 		if now := s.Usage().Lost; (now > before) != test.lost {
 			t.Errorf("%d were lost in all, and %d before", now, before)
 		}
 	}
 }
 
-// networkTarget opens listeners of all kinds on the host. The counter says how often anything
-// reached one of them.
+// networkTarget opens listeners of all kinds on the host. The counter counts connections and packets that reached them.
 func networkTarget(t *testing.T) (map[string]any, *atomic.Int64) {
 	var reached atomic.Int64
 	word := canary()

@@ -11,21 +11,21 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// modest are the checks that must hold without a root directory and a network of one's own, too. The
-// others may fail there.
-func modest() []string {
+// hostIndependentChecks are the checks that must also hold without an own root directory and network. The others may
+// fail there.
+func hostIndependentChecks() []string {
 	return []string{"threads", "thread_pool", "subprocesses", "signals", "memory_maps", "locales", "keeps_away_from_the_limits",
 		"crypto", "wasm", "shared_memory", "pipes", "here_documents", "traps", "text_tools", "dates", "coprocesses"}
 }
 
-// testPrograms: containment that breaks real programs gets turned off. Each check of works.py and
-// works.js is something that programs do every day.
+// testPrograms: users turn off containment that breaks real programs. Each check of works.py and works.js is an
+// everyday operation.
 func testPrograms(t *testing.T, b *bench) {
 	for _, c := range []struct{ language, program string }{{"python", "works.py"}, {"node", "works.js"}, {"shell", "works.sh"}} {
-		b.beside(t, c.language, func(t *testing.T) {
+		b.runParallel(t, c.language, func(t *testing.T) {
 			spec := b.spec(c.language)
 			spec.Limits = backends.Limits{RAM: 512 << 20, Processes: 40}
-			o := b.program(t, spec, c.program, b.surroundings()...)
+			o := b.runProgramFile(t, spec, c.program, b.surroundings()...)
 			checks := 0
 			for line := range strings.Lines(o.Stdout) {
 				text, ok := strings.CutPrefix(line, "CHECK ")
@@ -38,12 +38,12 @@ func testPrograms(t *testing.T, b *bench) {
 				}
 				checks++
 				t.Run(r.Name, func(t *testing.T) {
-					if r.State == "failed" && !b.promises(backends.LayerMount) && !slices.Contains(modest(), r.Name) {
+					if r.State == "failed" && !b.promises(backends.LayerMount) && !slices.Contains(hostIndependentChecks(), r.Name) {
 						t.Skip("not without a root directory of its own: ", r.Detail)
 					}
 					switch r.State {
 					case "missing":
-						b.missing(t, r.Name, r.Detail)
+						b.skipMissing(t, r.Name, r.Detail)
 					case "ok":
 					default:
 						t.Errorf("%s: %s", r.State, r.Detail)

@@ -14,13 +14,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// testReady: an interpreter that stood ready has begun before its program was there, by proc_pid_stat(5), and does not
-// count that time.
+// testReady: an idle interpreter began before its program arrived, by proc_pid_stat(5), and does not count that time.
 func testReady(t *testing.T, b *bench) {
 	if !b.o.Warm {
 		t.Skip("nothing stands ready here")
 	}
-	const before = 50 * time.Millisecond // the kernel tells when a process began in hundredths of a second
+	const before = 50 * time.Millisecond // the kernel reports start times in hundredths of a second
 	for file, source := range map[string]string{
 		"main.py": `import os, time
 began = int(open("/proc/self/stat").read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK")
@@ -32,7 +31,7 @@ console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 100
 (( ${uptime/./} - ${began[19]} > now - ${put/./} - 2 && seconds <= now / 100 - ${put%.*} )) && echo True`,
 	} {
 		language := map[string]string{".py": "python", ".js": "node", ".sh": "shell"}[file[4:]]
-		b.beside(t, language, func(t *testing.T) {
+		b.runParallel(t, language, func(t *testing.T) {
 			cmd := backends.Command{Args: []string{map[string]string{"python": "python", "node": "node", "shell": "bash"}[language], file}}
 			s := b.startAnnounced(t, b.spec(language), cmd)
 			ready := time.Now()
@@ -40,13 +39,13 @@ console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 100
 			putText(t, s, file, source)
 			put := time.Now()
 			hosttest.Until(t, "the clock has gone on", func() bool { return time.Since(put) > before })
-			if o := b.execAnnounced(t, s, cmd).ok(t); o.Stdout != "True\n" {
+			if o := b.execAnnounced(t, s, cmd).mustSucceed(t); o.Stdout != "True\n" {
 				t.Errorf("it began when its program was there: %s", o.Stdout)
 			}
 		})
 	}
 	for name, args := range map[string][]string{"variables": nil, "arguments": {"", "a b"}} {
-		b.beside(t, name, func(t *testing.T) {
+		b.runParallel(t, name, func(t *testing.T) {
 			env := []string{"SECRET=a b=c", "EMPTY=", "USER=somebody", "RAW=\xff\n"}
 			cmd := backends.Command{Args: slices.Concat([]string{"python", "main.py"}, args), Env: env}
 			warm, cold := b.runStartFacts(t, cmd, true), b.runStartFacts(t, cmd, false)
@@ -58,9 +57,9 @@ console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 100
 			}
 		})
 	}
-	b.beside(t, "for another", func(t *testing.T) {
+	b.runParallel(t, "for another", func(t *testing.T) {
 		spec := b.spec("python")
-		spec.Limits.RAM += 1 << 20 // another kind, or the tests beside this one would find what is ready for other.py
+		spec.Limits.RAM += 1 << 20 // another kind, or parallel tests would take the sandbox for other.py
 		b.startAnnounced(t, spec, backends.Command{Args: []string{"python", "main.py"}})
 		cmd := backends.Command{Args: []string{"python", "other.py"}}
 		s := b.startAnnounced(t, spec, cmd)
@@ -68,13 +67,13 @@ console.log(uptime - began > (Date.now() - fs.statSync("main.js").ctimeMs) / 100
 for file in glob.glob("/proc/[0-9]*/cmdline"):
 	if b"main.py" in (line := open(file, "rb").read()): print(file, line)`
 		putText(t, s, "other.py", script)
-		if o := b.execAnnounced(t, s, cmd).ok(t); o.Stdout != "" {
+		if o := b.execAnnounced(t, s, cmd).mustSucceed(t); o.Stdout != "" {
 			t.Errorf("it sees an interpreter that was ready for another: %s", o.Stdout)
 		}
 	})
 }
 
-// runStartFacts executes a Python program main.py that tells how it was started.
+// runStartFacts executes a Python program main.py that reports how it was started.
 func (b *bench) runStartFacts(t *testing.T, cmd backends.Command, warm bool) outcome {
 	t.Helper()
 	const script = `import os, subprocess, sys
@@ -84,7 +83,7 @@ print(open("/proc/self/cmdline", "rb").read())`
 	if warm {
 		s = b.startAnnounced(t, b.spec("python"), cmd)
 	} else {
-		s = b.begin(t, b.spec("python"))
+		s = b.openSandbox(t, b.spec("python"))
 	}
 	if err := s.Files().Put("main.py", 0o644, strings.NewReader(script)); err != nil {
 		t.Fatal(err)
@@ -94,5 +93,5 @@ print(open("/proc/self/cmdline", "rb").read())`
 	if err != nil {
 		t.Fatal(err)
 	}
-	return outcome{r, out.String(), errs.String()}.ok(t)
+	return outcome{r, out.String(), errs.String()}.mustSucceed(t)
 }

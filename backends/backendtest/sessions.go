@@ -18,16 +18,16 @@ import (
 func testSessions(t *testing.T, b *bench) {
 	spec := b.spec("python")
 	spec.Keep = true
-	b.beside(t, "lives on", func(t *testing.T) {
+	b.runParallel(t, "lives on", func(t *testing.T) {
 		s := b.start(t, spec)
-		put(t, s, "descendants.py")
+		putPrograms(t, s, "descendants.py")
 		word := ulid.Make().String()
-		o := exec(t, s, "python", "descendants.py", word, "leave").ok(t)
+		o := mustExec(t, s, "python", "descendants.py", word, "leave").mustSucceed(t)
 		if !strings.Contains(o.Stdout, "ready") || len(processesWith(word)) == 0 {
 			t.Fatalf("nothing was left running: %q %q", o.Stdout, o.Stderr)
 		}
 		if b.promises(backends.LayerPID) {
-			o = exec(t, s, "bash", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c "+word).ok(t)
+			o = mustExec(t, s, "bash", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -c "+word).mustSucceed(t)
 			if strings.TrimSpace(o.Stdout) == "0" {
 				t.Error("the second command does not see what the first left")
 			}
@@ -35,24 +35,24 @@ func testSessions(t *testing.T, b *bench) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		gone(t, outcome{Stdout: "descendants ready"}, word)
+		checkGone(t, outcome{Stdout: "descendants ready"}, word)
 	})
-	b.beside(t, "files stay", func(t *testing.T) {
-		b.layer(t, backends.LayerMount)
+	b.runParallel(t, "files stay", func(t *testing.T) {
+		b.needLayer(t, backends.LayerMount)
 		s := b.start(t, spec)
-		exec(t, s, "bash", "-c", "echo one >file; echo two >/tmp/file; echo three >/dev/shm/file").ok(t)
+		mustExec(t, s, "bash", "-c", "echo one >file; echo two >/tmp/file; echo three >/dev/shm/file").mustSucceed(t)
 		putText(t, s, "put", "four")
-		if o := exec(t, s, "bash", "-c", "cat file /tmp/file /dev/shm/file put").ok(t); o.Stdout != "one\ntwo\nthree\nfour" {
+		if o := mustExec(t, s, "bash", "-c", "cat file /tmp/file /dev/shm/file put").mustSucceed(t); o.Stdout != "one\ntwo\nthree\nfour" {
 			t.Errorf("got %q", o.Stdout)
 		}
 	})
-	b.beside(t, "home", func(t *testing.T) {
-		b.layer(t, backends.LayerMount)
+	b.runParallel(t, "home", func(t *testing.T) {
+		b.needLayer(t, backends.LayerMount)
 		spec := b.spec("shell")
 		spec.Keep, spec.Home, spec.Guest = true, "/home/user", true
 		spec.Limits.Wall = 300 * time.Millisecond
 		s := b.start(t, spec)
-		o, err := try(t, s, backends.Command{Endless: true, Args: []string{"bash", "-c",
+		o, err := tryExec(t, s, backends.Command{Endless: true, Args: []string{"bash", "-c",
 			"pwd; echo $HOME $USER; echo one >file; cat ~/file; chmod +x file && ls -d /workspace; test -x " + backends.GuestPath + " && echo shown; sleep 1; echo after its time"}}, nil)
 		want := "/home/user\n/home/user user\none\n/workspace\nshown\nafter its time\n"
 		if err != nil || o.Ended != backends.EndedOK || o.Stdout != want || o.Contained.PID < 2 {
@@ -60,13 +60,13 @@ func testSessions(t *testing.T, b *bench) {
 		}
 		for _, home := range []string{"/", "/home", "/home/a/b", "/home/..", "/home/A", "/tmp/x"} {
 			spec.Home = home
-			if b.refusal(t, spec) == nil {
+			if b.startRefused(t, spec) == nil {
 				t.Errorf("a sandbox has its home directory at %s", home)
 			}
 		}
 	})
-	b.beside(t, "after each end", func(t *testing.T) {
-		// A session outlives its commands, however those end.
+	b.runParallel(t, "after each end", func(t *testing.T) {
+		// A session outlives every end of its commands.
 		s := b.start(t, spec)
 		for _, c := range []struct{ code, want string }{
 			{"import sys; sys.exit(3)", backends.EndedExit},
@@ -75,59 +75,59 @@ func testSessions(t *testing.T, b *bench) {
 			{"print(1)", backends.EndedOK},
 		} {
 			if strings.Contains(c.code, "kill(-1") && !slices.Contains(b.o.Layers, backends.LayerPID) {
-				continue // it would reach the processes of whoever runs the tests
+				continue // it would reach processes of the tests' user
 			}
-			o, err := try(t, s, backends.Command{Args: []string{"python", "-c", c.code}}, nil)
+			o, err := tryExec(t, s, backends.Command{Args: []string{"python", "-c", c.code}}, nil)
 			if err != nil || o.Ended != c.want {
 				t.Errorf("%s: ended %s %s, %v; want %s", c.code, o.Ended, o.Signal, err, c.want)
 			}
 		}
 	})
-	b.beside(t, "after a timeout", func(t *testing.T) {
+	b.runParallel(t, "after a timeout", func(t *testing.T) {
 		spec := spec
 		for spec.Limits.Wall = 500 * time.Millisecond; ; spec.Limits.Wall *= 2 {
 			s := b.start(t, spec)
 			for _, script := range []string{"sleep 100", "while :; do :; done"} {
-				if o := exec(t, s, "bash", "-c", script); o.Ended != backends.EndedTimeout {
+				if o := mustExec(t, s, "bash", "-c", script); o.Ended != backends.EndedTimeout {
 					t.Errorf("%s: ended %s %s", script, o.Ended, o.Signal)
 				}
 			}
-			o := exec(t, s, "bash", "-c", "echo alive")
+			o := mustExec(t, s, "bash", "-c", "echo alive")
 			if o.Ended == backends.EndedTimeout {
 				continue // this machine is slow
 			}
-			if o.ok(t).Stdout != "alive\n" {
+			if o.mustSucceed(t).Stdout != "alive\n" {
 				t.Errorf("got %q", o.Stdout)
 			}
 			return
 		}
 	})
-	b.beside(t, "out of memory", func(t *testing.T) {
-		// It may take the session along, but then the next command says so.
+	b.runParallel(t, "out of memory", func(t *testing.T) {
+		// It may end the session, but then the next command reports that.
 		s := b.start(t, spec)
-		o := exec(t, s, "python", "-c", "a = [bytearray(b'x' * (8 << 20)) for _ in range(100)]")
+		o := mustExec(t, s, "python", "-c", "a = [bytearray(b'x' * (8 << 20)) for _ in range(100)]")
 		if o.Ended != backends.EndedOOM || o.Limit != "ram" {
 			t.Errorf("ended %s %s", o.Ended, o.Limit)
 		}
-		if o, err := try(t, s, backends.Command{Args: []string{"python", "-c", "print(1)"}}, nil); err == nil && o.Stdout != "1\n" {
+		if o, err := tryExec(t, s, backends.Command{Args: []string{"python", "-c", "print(1)"}}, nil); err == nil && o.Stdout != "1\n" {
 			t.Errorf("afterwards: ended %s, %q", o.Ended, o.Stdout)
 		}
 	})
-	b.beside(t, "the limits are the session's", func(t *testing.T) {
-		b.layer(t, backends.LayerMount)
+	b.runParallel(t, "the limits are the session's", func(t *testing.T) {
+		b.needLayer(t, backends.LayerMount)
 		s := b.start(t, spec)
-		put(t, s, "bombs.py")
-		exec(t, s, "python", "bombs.py", "disk_workspace", "40000000").ok(t)
-		o := exec(t, s, "python", "bombs.py", "disk_tmp", "60000000")
+		putPrograms(t, s, "bombs.py")
+		mustExec(t, s, "python", "bombs.py", "disk_workspace", "40000000").mustSucceed(t)
+		o := mustExec(t, s, "python", "bombs.py", "disk_tmp", "60000000")
 		if b.o.OwnDisks {
-			overDisk(t, o, bomb{Made: 40_000_000}, spec.Limits.Disk)
+			checkOverDisk(t, o, bombReport{Made: 40_000_000}, spec.Limits.Disk)
 			return
 		}
-		if !strings.Contains(o.ok(t).Stdout, "ENOSPC") {
+		if !strings.Contains(o.mustSucceed(t).Stdout, "ENOSPC") {
 			t.Errorf("a second command got a disk of its own: %.200s", o.Stdout)
 		}
 	})
-	b.beside(t, "two at once", func(t *testing.T) {
+	b.runParallel(t, "two at once", func(t *testing.T) {
 		s := b.start(t, spec)
 		var out lockedBuffer
 		done := make(chan error)
@@ -135,20 +135,20 @@ func testSessions(t *testing.T, b *bench) {
 			_, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo begun; until [ -e flag ]; do sleep 0.05; done; echo seen"}}, backends.Streams{Stdout: &out})
 			done <- err
 		}()
-		out.says(t, "begun")
-		exec(t, s, "touch", "flag").ok(t)
+		out.waitFor(t, "begun")
+		mustExec(t, s, "touch", "flag").mustSucceed(t)
 		if err := <-done; err != nil || out.String() != "begun\nseen\n" {
 			t.Errorf("the first command got %q, %v", out.String(), err)
 		}
 	})
-	b.beside(t, "after Close", func(t *testing.T) {
+	b.runParallel(t, "after Close", func(t *testing.T) {
 		s := b.start(t, spec)
 		for range 3 {
 			if err := s.Close(); err != nil {
 				t.Errorf("close: %v", err)
 			}
 		}
-		if _, err := try(t, s, backends.Command{Args: []string{"true"}}, nil); err == nil {
+		if _, err := tryExec(t, s, backends.Command{Args: []string{"true"}}, nil); err == nil {
 			t.Error("a closed sandbox ran a command")
 		}
 		if err := s.Files().Put("x", 0o644, strings.NewReader("x")); err == nil {

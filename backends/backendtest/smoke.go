@@ -15,42 +15,42 @@ const smoke = "Smoke"
 func testSmoke(t *testing.T, b *bench) {
 	t.Run("leftovers", func(t *testing.T) { // first, while no other backend has anything to do
 		t.Setenv("TMPDIR", t.TempDir())
-		b.openOnce(t)
-		b.leaveNothing(t, slices.DeleteFunc(scenarios(), func(w scenario) bool { return w.name != "timeout" }))
+		b.openOneTimeFiles(t)
+		b.runScenarios(t, slices.DeleteFunc(scenarios(), func(w scenario) bool { return w.name != "timeout" }))
 	})
 	t.Run("layers", func(t *testing.T) { testLayers(t, b) })
 	t.Run("calls", func(t *testing.T) {
-		b.layer(t, backends.LayerSeccomp)
-		b.attack(t, "kernel.py", nil)
+		b.needLayer(t, backends.LayerSeccomp)
+		b.checkAttacks(t, "kernel.py", nil)
 	})
 	t.Run("files of the host", func(t *testing.T) {
-		b.layer(t, backends.LayerMount)
+		b.needLayer(t, backends.LayerMount)
 		target, check := filesTarget(t)
 		target["mounted"] = b.o.Mounted
-		b.attack(t, "files.py", target)
+		b.checkAttacks(t, "files.py", target)
 		check(t)
 	})
 	t.Run("ends", func(t *testing.T) {
 		s := b.session(t, "shell")
-		if o := exec(t, s, "bash", "-c", "echo out; echo err >&2; exit 7"); o.Ended != backends.EndedExit || o.ExitCode != 7 || o.Stdout != "out\n" || o.Stderr != "err\n" {
+		if o := mustExec(t, s, "bash", "-c", "echo out; echo err >&2; exit 7"); o.Ended != backends.EndedExit || o.ExitCode != 7 || o.Stdout != "out\n" || o.Stderr != "err\n" {
 			t.Errorf("exit 7: %+v", o)
 		}
-		if o := exec(t, s, "bash", "-c", "kill -9 $$; sleep 5"); o.Ended != backends.EndedSignal || o.Signal != "SIGKILL" {
+		if o := mustExec(t, s, "bash", "-c", "kill -9 $$; sleep 5"); o.Ended != backends.EndedSignal || o.Signal != "SIGKILL" {
 			t.Errorf("kill -9: %+v", o)
 		}
 	})
 	t.Run("files", func(t *testing.T) {
 		s := b.session(t, "shell")
 		putText(t, s, "a/in", "given")
-		exec(t, s, "bash", "-c", "cat a/in >out").ok(t)
-		if text, err := content(t, filesOf(t, s)["out"]); err != nil || text != "given" {
+		mustExec(t, s, "bash", "-c", "cat a/in >out").mustSucceed(t)
+		if text, err := readContent(t, filesOf(t, s)["out"]); err != nil || text != "given" {
 			t.Errorf("got %q, %v", text, err)
 		}
 	})
 	t.Run("memory", func(t *testing.T) {
 		limits := b.spec("").Limits
 		limits.RAM = 96 << 20
-		if o, made := b.drop(t, limits, "anonymous", 400<<20); o.Ended != backends.EndedOOM || made.Made >= 400<<20 {
+		if o, made := b.runBomb(t, limits, "anonymous", 400<<20); o.Ended != backends.EndedOOM || made.Made >= 400<<20 {
 			t.Errorf("ended %s, %d MB", o.Ended, made.Made>>20)
 		}
 	})

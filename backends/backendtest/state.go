@@ -17,29 +17,29 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// state is what of the host a sandbox could leave a trace in.
+// state is the part of the host in which a sandbox could leave a trace.
 type state struct {
 	mounts, cgroups, files, descriptors, children, sysv []string
 	goroutines                                          int
 }
 
-func (b *bench) host(t testing.TB) state {
+func (b *bench) hostState(t testing.TB) state {
 	t.Helper()
 	return state{
-		mounts: mounts(t), cgroups: cgroupDirs(), files: b.files(), descriptors: descriptors(),
+		mounts: listMounts(t), cgroups: cgroupDirs(), files: b.filesOnHost(), descriptors: descriptors(),
 		children: childrenOf(os.Getpid()), sysv: sysvObjects(), goroutines: runtime.NumGoroutine(),
 	}
 }
 
-// unchanged waits until the host is as it was. It says what there was in addition meanwhile.
-func (b *bench) unchanged(t testing.TB, before state) {
+// waitUnchanged waits until the host is as it was, or fails with the additions.
+func (b *bench) waitUnchanged(t testing.TB, before state) {
 	t.Helper()
 	last := ""
 	hosttest.Until(t, "nothing is left on the host", func() bool {
-		after := b.host(t)
-		diff := slices.Concat(added("mount", before.mounts, after.mounts), added("cgroup", before.cgroups, after.cgroups),
-			added("file", before.files, after.files), added("descriptor", before.descriptors, after.descriptors),
-			added("child", before.children, after.children), added("System V", before.sysv, after.sysv))
+		after := b.hostState(t)
+		diff := slices.Concat(addedNames("mount", before.mounts, after.mounts), addedNames("cgroup", before.cgroups, after.cgroups),
+			addedNames("file", before.files, after.files), addedNames("descriptor", before.descriptors, after.descriptors),
+			addedNames("child", before.children, after.children), addedNames("System V", before.sysv, after.sysv))
 		if n := after.goroutines - before.goroutines; n > 0 {
 			diff = append(diff, fmt.Sprintf("%d goroutines", n))
 		}
@@ -51,11 +51,11 @@ func (b *bench) unchanged(t testing.TB, before state) {
 	})
 }
 
-// nothingLeft searches for names with a sandbox's id, while its backend still lives.
-func (b *bench) nothingLeft(t testing.TB, id string) {
+// checkNothingLeft searches for names with a sandbox's id, while its backend still lives.
+func (b *bench) checkNothingLeft(t testing.TB, id string) {
 	t.Helper()
 	var found []string
-	for _, lines := range [][]string{mounts(t), cgroupDirs(), b.files()} {
+	for _, lines := range [][]string{listMounts(t), cgroupDirs(), b.filesOnHost()} {
 		for _, l := range lines {
 			if strings.Contains(l, id) || strings.Contains(l, strings.ToLower(id)) {
 				found = append(found, l)
@@ -71,7 +71,7 @@ func (b *bench) nothingLeft(t testing.TB, id string) {
 	}
 }
 
-func added(kind string, before, after []string) []string {
+func addedNames(kind string, before, after []string) []string {
 	var new []string
 	for _, a := range after {
 		if !slices.Contains(before, a) {
@@ -81,12 +81,12 @@ func added(kind string, before, after []string) []string {
 	return new
 }
 
-func mounts(t testing.TB) []string {
+func listMounts(t testing.TB) []string {
 	text, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Other packages' tests, which run at the same time, mount small disks in their own directories.
+	// Concurrent tests of other packages mount small disks in their own directories.
 	return slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool {
 		return strings.Contains(line, "/go-test-script") || strings.Contains(line, "/Test")
 	})
@@ -95,8 +95,8 @@ func mounts(t testing.TB) []string {
 // numbered finds the number of the process that a cgroup belongs to.
 var numbered = regexp.MustCompile(`sandboxmcp[^/]*?\.(\d+)\.`)
 
-// strangers are cgroups that carried other processes' numbers when the first test began: somebody who was killed left
-// them, and another process may have got the number since.
+// strangers are cgroups that carried other processes' numbers when the first test began: leftovers of killed processes,
+// whose numbers may be in use again.
 var strangers = sync.OnceValue(func() []string {
 	var found []string
 	filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
@@ -109,8 +109,8 @@ var strangers = sync.OnceValue(func() []string {
 	return found
 })
 
-// cgroupDirs lists the host's cgroups with our prefix, without those of strangers, and those that carry the number of
-// another living process: another test run on the same host.
+// cgroupDirs lists the host's cgroups with our prefix, except strangers and those of other living processes: another
+// test run on the same host.
 func cgroupDirs() []string {
 	var found []string
 	known := strangers()
@@ -131,11 +131,11 @@ func cgroupDirs() []string {
 	return found
 }
 
-// files lists all that lies in the backend's directories and the temporary one, and names with our prefix
-// in the directories that everybody uses.
-func (b *bench) files() []string {
+// filesOnHost lists all files in the backend's directories and the temporary one, and names with our prefix in shared
+// directories.
+func (b *bench) filesOnHost() []string {
 	own := regexp.MustCompile(`/Test[^/]*(/\d+)?$`)      // t.TempDir's directories; what is in them counts
-	inOwn := regexp.MustCompile(`/Test[^/]*/\d+/[^/]+$`) // a state directory may be made, and stay empty
+	inOwn := regexp.MustCompile(`/Test[^/]*/\d+/[^/]+$`) // an empty state directory is permitted
 	var found []string
 	for _, dir := range append([]string{os.TempDir()}, b.o.Dirs...) {
 		filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -157,7 +157,7 @@ func isEmpty(dir string) bool {
 	return err == nil && len(entries) == 0
 }
 
-// descriptors lists the open files of this process, without the number, which may be used again.
+// descriptors lists the open files of this process, without their numbers, which are reused.
 func descriptors() []string {
 	entries, _ := os.ReadDir("/proc/self/fd")
 	count := map[string]int{}
@@ -176,8 +176,8 @@ func descriptors() []string {
 	return found
 }
 
-// sysvObjects lists the host's shared memory, semaphores and queues, by kind, key and number. They
-// belong to no process, so that killing all of them is not enough.
+// sysvObjects lists the host's shared memory, semaphores and queues, by kind, key and number. They belong to no
+// process, so they survive a kill of all processes.
 func sysvObjects() []string {
 	var found []string
 	for _, kind := range []string{"shm", "sem", "msg"} {

@@ -21,24 +21,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// flood is how much the tests about large output write, in bytes.
+// flood is the size of large test outputs, in bytes.
 const flood = 16 << 20
 
 func testStreams(t *testing.T, b *bench) {
-	b.beside(t, "apart", func(t *testing.T) {
-		o := b.shell(t, "echo out; echo err >&2; printf 'no end of line'").ok(t)
+	b.runParallel(t, "apart", func(t *testing.T) {
+		o := b.shell(t, "echo out; echo err >&2; printf 'no end of line'").mustSucceed(t)
 		if o.Stdout != "out\nno end of line" || o.Stderr != "err\n" {
 			t.Errorf("stdout %q, stderr %q", o.Stdout, o.Stderr)
 		}
 	})
-	b.beside(t, "output of what the program left running", func(t *testing.T) {
-		// All that was written before the end arrives, whoever wrote it.
-		o := b.shell(t, "(echo child; : >said; sleep 1000) & until [ -e said ]; do :; done; echo parent").ok(t)
+	b.runParallel(t, "output of what the program left running", func(t *testing.T) {
+		// All output written before the end arrives, from every process.
+		o := b.shell(t, "(echo child; : >said; sleep 1000) & until [ -e said ]; do :; done; echo parent").mustSucceed(t)
 		if o.Stdout != "child\nparent\n" {
 			t.Errorf("stdout %q", o.Stdout)
 		}
 	})
-	b.beside(t, "signals", func(t *testing.T) {
+	b.runParallel(t, "signals", func(t *testing.T) {
 		// A program gets each of them after it has reported its handler, and ends by itself. It waits: a signal that reaches
 		// bash 5.2 while it parses $(...) or <(...) has its trap fail with "unexpected EOF".
 		s := b.start(t, b.spec("shell"))
@@ -52,16 +52,16 @@ func testStreams(t *testing.T, b *bench) {
 		}
 	})
 	t.Run("stdin", func(t *testing.T) { testStdin(t, b) })
-	b.beside(t, "flood", func(t *testing.T) { testFlood(t, b) })
-	b.beside(t, "nowhere to write", func(t *testing.T) {
+	b.runParallel(t, "flood", func(t *testing.T) { testFlood(t, b) })
+	b.runParallel(t, "nowhere to write", func(t *testing.T) {
 		s := b.start(t, b.spec("shell"))
 		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", "echo x; echo y >&2; exit 4"}}, backends.Streams{})
 		if err != nil || r.ExitCode != 4 {
 			t.Errorf("got %+v, %v", r, err)
 		}
 	})
-	b.beside(t, "writer that waits", func(t *testing.T) {
-		// A client that does not read holds up its output, not the end of the program.
+	b.runParallel(t, "writer that waits", func(t *testing.T) {
+		// A client that does not read delays its output, not the end of the program.
 		spec := b.spec("shell")
 		spec.Limits.Wall = time.Second
 		word := ulid.Make().String()
@@ -83,7 +83,7 @@ func testStreams(t *testing.T, b *bench) {
 		close(w.until)
 		<-done
 	})
-	b.beside(t, "writer that fails", func(t *testing.T) {
+	b.runParallel(t, "writer that fails", func(t *testing.T) {
 		var errs lockedBuffer
 		s := b.start(t, b.spec("python"))
 		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"python", "-c",
@@ -128,15 +128,15 @@ func testStdin(t *testing.T, b *bench) {
 		{"closed early", []string{"bash", "-c", "head -c 10 >/dev/null; exec <&-; sleep 0.1; echo done"}, bytes.NewReader(data), "done\n"},
 		{"never ends", []string{"echo", "done"}, endless, "done\n"},
 	} {
-		b.beside(t, c.name, func(t *testing.T) {
-			o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: c.args}, c.stdin)
+		b.runParallel(t, c.name, func(t *testing.T) {
+			o, err := tryExec(t, b.start(t, b.spec("shell")), backends.Command{Args: c.args}, c.stdin)
 			if err != nil || o.Ended != backends.EndedOK || o.Stdout != c.want {
 				t.Errorf("ended %s, stdout %q, want %q, stderr %q, %v", o.Ended, o.Stdout, c.want, o.Stderr, err)
 			}
 		})
 	}
-	b.beside(t, "comes piece by piece", func(t *testing.T) {
-		// And goes piece by piece: each is answered before the next comes.
+	b.runParallel(t, "comes piece by piece", func(t *testing.T) {
+		// Input arrives piece by piece: the program answers each before the next is sent.
 		r, w := io.Pipe()
 		s := b.start(t, b.spec("shell"))
 		var out lockedBuffer
@@ -147,16 +147,16 @@ func testStdin(t *testing.T, b *bench) {
 		}()
 		for i := range 5 {
 			fmt.Fprintln(w, i)
-			out.says(t, fmt.Sprintln(i))
+			out.waitFor(t, fmt.Sprintln(i))
 		}
 		w.Close()
 		if err := <-done; err != nil || out.String() != "0\n1\n2\n3\n4\n" {
 			t.Errorf("stdout %q, %v", out.String(), err)
 		}
 	})
-	b.beside(t, "fails", func(t *testing.T) {
+	b.runParallel(t, "fails", func(t *testing.T) {
 		in := io.MultiReader(strings.NewReader("part"), brokenReader{})
-		o, err := try(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"cat"}}, in)
+		o, err := tryExec(t, b.start(t, b.spec("shell")), backends.Command{Args: []string{"cat"}}, in)
 		if err == nil && o.Stdout != "part" {
 			t.Errorf("stdout %q, %v", o.Stdout, err)
 		}
@@ -167,10 +167,10 @@ type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("this writer left") }
 
-// testFlood: both streams at once, binary, whole, and none of it stays in the sandbox's memory.
+// testFlood: both streams at once, binary and complete, and no output stays in the sandbox's memory.
 func testFlood(t *testing.T, b *bench) {
 	s := b.start(t, b.spec("python"))
-	put(t, s, "flood.py")
+	putPrograms(t, s, "flood.py")
 	out, errs := &hashWriter{h: sha256.New()}, &hashWriter{h: sha256.New()}
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"python", "flood.py", fmt.Sprint(flood)}}, backends.Streams{Stdout: out, Stderr: errs})
 	if err != nil || r.Ended != backends.EndedOK {
@@ -200,7 +200,7 @@ func (w *hashWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// heard collects what a program writes, and sends to a channel when that is as it waits for.
+// heard collects output, and sends to a channel once the expected text has arrived.
 type heard struct {
 	text string
 	tell map[string]chan<- struct{}

@@ -12,7 +12,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// twin is a program that is to see the same whether its interpreter stood ready or not.
+// twin is a program that must see the same in an idle and in a new interpreter.
 type twin struct {
 	name      string // of the case
 	program   string // of directory programs, or
@@ -20,7 +20,7 @@ type twin struct {
 	args, env []string
 	files     map[string]string // beside it
 	stdin     string
-	cold      string // the reason for which it is never warm
+	cold      string // the reason why it is never warm
 }
 
 func twins() []twin {
@@ -106,16 +106,15 @@ func twins() []twin {
 	}
 }
 
-// testTwins runs programs in a sandbox that stood ready for them and in one that did not, and compares
-// all that they say. What they can't be asked to agree on: when the process began and what it has used,
-// since that is the truth, addresses, which are random, and the numbers of files.
+// testTwins runs programs in an idle and in a new sandbox, and compares all their output. They may differ in start time
+// and resource usage, which are true facts, in random addresses and in inode numbers.
 func testTwins(t *testing.T, b *bench) {
 	if !b.o.Warm {
 		t.Skip("nothing stands ready here")
 	}
 	for _, w := range twins() {
 		t.Run(w.name, func(t *testing.T) {
-			warm, cold := w.live(t, b, true), w.live(t, b, false)
+			warm, cold := w.runOnce(t, b, true), w.runOnce(t, b, false)
 			if d := cmp.Diff(strings.Split(cold.Stdout, "\n"), strings.Split(warm.Stdout, "\n")); d != "" {
 				t.Errorf("standard output, -cold +warm:\n%s", d)
 			}
@@ -135,8 +134,8 @@ func testTwins(t *testing.T, b *bench) {
 	}
 }
 
-// live runs the program once.
-func (w twin) live(t *testing.T, b *bench, warm bool) outcome {
+// runOnce runs the program once.
+func (w twin) runOnce(t *testing.T, b *bench, warm bool) outcome {
 	t.Helper()
 	cmd := backends.Command{Args: slices.Concat([]string{runtimeOf(w.program), w.program}, w.args), Env: w.env}
 	language := map[string]string{"python": "python", "node": "node", "bash": "shell"}[cmd.Args[0]]
@@ -147,10 +146,10 @@ func (w twin) live(t *testing.T, b *bench, warm bool) outcome {
 	if warm {
 		s = b.startAnnounced(t, b.spec(language), cmd)
 	} else {
-		s = b.begin(t, b.spec(language))
+		s = b.openSandbox(t, b.spec(language))
 	}
 	if strings.HasPrefix(w.program, "twin.") {
-		put(t, s, w.program)
+		putPrograms(t, s, w.program)
 	} else {
 		putText(t, s, w.program, w.source)
 	}

@@ -16,15 +16,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// testVisible: a program, and its runtime, see the sandbox's limits and not the host's, and can't change what they see.
+// testVisible: a program and its runtime see the sandbox's limits, not the host's, and can't change the files that show
+// them.
 func testVisible(t *testing.T, b *bench) {
-	b.layer(t, backends.LayerMount)
+	b.needLayer(t, backends.LayerMount)
 	if b.o.Unseen && !b.o.MemInfo {
 		t.Skip("nothing can be mounted over the host's files here")
 	}
 	limits := backends.Limits{RAM: 192 << 20, Disk: 64 << 20, CPU: 1.5, Processes: 60}
 	cores := min(2, runtime.NumCPU())
-	b.beside(t, "files", func(t *testing.T) {
+	b.runParallel(t, "files", func(t *testing.T) {
 		spec := b.spec("python")
 		spec.Limits = limits
 		var args []string
@@ -38,7 +39,7 @@ func testVisible(t *testing.T, b *bench) {
 			Cgroup                    int64
 			Changed, Others, Roots    []string
 		}
-		b.saw(t, spec, &saw, "visible.py", args...)
+		b.reportVisible(t, spec, &saw, "visible.py", args...)
 		if saw.Memory["MemTotal"] != limits.RAM || saw.Memory["SwapTotal"] != 0 || saw.Memory["MemAvailable"] > limits.RAM {
 			t.Errorf("/proc/meminfo: %v, want %d in all", saw.Memory, limits.RAM)
 		}
@@ -59,11 +60,11 @@ func testVisible(t *testing.T, b *bench) {
 			t.Errorf("changed %v, sees the cgroups %v, mounted %v", saw.Changed, saw.Others, saw.Roots)
 		}
 	})
-	b.beside(t, "variables", func(t *testing.T) {
+	b.runParallel(t, "variables", func(t *testing.T) {
 		spec := b.spec("shell")
 		spec.Limits = limits
 		const code = "echo $GOMEMLIMIT $GOMAXPROCS $((DOTNET_GCHeapHardLimit)) $DOTNET_PROCESSOR_COUNT $R_MAX_VSIZE"
-		o := exec(t, b.start(t, spec), "bash", "-c", code).ok(t)
+		o := mustExec(t, b.start(t, spec), "bash", "-c", code).mustSucceed(t)
 		want := fmt.Sprintln(limits.RAM/8*7, cores, limits.RAM/8*6, cores, limits.RAM/8*7)
 		if o.Stdout != want {
 			t.Errorf("got %q, want %q", o.Stdout, want)
@@ -72,7 +73,7 @@ func testVisible(t *testing.T, b *bench) {
 	if b.o.Unseen {
 		return
 	}
-	b.beside(t, "changed", func(t *testing.T) {
+	b.runParallel(t, "changed", func(t *testing.T) {
 		spec := b.spec("shell")
 		spec.Limits, spec.Keep = limits, true
 		s := b.start(t, spec)
@@ -81,19 +82,19 @@ func testVisible(t *testing.T, b *bench) {
 				t.Fatal(err)
 			}
 			want := fmt.Sprint(ram>>10, " kB\n")
-			if o := exec(t, s, "grep", "MemTotal", "/proc/meminfo"); !strings.HasSuffix(o.Stdout, want) {
+			if o := mustExec(t, s, "grep", "MemTotal", "/proc/meminfo"); !strings.HasSuffix(o.Stdout, want) {
 				t.Errorf("sees %q, want %q", o.Stdout, want)
 			}
 		}
 	})
-	b.beside(t, "node", func(t *testing.T) {
+	b.runParallel(t, "node", func(t *testing.T) {
 		spec := b.spec("node")
 		spec.Limits = limits
 		var saw struct {
 			Memory, Heap int64
 			Processors   int
 		}
-		b.saw(t, spec, &saw, "visible.js")
+		b.reportVisible(t, spec, &saw, "visible.js")
 		if saw.Memory != limits.RAM || saw.Processors != cores || saw.Heap > 300<<20 { // 256 MiB are the least
 			t.Errorf("got %+v, want %d bytes and %d processors", saw, limits.RAM, cores)
 		}
@@ -101,28 +102,28 @@ func testVisible(t *testing.T, b *bench) {
 	t.Run("java", func(t *testing.T) { testJava(t, b, limits) })
 }
 
-// saw runs a program that reports what it sees.
-func (b *bench) saw(t *testing.T, spec backends.Spec, saw any, program string, args ...string) {
+// reportVisible runs a program that reports the limits it sees.
+func (b *bench) reportVisible(t *testing.T, spec backends.Spec, saw any, program string, args ...string) {
 	t.Helper()
-	o := b.program(t, spec, program, args...).ok(t)
+	o := b.runProgramFile(t, spec, program, args...).mustSucceed(t)
 	if err := json.Unmarshal([]byte(o.Stdout), saw); err != nil {
 		t.Fatalf("%v: %q %s", err, o.Stdout, o.Stderr)
 	}
 }
 
-// testJava: a JVM takes a part of the sandbox's memory as its heap, and not of the host's, and says nothing of it.
+// testJava: a JVM sizes its heap by the sandbox's memory, not the host's, and prints nothing about it.
 func testJava(t *testing.T, b *bench, limits backends.Limits) {
 	if b.o.Static && !b.o.Cgroup {
 		t.Skip("a JVM reads cgroups, and the engine sets no limits in them")
 	}
 	if _, err := host.LookPath("java"); err != nil || b.o.Has != nil {
-		b.missing(t, "java", "not installed")
+		b.skipMissing(t, "java", "not installed")
 		return
 	}
 	b.parallel(t)
 	spec := b.spec("shell")
 	spec.Limits = limits
-	o := exec(t, b.start(t, spec), "java", "-XX:+PrintFlagsFinal", "-version").ok(t)
+	o := mustExec(t, b.start(t, spec), "java", "-XX:+PrintFlagsFinal", "-version").mustSucceed(t)
 	heap := regexp.MustCompile(`MaxHeapSize += (\d+)`).FindStringSubmatch(o.Stdout)
 	if heap == nil {
 		t.Fatalf("says nothing of its heap: %.300s", o.Stdout)

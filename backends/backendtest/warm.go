@@ -11,23 +11,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// noneReady is why a program of a kind that can stand ready does not find one.
+// noneReady is the miss reason of a program whose kind can be idle.
 const noneReady = "none stood ready"
 
-// startAnnounced starts a sandbox for a program that is announced to the backend. With Options.Warm it comes
-// back when one stood ready for it, unless the backend says that none ever will.
+// startAnnounced starts a sandbox for a program that is announced to the backend. With Options.Warm it waits for an
+// idle sandbox, unless the backend reports that there will be none.
 func (b *bench) startAnnounced(t testing.TB, spec backends.Spec, cmd backends.Command) backends.Sandbox {
 	t.Helper()
 	if !b.o.Warm {
 		return b.start(t, spec)
 	}
 	spec.Program = &cmd
-	b.warming.Lock() // or else one takes what another waits for
+	b.warming.Lock() // or one caller takes the sandbox of another
 	defer b.warming.Unlock()
 	var s backends.Sandbox
 	hosttest.Until(t, fmt.Sprintf("a sandbox stands ready for %.100q", cmd.Args), func() bool {
 		before := b.poolOf(spec)
-		s = b.begin(t, spec)
+		s = b.openSandbox(t, spec)
 		after := b.poolOf(spec)
 		if after.Hits > before.Hits {
 			return true
@@ -55,9 +55,9 @@ func (b *bench) poolOf(spec backends.Spec) backends.Pool {
 	return backends.Pool{}
 }
 
-// inline is a command that runs source text: as an argument, or as a file where programs stand ready
-// for files.
-func (b *bench) inline(t testing.TB, spec backends.Spec, source string, args ...string) (backends.Sandbox, backends.Command) {
+// startInline starts a sandbox and returns the command that runs source text: as an argument, or as a file where idle
+// sandboxes need files.
+func (b *bench) startInline(t testing.TB, spec backends.Spec, source string, args ...string) (backends.Sandbox, backends.Command) {
 	t.Helper()
 	c := map[string]struct{ program, flag, file string }{
 		"python": {"python", "-c", "main.py"}, "node": {"node", "-e", "main.js"}, "shell": {"bash", "-c", "main.sh"},
@@ -77,14 +77,14 @@ func (b *bench) inline(t testing.TB, spec backends.Spec, source string, args ...
 // run runs source text in a fresh sandbox.
 func (b *bench) run(t testing.TB, spec backends.Spec, source string, args ...string) outcome {
 	t.Helper()
-	s, cmd := b.inline(t, spec, source, args...)
+	s, cmd := b.startInline(t, spec, source, args...)
 	return b.execAnnounced(t, s, cmd)
 }
 
-// execAnnounced executes the program that a sandbox of startAnnounced was started for.
+// execAnnounced executes the program of startAnnounced in its sandbox.
 func (b *bench) execAnnounced(t testing.TB, s backends.Sandbox, cmd backends.Command) outcome {
 	t.Helper()
-	o := exec(t, s, cmd.Args...)
+	o := mustExec(t, s, cmd.Args...)
 	if b.o.Warm && o.Warm == (o.Cold != "") {
 		t.Errorf("warm: %v, cold: %q", o.Warm, o.Cold)
 	}

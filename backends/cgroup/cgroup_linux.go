@@ -39,21 +39,21 @@ type Group struct {
 	limits    []string       // of readOnly: the controllers with a limit
 }
 
-// Make makes an empty cgroup, without limits yet, or returns nil where there can be none.
-func (c *Groups) Make() (*Group, error) {
+// Create makes an empty cgroup without limits. It returns nil if cgroups are not available.
+func (c *Groups) Create() (*Group, error) {
 	if c.Inside {
-		g, err := View()
+		g, err := ContainerGroup()
 		if err != nil {
 			c.Why = err.Error()
 			return nil, nil
 		}
 		return g, nil
 	}
-	c.Find()
+	c.FindBase()
 	if c.base == nil {
 		return nil, nil
 	}
-	if g := c.spares.take(); g != nil {
+	if g := c.spares.reuseGroup(); g != nil {
 		return g, nil
 	}
 	g := &Group{paths: map[string]string{}, openFDs: map[string]int{}, spares: &c.spares}
@@ -99,7 +99,7 @@ func (g *Group) Limit(want Bounds) error {
 	if err := g.manager.Set(r); err != nil {
 		return fmt.Errorf("set limits of the cgroup: %w", err)
 	}
-	if !g.V2() { // which counts what sockets hold apart, and only once it has a limit
+	if !g.V2() { // v1 counts socket memory separately, and only once it has a limit
 		err := g.write("memory", "memory.kmem.tcp.limit_in_bytes", strconv.FormatInt(want.Sockets, 10))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("set the cgroup's limit of sockets: %w", err)
@@ -164,10 +164,10 @@ func (g *Group) Enforces(controller string) bool {
 	return g != nil && (!g.readOnly || slices.Contains(g.limits, controller))
 }
 
-// Check reads back from the kernel that process pid is in the cgroup.
-func (g *Group) Check(pid int) error {
+// CheckMember reads back from the kernel that process pid is in the cgroup.
+func (g *Group) CheckMember(pid int) error {
 	if g.readOnly {
-		return nil // nothing in a container can be elsewhere
+		return nil // a container's processes can't leave its cgroup
 	}
 	in, err := pathsOf("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
@@ -206,7 +206,7 @@ func (g *Group) Kill(timeout time.Duration) error {
 		return nil
 	}
 	g.mu.Lock()
-	g.inForce = Bounds{} // Limit has to set them anew
+	g.inForce = Bounds{} // Limit must set them again
 	g.mu.Unlock()
 	pids := g.paths["pids"]
 	if g.V2() {
@@ -258,7 +258,7 @@ func (g *Group) Remove() {
 
 // Release keeps the empty cgroup for another sandbox, or removes it.
 func (g *Group) Release() {
-	if g == nil || g.readOnly || g.spares.put(g) {
+	if g == nil || g.readOnly || g.spares.addGroup(g) {
 		return
 	}
 	g.Remove()

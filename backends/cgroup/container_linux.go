@@ -9,9 +9,9 @@ import (
 	cg "github.com/opencontainers/cgroups"
 )
 
-// View returns the cgroup of this process's container, read-only; or nil and the reason why it enforces no limits. It
-// is looked up once.
-func View() (*Group, error) { return view() }
+// ContainerGroup returns the cgroup of this process's container, read-only; or nil and the reason why it enforces no
+// limits. It looks once.
+func ContainerGroup() (*Group, error) { return view() }
 
 var view = sync.OnceValues(func() (g *Group, err error) {
 	g = &Group{paths: map[string]string{"": "/sys/fs/cgroup"}, readOnly: true}
@@ -34,7 +34,7 @@ func (g *Group) readLimits() error {
 	for _, l := range []struct{ controller, v1, v2 string }{
 		{"memory", "memory.limit_in_bytes", "memory.max"}, {"pids", "pids.max", "pids.max"}, {"cpu", "cpu.cfs_quota_us", "cpu.max"},
 	} {
-		value, _, _ := strings.Cut(strings.TrimSpace(g.read(l.controller, l.v1, l.v2)), " ") // v2's cpu.max has the period behind it
+		value, _, _ := strings.Cut(strings.TrimSpace(g.readFile(l.controller, l.v1, l.v2)), " ") // v2's cpu.max has the period behind it
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n > 0 && n < none {
 			g.limits = append(g.limits, l.controller)
 		}
@@ -45,11 +45,11 @@ func (g *Group) readLimits() error {
 	return nil
 }
 
-// MadeFor reports whether the memory limit is that of a sandbox of so many bytes of RAM and of files. A cgroup with
+// MatchesLimits reports whether the memory limit is that of a sandbox of so many bytes of RAM and of files. A cgroup with
 // another limit, such as that of a service with the engine in it, counts processes beside the container. Where the
 // server has covered the limit, it shows RAM alone.
-func (g *Group) MadeFor(ram, files int64) bool {
-	const slack = 256 << 20 // which the engine grants the init in addition
+func (g *Group) MatchesLimits(ram, files int64) bool {
+	const slack = 256 << 20 // the engine's allowance for the init
 	limit := g.number("memory", "memory.limit_in_bytes", "memory.max")
 	n := limit - ram - files
 	return limit == ram || n > -1<<20 && n < slack // the kernel rounds to pages

@@ -46,7 +46,7 @@ func TestContainersLimits(t *testing.T) {
 			if err := g.readLimits(); err != c.err || !slices.Equal(g.limits, c.limits) {
 				t.Errorf("limits of %v, %v; want %v, %v", g.limits, err, c.limits, c.err)
 			}
-			if got := g.MadeFor(ram, files); got != c.madeFor {
+			if got := g.MatchesLimits(ram, files); got != c.madeFor {
 				t.Errorf("made for the sandbox: %v", got)
 			}
 		})

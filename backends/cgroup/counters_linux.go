@@ -11,13 +11,13 @@ import (
 
 // number reads a file of the cgroup that holds one number; 0 on failure.
 func (g *Group) number(controller, v1, v2 string) int64 {
-	n, _ := strconv.ParseInt(strings.TrimSpace(g.read(controller, v1, v2)), 10, 64)
+	n, _ := strconv.ParseInt(strings.TrimSpace(g.readFile(controller, v1, v2)), 10, 64)
 	return n
 }
 
 // field reads one line "key number" of a file of the cgroup.
 func (g *Group) field(controller, v1, v2, key string) int64 {
-	return fieldOf(g.read(controller, v1, v2), key)
+	return fieldOf(g.readFile(controller, v1, v2), key)
 }
 
 func fieldOf(text, key string) int64 {
@@ -30,8 +30,8 @@ func fieldOf(text, key string) int64 {
 	return 0
 }
 
-// read reads a file of the cgroup by its name in v1 and in v2; "" on failure. A reusable cgroup keeps the file open.
-func (g *Group) read(controller, v1, v2 string) string {
+// readFile reads a file of the cgroup by its name in v1 and in v2; "" on failure. A reusable cgroup keeps the file open.
+func (g *Group) readFile(controller, v1, v2 string) string {
 	name := v1
 	if g.V2() {
 		controller, name = "", v2
@@ -120,7 +120,7 @@ func (g *Group) Anonymous() int64 {
 	if g.V2() {
 		private = "anon"
 	}
-	stat := g.read("memory", "memory.stat", "memory.stat") // once: the kernel adds it up each time that it is read
+	stat := g.readFile("memory", "memory.stat", "memory.stat") // once: the kernel adds it up each time that it is read
 	return fieldOf(stat, private) + fieldOf(stat, "shmem") + g.sockets(stat)
 }
 

@@ -20,8 +20,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// Groups makes the cgroups of one owner in a server, all below one directory that carries the server's identity, so
-// that the next server can recognise those of a killed one.
+// Groups makes the cgroups of one owner in a server, all below one directory that carries the server's identity: a
+// later server can recognise those of a killed server.
 type Groups struct {
 	Delegate bool   // ask the user's systemd for a scope if nothing else is writable
 	Inside   bool   // use the cgroup of this process's container
@@ -37,8 +37,8 @@ type Groups struct {
 	sweeping sync.WaitGroup // the removal of dead servers' directories, which may take seconds
 }
 
-// Find searches, once, for a writable place for cgroups, and sweeps it.
-func (c *Groups) Find() {
+// FindBase searches once for a writable parent of cgroups, and removes those of dead servers.
+func (c *Groups) FindBase() {
 	c.once.Do(func() {
 		var err error
 		if cg.IsCgroup2UnifiedMode() {
@@ -54,7 +54,7 @@ func (c *Groups) Find() {
 			}
 		}
 		if err == nil {
-			err = c.own()
+			err = c.makeServerDirs()
 		}
 		if err != nil {
 			c.base, c.Why = nil, err.Error()
@@ -66,8 +66,8 @@ func (c *Groups) Find() {
 	})
 }
 
-// Found reports whether cgroups can be made, after Find.
-func (c *Groups) Found() bool { return c.base != nil }
+// HasBase reports whether cgroups can be made, after FindBase.
+func (c *Groups) HasBase() bool { return c.base != nil }
 
 // baseV1 returns directories below this process's own cgroups, which must be writable.
 func baseV1(dirName string) (map[string]string, error) {
@@ -87,7 +87,7 @@ func baseV1(dirName string) (map[string]string, error) {
 	return base, nil
 }
 
-// ownV1 returns the directories of this process's own cgroups by controller, of which none that is required is missing.
+// ownV1 returns the directories of this process's own cgroups by controller, with all required ones.
 func ownV1() (map[string]string, error) {
 	own, err := cg.ParseCgroupFile("/proc/self/cgroup")
 	if err != nil {
@@ -115,8 +115,8 @@ func ownV1() (map[string]string, error) {
 	return dirs, nil
 }
 
-// own makes this server's directories and locks them.
-func (c *Groups) own() error {
+// makeServerDirs makes this server's directories and locks them.
+func (c *Groups) makeServerDirs() error {
 	for _, dir := range c.base {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
@@ -134,16 +134,16 @@ func (c *Groups) own() error {
 func removeDead(dir string) {
 	names, _ := filepath.Glob(filepath.Join(dir, Prefix+"*"))
 	for _, name := range names {
-		if Dead(name) {
-			_, _ = killAll(name) // a command on the host that has killed its watcher
+		if IsDead(name) {
+			_, _ = killAll(name) // a host command that killed its watcher
 			cg.RemovePath(name)
 		}
 	}
 }
 
-// Dead reports whether the server of a directory is dead: no visible process has its number and start time, and the
-// directory's lock is free. The number alone would not do: a server in another PID namespace has it in that one only.
-func Dead(dir string) bool {
+// IsDead reports whether the server of a directory is dead: no visible process has its number and start time, and the
+// directory's lock is free. The number alone is not enough: it is valid only in the server's PID namespace.
+func IsDead(dir string) bool {
 	pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), Prefix), ".")
 	n, err := strconv.Atoi(pid)
 	if err != nil || strings.HasPrefix(filepath.Base(dir), Identity(n)) {

@@ -9,18 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spares are cgroups of sandboxes that are gone, for reuse: the kernel takes milliseconds to make and remove one in
-// four trees. Only v1's can be reset, because only its counters can.
+// spares are cgroups of closed sandboxes, for reuse: the kernel takes milliseconds to make and remove one in four
+// trees. Only v1's can be reset, because only its counters can.
 type spares struct {
 	mu     sync.Mutex
 	list   []*Group
 	closed bool
 }
 
-// put takes an empty cgroup, and reports whether it was accepted. After a denied fork, an OOM kill or throttling, its
-// events would be counted for the next sandbox.
-func (s *spares) put(g *Group) bool {
-	if g.V2() || g.paths["cpuacct"] == "" || g.OOMKills() > 0 || g.ForksRefused() > 0 || g.throttled() > 0 {
+// addGroup keeps an empty cgroup, and reports whether it was accepted. Counted events (a denied fork, an OOM kill,
+// throttling) would be the next sandbox's.
+func (s *spares) addGroup(g *Group) bool {
+	if g.V2() || g.paths["cpuacct"] == "" || g.OOMKills() > 0 || g.ForksRefused() > 0 || g.throttleCount() > 0 {
 		return false
 	}
 	s.mu.Lock()
@@ -32,19 +32,19 @@ func (s *spares) put(g *Group) bool {
 	return true
 }
 
-// take returns a reset cgroup, or nil. The oldest comes first: the kernel frees a sandbox's memory a little after its
+// reuseGroup returns a reset cgroup, or nil. The oldest comes first: the kernel frees a sandbox's memory a little after its
 // end.
-func (s *spares) take() *Group {
+func (s *spares) reuseGroup() *Group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := 0; i < len(s.list); {
 		g := s.list[i]
 		if g.number("pids", "pids.current", "") > 0 {
-			i++ // the kernel has not yet forgotten its dead
+			i++ // the kernel has not yet freed the dead processes' memory
 			continue
 		}
 		s.list = slices.Delete(s.list, i, i+1)
-		if g.renew() {
+		if g.resetCounters() {
 			return g
 		}
 		g.Remove()
@@ -54,9 +54,9 @@ func (s *spares) take() *Group {
 
 const maxCharged = 4 << 20 // bytes
 
-// renew resets the counters. Memory that is still charged would count as the next sandbox's: pages of files that the
-// last was the first to read, but also the reserve of each CPU, 256 KiB.
-func (g *Group) renew() bool {
+// resetCounters resets the counters. Charged memory would count as the next sandbox's: file pages that the last sandbox
+// read first, and each CPU's reserve of 256 KiB.
+func (g *Group) resetCounters() bool {
 	return g.Usage() <= maxCharged && g.write("memory", "memory.max_usage_in_bytes", "0") == nil && g.write("cpuacct", "cpuacct.usage", "0") == nil
 }
 
@@ -81,5 +81,5 @@ func (g *Group) write(controller, name, content string) error {
 	return err
 }
 
-// throttled returns how often the cgroup has used up its CPU time before the end of a period.
-func (g *Group) throttled() int64 { return g.field("cpu", "cpu.stat", "cpu.stat", "nr_throttled") }
+// throttleCount returns how often the cgroup has used up its CPU time before the end of a period.
+func (g *Group) throttleCount() int64 { return g.field("cpu", "cpu.stat", "cpu.stat", "nr_throttled") }

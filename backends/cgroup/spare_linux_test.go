@@ -16,16 +16,16 @@ func newGroups(t *testing.T) *Groups {
 	t.Helper()
 	c := &Groups{Name: NewName()}
 	t.Cleanup(c.Close)
-	if c.Find(); !c.Found() {
-		hosttest.Missing(t, "cgroup", c.Why)
+	if c.FindBase(); !c.HasBase() {
+		hosttest.SkipMissing(t, "cgroup", c.Why)
 	}
 	return c
 }
 
-// spared runs a script in a cgroup of these limits, gives that back, and returns how often it was refused something.
+// spared runs a script in a cgroup with these limits, releases the cgroup, and returns how often something was denied.
 func spared(t *testing.T, c *Groups, b Bounds, script string) int64 {
 	t.Helper()
-	g, err := c.Make()
+	g, err := c.Create()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,13 +52,12 @@ func spared(t *testing.T, c *Groups, b Bounds, script string) int64 {
 	_, _ = io.WriteString(in, "go\n")
 	_ = cmd.Wait() // it may have been killed
 	hosttest.Until(t, "nobody is in the cgroup", func() bool { return g.number("pids", "pids.current", "") == 0 })
-	refused := g.OOMKills() + g.ForksRefused() + g.throttled()
+	refused := g.OOMKills() + g.ForksRefused() + g.throttleCount()
 	g.Release()
 	return refused
 }
 
-// TestSpareIsAsGoodAsNew has the cgroup of a quiet program serve again, with nothing on its counters, and its new
-// limits.
+// TestSpareIsAsGoodAsNew reuses the cgroup of a quiet program, with reset counters and new limits.
 func TestSpareIsAsGoodAsNew(t *testing.T) {
 	c := newGroups(t)
 	usual := Bounds{Memory: 512 << 20, Sockets: 512 << 20, CPU: 1, Tasks: 50}
@@ -72,7 +71,7 @@ func TestSpareIsAsGoodAsNew(t *testing.T) {
 	hosttest.Until(t, "the kernel has freed what programs held in one", func() bool {
 		return slices.ContainsFunc(had, func(g *Group) bool { return g.number("pids", "pids.current", "") == 0 && g.Usage() <= maxCharged })
 	})
-	g, err := c.Make()
+	g, err := c.Create()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +79,7 @@ func TestSpareIsAsGoodAsNew(t *testing.T) {
 	if !slices.Contains(had, g) {
 		t.Fatal("a new cgroup was made")
 	}
-	if g.CPU() != 0 || g.Peak() > 8<<20 { // what is still charged goes on being freed
+	if g.CPU() != 0 || g.Peak() > 8<<20 { // the kernel still frees charged memory
 		t.Errorf("got cpu %v, peak %d with %d in use, want none and about the same", g.CPU(), g.Peak(), g.Usage())
 	}
 	if err := g.Limit(Bounds{Memory: 64 << 20, CPU: 0.5, Tasks: 7}); err != nil {
@@ -92,7 +91,7 @@ func TestSpareIsAsGoodAsNew(t *testing.T) {
 	}
 }
 
-// TestSpoiltCgroups are not used again: what the kernel refused or held back in them would be told of the next program.
+// TestSpoiltCgroups are not reused: their denials and throttling would be reported for the next program.
 func TestSpoiltCgroups(t *testing.T) {
 	for name, tt := range map[string]struct {
 		bounds Bounds
@@ -111,8 +110,8 @@ func TestSpoiltCgroups(t *testing.T) {
 	}
 }
 
-// TestSweepSparesTheLiving sweeps as a server in another PID namespace would, where the number in a
-// living server's directory is nobody's: only the lock tells.
+// TestSweepSparesTheLiving sweeps like a server in another PID namespace, where a living server's number is unused:
+// only the lock tells.
 func TestSweepSparesTheLiving(t *testing.T) {
 	parent := t.TempDir()
 	const nobody = Prefix + "4194303.1" // above any pid_max that is likely

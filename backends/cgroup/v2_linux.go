@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serverLeaf is the cgroup of the server itself, where its own cgroup must hold no process.
+// serverLeaf is the server's leaf cgroup, where its own cgroup must hold no process.
 const serverLeaf = "sandboxmcp-server"
 
-// Unified reports whether this machine has one tree of cgroups, version 2.
-func Unified() bool { return cg.IsCgroup2UnifiedMode() }
+// IsUnified reports whether this machine has one tree of cgroups, version 2.
+func IsUnified() bool { return cg.IsCgroup2UnifiedMode() }
 
 // baseV2 tries this process's own cgroup and its parent. A cgroup that holds processes can't delegate controllers (the
 // "no internal processes" rule of cgroups(7)); if this process is the only one in it, it moves into a leaf first, as a
@@ -29,19 +29,19 @@ func baseV2(name string) (map[string]string, error) {
 		return nil, err
 	}
 	dir := filepath.Join("/sys/fs/cgroup", own[""])
-	if filepath.Base(dir) == serverLeaf { // an earlier backend of this process, or a parent of it, moved us here
+	if filepath.Base(dir) == serverLeaf { // an earlier backend of this process, or a parent process, moved us here
 		dir = filepath.Dir(dir)
 	}
-	err = handDown(dir)
+	err = delegateControllers(dir)
 	full := errors.Is(err, unix.EBUSY)
-	if full && delegated(dir) {
-		err = gather(dir)
+	if full && isDelegated(dir) {
+		err = moveToLeaf(dir)
 	}
 	if err != nil {
-		if above := filepath.Dir(dir); len(above) > len("/sys/fs/cgroup/") && handDown(above) == nil {
+		if above := filepath.Dir(dir); len(above) > len("/sys/fs/cgroup/") && delegateControllers(above) == nil {
 			dir, err = above, nil
 		} else if full {
-			err = gather(dir)
+			err = moveToLeaf(dir)
 		}
 	}
 	if err != nil {
@@ -50,31 +50,31 @@ func baseV2(name string) (map[string]string, error) {
 	return map[string]string{"": filepath.Join(dir, name)}, nil
 }
 
-// handDown delegates the required controllers to the children of dir.
-func handDown(dir string) error {
+// delegateControllers delegates the required controllers to the children of dir.
+func delegateControllers(dir string) error {
 	if err := unix.Access(dir, unix.W_OK); err != nil {
 		return err
 	}
 	return cg.WriteFile(dir, "cgroup.subtree_control", "+memory +pids +cpu")
 }
 
-// delegated reports whether systemd leaves the cgroups below dir to this process. Of a unit without delegation, systemd
+// isDelegated reports whether systemd leaves the cgroups below dir to this process. Of a unit without delegation, systemd
 // stops all processes when the kernel kills one for its memory (OOMPolicy=stop), and a sandbox is to die alone.
-func delegated(dir string) bool {
+func isDelegated(dir string) bool {
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
 		value := make([]byte, 8)
 		if n, err := unix.Getxattr(dir, name, value); err == nil && string(value[:n]) == "1" {
 			return true
 		}
 	}
-	// A user's systemd can't set the one and, up to version 252, does not set the other. The scopes
-	// in which a user's only process is a server are those made for it.
+	// A user's systemd can't set the first and, up to version 252, does not set the second. A scope with a server as
+	// its only process was made for it.
 	return !systemd.IsRunningSystemd() || os.Geteuid() != 0 && strings.HasSuffix(dir, ".scope")
 }
 
-// gather moves this process and its children out of dir into a leaf, so that dir can delegate controllers. It fails if
+// moveToLeaf moves this process and its children out of dir into a leaf, so that dir can delegate controllers. It fails if
 // dir holds processes of others.
-func gather(dir string) error {
+func moveToLeaf(dir string) error {
 	leaf := filepath.Join(dir, serverLeaf)
 	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -86,7 +86,7 @@ func gather(dir string) error {
 			return failed
 		}
 		for _, pid := range pids {
-			if _, gone := os.Stat("/proc/" + strconv.Itoa(pid)); gone == nil && !family(pid) {
+			if _, gone := os.Stat("/proc/" + strconv.Itoa(pid)); gone == nil && !isDescendant(pid) {
 				os.Remove(leaf)
 				return unix.EBUSY
 			}
@@ -94,15 +94,15 @@ func gather(dir string) error {
 				return failed
 			}
 		}
-		if err = handDown(dir); !errors.Is(err, unix.EBUSY) {
+		if err = delegateControllers(dir); !errors.Is(err, unix.EBUSY) {
 			return err
 		}
 	}
 	return err
 }
 
-// family reports whether a process is this one, or a descendant of it.
-func family(pid int) bool {
+// isDescendant reports whether a process is this one, or a descendant of it.
+func isDescendant(pid int) bool {
 	for pid > 1 && pid != os.Getpid() {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
@@ -121,10 +121,10 @@ func makeV2(dir string) error {
 	if err := os.Mkdir(base, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	err := handDown(base)
+	err := delegateControllers(base)
 	if errors.Is(err, unix.ENOENT) { // systemd took a controller back before anybody used it
-		if err = handDown(filepath.Dir(base)); err == nil {
-			err = handDown(base)
+		if err = delegateControllers(filepath.Dir(base)); err == nil {
+			err = delegateControllers(base)
 		}
 	}
 	if err != nil {

@@ -16,18 +16,18 @@ type Hierarchy struct {
 	Dir         string   // that place, below /
 	Type        string   // for mount(2)
 	Controllers []string // of version 1
-	Shared      bool     // it shows cgroups of others, and is to be covered as a whole
-	Covers      []string // or else the files to be covered: the kernel's limit of memory is that of memory and files together
+	Shared      bool     // it shows cgroups of others, and must be covered as a whole
+	Covers      []string // or else the files to cover: the kernel's memory limit includes files
 }
 
-// Hierarchies returns what a process in the cgroup is to be shown. Of nil, which is no cgroup, all are to be covered.
+// Hierarchies returns the hierarchies that a process in the cgroup sees. For a nil Group, all must be covered.
 func (g *Group) Hierarchies() []Hierarchy {
 	v1 := hierarchiesV1()
 	switch {
 	case g.V2():
 		return []Hierarchy{{Dir: below, Type: "cgroup2", Covers: []string{"memory.max"}}}
 	case g == nil && len(v1) == 0:
-		return []Hierarchy{withoutOwnV2()}
+		return []Hierarchy{sharedHierarchyV2()}
 	}
 	list := slices.Clone(v1)
 	for i := range list {
@@ -45,7 +45,7 @@ func (g *Group) Hierarchies() []Hierarchy {
 // below is the place of all hierarchies, below /.
 const below = "sys/fs/cgroup"
 
-// hierarchiesV1 returns the kernel's hierarchies of version 1 that runtimes read. A JVM takes none where one of memory,
+// hierarchiesV1 returns the kernel's hierarchies of version 1 that runtimes read. A JVM uses none if one of memory,
 // cpu, cpuacct and cpuset is missing.
 var hierarchiesV1 = sync.OnceValue(func() (list []Hierarchy) {
 	text, _ := readOnce("/proc/self/cgroup")
@@ -64,16 +64,16 @@ var hierarchiesV1 = sync.OnceValue(func() (list []Hierarchy) {
 	return list
 })
 
-// FilesV2 are those of version 2 that runtimes read, in the order of their importance.
+// FilesV2 are the version 2 files that runtimes read, by importance.
 var FilesV2 = []string{
 	"memory.max", "cgroup.controllers", "memory.current", "memory.high", "memory.swap.max", "memory.swap.current", "cpu.max", "cpu.stat",
 	"cpuset.cpus.effective", "cpuset.mems.effective", "pids.max",
 }
 
-// withoutOwnV2 returns version 2's tree for a process in the cgroup of this one. A JVM since 2025 takes only files on
-// the kernel's own file system, so that each is covered by itself, where that can be: the cgroup has a limit of memory
-// to be covered, and no others below it. Its other numbers are those of all processes in it.
-func withoutOwnV2() Hierarchy {
+// sharedHierarchyV2 returns the version 2 tree for a process in this process's cgroup. Since 2025, a JVM reads only
+// files on the kernel's file system, so each is covered individually where possible: the cgroup has a memory limit to
+// cover, and no cgroups below it. Its other numbers count all processes in it.
+func sharedHierarchyV2() Hierarchy {
 	h := Hierarchy{Dir: below, Type: "cgroup2", Shared: true}
 	own, err := pathsOf("/proc/self/cgroup")
 	if err != nil {
@@ -82,7 +82,7 @@ func withoutOwnV2() Hierarchy {
 	return coverEach(h, filepath.Join("/sys/fs/cgroup", own[""]))
 }
 
-// coverEach returns h with the files of the cgroup dir that are to be covered, if they can be.
+// coverEach returns h with the files of the cgroup dir to cover, if they can be covered.
 func coverEach(h Hierarchy, dir string) Hierarchy {
 	entries, err := os.ReadDir(dir)
 	if err != nil || slices.ContainsFunc(entries, os.DirEntry.IsDir) || !cg.PathExists(filepath.Join(dir, FilesV2[0])) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCoverEach covers the files of a cgroup that others are in, too, and all of it where that would show more.
+// TestCoverEach covers the files of a shared cgroup, and the whole cgroup where single files would show more.
 func TestCoverEach(t *testing.T) {
 	for _, c := range []struct {
 		name, below string

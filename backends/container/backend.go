@@ -20,33 +20,33 @@ import (
 type Backend struct {
 	engine  Engine
 	config  Config
-	asking  chan struct{} // semaphore: held while asking the engine what it is
-	known   *engineState  // its answer
+	asking  chan struct{} // semaphore: held while querying the engine
+	known   *engineState  // the result of the query
 	pool    *pool.Pool[poolKey, *initHandle]
 	images  sync.Map      // namedImage by language, from the last lookup
 	pulling chan struct{} // semaphore: held by a fetch of an image
 	probing chan struct{} // semaphore: held by a probe
 	probes  lazy.Cache[backends.Probe]
-	pace    call.Pace // of all containers' output that the engine carries
+	pace    call.Pace // bounds the output of all containers together
 
 	ctx    context.Context // ends when Close begins
 	cancel context.CancelFunc
 	once   sync.Once // of Close
 	closed error
 
-	mu        sync.Mutex
-	finished  bool
-	work      sync.WaitGroup // calls that use the engine
-	running   map[*sandbox]struct{}
-	plans     map[poolKey]*plan // by which idle containers are made
-	removeErr error             // the first of a removal in the background
-	leaving   int               // containers that are being removed
-	left      time.Time         // when the last one was gone
+	mu          sync.Mutex
+	finished    bool
+	work        sync.WaitGroup // calls that use the engine
+	running     map[*sandbox]struct{}
+	plans       map[poolKey]*plan // for idle containers
+	removeErr   error             // of the first failed background removal
+	removing    int               // containers that are being removed
+	lastRemoved time.Time         // when the last removal ended
 }
 
 var errClosed = errors.New("the backend is closed")
 
-// New returns the backend. Nothing is asked of the engine before Probe, Start or Warm.
+// New returns the backend. It does not contact the engine before Probe, Start or Warm.
 func New(e Engine, c Config) *Backend {
 	if c.Progress == nil {
 		c.Progress = func(string) {}
@@ -74,7 +74,7 @@ const hardened = "hardened"
 
 // Warm begins, in the background, the work that the next Start will need.
 func (b *Backend) Warm() {
-	if done, err := b.use(); err == nil {
+	if done, err := b.keepOpen(); err == nil {
 		go func() {
 			defer done()
 			_, _ = b.engineState(b.ctx) // Start reports an error again
@@ -82,8 +82,8 @@ func (b *Backend) Warm() {
 	}
 }
 
-// use keeps the engine open until done is called.
-func (b *Backend) use() (done func(), err error) {
+// keepOpen keeps the engine open until done is called.
+func (b *Backend) keepOpen() (done func(), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.finished {
@@ -93,34 +93,34 @@ func (b *Backend) use() (done func(), err error) {
 	return b.work.Done, nil
 }
 
-// removeLater removes a container in which nothing runs any more, in the background.
+// removeLater removes a container without programs in the background.
 func (b *Backend) removeLater(h *initHandle) {
-	b.leave(1)
-	b.work.Go(func() { // which h is part of still
-		defer b.leave(-1)
+	b.countRemovals(1)
+	b.work.Go(func() { // h still belongs to the backend
+		defer b.countRemovals(-1)
 		h.Close()
 	})
 }
 
-// leave counts containers that are being removed, and notes the time.
-func (b *Backend) leave(n int) {
+// countRemovals adds n to the containers in removal, and records the time.
+func (b *Backend) countRemovals(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.leaving += n
-	b.left = time.Now()
+	b.removing += n
+	b.lastRemoved = time.Now()
 }
 
-// recount is how long an engine may take to see that a container that is gone has left room.
+// recount bounds the time in which an engine notices the room of a removed container.
 const recount = 5 * time.Second
 
-// makeRoom has idle containers give way to one that is needed now, and waits a little. It reports whether there will be
-// room, as far as that is for this server to say.
+// makeRoom removes idle containers in favour of a requested one, and waits briefly. It reports whether this server
+// expects room.
 func (b *Backend) makeRoom(ctx context.Context) bool {
 	if b.pool.Drop() > 0 {
-		b.leave(0) // they begin to be removed
+		b.countRemovals(0) // their removal begins
 	}
 	b.mu.Lock()
-	room := b.leaving > 0 || time.Since(b.left) < recount
+	room := b.removing > 0 || time.Since(b.lastRemoved) < recount
 	b.mu.Unlock()
 	return room && engine.Pause(ctx, 50*time.Millisecond)
 }
@@ -132,9 +132,9 @@ func (b *Backend) withBackend(ctx context.Context) (context.Context, context.Can
 	return ctx, func() { stop(); cancel(nil) }
 }
 
-// CanMount implements [backends.Backend]: an engine on another machine mounts nothing of this one.
+// CanMount implements [backends.Backend]: an engine on another machine can't mount directories of this one.
 func (b *Backend) CanMount(ctx context.Context) error {
-	done, err := b.use()
+	done, err := b.keepOpen()
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (b *Backend) CanMount(ctx context.Context) error {
 	return s.canMount(b.Name())
 }
 
-// Pools implements [backends.Backend]. Memory is that of idle inits, as far as it can be seen from here.
+// Pools implements [backends.Backend]. Memory counts idle inits whose processes are visible here.
 func (b *Backend) Pools() []backends.Pool { return b.pool.List() }
 
 // Close implements [backends.Backend]. It returns when the engine has removed all containers.
@@ -169,7 +169,7 @@ func (b *Backend) close() error {
 	b.pool.Close()
 	closing.Wait()
 	b.work.Wait()
-	if s := b.known; s != nil { // no container is left: other servers may see that this one has ended
+	if s := b.known; s != nil { // no container is left: the lock may be released
 		s.instance.close()
 	}
 	errs = append(errs, b.removeErr)
@@ -184,14 +184,14 @@ var _ backends.Backend = (*Backend)(nil)
 // engineState holds the facts about the engine and this server that all containers of a backend share.
 type engineState struct {
 	Info
-	binary   *initBinary // nil if containers have it already
+	binary   *initBinary // nil if containers include it
 	instance *serverLock
-	us       serverUser // the user of this server
-	attach   bool       // use attached streams, and mount nothing of ours from this host
+	us       serverUser // this server's user
+	attach   bool       // use attached streams, and mount nothing of this host
 }
 
-// engineState connects to the engine, checks our own binary and takes the server's lock, once. What killed servers left
-// is then removed in the background.
+// engineState connects to the engine, checks the init binary and takes the server's lock, once. It then removes
+// leftovers of killed servers in the background.
 func (b *Backend) engineState(ctx context.Context) (*engineState, error) {
 	select {
 	case b.asking <- struct{}{}:
@@ -213,10 +213,10 @@ func (b *Backend) engineState(ctx context.Context) (*engineState, error) {
 		}
 	}
 	if s.instance, err = newServerLock(b.config.StateDir); err != nil {
-		return nil, fmt.Errorf("say in %s that this server lives: %w", b.config.StateDir, err)
+		return nil, fmt.Errorf("lock the state directory %s: %w", b.config.StateDir, err)
 	}
 	b.known = s
-	if done, err := b.use(); err == nil {
+	if done, err := b.keepOpen(); err == nil {
 		go func() {
 			defer done()
 			b.sweep(b.ctx, s)

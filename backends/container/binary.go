@@ -20,18 +20,18 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// initBinary is the program that becomes PID 1: ourselves.
+// initBinary is the program that becomes PID 1: a sandboxmcp binary.
 type initBinary struct {
 	path       string
 	mu         sync.Mutex
-	seedVolume string // the volume that has it, once there is one
+	seedVolume string // the volume with the binary, once it exists
 }
 
-// machines are the architectures that there can be an init for.
+// machines are the architectures with an init.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// findBinary checks that the program at path, or the running one, can start in any image: nothing that it loads may
-// come from there.
+// findBinary checks that the program at path, or the running one, can start in any image: it must load nothing from the
+// image.
 func findBinary(path, arch string) (*initBinary, error) {
 	refuse := func(why string) error {
 		return backends.Refuse("containers need sandboxmcp itself as their first program: "+why,
@@ -63,8 +63,8 @@ func findBinary(path, arch string) (*initBinary, error) {
 	return &initBinary{path: path}, nil
 }
 
-// Static returns the program at path, or the running one, with its architecture, if it starts in any image.
-func Static(path string) (file, arch string, err error) {
+// StaticProgram returns the program at path, or the running one, with its architecture, if it starts in any image.
+func StaticProgram(path string) (file, arch string, err error) {
 	for _, arch = range []string{runtime.GOARCH, "amd64", "arm64"} {
 		b, failed := findBinary(path, arch)
 		if failed == nil {
@@ -96,8 +96,8 @@ func runsOn(path, arch string) error {
 	return nil
 }
 
-// seedVolume returns a volume that holds the binary as "init", made on the engine's machine once for each version
-// of the binary. Those of older versions stay: an Engine can't tell who else still uses them.
+// seedVolume returns a volume that holds the binary as "init", made on the engine's machine once for each version of
+// the binary. Volumes of older versions stay: other servers may use them.
 func (b *Backend) seedVolume(ctx context.Context, s *engineState, image Image) (volume string, err error) {
 	s.binary.mu.Lock()
 	defer s.binary.mu.Unlock()
@@ -128,7 +128,7 @@ func (b *Backend) seedVolume(ctx context.Context, s *engineState, image Image) (
 	return volume, nil
 }
 
-// forgetSeed has the next container ask for the volume again.
+// forgetSeed makes the next container look up the volume again.
 func (s *engineState) forgetSeed() {
 	if b := s.binary; b != nil {
 		b.mu.Lock()
@@ -137,7 +137,7 @@ func (s *engineState) forgetSeed() {
 	}
 }
 
-// SeedEnd is the last file of an archive for [Engine.Seed]: a volume without it was left half-filled.
+// SeedEnd is the last file of an archive for [Engine.Seed]: a volume without it is incomplete.
 const SeedEnd = ".sandboxmcp-whole"
 
 // seedArchive returns a tar archive with one program.
@@ -148,11 +148,11 @@ func seedArchive(program io.Reader, size int64) io.ReadCloser {
 		header := func(kind byte, name string, mode, size int64) error {
 			return t.WriteHeader(&tar.Header{Typeflag: kind, Name: name, Mode: mode, Size: size, ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR})
 		}
-		// An image can have a volume where the socket would be, which the engine then needs a directory for.
+		// An image can have a volume at the socket's place, for which the engine needs a directory.
 		err := cmp.Or(header(tar.TypeDir, "conn/", 0o555, 0), header(tar.TypeReg, "init", 0o555, size))
 		if err == nil {
 			if _, err = io.CopyN(t, program, size); err == io.EOF {
-				err = io.ErrUnexpectedEOF // or else the archive would seem to end well
+				err = io.ErrUnexpectedEOF // or the archive would seem complete
 			}
 		}
 		if err == nil {

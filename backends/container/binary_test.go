@@ -68,7 +68,7 @@ func TestFindBinary(t *testing.T) {
 	}
 }
 
-// TestArchived has the end last: an engine that stops on the way has not got it.
+// TestArchived checks that the end mark is last: an engine that stops early has not received it.
 func TestArchived(t *testing.T) {
 	var names []string
 	r := tar.NewReader(seedArchive(strings.NewReader("program"), 7))

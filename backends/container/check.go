@@ -72,8 +72,8 @@ func checkRequire(engine string, required []string) error {
 	return nil
 }
 
-// satisfies refuses required layers that the engine did not give. The others are the init's to refuse.
-func (i Info) satisfies(required []string, layers []backends.Layer) error {
+// checkRequired refuses required layers that the engine did not give. The others are the init's to refuse.
+func (i Info) checkRequired(required []string, layers []backends.Layer) error {
 	for _, l := range layers {
 		if slices.Contains(required, l.Name) && !l.InForce {
 			return i.refuseLayer(l.Name, l.Detail)

@@ -2,7 +2,7 @@
 //
 // An [Engine] makes and ends containers. Everything else is here: their specification and hardening, the choice of
 // image and user, idle containers, and the removal of what a killed server left behind. Package call connects the
-// server with PID 1, package inside is PID 1, package client is what Docker and Podman answer alike, package image has
+// server with PID 1, package inside is PID 1, package client is the common part of Docker and Podman, package image has
 // our own images.
 //
 // Library: moby/profiles has the list of system calls that ours is made from.
@@ -19,14 +19,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// Engine makes containers. All methods may be called concurrently. An engine that can't be used here, or a step that
-// has to be done first, is reported as a *backends.Refusal.
+// Engine makes containers. All methods may be called concurrently. An unusable engine, or a missing preparation, is
+// reported as a *backends.Refusal.
 type Engine interface {
 	// Name is "podman" or "docker".
 	Name() string
 
-	// Info describes the engine, and connects if nothing has yet: it has to succeed before the other methods are called,
-	// but for Name and Close.
+	// Info describes the engine, and connects if necessary: it must succeed before any other method except Name and
+	// Close.
 	Info(ctx context.Context) (Info, error)
 
 	// Image looks up an image of the engine; ErrNoImage if there is none.
@@ -66,55 +66,55 @@ type Engine interface {
 	Close() error
 }
 
-// Placed is implemented by an [Engine] that learns only from a running container which image it has, and where it runs.
+// Placed is implemented by an [Engine] that knows a container's image and machine only once it runs.
 type Placed interface {
 	// Place names the image of a container with its digest, and the machine, for receipts.
 	Place(id string) string
 }
 
-// Advised is implemented by an [Engine] that knows what an administrator has left out.
+// Advised is implemented by an [Engine] that can check an administrator's setup.
 type Advised interface {
-	// Missing names what is missing, for people.
-	Missing(ctx context.Context) []string
+	// MissingSetup names missing parts of the setup, for people.
+	MissingSetup(ctx context.Context) []string
 }
 
 // ErrNoImage reports that the engine does not have an image.
 var ErrNoImage = errors.New("no such image")
 
-// ErrFull reports that there is room for no other container until one is removed.
+// ErrFull reports that there is no room for another container until one is removed.
 var ErrFull = errors.New("there is no room for another container")
 
-// Shared is an [Engine] whose idle containers are offered to all servers that use it, each for one of them.
+// Shared is an [Engine] that offers idle containers to all its servers, each container to one.
 type Shared interface {
-	// Offer lets other servers take an idle container of this server's.
+	// Offer lets other servers claim an idle container of this server.
 	Offer(ctx context.Context, id string) error
-	// Reserve makes an idle container of this server's exclusively its own, with more labels. ErrTaken says that another
-	// server was first: this one has nothing to do with it any more, and Remove leaves it alone.
+	// Reserve reserves an idle container of this server for itself, with more labels. ErrTaken means that another
+	// server was first: the container is no longer this server's, and Remove ignores it.
 	Reserve(ctx context.Context, id string, labels map[string]string) error
-	// Take claims an idle container as c describes it that another server has made, for Attach, Start and Remove. It
-	// returns "" if there is none.
-	Take(ctx context.Context, c Container) (id string, err error)
+	// LeaseIdle claims an idle container of another server that matches c, for Attach, Start and Remove. It returns ""
+	// if there is none.
+	LeaseIdle(ctx context.Context, c Container) (id string, err error)
 }
 
-// ErrTaken says that a container is another server's.
+// ErrTaken reports that a container belongs to another server.
 var ErrTaken = errors.New("another server has taken the container")
 
 // Info describes an engine.
 type Info struct {
 	Version  string
 	Address  string // where it was reached, for people
-	Rootless bool   // it runs as an ordinary user, and containers are in a user namespace of that user
+	Rootless bool   // it runs as an ordinary user, with containers in a user namespace of that user
 	UserNS   bool   // containers are in a user namespace (rootless, or users are mapped)
-	Users    int    // how many that namespace has, root included; 0 is unknown
+	Users    int    // users of that namespace, root included; 0 is unknown
 	Local    bool   // it runs on this machine and sees our files: they can be mounted
-	SELinux  bool   // containers may not touch files that are not labelled for them
+	SELinux  bool   // containers may access only files labelled for them
 	CgroupV2 bool
 	Limits   bool   // memory, pids and cpu limits are in force
-	Runtime  string // the OCI runtime that is used: "runc", "crun"
+	Runtime  string // the OCI runtime in use: "runc", "crun"
 	Arch     string // GOARCH of the machine on which containers run
-	HasInit  bool   // its containers have our binary already, and get it from no volume
+	HasInit  bool   // its containers include our binary, without a volume
 	Hint     string // a note for people, such as that crun can't run here and runc is used
-	// Remedies are those for layers that it can't give, where they differ from other engines'.
+	// Remedies are this engine's own remedies for layers that it can't give.
 	Remedies map[string]remedy.Text
 }
 
@@ -122,7 +122,7 @@ type Info struct {
 type Image struct {
 	ID      string   // of the engine, "sha256:..."; containers are made from it
 	Names   []string // repository:tag
-	Digest  string   // repository@sha256:... as the registry has it, "" for one that was made here
+	Digest  string   // repository@sha256:... of the registry; "" for a local image
 	Arch    string
 	Env     []string
 	Volumes []string // paths
@@ -131,10 +131,10 @@ type Image struct {
 	Created time.Time
 }
 
-// Container specifies a container for an engine. Whatever it does not name is as closed as the engine can: no network,
-// no capabilities, no new privileges, a read-only root directory, no devices but the usual harmless ones and GPUs, its
-// own cgroup, IPC, PID, UTS namespaces, no log, no health check, no restart, no other init, and nothing of the image's
-// user, entrypoint, command, volumes and working directory.
+// Container specifies a container for an engine. Everything else is closed as far as the engine can: no network, no
+// capabilities, no new privileges, a read-only root directory, no devices but the usual harmless ones and GPUs, its own
+// cgroup, IPC, PID, UTS namespaces, no log, no health check, no restart, no other init, and the image's user,
+// entrypoint, command, volumes and working directory have no effect.
 type Container struct {
 	Name     string
 	Image    string // id
@@ -142,23 +142,23 @@ type Container struct {
 	User     string // "uid:gid", numbers
 	KeepID   bool   // rootless Podman: the user in the container is the user of the host
 	Hostname string
-	Env      []string // NAME=VALUE; NAME= takes a variable of the image away, of which each is here
+	Env      []string // NAME=VALUE; NAME= removes a variable of the image; each of them is listed
 	Labels   map[string]string
 	Tmpfs    []Tmpfs
 	Shm      int64 // bytes of /dev/shm
 	Binds    []Bind
 	Volumes  []string // of the image: each is covered by an empty, read-only tmpfs, unless it Overlaps
-	Covers   []string // directories in Binds that are covered likewise
+	Covers   []string // directories in Binds to cover likewise
 	Resources
 	Files   uint64            // RLIMIT_NOFILE, soft and hard
 	Sysctls map[string]string // of namespaces of its own
-	Etc     map[string]string // files of /etc by name, on an engine with HasInit: others have them in Binds
+	Etc     map[string]string // files of /etc by name, on an engine with HasInit; others use Binds
 	MemInfo string            // likewise, of /proc/meminfo
-	Masked  []string          // directories, besides those that the engine hides, that are to be empty
-	Seccomp string            // a profile as moby writes them (JSON); an engine that is not local may leave it out
+	Masked  []string          // directories to show empty, besides those that the engine hides
+	Seccomp string            // a profile in moby's format (JSON); a remote engine may ignore it
 	GPUs    []string          // indices, or "all"
-	Stdin   bool              // it will be attached
-	Idle    bool              // it will be offered, on an engine that is Shared
+	Stdin   bool              // Attach follows
+	Idle    bool              // it is offered, on a Shared engine
 }
 
 // Resources are the limits that an engine sets.
@@ -186,9 +186,9 @@ type Bind struct {
 // Exit is how a container ended.
 type Exit struct {
 	Code    int
-	OOM     bool   // the kernel killed something in it for want of memory
-	Removed bool   // it was gone before we asked: removed by others, or by the engine when it had ended
-	Why     string // the engine's reason, if it gives one
+	OOM     bool   // the kernel killed a process in it for lack of memory
+	Removed bool   // it was removed before the query, by others or by the engine
+	Why     string // the engine's reason, if any
 }
 
 // Entry is a container in an engine's list.
@@ -199,9 +199,9 @@ type Entry struct {
 
 // Labels of containers, images and volumes that we make.
 const (
-	LabelInstance = "sandboxmcp.instance" // of the server that made it: the name of its lock
-	LabelState    = "sandboxmcp.state"    // of the directory with the locks: a server that does not share it can't tell who is alive
-	LabelID       = "sandboxmcp.id"       // of the run or session, once there is one
+	LabelInstance = "sandboxmcp.instance" // the server that made it: the name of its lock
+	LabelState    = "sandboxmcp.state"    // the directory of the locks: only servers that share it know which servers are alive
+	LabelID       = "sandboxmcp.id"       // the run or session, once known
 	LabelImage    = "sandboxmcp.image"    // on images that we build: the language
 	LabelSeed     = "sandboxmcp.seed"     // on volumes with our binary: its hash
 )
@@ -216,12 +216,12 @@ const (
 
 // Config holds the operator's settings for containers of one engine.
 type Config struct {
-	Images   map[string]string // references by language (backends.Languages); a language without one can't be run
-	Pull     string            // "missing" (default): fetch images that are not there; "never"
+	Images   map[string]string // references by language (backends.Languages); a language without an image can't run
+	Pull     string            // "missing" (default): fetch missing images; "never"
 	Progress func(line string) // of a pull; may be nil
 	StateDir string            // for locks and sockets; absolute
-	Ahead    int               // idle containers to keep for each of the last few pool keys, each for one sandbox
+	Ahead    int               // idle containers for each of the most recent pool keys, each for one sandbox
 	Binary   string            // our own, static, for Linux and the engine's architecture; "" is the running one
-	Hidden   []string          // files and directories of the host that no program may see, whatever is mounted: they are covered
-	Attach   bool              // use attached streams also where a socket could be mounted
+	Hidden   []string          // files and directories of the host to cover in every mount
+	Attach   bool              // use attached streams even where a socket could be mounted
 }

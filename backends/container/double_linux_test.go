@@ -24,8 +24,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// double is an engine whose containers are processes of this machine: this test binary, which takes the part of
-// PID 1. What needs a kernel's walls is tried with real engines, in packages docker and podman.
+// double is an engine whose containers are processes of this machine: this test binary acts as PID 1. Tests of kernel
+// isolation use real engines, in packages docker and podman.
 type double struct {
 	info   Info
 	images map[string]Image
@@ -37,13 +37,12 @@ type double struct {
 	pulled  []string
 	seeded  []string
 	closed  bool
-	// capacity is how many containers there may be that have not been removed, if not 0; held are those, by id, and
-	// refused counts the others.
+	// capacity bounds the existing containers, if not 0; held are their ids, and refused counts refused ones.
 	capacity, refused int
 	held              map[string]string
-	// before is called with the name of each step, and may make it fail.
+	// before is called with the name of each step; its error makes the step fail.
 	before func(ctx context.Context, step string) error
-	orders []string // for the next processes: how they are to misbehave
+	orders []string // misbehaviour of the next processes
 }
 
 // process is a container.
@@ -125,10 +124,10 @@ func (d *double) Create(ctx context.Context, c Container) (string, error) {
 	d.held[id] = c.Name
 	d.all[id] = &process{c: c, ended: make(chan struct{})}
 	d.mu.Unlock()
-	return id, d.step(ctx, "create") // one that fails has made it nevertheless
+	return id, d.step(ctx, "create") // a failed create has made the container nevertheless
 }
 
-func (d *double) get(id string) (string, *process) {
+func (d *double) findContainer(id string) (string, *process) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for at, p := range d.all {
@@ -143,7 +142,7 @@ func (d *double) Attach(ctx context.Context, id string, stderr io.Writer) (io.Re
 	if err := d.step(ctx, "attach"); err != nil {
 		return nil, err
 	}
-	_, p := d.get(id)
+	_, p := d.findContainer(id)
 	ours, theirs := net.Pipe()
 	p.streams, p.stderr = theirs, stderr
 	return ours, nil
@@ -153,7 +152,7 @@ func (d *double) Start(ctx context.Context, id string) error {
 	if err := d.step(ctx, "start"); err != nil {
 		return err
 	}
-	_, p := d.get(id)
+	_, p := d.findContainer(id)
 	p.cmd = exec.Command("/proc/self/exe")
 	p.cmd.Args[0] = initName
 	p.cmd.Stderr = p.stderr
@@ -182,7 +181,7 @@ func (d *double) Start(ctx context.Context, id string) error {
 	return nil
 }
 
-// reap is what an engine does when a container ends: it removes it.
+// reap removes an ended container, as an engine does.
 func (d *double) reap(id string, p *process) {
 	state, _ := p.cmd.Process.Wait()
 	if p.streams != nil {
@@ -214,7 +213,7 @@ func (d *double) Update(ctx context.Context, _ string, r Resources) error {
 }
 
 func (d *double) Wait(ctx context.Context, id string) (Exit, error) {
-	_, p := d.get(id)
+	_, p := d.findContainer(id)
 	if p == nil {
 		return Exit{Removed: true}, nil
 	}
@@ -237,7 +236,7 @@ func (d *double) Remove(ctx context.Context, id string) error {
 		defer d.mu.Unlock()
 		maps.DeleteFunc(d.held, func(at, name string) bool { return at == id || name == id })
 	}()
-	at, p := d.get(id)
+	at, p := d.findContainer(id)
 	if p == nil {
 		return nil
 	}
@@ -283,7 +282,7 @@ func (d *double) Close() error {
 	return nil
 }
 
-// count is how many containers there are, and how many were made.
+// count returns how many containers exist, and how many were made.
 func (d *double) count() (now, ever int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -292,7 +291,7 @@ func (d *double) count() (now, ever int) {
 
 const (
 	initName = "init of a container"
-	codeOOM  = 99 // that the double takes for the kernel's
+	codeOOM  = 99 // stands for an OOM kill
 )
 
 func TestMain(m *testing.M) {
@@ -306,7 +305,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// initMain takes the part of PID 1. Its working directory is where the socket is.
+// initMain acts as PID 1. Its working directory holds the socket.
 func initMain() error {
 	switch os.Getenv("ORDER") {
 	case "fail":
@@ -347,7 +346,7 @@ func (stdio) Read(b []byte) (int, error)  { return os.Stdin.Read(b) }
 func (stdio) Write(b []byte) (int, error) { return os.Stdout.Write(b) }
 func (stdio) Close() error                { return errors.Join(os.Stdin.Close(), os.Stdout.Close()) }
 
-// inner is the sandbox in there. Its programs are words.
+// inner is the sandbox inside. Its programs are words.
 type inner struct {
 	spec   backends.Spec
 	closed chan struct{}
@@ -371,7 +370,7 @@ func (s *inner) Exec(ctx context.Context, cmd backends.Command, streams backends
 		if streams.Stdout != nil {
 			streams.Stdout.Write(text)
 		}
-	case "die", "oom": // when its caller has said that it saw it begin: what is still under way then is lost
+	case "die", "oom": // once its caller has seen it begin: pending messages are then lost
 		if streams.Stdin != nil {
 			io.Copy(io.Discard, streams.Stdin)
 		}

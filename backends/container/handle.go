@@ -54,7 +54,7 @@ func (b *Backend) launch(ctx context.Context, p *plan, id string, listen bool) (
 // obtain returns a container for a plan that get has made or taken. When ctx ends, obtain returns at once, and what
 // there is is removed in the background.
 func (b *Backend) obtain(ctx context.Context, p *plan, get func(*initHandle) error) (*initHandle, error) {
-	done, err := b.use()
+	done, err := b.keepOpen()
 	if err != nil {
 		return nil, err
 	}
@@ -228,8 +228,8 @@ func (h *initHandle) remove() error {
 		if !h.createSent {
 			return
 		}
-		h.backend.leave(1)
-		defer h.backend.leave(-1)
+		h.backend.countRemovals(1)
+		defer h.backend.countRemovals(-1)
 		which := cmp.Or(h.id, h.name) // the engine may have made it without an answer
 		ctx, cancel := context.WithTimeout(context.Background(), engineTimeout)
 		defer cancel()

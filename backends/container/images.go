@@ -48,8 +48,8 @@ func (b *Backend) noImage(language, why string) error {
 		remedy.Command.With(fmt.Sprintf("sandboxmcp image pull --backend %s %s, or: sandboxmcp image build --backend %[1]s %[2]s", b.Name(), language)))
 }
 
-// title names an image in results: the reference that was asked for, and the digest or id behind it.
-func title(reference string, image Image) string {
+// imageTitle names an image in results: the reference that was asked for, and the digest or id behind it.
+func imageTitle(reference string, image Image) string {
 	if _, digest, ok := strings.Cut(image.Digest, "@"); ok {
 		return reference + "@" + digest
 	}

@@ -31,7 +31,7 @@ func TestPull(t *testing.T) {
 			}
 			return nil
 		}
-		s, err := b.Start(t.Context(), request())
+		s, err := b.Start(t.Context(), testSpec())
 		if err == nil {
 			s.Close()
 		}
@@ -39,7 +39,7 @@ func TestPull(t *testing.T) {
 		if tt.want == "" && (err != nil || len(lines) == 0) || tt.want != "" && (!errors.As(err, &refusal) || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: got %v, and %q was said", tt.name, err, lines)
 		}
-		shut(t, b, d)
+		closeAndCheck(t, b, d)
 	}
 }
 
@@ -48,7 +48,7 @@ func TestPullOnce(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Images["shell"] = "elsewhere:1"
 	b := New(d, c)
-	defer shut(t, b, d)
+	defer closeAndCheck(t, b, d)
 	pulling, answer := make(chan struct{}), make(chan struct{})
 	d.before = func(ctx context.Context, step string) error {
 		if step == "pull" {
@@ -60,7 +60,7 @@ func TestPullOnce(t *testing.T) {
 	impatient, giveUp := context.WithCancel(t.Context())
 	var all, left sync.WaitGroup
 	start := func(ctx context.Context, want error) {
-		s, err := b.Start(ctx, request())
+		s, err := b.Start(ctx, testSpec())
 		if err == nil {
 			s.Close()
 		}
@@ -88,7 +88,7 @@ func TestPullCancelled(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Images["shell"] = "elsewhere:1"
 	b := New(d, c)
-	defer shut(t, b, d)
+	defer closeAndCheck(t, b, d)
 	ended := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	d.before = func(ctx context.Context, step string) error {
@@ -99,7 +99,7 @@ func TestPullCancelled(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := b.Start(ctx, request()); !errors.Is(err, context.Canceled) {
+	if _, err := b.Start(ctx, testSpec()); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	<-ended // or else the image is still being fetched
@@ -109,8 +109,8 @@ func TestArchitecture(t *testing.T) {
 	d := newDouble()
 	d.images["shell:1"] = Image{ID: "x", Arch: "arm64"}
 	b := New(d, config(t))
-	defer shut(t, b, d)
-	if _, err := b.Start(t.Context(), request()); err == nil || !strings.Contains(err.Error(), "arm64") {
+	defer closeAndCheck(t, b, d)
+	if _, err := b.Start(t.Context(), testSpec()); err == nil || !strings.Contains(err.Error(), "arm64") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -118,7 +118,7 @@ func TestArchitecture(t *testing.T) {
 func TestProbe(t *testing.T) {
 	d, c := newDouble(), config(t)
 	b := New(d, c)
-	defer shut(t, b, d)
+	defer closeAndCheck(t, b, d)
 	p, err := b.Probe(t.Context(), backends.Spec{})
 	if err != nil || !p.Usable || len(p.Layers) != len(backends.ContainmentLayers)+2 {
 		t.Errorf("got %+v, %v", p, err)

@@ -53,7 +53,7 @@ func (v evidence) layers() []backends.Layer {
 			continue
 		}
 		l := backends.Layer{Name: name}
-		why := v.missing(name)
+		why := v.missingReason(name)
 		l.InForce, l.Detail = why == "", why
 		if l.InForce {
 			l.Detail = v.detail(name)
@@ -99,8 +99,8 @@ func (v evidence) cgroup() backends.Layer {
 	return l
 }
 
-// missing returns why a layer is not in force, "" if it is.
-func (v evidence) missing(layer string) string {
+// missingReason returns why a layer is not in force, "" if it is.
+func (v evidence) missingReason(layer string) string {
 	f, kind := v.facts, namespaceOf[layer]
 	link := f.Namespaces[kind]
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/call"
 )
 
-// good is what an init sees of a container as it should be.
-func good() evidence {
+// goodEvidence is what an init sees of a container as it should be.
+func goodEvidence() evidence {
 	f := call.Facts{
 		PID: 1, UID: 1200, UIDMap: "         0     100000      65536\n", Interfaces: []string{"lo", "sit0"}, ReadOnly: true,
 		Hostname: hostname, CgroupRoot: true, Cgroup: "v2: memory pids cpu",
@@ -69,7 +69,7 @@ func TestLayers(t *testing.T) {
 			{"the host's cgroups", func(v *evidence) { v.facts.CgroupRoot = false }, without(backends.LayerCgroupNS)},
 			{"a time namespace", func(v *evidence) { v.facts.Namespaces["time"] = "time:[1]" }, append(slices.Clone(all), backends.LayerTime)},
 		} {
-			v := good()
+			v := goodEvidence()
 			v.facts.Namespaces = maps.Clone(v.facts.Namespaces)
 			if !local {
 				v.ownNamespaces = nil
@@ -90,7 +90,7 @@ func TestLayers(t *testing.T) {
 		}
 	}
 	for _, kind := range namespaceOf {
-		v := good()
+		v := goodEvidence()
 		v.ownNamespaces[kind] = v.facts.Namespaces[kind]
 		if got := len(inForce(v.layers())); got != len(all)-1 && kind != "time" {
 			t.Errorf("%s is shared with us, and %d layers are in force", kind, got)
@@ -110,7 +110,7 @@ func TestCheckInit(t *testing.T) {
 		{"no filter", func(v *evidence) { v.info.Local, v.facts.Seccomp = true, false }, backends.LayerSeccomp},
 		{"no filter, where none can be sent", func(v *evidence) { v.facts.Seccomp = false }, ""},
 	} {
-		v := good()
+		v := goodEvidence()
 		tt.change(&v)
 		var refusal *backends.Refusal
 		if err := v.checkInit(); (err != nil) != (tt.layer != "") || err != nil && (!errors.As(err, &refusal) || refusal.Layer != tt.layer) {
@@ -120,7 +120,7 @@ func TestCheckInit(t *testing.T) {
 }
 
 func TestDetails(t *testing.T) {
-	v := good()
+	v := goodEvidence()
 	v.ports = []int{80, 443}
 	details := func() map[string]string {
 		m := map[string]string{}
@@ -169,7 +169,7 @@ func TestHostUID(t *testing.T) {
 }
 
 func TestMergeLayers(t *testing.T) {
-	got := mergeLayers(good().layers(), good().cgroup(), []backends.Layer{{Name: backends.LayerCaps, InForce: true}, {Name: backends.LayerPID, InForce: true, Detail: "not the init's to say"}})
+	got := mergeLayers(goodEvidence().layers(), goodEvidence().cgroup(), []backends.Layer{{Name: backends.LayerCaps, InForce: true}, {Name: backends.LayerPID, InForce: true, Detail: "not the init's to say"}})
 	var names []string
 	for _, l := range got {
 		names = append(names, l.Name)

@@ -23,10 +23,10 @@ func RunDirs(stateDir string) ([]string, error) {
 	return dirs, nil
 }
 
-// RemoveLeft removes the run directories of killed processes of a state directory, also of those that had another
+// RemoveDeadRuns removes the run directories of killed processes of a state directory, also of those that had another
 // XDG_RUNTIME_DIR or none. It asks no engine, and leaves the locks of these processes, by which the next one that uses
 // an engine finds their containers.
-func RemoveLeft(stateDir string) {
+func RemoveDeadRuns(stateDir string) {
 	dirs, _ := RunDirs(stateDir)
 	for _, dir := range dirs {
 		i := &serverLock{locks: locksDir(stateDir), runs: dir}

@@ -31,7 +31,7 @@ func TestRemoveLeft(t *testing.T) {
 			}
 		}
 	}
-	RemoveLeft(state)
+	RemoveDeadRuns(state)
 	for _, dir := range dirs {
 		if left := lockNames(dir, ""); len(left) != 1 || left[0] != living.name {
 			t.Errorf("%s has %q", dir, left)
@@ -42,7 +42,7 @@ func TestRemoveLeft(t *testing.T) {
 	}
 	os.RemoveAll(filepath.Join(dirs[1], living.name))
 	living.close()
-	RemoveLeft(state)
+	RemoveDeadRuns(state)
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err == nil {
 			t.Errorf("%s is empty and stays", dir)

@@ -28,7 +28,7 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 	if err != nil {
 		return nil, nil, err
 	}
-	hidden := backends.Hide(b.config.Hidden)
+	hidden := backends.LocateHidden(b.config.Hidden)
 	if err := hidden.Check(spec, resolved); err != nil {
 		return nil, nil, err
 	}
@@ -39,7 +39,7 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 	for _, m := range all {
 		binds = append(binds, Bind{m.Host, m.Inside, m.Write})
 		if !m.Write {
-			binds = append(binds, below(m)...)
+			binds = append(binds, submountBinds(m)...)
 		}
 	}
 	if len(binds) > maxBinds {
@@ -47,7 +47,7 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 			"show a directory with fewer")
 	}
 	for _, m := range all {
-		for _, c := range hidden.Covers(m) {
+		for _, c := range hidden.CoversIn(m) {
 			if c.Dir {
 				covers = append(covers, c.Inside)
 			} else {
@@ -58,9 +58,9 @@ func (b *Backend) mounts(s *engineState, spec backends.Spec) (binds []Bind, cove
 	return binds, covers, nil
 }
 
-// below returns what is mounted below a read-only mount as binds of their own: to engines, read-only is about the one
+// submountBinds returns what is mounted below a read-only mount as binds of their own: to engines, read-only is about the one
 // mount.
-func below(m backends.Mount) (binds []Bind) {
+func submountBinds(m backends.Mount) (binds []Bind) {
 	for _, sub := range backends.Submounts(m.Host) {
 		if rest, err := filepath.Rel(m.Host, sub.Path); err == nil && !sub.Closed {
 			binds = append(binds, Bind{Host: sub.Path, Inside: path.Join(m.Inside, filepath.ToSlash(rest))})

@@ -81,7 +81,7 @@ func (b *Backend) plan(ctx context.Context, spec backends.Spec) (*plan, error) {
 // findImage finds the image of a plan's language.
 func (b *Backend) findImage(ctx context.Context, p *plan, policy string) (err error) {
 	if p.image, err = b.image(ctx, p.engineState, p.spec.Language, policy); err == nil {
-		p.title = title(b.config.Images[p.spec.Language], p.image)
+		p.title = imageTitle(b.config.Images[p.spec.Language], p.image)
 	}
 	return err
 }
@@ -181,7 +181,7 @@ const (
 // resources returns the engine's part of limits. RAM bounds programs without their files, which the init watches; the
 // kernel counts both.
 func resources(language string, l backends.Limits) Resources {
-	return Resources{Memory: l.RAM + l.Disk + initMemory, PIDs: int64(backends.Tasks(language, l.Processes)) + initThreads, CPU: l.CPU}
+	return Resources{Memory: l.RAM + l.Disk + initMemory, PIDs: int64(backends.MaxTasks(language, l.Processes)) + initThreads, CPU: l.CPU}
 }
 
 // container returns the specification for the engine.

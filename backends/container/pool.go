@@ -32,9 +32,9 @@ func (b *Backend) newPool() *pool.Pool[poolKey, *initHandle] {
 // Kind implements [pool.Key].
 func (k poolKey) Kind() (language string, ram int64) { return k.language, k.limits.RAM }
 
-// take removes and returns an idle container for a plan, or the reason why there is none. The next ones are made for
+// leaseIdle removes and returns an idle container for a plan, or the reason why there is none. The next ones are made for
 // plans like this.
-func (b *Backend) take(p *plan) (*initHandle, string) {
+func (b *Backend) leaseIdle(p *plan) (*initHandle, string) {
 	next := *p
 	b.mu.Lock()
 	if len(b.plans) > 2*maxKeys {
@@ -42,7 +42,7 @@ func (b *Backend) take(p *plan) (*initHandle, string) {
 	}
 	b.plans[p.poolKey()] = &next
 	b.mu.Unlock()
-	return b.pool.Take(p.poolKey())
+	return b.pool.LeaseItem(p.poolKey())
 }
 
 // spawn starts one container for the pool.
@@ -71,8 +71,8 @@ func (b *Backend) spawn(ctx context.Context, of poolKey) (h *initHandle, err err
 	return h, nil
 }
 
-// Watch implements [pool.Item], as do the next.
-func (h *initHandle) Watch(ended func()) {
+// NotifyEnd implements [pool.Item], as do the next.
+func (h *initHandle) NotifyEnd(ended func()) {
 	go func() {
 		<-h.conn.Done()
 		ended()

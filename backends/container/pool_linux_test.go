@@ -26,8 +26,8 @@ func waitIdle(t *testing.T, b *Backend, n int) {
 	})
 }
 
-// idle returns the containers in which nothing runs.
-func idle(b *Backend) map[*initHandle]bool {
+// idleInits returns the containers in which nothing runs.
+func idleInits(b *Backend) map[*initHandle]bool {
 	b.mu.Lock()
 	keys := slices.Collect(maps.Keys(b.plans))
 	b.mu.Unlock()
@@ -40,7 +40,7 @@ func idle(b *Backend) map[*initHandle]bool {
 	return all
 }
 
-func begin(t *testing.T, b *Backend, spec backends.Spec) *sandbox {
+func startSandbox(t *testing.T, b *Backend, spec backends.Spec) *sandbox {
 	t.Helper()
 	s, err := b.Start(t.Context(), spec)
 	if err != nil {
@@ -53,20 +53,20 @@ func TestPool(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 2
 	b := New(d, c)
-	defer shut(t, b, d)
+	defer closeAndCheck(t, b, d)
 	used := map[string]bool{}
 	use := func(spec backends.Spec) *sandbox {
-		s := begin(t, b, spec)
+		s := startSandbox(t, b, spec)
 		if used[s.handle.id] {
 			t.Errorf("container %s is used twice", s.handle.id)
 		}
 		used[s.handle.id] = true
 		return s
 	}
-	use(request()).Close()
+	use(testSpec()).Close()
 	waitIdle(t, b, 2)
 	_, before := d.count()
-	s := use(request())
+	s := use(testSpec())
 	if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"spec"}}, backends.Streams{}); err != nil || r.Ended != backends.EndedOK {
 		t.Error(r, err)
 	}
@@ -87,8 +87,8 @@ func TestPool(t *testing.T) {
 			func(s *backends.Spec) { s.Trust = []byte("x") },
 			func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: t.TempDir(), Inside: "/data"}} },
 		} {
-			waiting := idle(b)
-			spec := request()
+			waiting := idleInits(b)
+			spec := testSpec()
 			change(&spec)
 			s := use(spec)
 			if waiting[s.handle] {
@@ -98,7 +98,7 @@ func TestPool(t *testing.T) {
 		}
 	})
 	t.Run("time is no shape", func(t *testing.T) {
-		spec := request()
+		spec := testSpec()
 		spec.Limits.Wall, spec.Keep = time.Minute, true
 		waitIdle(t, b, 6) // three shapes by now
 		_, before := d.count()
@@ -109,15 +109,15 @@ func TestPool(t *testing.T) {
 		}
 	})
 	t.Run("dead ones", func(t *testing.T) {
-		dead := idle(b)
+		dead := idleInits(b)
 		for h := range dead {
 			d.Remove(t.Context(), h.id)
 		}
 		hosttest.Until(t, "the dead ones are replaced", func() bool {
-			now := idle(b)
+			now := idleInits(b)
 			return len(now) == len(dead) && !slices.ContainsFunc(slices.Collect(maps.Keys(now)), func(h *initHandle) bool { return dead[h] })
 		})
-		use(request()).Close()
+		use(testSpec()).Close()
 	})
 	t.Run("stopped ones", func(t *testing.T) {
 		waitIdle(t, b, 6)
@@ -126,13 +126,13 @@ func TestPool(t *testing.T) {
 			p.cmd.Process.Signal(syscall.SIGSTOP)
 		}
 		d.mu.Unlock()
-		use(request()).Close() // or else it waits for one that does not answer
+		use(testSpec()).Close() // or else it waits for one that does not answer
 	})
 	t.Run("another image of the same name", func(t *testing.T) {
 		d.mu.Lock()
 		d.images["shell:1"] = Image{ID: "sha256:newer"}
 		d.mu.Unlock()
-		s := use(request())
+		s := use(testSpec())
 		if s.handle.plan.image.ID != "sha256:newer" {
 			t.Error("the program runs in an image that is not the named one any more")
 		}
@@ -145,16 +145,16 @@ func TestBuckets(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 1
 	b := New(d, c)
-	defer shut(t, b, d)
+	defer closeAndCheck(t, b, d)
 	for i := range 2 * maxKeys {
-		spec := request()
+		spec := testSpec()
 		spec.Limits.RAM = int64(i+1) << 26
-		begin(t, b, spec).Close()
+		startSandbox(t, b, spec).Close()
 		waitIdle(t, b, min(i+1, maxKeys))
 	}
-	spec := request()
+	spec := testSpec()
 	spec.Limits.RAM = 2 * maxKeys << 26
-	if h, _ := b.pool.Take(poolKey{"shell", "sha256:shell", func() backends.Limits { l := spec.Limits.WithDefaults(); l.Wall = 0; return l }()}); h == nil {
+	if h, _ := b.pool.LeaseItem(poolKey{"shell", "sha256:shell", func() backends.Limits { l := spec.Limits.WithDefaults(); l.Wall = 0; return l }()}); h == nil {
 		t.Error("the last shape was given up")
 	} else {
 		b.removeLater(h)
@@ -167,29 +167,29 @@ func TestPoolFails(t *testing.T) {
 	c.Ahead = 3
 	b := New(d, c)
 	d.orders = []string{"", "fail"}
-	begin(t, b, request()).Close()
+	startSandbox(t, b, testSpec()).Close()
 	hosttest.Until(t, "one has failed", func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		return len(d.orders) == 0
 	})
-	shut(t, b, d)
+	closeAndCheck(t, b, d)
 }
 
 func TestPools(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 2
 	b := New(d, c)
-	defer shut(t, b, d)
+	defer closeAndCheck(t, b, d)
 	program := &backends.Command{Args: []string{"spec"}, Env: []string{string(make([]byte, 8<<20))}} // longer than what travels at the start
 	run := func(change func(*backends.Spec), warm bool, cold string) {
 		t.Helper()
-		spec := request()
+		spec := testSpec()
 		spec.Program = program
 		if change != nil {
 			change(&spec)
 		}
-		s := begin(t, b, spec)
+		s := startSandbox(t, b, spec)
 		defer s.Close()
 		r, err := s.Exec(t.Context(), backends.Command{Args: program.Args}, backends.Streams{})
 		if err != nil || r.Warm != warm || r.Cold != cold {
@@ -201,9 +201,9 @@ func TestPools(t *testing.T) {
 	run(nil, true, "")
 	run(func(s *backends.Spec) { s.Trust = []byte("x") }, false, "it trusts a certificate")
 	run(func(s *backends.Spec) { s.Mounts = []backends.Mount{{Host: t.TempDir(), Inside: "/data"}} }, false, "host directories are shown")
-	begin(t, b, request()).Close() // whoever says nothing of a program is not counted
+	startSandbox(t, b, testSpec()).Close() // whoever says nothing of a program is not counted
 	waitIdle(t, b, 2)
-	want := []backends.Pool{{Language: request().Language, RAM: request().Limits.WithDefaults().RAM, Ready: 2, Hits: 1, Misses: 3,
+	want := []backends.Pool{{Language: testSpec().Language, RAM: testSpec().Limits.WithDefaults().RAM, Ready: 2, Hits: 1, Misses: 3,
 		Cold: map[string]int64{"none stood ready": 1, "it trusts a certificate": 1, "host directories are shown": 1}}}
 	got := b.Pools()
 	for i := range got {

@@ -20,7 +20,7 @@ func (b *Backend) probe(ctx context.Context, spec backends.Spec) backends.Probe 
 	p := backends.Probe{Backend: b.Name()}
 	s, err := b.engineState(ctx)
 	if err != nil {
-		p.Why, p.Layers = backends.Why(err), backends.NotTried(err)
+		p.Why, p.Layers = backends.ReasonOf(err), backends.UntriedLayers(err)
 		return p
 	}
 	tried := make([]languageProbe, len(backends.Languages))
@@ -36,13 +36,13 @@ func (b *Backend) probe(ctx context.Context, spec backends.Spec) backends.Probe 
 	if best < 0 {
 		best = max(0, slices.IndexFunc(tried, func(t languageProbe) bool { return t.image }))
 		err := tried[best].err
-		p.Why, p.Layers = append(remedy.Text{b.describe(s), ": "}, backends.Why(err)...), backends.NotTried(err)
+		p.Why, p.Layers = append(remedy.Text{b.describe(s), ": "}, backends.ReasonOf(err)...), backends.UntriedLayers(err)
 		return p
 	}
-	p.Layers = backends.Tried(tried[best].layers, s.remedies())
+	p.Layers = backends.TriedLayers(tried[best].layers, s.remedies())
 	p.Usable, p.Why = true, remedy.Text{b.describe(s)}
 	if e, is := b.engine.(Advised); is {
-		if missing := e.Missing(ctx); len(missing) > 0 {
+		if missing := e.MissingSetup(ctx); len(missing) > 0 {
 			p.Why = append(p.Why, "; missing: "+strings.Join(missing, ", ")+": ", remedy.Command.With("sandboxmcp setup "+b.Name()), " prints what an administrator applies")
 		}
 	}
@@ -70,7 +70,7 @@ func (b *Backend) probeLanguage(ctx context.Context, spec backends.Spec, languag
 	asked := backends.Spec{ID: "probe", Language: language, Profile: spec.Profile, Require: spec.Require, Limits: spec.Limits}
 	defer func() {
 		if t.err != nil {
-			t.runtime.Path, t.runtime.Why = "", backends.Why(t.err)
+			t.runtime.Path, t.runtime.Why = "", backends.ReasonOf(t.err)
 		}
 	}()
 	var p *plan
@@ -121,7 +121,7 @@ const probeCacheTTL = time.Minute
 
 // Probe implements [backends.Backend]. One probe is under way at a time.
 func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe, error) {
-	done, err := b.use()
+	done, err := b.keepOpen()
 	if err != nil {
 		return backends.Probe{Backend: b.Name()}, err
 	}

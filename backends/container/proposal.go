@@ -29,7 +29,7 @@ func (h *initHandle) copyWorkspace(ctx context.Context, spec backends.Spec) (*pr
 		return nil, fmt.Errorf("open the workspace of the host: %w", err)
 	}
 	defer dir.Close()
-	p := &proposal{hidden: backends.Hide(h.backend.config.Hidden).HiddenIn(resolved.Workspace.Host)}
+	p := &proposal{hidden: backends.LocateHidden(h.backend.config.Hidden).HiddenIn(resolved.Workspace.Host)}
 	source := snapshot.Source{Dir: dir, Hidden: p.hidden, Disk: spec.Limits.WithDefaults().Disk}
 	from, to := io.Pipe()
 	packed := make(chan error, 1)

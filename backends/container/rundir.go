@@ -36,7 +36,7 @@ func newRunDir(i *serverLock, user identity, spec backends.Spec, visible map[str
 	}
 	err := f.setUp(user, spec)
 	if err == nil {
-		err = f.show(visible)
+		err = f.writeVisible(visible)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.remove())
@@ -59,7 +59,7 @@ func (d *runDir) setUp(user identity, spec backends.Spec) error {
 	}
 	files := spec.EtcFiles(user.uid, user.gid)
 	if len(spec.Trust) > 0 {
-		files[trustName] = string(backends.Trusted(spec.Trust))
+		files[trustName] = string(backends.TrustedWith(spec.Trust))
 	}
 	for name, content := range files {
 		path := filepath.Join(d.path, name)

@@ -41,7 +41,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	var held atomic.Pointer[backends.Containment]
 	begun := streams.Begun
 	streams.Begun = func(c backends.Containment) {
-		c = s.contained(c)
+		c = s.completeContainment(c)
 		held.Store(&c)
 		if begun != nil {
 			begun(c)
@@ -58,18 +58,18 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 		if c := held.Load(); c != nil {
 			r.Contained = *c
 			r.Wall = time.Since(started)
-			return s.cutOff(ctx, r)
+			return s.cutResult(ctx, r)
 		}
 		return r, fmt.Errorf("the container of %s is gone: %w", s.handle.plan.title, s.lostReason())
 	}
 	if err == nil {
-		r.Contained = s.contained(r.Contained)
+		r.Contained = s.completeContainment(r.Contained)
 	}
 	return r, err
 }
 
-// cutOff completes the result of a program that was running when its container ended.
-func (s *sandbox) cutOff(ctx context.Context, r backends.Result) (backends.Result, error) {
+// cutResult completes the result of a program that was running when its container ended.
+func (s *sandbox) cutResult(ctx context.Context, r backends.Result) (backends.Result, error) {
 	r.ExitCode, r.Signal = 128+9, "SIGKILL"
 	switch {
 	case ctx.Err() != nil:
@@ -107,8 +107,8 @@ func (s *sandbox) lostReason() error {
 	return errors.New(s.handle.describeExit())
 }
 
-// contained completes the init's report of a program's containment.
-func (s *sandbox) contained(inner backends.Containment) backends.Containment {
+// completeContainment completes the init's report of a program's containment.
+func (s *sandbox) completeContainment(inner backends.Containment) backends.Containment {
 	return backends.Containment{Backend: s.handle.backend.Name(), Profile: hardened, Layers: mergeLayers(s.layers, s.cgroup, inner.Layers), PID: inner.PID}
 }
 
@@ -121,7 +121,7 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	if s.handle.plan.Limits {
 		next.CPU, next.Processes = l.CPU, l.Processes
 	}
-	next = next.Or(s.limits)
+	next = next.WithFallback(s.limits)
 	if s.handle.plan.Limits && next != s.limits {
 		if err := s.update(next); err != nil {
 			return s.limits, err
@@ -134,7 +134,7 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 		return s.limits, err
 	}
 	if s.handle.dir != nil {
-		_ = s.handle.dir.show(visible(s.handle.plan.Info, next)) // or the program sees the old ones
+		_ = s.handle.dir.writeVisible(visible(s.handle.plan.Info, next)) // or the program sees the old ones
 	}
 	s.limits = next
 	return next, nil

@@ -33,8 +33,8 @@ var forbidden = []string{
 // arches are the machines that there can be an init for, without the 32-bit programs that they can run.
 var arches = []string{"amd64", "arm64"}
 
-// made makes the profile.
-func made() *moby.Seccomp {
+// makeProfile makes the profile.
+func makeProfile() *moby.Seccomp {
 	base := moby.DefaultProfile()
 	p := &moby.Seccomp{LinuxSeccomp: specs.LinuxSeccomp{DefaultAction: base.DefaultAction, DefaultErrnoRet: base.DefaultErrnoRet}}
 	p.ArchMap = []moby.Architecture{{Arch: specs.ArchX86_64}, {Arch: specs.ArchAARCH64}}
@@ -109,7 +109,7 @@ func add(p *moby.Seccomp) *moby.Seccomp {
 
 // TestProfileIsMobys makes the profile again.
 func TestProfileIsMobys(t *testing.T) {
-	text, err := json.MarshalIndent(made(), "", "\t")
+	text, err := json.MarshalIndent(makeProfile(), "", "\t")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestProfileForbids(t *testing.T) {
 	inPart := map[string]bool{"socket": true, "socketpair": true, "clone": true, "ioctl": true, "prlimit64": true, "setpriority": true,
 		"sched_setscheduler": true, "sched_setparam": true, "sched_setattr": true}
 	seen := map[string]bool{}
-	for _, rule := range made().Syscalls {
+	for _, rule := range makeProfile().Syscalls {
 		for _, name := range rule.Names {
 			seen[name] = true
 			if rule.Action == specs.ActAllow && slices.Contains(forbidden, name) && (!inPart[name] || len(rule.Args) == 0) {
@@ -237,14 +237,14 @@ func TestProfileForbids(t *testing.T) {
 func permits(p *specs.LinuxSeccomp, call string, args [6]uint64) bool {
 	for _, rule := range p.Syscalls {
 		if rule.Action == specs.ActAllow && slices.Contains(rule.Names, call) &&
-			!slices.ContainsFunc(rule.Args, func(a specs.LinuxSeccompArg) bool { return !holds(a, args[a.Index]) }) {
+			!slices.ContainsFunc(rule.Args, func(a specs.LinuxSeccompArg) bool { return !argMatches(a, args[a.Index]) }) {
 			return true
 		}
 	}
 	return false
 }
 
-func holds(a specs.LinuxSeccompArg, v uint64) bool {
+func argMatches(a specs.LinuxSeccompArg, v uint64) bool {
 	switch a.Op {
 	case specs.OpEqualTo:
 		return v == a.Value

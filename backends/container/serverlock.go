@@ -68,7 +68,7 @@ func (i *serverLock) lock() (err error) {
 	err = statefile.TryLock(i.file, false)
 	switch {
 	case err == nil:
-		err = stillThere(i.file)
+		err = checkNotRemoved(i.file)
 	case errors.Is(err, statefile.ErrLocked):
 		err = errors.New("another server has the lock " + i.file.Name())
 	}
@@ -78,7 +78,7 @@ func (i *serverLock) lock() (err error) {
 	return err
 }
 
-func stillThere(f *os.File) error {
+func checkNotRemoved(f *os.File) error {
 	ours, err := f.Stat()
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 func TestOrphans(t *testing.T) {
 	d, c := newDouble(), config(t)
 	alive := New(d, c)
-	begin(t, alive, request()).Close()
+	startSandbox(t, alive, testSpec()).Close()
 	living := alive.known.instance
 
 	dead, _ := newServerLock(c.StateDir)
@@ -45,7 +45,7 @@ func TestOrphans(t *testing.T) {
 	next.Warm()
 	check := func() (wrong []string) {
 		for id, stays := range containers {
-			if _, p := d.get(id); (p != nil) != stays {
+			if _, p := d.findContainer(id); (p != nil) != stays {
 				wrong = append(wrong, id)
 			}
 		}
@@ -71,7 +71,7 @@ func TestOrphans(t *testing.T) {
 	if err := next.Close(); err != nil {
 		t.Error(err)
 	}
-	shut(t, alive, d)
+	closeAndCheck(t, alive, d)
 }
 
 // TestServerLocks has several servers of one state directory begin and end at the same time.

@@ -17,7 +17,7 @@ import (
 
 // Start implements [backends.Backend]. It takes a container from the pool, if one fits.
 func (b *Backend) Start(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
-	done, err := b.use()
+	done, err := b.keepOpen()
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (b *Backend) startOnce(ctx context.Context, p *plan, spec backends.Spec, li
 // nothing ran in those that were tried.
 func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*sandbox, error) {
 	for {
-		h, err := b.idle(ctx, p, spec)
+		h, err := b.acquireIdle(ctx, p, spec)
 		if h == nil || err != nil {
 			return nil, err
 		}
@@ -166,15 +166,15 @@ func (b *Backend) startIdle(ctx context.Context, p *plan, spec backends.Spec) (*
 	}
 }
 
-// idle returns an idle container that is this server's alone; nil if there is none, for the reason in p.cold.
-func (b *Backend) idle(ctx context.Context, p *plan, spec backends.Spec) (*initHandle, error) {
+// acquireIdle returns an idle container that is this server's alone; nil if there is none, for the reason in p.cold.
+func (b *Backend) acquireIdle(ctx context.Context, p *plan, spec backends.Spec) (*initHandle, error) {
 	shared, is := b.engine.(Shared)
 	for {
-		h, why := b.take(p)
+		h, why := b.leaseIdle(p)
 		switch {
 		case h == nil && is:
 			p.cold = why
-			return b.takeOther(ctx, p, spec, shared)
+			return b.leaseOther(ctx, p, spec, shared)
 		case h == nil || !is:
 			p.cold = why
 			return h, nil
@@ -190,13 +190,13 @@ func (b *Backend) idle(ctx context.Context, p *plan, spec backends.Spec) (*initH
 	}
 }
 
-// takeOther takes an idle container from another server; nil if there is none. One that can't be reached counts as
+// leaseOther takes an idle container from another server; nil if there is none. One that can't be reached counts as
 // none.
-func (b *Backend) takeOther(ctx context.Context, p *plan, spec backends.Spec, shared Shared) (*initHandle, error) {
+func (b *Backend) leaseOther(ctx context.Context, p *plan, spec backends.Spec, shared Shared) (*initHandle, error) {
 	model := *p
 	model.idle = true
 	h, err := b.obtain(ctx, p, func(h *initHandle) (err error) {
-		h.id, err = shared.Take(ctx, model.container(h.name, spec.ID, nil, ""))
+		h.id, err = shared.LeaseIdle(ctx, model.container(h.name, spec.ID, nil, ""))
 		if h.id == "" || err != nil {
 			return cmp.Or(err, ErrTaken)
 		}
@@ -250,7 +250,7 @@ func (h *initHandle) open(ctx context.Context, p *plan, spec backends.Spec) (*sa
 	if spec.Program != nil {
 		s.warm, s.cold = p.warm, p.cold
 	}
-	if err := p.satisfies(spec.Require, append(slices.Clone(s.layers), s.cgroup)); err != nil {
+	if err := p.checkRequired(spec.Require, append(slices.Clone(s.layers), s.cgroup)); err != nil {
 		return nil, err
 	}
 	inner, err := h.conn.Build(ctx, p.spec)

@@ -23,11 +23,11 @@ import (
 // config is one for the double, in a state directory of the test's own.
 func config(t *testing.T) Config {
 	t.Setenv("XDG_RUNTIME_DIR", "")
-	return Config{Images: map[string]string{"shell": "shell:1", "python": "python:1", "node": "node:1", "r": "r:1"}, StateDir: t.TempDir(), Binary: static(t)}
+	return Config{Images: map[string]string{"shell": "shell:1", "python": "python:1", "node": "node:1", "r": "r:1"}, StateDir: t.TempDir(), Binary: staticProgram(t)}
 }
 
-// static is a program that could be an init: a file with the headers of one.
-func static(t *testing.T) string {
+// staticProgram is a program that could be an init: a file with the headers of one.
+func staticProgram(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "static")
 	if err := os.WriteFile(path, elfFile(false), 0o755); err != nil {
@@ -36,8 +36,8 @@ func static(t *testing.T) string {
 	return path
 }
 
-// shut closes a backend, and sees that nothing is left of it.
-func shut(t *testing.T, b *Backend, d *double) {
+// closeAndCheck closes a backend, and sees that nothing is left of it.
+func closeAndCheck(t *testing.T, b *Backend, d *double) {
 	t.Helper()
 	if err := b.Close(); err != nil {
 		t.Errorf("close: %v", err)
@@ -53,14 +53,14 @@ func shut(t *testing.T, b *Backend, d *double) {
 	})
 }
 
-func request() backends.Spec { return backends.Spec{ID: "run", Language: "shell"} }
+func testSpec() backends.Spec { return backends.Spec{ID: "run", Language: "shell"} }
 
 func TestStart(t *testing.T) {
 	for _, attached := range []bool{false, true} {
 		d, c := newDouble(), config(t)
 		c.Attach = attached
 		b := New(d, c)
-		spec := request()
+		spec := testSpec()
 		spec.Language = "python"
 		dir := t.TempDir()
 		os.Chmod(dir, 0o777)
@@ -105,7 +105,7 @@ func TestStart(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		shut(t, b, d)
+		closeAndCheck(t, b, d)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestCancelled(t *testing.T) {
 				}
 				return nil
 			}
-			s, err := b.Start(ctx, request())
+			s, err := b.Start(ctx, testSpec())
 			if err == nil {
 				s.Close()
 			}
@@ -148,7 +148,7 @@ func TestCancelled(t *testing.T) {
 				t.Errorf("%s, closed %v: got %v", step, closed, err)
 			}
 			cancel()
-			shut(t, b, d)
+			closeAndCheck(t, b, d)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestTransient(t *testing.T) {
 				}
 				return nil
 			}
-			s, err := b.Start(t.Context(), request())
+			s, err := b.Start(t.Context(), testSpec())
 			if err == nil {
 				s.Close()
 			}
@@ -204,7 +204,7 @@ func TestTransient(t *testing.T) {
 			if _, ever := d.count(); ever != tt.made {
 				t.Errorf("%d containers were made, want %d", ever, tt.made)
 			}
-			shut(t, b, d)
+			closeAndCheck(t, b, d)
 		})
 	}
 }
@@ -226,7 +226,7 @@ func TestLost(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newDouble()
 			b := New(d, config(t))
-			s, err := b.Start(t.Context(), request())
+			s, err := b.Start(t.Context(), testSpec())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -251,7 +251,7 @@ func TestLost(t *testing.T) {
 				t.Errorf("%d containers were made", ever)
 			}
 			s.Close()
-			shut(t, b, d)
+			closeAndCheck(t, b, d)
 		})
 	}
 }
@@ -263,14 +263,14 @@ func TestCancelledAnytime(t *testing.T) {
 	for range 60 {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Duration(rand.Int64N(int64(60*time.Millisecond))), cancel)
-		if s, err := b.Start(ctx, request()); err == nil {
+		if s, err := b.Start(ctx, testSpec()); err == nil {
 			s.Close()
 		} else if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		cancel()
 	}
-	shut(t, b, d)
+	closeAndCheck(t, b, d)
 }
 
 // TestLinger has an init, which can't be killed from here, not end when it should.
@@ -279,7 +279,7 @@ func TestLinger(t *testing.T) {
 	c.Attach = true
 	b := New(d, c)
 	d.orders = []string{"linger"}
-	s, err := b.Start(t.Context(), request())
+	s, err := b.Start(t.Context(), testSpec())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,18 +289,18 @@ func TestLinger(t *testing.T) {
 	if now, _ := d.count(); now != 0 {
 		t.Error("the sandbox is closed, and its container runs")
 	}
-	shut(t, b, d)
+	closeAndCheck(t, b, d)
 }
 
 // TestLimit sets limits in both places, or in none.
 func TestLimit(t *testing.T) {
 	d := newDouble()
 	b := New(d, config(t))
-	s, err := b.Start(t.Context(), request())
+	s, err := b.Start(t.Context(), testSpec())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer shut(t, b, d)
+	defer closeAndCheck(t, b, d)
 	defer s.Close()
 	var updates []string
 	d.before = func(_ context.Context, step string) error {
@@ -346,7 +346,7 @@ func TestRefused(t *testing.T) {
 	} {
 		d := newDouble()
 		b := New(d, config(t))
-		spec := request()
+		spec := testSpec()
 		change(&spec)
 		if s, err := b.Start(t.Context(), spec); err == nil {
 			s.Close()
@@ -355,7 +355,7 @@ func TestRefused(t *testing.T) {
 		if _, ever := d.count(); ever != 0 {
 			t.Errorf("%s: a container was made", name)
 		}
-		shut(t, b, d)
+		closeAndCheck(t, b, d)
 	}
 }
 
@@ -365,16 +365,16 @@ func TestFull(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 2
 	b := New(d, c)
-	defer shut(t, b, d)
+	defer closeAndCheck(t, b, d)
 	d.capacity = 2
-	python := request()
+	python := testSpec()
 	python.Language = "python"
-	begin(t, b, python).Close()
+	startSandbox(t, b, python).Close()
 	waitIdle(t, b, 2)
-	first := begin(t, b, request()) // of another language
-	second := begin(t, b, python)
+	first := startSandbox(t, b, testSpec()) // of another language
+	second := startSandbox(t, b, python)
 	_, made := d.count()
-	if _, err := b.Start(t.Context(), request()); !errors.Is(err, ErrFull) {
+	if _, err := b.Start(t.Context(), testSpec()); !errors.Is(err, ErrFull) {
 		t.Errorf("a third: %v", err)
 	}
 	if _, now := d.count(); now != made {
@@ -395,7 +395,7 @@ func TestFull(t *testing.T) {
 	first.Close()
 	third := make(chan error, 1)
 	go func() {
-		s, err := b.Start(t.Context(), request())
+		s, err := b.Start(t.Context(), testSpec())
 		if err == nil {
 			err = s.Close()
 		}

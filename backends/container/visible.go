@@ -39,8 +39,8 @@ var hostProc = sync.OnceValues(func() (cpuinfo, stat string) {
 	return read("/proc/cpuinfo"), read("/proc/stat")
 })
 
-// show writes the files of visible. Those that are mounted already are written over, and change inside.
-func (d *runDir) show(files map[string]string) error {
+// writeVisible writes the files of visible. Those that are mounted already are written over, and change inside.
+func (d *runDir) writeVisible(files map[string]string) error {
 	for at, text := range files {
 		f, err := os.OpenFile(d.visibleFile(at), os.O_WRONLY|os.O_CREATE, 0o644)
 		if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// announced is a request that says what program comes.
-func announced() backends.Spec {
-	s := request()
+// announcedSpec is a request that says what program comes.
+func announcedSpec() backends.Spec {
+	s := testSpec()
 	s.Program = &backends.Command{Args: []string{"spec"}}
 	return s
 }
@@ -43,8 +43,8 @@ func TestAnnouncedCommand(t *testing.T) {
 func TestNoPool(t *testing.T) {
 	d := newDouble()
 	b := New(d, config(t))
-	defer shut(t, b, d)
-	s := begin(t, b, announced())
+	defer closeAndCheck(t, b, d)
+	s := startSandbox(t, b, announcedSpec())
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"spec"}}, backends.Streams{})
 	if s.Close(); err != nil || r.Warm || r.Cold != "" || len(b.Pools()) > 0 {
 		t.Errorf("got %+v, %+v, %v", r, b.Pools(), err)
@@ -68,7 +68,7 @@ func TestNextWaits(t *testing.T) {
 		c.Ahead = 1
 		b := New(d, c)
 		asked := time.Now()
-		s := begin(t, b, announced())
+		s := startSandbox(t, b, announcedSpec())
 		end(s, func(backends.Containment) {
 			if _, made := d.count(); made > 1 && time.Since(asked) < refillAfter {
 				t.Errorf("%s: the next was made before", name)
@@ -76,7 +76,7 @@ func TestNextWaits(t *testing.T) {
 		})
 		waitIdle(t, b, 1)
 		s.Close()
-		shut(t, b, d)
+		closeAndCheck(t, b, d)
 	}
 }
 
@@ -86,8 +86,8 @@ func TestImageIsAskedFor(t *testing.T) {
 	d, c := newDouble(), config(t)
 	c.Ahead = 1
 	b := New(d, c)
-	defer shut(t, b, d)
-	begin(t, b, announced()).Close()
+	defer closeAndCheck(t, b, d)
+	startSandbox(t, b, announcedSpec()).Close()
 	waitIdle(t, b, 1)
 	asked, answer := make(chan struct{}), make(chan struct{})
 	d.mu.Lock()
@@ -100,7 +100,7 @@ func TestImageIsAskedFor(t *testing.T) {
 	}
 	d.mu.Unlock()
 	begun := make(chan *sandbox)
-	go func() { begun <- begin(t, b, announced()) }()
+	go func() { begun <- startSandbox(t, b, announcedSpec()) }()
 	<-asked
 	d.mu.Lock()
 	d.images["shell:1"], d.before = Image{ID: "sha256:newer"}, nil
@@ -131,10 +131,10 @@ func TestProgramsExited(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := newDouble()
 			b := New(d, config(t))
-			defer shut(t, b, d)
-			spec := request()
+			defer closeAndCheck(t, b, d)
+			spec := testSpec()
 			spec.Keep = tt.keep
-			s := begin(t, b, spec)
+			s := startSandbox(t, b, spec)
 			var under sync.WaitGroup
 			if tt.under != "" {
 				begun := make(chan struct{})

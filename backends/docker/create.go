@@ -14,7 +14,7 @@ import (
 )
 
 func (l *link) Create(ctx context.Context, c container.Container) (string, error) {
-	r, err := l.api.ContainerCreate(ctx, moby.ContainerCreateOptions{Name: c.Name, Config: config(c), HostConfig: l.hostConfig(c)})
+	r, err := l.api.ContainerCreate(ctx, moby.ContainerCreateOptions{Name: c.Name, Config: containerConfig(c), HostConfig: l.hostConfig(c)})
 	if errdefs.IsNotFound(err) && strings.Contains(err.Error(), "No such image") {
 		return "", fmt.Errorf("create container %s: %w", c.Name, container.ErrNoImage)
 	}
@@ -30,5 +30,5 @@ func (l *link) Update(ctx context.Context, id string, r container.Resources) err
 }
 
 func (l *link) Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error {
-	return l.Fill(ctx, volume, labels, archive, image, l.Create)
+	return l.FillVolume(ctx, volume, labels, archive, image, l.Create)
 }

@@ -48,7 +48,7 @@ func inspectInside(t *testing.T, e *docker, c container.Container) report {
 
 // An image that wants to have a say changes nothing.
 func TestClosed(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	for _, image := range []string{"guest:1", "meddling:1"} {
 		t.Run(image, func(t *testing.T) {
 			c := plan(t, e, image, "state", "/work/f", "/data/f", "/etc/f", "/f", "/dev/shm/f", "/proc/sys/kernel/hostname", "/sys/f", "/dev/f", "/mounted/file")
@@ -128,7 +128,7 @@ func TestClosed(t *testing.T) {
 
 // The files that an image has in its volumes are not copied, and no volume is made.
 func TestNoVolumes(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	run(t, e, plan(t, e, "meddling:1", "exit", "0"))
 	l, err := e.connect(t.Context())
 	if err != nil {
@@ -140,7 +140,7 @@ func TestNoVolumes(t *testing.T) {
 }
 
 func TestCreateErrors(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	c := plan(t, e, "guest:1", "exit", "0")
 	create(t, e, c)
 	if _, err := e.Create(t.Context(), c); err == nil || !strings.Contains(err.Error(), "already in use") {
@@ -157,12 +157,12 @@ func TestCreateErrors(t *testing.T) {
 }
 
 func TestGPURefusal(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	c := plan(t, e, "guest:1", "exit", "0")
 	c.GPUs = []string{"all"}
 	id := create(t, e, c)
 	err := e.Start(t.Context(), id)
-	if !refused(err, "GPUs", "nvidia-ctk") {
+	if !isRefusal(err, "GPUs", "nvidia-ctk") {
 		t.Errorf("got %v", err)
 	}
 }

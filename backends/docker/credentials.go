@@ -64,7 +64,7 @@ func (s *settings) credentials(ctx context.Context, name string) (registry.AuthC
 // askHelper runs docker-credential-NAME get. A helper without an entry is no error. The library's own call would give
 // it our whole environment, and its output, which may be a secret, to who reads the error.
 func (s *settings) askHelper(ctx context.Context, name, server string) (registry.AuthConfig, error) {
-	helper, err := engine.Program(variable(s.environ, "PATH"), "docker-credential-"+name)
+	helper, err := engine.FindProgram(variable(s.environ, "PATH"), "docker-credential-"+name)
 	if err != nil {
 		return registry.AuthConfig{}, err
 	}

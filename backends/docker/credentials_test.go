@@ -28,7 +28,7 @@ func TestCredentials(t *testing.T) {
 		}
 	}
 	auth := base64.StdEncoding.EncodeToString([]byte("me:a:b"))
-	write(t, filepath.Join(dir, "config.json"), `{
+	writeFile(t, filepath.Join(dir, "config.json"), `{
 		"auths": {"https://index.docker.io/v1/": {"auth": "`+auth+`"}, "https://plain.test/v2/": {"auth": "`+auth+`"}, "id.test": {"identitytoken": "t"},
 			"empty.test": {}, "nothing.test": {"auth": "`+auth+`"}},
 		"credHelpers": {"good.test": "good", "token.test": "token", "nothing.test": "nothing", "fails.test": "fails",
@@ -60,7 +60,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", name, got, err)
 		}
 	}
-	write(t, filepath.Join(dir, "config.json"), `{"auths": {"broken.test": {"auth": "###"}}}`)
+	writeFile(t, filepath.Join(dir, "config.json"), `{"auths": {"broken.test": {"auth": "###"}}}`)
 	if _, err := readSettings([]string{"DOCKER_CONFIG=" + dir}); err == nil || !strings.Contains(err.Error(), "config.json") {
 		t.Errorf("credentials that are not in base64: got %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 
 // What a daemon does to containers when it is asked to end, it tells.
 func TestDaemonStops(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	id := create(t, e, plan(t, e, "guest:1", "sleep"))
 	done := waitExit(t, e, id)
 	if err := e.Start(t.Context(), id); err != nil {
@@ -27,7 +27,7 @@ func TestDaemonStops(t *testing.T) {
 	if !strings.Contains(x.Why, "a daemon that stops") {
 		t.Errorf("got %+v", x)
 	}
-	if !refused(err, "not running", "docker") {
+	if !isRefusal(err, "not running", "docker") {
 		t.Errorf("with no daemon: got %v", err)
 	}
 	list, err := e.List(t.Context(), "of="+t.Name())
@@ -38,7 +38,7 @@ func TestDaemonStops(t *testing.T) {
 
 // A daemon that was killed can't tell, and its containers live until it is back, which ends them.
 func TestDaemonKilled(t *testing.T) {
-	e, listening := listened(t)
+	e, listening := countListeners(t)
 	id := create(t, e, plan(t, e, "guest:1", "sleep"))
 	done := waitExit(t, e, id)
 	if err := e.Start(t.Context(), id); err != nil {
@@ -59,7 +59,7 @@ func TestDaemonKilled(t *testing.T) {
 func TestDaemonKilledAttached(t *testing.T) {
 	url := enginetest.Docker(t)
 	b := container.New(New(Config{Host: url}), container.Config{Images: enginetest.Images(t, url), Pull: "never",
-		StateDir: filepath.Join(t.TempDir(), "state"), Binary: enginetest.Binary(t), Attach: true})
+		StateDir: filepath.Join(t.TempDir(), "state"), Binary: enginetest.InitBinary(t), Attach: true})
 	defer b.Close()
 	program := backends.Command{Args: []string{"bash", "-c", "echo all is well; while :; do sleep 0.1; done"}}
 	s, err := b.Start(t.Context(), backends.Spec{ID: "cut", Language: "shell", Program: &program})

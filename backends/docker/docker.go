@@ -59,7 +59,7 @@ func (e *docker) connect(ctx context.Context) (*link, error) {
 		return nil, ctx.Err()
 	}
 	if e.link == nil {
-		p, err := find(ctx, e.config)
+		p, err := findEndpoint(ctx, e.config)
 		if err != nil {
 			return nil, err
 		}

@@ -26,8 +26,8 @@ var guests struct {
 	err error
 }
 
-// real is an engine that is connected with the tests' dockerd, which has images.
-func real(t *testing.T) *docker {
+// testEngine is an engine that is connected with the tests' dockerd, which has images.
+func testEngine(t *testing.T) *docker {
 	t.Helper()
 	e := connected(t, enginetest.Docker(t))
 	guests.Do(func() { guests.err = images(e) })
@@ -114,8 +114,8 @@ func archive(files map[string]string, last ...string) io.Reader {
 	return &b
 }
 
-// whole is one for a volume.
-func whole(files map[string]string) io.Reader { return archive(files, container.SeedEnd) }
+// wholeArchive is one for a volume.
+func wholeArchive(files map[string]string) io.Reader { return archive(files, container.SeedEnd) }
 
 var names atomic.Int64
 

@@ -66,15 +66,15 @@ func (l *link) explain(doing string, err error) error {
 		return backends.Refuse("Docker has no driver for GPUs", "install the NVIDIA Container Toolkit, then: ",
 			remedy.Command.With("sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"))
 	case moby.IsErrConnectionFailed(err):
-		return l.unreachable(doing, err)
+		return l.explainUnreachable(doing, err)
 	case errdefs.IsUnauthorized(err):
 		return backends.Refuse(doing+": "+client.Message(err), remedy.Command.With("docker login"))
 	}
 	return client.Explain(doing, err)
 }
 
-// unreachable explains why an engine that was reached before, or one behind a network, can't be reached.
-func (l *link) unreachable(doing string, err error) error {
+// explainUnreachable explains why an engine that was reached before, or one behind a network, can't be reached.
+func (l *link) explainUnreachable(doing string, err error) error {
 	if path, ok := strings.CutPrefix(l.endpoint.Host, "unix://"); ok {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 		defer cancel()

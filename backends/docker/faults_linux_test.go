@@ -17,11 +17,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/enginetest"
 )
 
-// between stands between us and the real engine. fault may answer or cut a request, and says whether it
+// newFaultyProxy stands between us and the real engine. fault may answer or cut a request, and says whether it
 // did; pass hands it on to the engine.
-func between(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool) *docker {
+func newFaultyProxy(t *testing.T, fault func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool) *docker {
 	t.Helper()
-	real(t) // has the images
+	testEngine(t) // has the images
 	socket := strings.TrimPrefix(enginetest.Docker(t), "unix://")
 	u, _ := url.Parse("http://docker")
 	proxy := httputil.NewSingleHostReverseProxy(u)
@@ -72,8 +72,8 @@ var faults = map[string]func(w http.ResponseWriter, r *http.Request, pass http.H
 	},
 }
 
-// once lets a fault happen to the first request for a path.
-func once(path *regexp.Regexp, f func(http.ResponseWriter, *http.Request, http.Handler)) (func(http.ResponseWriter, *http.Request, http.Handler) bool, *atomic.Int64) {
+// faultOnce lets a fault happen to the first request for a path.
+func faultOnce(path *regexp.Regexp, f func(http.ResponseWriter, *http.Request, http.Handler)) (func(http.ResponseWriter, *http.Request, http.Handler) bool, *atomic.Int64) {
 	var seen atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool {
 		if !path.MatchString(r.URL.Path) || seen.Add(1) > 1 {
@@ -90,8 +90,8 @@ func TestCreateFails(t *testing.T) {
 	t.Parallel()
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
-			fault, seen := once(regexp.MustCompile(`/containers/create$`), f)
-			e := between(t, fault)
+			fault, seen := faultOnce(regexp.MustCompile(`/containers/create$`), f)
+			e := newFaultyProxy(t, fault)
 			c := plan(t, e, "guest:1", "exit", "0")
 			if id, err := e.Create(t.Context(), c); err == nil || seen.Load() != 1 {
 				t.Errorf("after %d requests: got %q, %v", seen.Load(), id, err)
@@ -111,8 +111,8 @@ func TestStartFails(t *testing.T) {
 	t.Parallel()
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
-			fault, seen := once(regexp.MustCompile(`/start$`), f)
-			e := between(t, fault)
+			fault, seen := faultOnce(regexp.MustCompile(`/start$`), f)
+			e := newFaultyProxy(t, fault)
 			id := create(t, e, plan(t, e, "guest:1", "exit", "0"))
 			if err := e.Start(t.Context(), id); err == nil || seen.Load() != 1 {
 				t.Errorf("after %d requests: got %v", seen.Load(), err)
@@ -126,8 +126,8 @@ func TestStartFails(t *testing.T) {
 
 // A connection that breaks while we wait is made anew, and nothing is lost of what happened since.
 func TestWaitThroughCuts(t *testing.T) {
-	fault, seen := once(regexp.MustCompile(`/events$`), faults["cut before the engine"])
-	e := between(t, fault)
+	fault, seen := faultOnce(regexp.MustCompile(`/events$`), faults["cut before the engine"])
+	e := newFaultyProxy(t, fault)
 	id := create(t, e, plan(t, e, "guest:1", "exit", "7"))
 	done := waitExit(t, e, id)
 	if err := e.Start(t.Context(), id); err != nil {
@@ -142,8 +142,8 @@ func TestRemoveRetries(t *testing.T) {
 	t.Parallel()
 	for name, f := range faults {
 		t.Run(name, func(t *testing.T) {
-			fault, _ := once(regexp.MustCompile(`/containers/[0-9a-f]{64}$`), f)
-			e := between(t, fault)
+			fault, _ := faultOnce(regexp.MustCompile(`/containers/[0-9a-f]{64}$`), f)
+			e := newFaultyProxy(t, fault)
 			id := create(t, e, plan(t, e, "guest:1", "exit", "0"))
 			if err := e.Remove(t.Context(), id); err != nil {
 				t.Fatal(err)
@@ -158,7 +158,7 @@ func TestRemoveRetries(t *testing.T) {
 // An engine that does not see our files is not local, and neither is one that sees all there could be.
 func TestInfoSeesNot(t *testing.T) {
 	for name, status := range map[string]int{"sees nothing": http.StatusBadRequest, "sees everything": http.StatusNotFound} {
-		e := between(t, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+		e := newFaultyProxy(t, func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {
 			create := strings.HasSuffix(r.URL.Path, "/containers/create")
 			if create {
 				http.Error(w, name, status)

@@ -25,9 +25,9 @@ type endpoint struct {
 	login *settings // for registries
 }
 
-// find searches in the order of Docker's own command: our configuration, DOCKER_HOST, the context of DOCKER_CONTEXT or
+// findEndpoint searches in the order of Docker's own command: our configuration, DOCKER_HOST, the context of DOCKER_CONTEXT or
 // of the configuration file, the usual sockets. Of the last, the first that answers counts.
-func find(ctx context.Context, c Config) (endpoint, error) {
+func findEndpoint(ctx context.Context, c Config) (endpoint, error) {
 	s, err := readSettings(c.Environ)
 	if err != nil {
 		return endpoint{}, err

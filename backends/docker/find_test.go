@@ -23,14 +23,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// refused reports whether an error is a refusal with these parts.
-func refused(err error, reason, remedy string) bool {
+// isRefusal reports whether an error is a refusal with these parts.
+func isRefusal(err error, reason, remedy string) bool {
 	var r *backends.Refusal
 	return errors.As(err, &r) && strings.Contains(r.Reason, reason) && strings.Contains(r.Remedy.String(), remedy)
 }
 
-// write makes a file and the directories above it.
-func write(t *testing.T, path, content string) {
+// writeFile makes a file and the directories above it.
+func writeFile(t *testing.T, path, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func withContext(t *testing.T, dir, name, host string) string {
 	t.Helper()
 	sum := sha256.Sum256([]byte(name))
 	id := hex.EncodeToString(sum[:])
-	write(t, filepath.Join(dir, "contexts/meta", id, "meta.json"), `{"Name":"`+name+`","Endpoints":{"docker":{"Host":"`+host+`"}}}`)
+	writeFile(t, filepath.Join(dir, "contexts/meta", id, "meta.json"), `{"Name":"`+name+`","Endpoints":{"docker":{"Host":"`+host+`"}}}`)
 	return id
 }
 
@@ -54,7 +54,7 @@ func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	withContext(t, dir, "work", "tcp://work:1")
 	withContext(t, dir, "home", "tcp://home:1")
-	write(t, filepath.Join(dir, "config.json"), `{"currentContext":"home"}`)
+	writeFile(t, filepath.Join(dir, "config.json"), `{"currentContext":"home"}`)
 	config := "DOCKER_CONFIG=" + dir
 	for _, c := range []struct {
 		name    string
@@ -68,21 +68,21 @@ func TestFind(t *testing.T) {
 		{"DOCKER_CONTEXT", "", []string{config, "DOCKER_CONTEXT=work"}, "tcp://work:1"},
 		{"current context", "", []string{config}, "tcp://home:1"},
 	} {
-		p, err := find(t.Context(), Config{Host: c.host, Environ: c.environ})
+		p, err := findEndpoint(t.Context(), Config{Host: c.host, Environ: c.environ})
 		if err != nil || p.Host != c.want {
 			t.Errorf("%s: got %q, %v, want %q", c.name, p.Host, err, c.want)
 		}
 	}
-	if _, err := find(t.Context(), Config{Environ: []string{config, "DOCKER_CONTEXT=../../etc"}}); !refused(err, "no Docker context", "docker context ls") {
+	if _, err := findEndpoint(t.Context(), Config{Environ: []string{config, "DOCKER_CONTEXT=../../etc"}}); !isRefusal(err, "no Docker context", "docker context ls") {
 		t.Errorf("a context that there is not: got %v", err)
 	}
 	for _, host := range []string{"docker.sock", "unix://", "ftp://x", "://"} {
-		if p, err := find(t.Context(), Config{Host: host, Environ: []string{}}); err == nil {
+		if p, err := findEndpoint(t.Context(), Config{Host: host, Environ: []string{}}); err == nil {
 			t.Errorf("%s: got %+v", host, p)
 		}
 	}
-	write(t, filepath.Join(dir, "config.json"), `{"currentContext":`)
-	if _, err := find(t.Context(), Config{Environ: []string{config}}); err == nil || !strings.Contains(err.Error(), "config.json") {
+	writeFile(t, filepath.Join(dir, "config.json"), `{"currentContext":`)
+	if _, err := findEndpoint(t.Context(), Config{Environ: []string{config}}); err == nil || !strings.Contains(err.Error(), "config.json") {
 		t.Errorf("a broken configuration: got %v", err)
 	}
 }
@@ -95,10 +95,10 @@ func TestCertificates(t *testing.T) {
 	defer server.Close()
 	host := "tcp://" + server.Listener.Addr().String()
 	bare, ours, broken := t.TempDir(), t.TempDir(), t.TempDir()
-	write(t, filepath.Join(ours, "ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
-	write(t, filepath.Join(broken, "ca.pem"), "nothing")
+	writeFile(t, filepath.Join(ours, "ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	writeFile(t, filepath.Join(broken, "ca.pem"), "nothing")
 	id := withContext(t, ours, "work", host)
-	write(t, filepath.Join(ours, "contexts/tls", id, "docker/ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
+	writeFile(t, filepath.Join(ours, "contexts/tls", id, "docker/ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})))
 	for name, c := range map[string]struct {
 		host    string
 		environ []string
@@ -112,7 +112,7 @@ func TestCertificates(t *testing.T) {
 		"context":     {"", []string{"DOCKER_CONFIG=" + ours, "DOCKER_CONTEXT=work"}, "404"},
 		"broken path": {host, []string{"DOCKER_CERT_PATH=" + broken}, "ca.pem"},
 	} {
-		p, err := find(t.Context(), Config{Host: c.host, Environ: c.environ})
+		p, err := findEndpoint(t.Context(), Config{Host: c.host, Environ: c.environ})
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -160,19 +160,19 @@ func TestSockets(t *testing.T) {
 	}
 	l.SetUnlinkOnClose(false)
 	l.Close()
-	if err := endpointAt("unix://" + paths[0]).check(t.Context()); !refused(err, "not running", "start") && !refused(err, "not running", "open -a") {
+	if err := endpointAt("unix://" + paths[0]).check(t.Context()); !isRefusal(err, "not running", "start") && !isRefusal(err, "not running", "open -a") {
 		t.Errorf("nobody listens: got %v", err)
 	}
-	if err := endpointAt("unix://" + home + "/none").check(t.Context()); !refused(err, "there is no socket", "backend") {
+	if err := endpointAt("unix://" + home + "/none").check(t.Context()); !isRefusal(err, "there is no socket", "backend") {
 		t.Errorf("no socket: got %v", err)
 	}
-	if err := refuseSocket("/s", os.ErrPermission); !refused(err, "may not use", "usermod -aG docker") {
+	if err := refuseSocket("/s", os.ErrPermission); !isRefusal(err, "may not use", "usermod -aG docker") {
 		t.Errorf("forbidden: got %v", err)
 	}
 }
 
-// fake answers as an engine does that can't be had here.
-func fake(t *testing.T, api, version string) *docker {
+// fakeEngine answers as an engine does that can't be had here.
+func fakeEngine(t *testing.T, api, version string) *docker {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Api-Version", api)
@@ -194,8 +194,8 @@ func TestRefusedEngines(t *testing.T) {
 		{"Podman", "1.41", `{"Components":[{"Name":"Podman Engine"}]}`, "is Podman", "--backend podman"},
 		{"Windows", "1.51", "{}", "for windows", "Linux containers"},
 	} {
-		e := fake(t, c.api, c.version)
-		if _, err := e.Info(t.Context()); !refused(err, c.reason, c.remedy) {
+		e := fakeEngine(t, c.api, c.version)
+		if _, err := e.Info(t.Context()); !isRefusal(err, c.reason, c.remedy) {
 			t.Errorf("%s: got %v", c.name, err)
 		}
 		if err := e.Close(); err != nil {
@@ -203,7 +203,7 @@ func TestRefusedEngines(t *testing.T) {
 		}
 	}
 	gone := New(Config{Host: "tcp://127.0.0.1:1", Environ: []string{}})
-	if _, err := gone.Info(context.Background()); !refused(err, "does not answer", "docker -H") {
+	if _, err := gone.Info(context.Background()); !isRefusal(err, "does not answer", "docker -H") {
 		t.Errorf("nobody there: got %v", err)
 	}
 }

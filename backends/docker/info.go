@@ -18,32 +18,32 @@ func (e *docker) Info(ctx context.Context) (container.Info, error) {
 	i := container.Info{
 		Version:  f.ServerVersion,
 		Address:  l.endpoint.Host,
-		Rootless: l.security("rootless"),
-		UserNS:   l.security("rootless") || l.security("userns"),
-		SELinux:  l.security("selinux"),
+		Rootless: l.hasSecurityOption("rootless"),
+		UserNS:   l.hasSecurityOption("rootless") || l.hasSecurityOption("userns"),
+		SELinux:  l.hasSecurityOption("selinux"),
 		CgroupV2: f.CgroupVersion == "2",
-		Limits:   len(l.unlimited()) == 0,
+		Limits:   len(l.missingLimits()) == 0,
 		Runtime:  f.DefaultRuntime,
 		Arch:     goarch(f.Architecture),
 	}
 	if !i.Limits {
-		i.Hint = "Docker can't limit " + strings.Join(l.unlimited(), ", ") + " here"
+		i.Hint = "Docker can't limit " + strings.Join(l.missingLimits(), ", ") + " here"
 	} else if !f.SwapLimit {
 		i.Hint = "Docker can't limit swap here: boot with swapaccount=1"
 	}
-	i.Local, err = l.local(ctx, e.config.Dir)
+	i.Local, err = l.isLocal(ctx, e.config.Dir)
 	return i, l.explain("find out whether Docker sees our files", err)
 }
 
-// security reports whether the engine lists a security option.
-func (l *link) security(name string) bool {
+// hasSecurityOption reports whether the engine lists a security option.
+func (l *link) hasSecurityOption(name string) bool {
 	return slices.ContainsFunc(l.info.SecurityOptions, func(option string) bool {
 		return option == name || option == "name="+name || strings.HasPrefix(option, "name="+name+",")
 	})
 }
 
-// unlimited lists the resources for which the engine can't set limits.
-func (l *link) unlimited() []string {
+// missingLimits lists the resources for which the engine can't set limits.
+func (l *link) missingLimits() []string {
 	f := l.info
 	// A rootless engine without systemd's delegation has no cgroups at all, whatever the kernel could.
 	none := f.CgroupDriver == "none"

@@ -39,7 +39,7 @@ func volumes(t *testing.T, l *link) []string {
 }
 
 func TestInfo(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	before, err := e.List(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestInfo(t *testing.T) {
 
 // The engine does not see the directory: as with a forwarded socket, or from inside of a container.
 func TestInfoNotLocal(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	l, err := e.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -74,18 +74,18 @@ func TestInfoNotLocal(t *testing.T) {
 	} {
 		other := &link{api: l.api, endpoint: l.endpoint, info: l.info}
 		change(other)
-		if got, err := other.local(t.Context(), filepath.Join(t.TempDir(), "not", "yet")); err != nil || got != (name == "none of these") {
+		if got, err := other.isLocal(t.Context(), filepath.Join(t.TempDir(), "not", "yet")); err != nil || got != (name == "none of these") {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
-	if there, err := l.sees(t.Context(), filepath.Join(t.TempDir(), "missing")); there || err != nil {
+	if there, err := l.seesPath(t.Context(), filepath.Join(t.TempDir(), "missing")); there || err != nil {
 		t.Errorf("a missing file: got %v, %v", there, err)
 	}
 }
 
 // Bytes pass attached streams unchanged, in both directions, and the end of input arrives.
 func TestAttach(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	id := create(t, e, plan(t, e, "guest:1", "echo"))
 	var stderr engine.Tail
 	s, err := e.Attach(t.Context(), id, &stderr)
@@ -124,7 +124,7 @@ func TestAttach(t *testing.T) {
 }
 
 func TestUpdate(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	c := plan(t, e, "guest:1", "sleep")
 	id := create(t, e, c)
 	if err := e.Start(t.Context(), id); err != nil {
@@ -166,8 +166,8 @@ func TestUpdate(t *testing.T) {
 
 // Several who remove a container at once, among them the engine itself, all see it gone.
 func TestRemove(t *testing.T) {
-	e := real(t)
-	for range hosttest.Long(2, 5) {
+	e := testEngine(t)
+	for range hosttest.Rounds(2, 5) {
 		id := create(t, e, plan(t, e, "guest:1", "sleep"))
 		if err := e.Start(t.Context(), id); err != nil {
 			t.Fatal(err)
@@ -192,7 +192,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	a, b := create(t, e, plan(t, e, "guest:1", "sleep")), create(t, e, plan(t, e, "guest:1", "sleep"))
 	if err := e.Start(t.Context(), a); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestList(t *testing.T) {
 }
 
 func TestImages(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	i, err := e.Image(t.Context(), "meddling:1")
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestImages(t *testing.T) {
 }
 
 func TestBuild(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	var lines []string
 	files := map[string]string{"Containerfile": "FROM guest:1\nCOPY hello /hello\nENV A=1\n", "hello": "world"}
 	err := e.Build(t.Context(), "built:1", archive(files), map[string]string{"made": "here"}, func(s string) { lines = append(lines, s) })
@@ -254,18 +254,18 @@ func TestBuild(t *testing.T) {
 
 func TestPullFails(t *testing.T) {
 	t.Parallel()
-	e := real(t)
+	e := testEngine(t)
 	if err := e.Pull(t.Context(), "127.0.0.1:1/none:1", nil); err == nil {
 		t.Error("an image from nowhere was pulled")
 	}
-	if err := e.Pull(t.Context(), "-X", nil); !refused(err, "invalid reference", "NAME:TAG") {
+	if err := e.Pull(t.Context(), "-X", nil); !isRefusal(err, "invalid reference", "NAME:TAG") {
 		t.Errorf("got %v", err)
 	}
 }
 
 // Several servers that seed a volume at once: it is whole for each of them when its call returns.
 func TestSeed(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	l, err := e.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +279,7 @@ func TestSeed(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			if err := real(t).Seed(t.Context(), "seeded", map[string]string{"k": "v"}, whole(map[string]string{"big": content}), "guest:1"); err != nil {
+			if err := testEngine(t).Seed(t.Context(), "seeded", map[string]string{"k": "v"}, wholeArchive(map[string]string{"big": content}), "guest:1"); err != nil {
 				t.Error(err)
 				return
 			}
@@ -302,7 +302,7 @@ func TestSeed(t *testing.T) {
 // While somebody else fills a volume, nobody else does.
 func TestSeedWaits(t *testing.T) {
 	t.Parallel()
-	e := real(t)
+	e := testEngine(t)
 	l, err := e.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -312,13 +312,13 @@ func TestSeedWaits(t *testing.T) {
 	id := create(t, e, other)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if err := e.Seed(ctx, "busy", nil, whole(nil), "guest:1"); !errors.Is(err, context.DeadlineExceeded) {
+	if err := e.Seed(ctx, "busy", nil, wholeArchive(nil), "guest:1"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	if err := e.Remove(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Seed(t.Context(), "busy", nil, whole(nil), "guest:1"); err != nil {
+	if err := e.Seed(t.Context(), "busy", nil, wholeArchive(nil), "guest:1"); err != nil {
 		t.Error(err)
 	}
 	if _, err := l.api.VolumeRemove(t.Context(), "busy", client.VolumeRemoveOptions{Force: true}); err != nil {
@@ -329,7 +329,7 @@ func TestSeedWaits(t *testing.T) {
 // A volume that somebody left half-filled is filled again.
 func TestSeedHalf(t *testing.T) {
 	t.Parallel()
-	e := real(t)
+	e := testEngine(t)
 	l, err := e.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -339,19 +339,19 @@ func TestSeedHalf(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := e.Seed(t.Context(), "half", nil, io.MultiReader(io.LimitReader(whole(map[string]string{"file": strings.Repeat("x", 1<<20)}), 1<<19), broken{}), "guest:1"); err == nil {
+	if err := e.Seed(t.Context(), "half", nil, io.MultiReader(io.LimitReader(wholeArchive(map[string]string{"file": strings.Repeat("x", 1<<20)}), 1<<19), broken{}), "guest:1"); err == nil {
 		t.Fatal("half an archive was good enough")
 	}
 	c := plan(t, e, "guest:1", "state")
 	c.Binds = []container.Bind{{Host: "half", Inside: "/mounted"}}
-	if err := e.Seed(t.Context(), "half", nil, whole(map[string]string{"file": "whole"}), "guest:1"); err != nil {
+	if err := e.Seed(t.Context(), "half", nil, wholeArchive(map[string]string{"file": "whole"}), "guest:1"); err != nil {
 		t.Fatal(err)
 	}
 	if s := inspectInside(t, e, c); s.Binds != "whole" {
 		t.Errorf("got %q", s.Binds)
 	}
 	// And one that is whole is left alone.
-	if err := real(t).Seed(t.Context(), "half", nil, whole(map[string]string{"file": "other"}), "guest:1"); err != nil {
+	if err := testEngine(t).Seed(t.Context(), "half", nil, wholeArchive(map[string]string{"file": "other"}), "guest:1"); err != nil {
 		t.Fatal(err)
 	}
 	c.Name += "again"
@@ -372,14 +372,14 @@ func TestSeedHalf(t *testing.T) {
 	if s := inspectInside(t, e, c); s.Binds != "" {
 		t.Errorf("in an empty volume: got %.20q", s.Binds)
 	}
-	if err := e.Seed(t.Context(), "half", nil, whole(map[string]string{"file": "new"}), "guest:1"); err != nil {
+	if err := e.Seed(t.Context(), "half", nil, wholeArchive(map[string]string{"file": "new"}), "guest:1"); err != nil {
 		t.Fatal(err)
 	}
 	c.Name += "filled"
 	if s := inspectInside(t, e, c); s.Binds != "new" {
 		t.Errorf("after it was removed: got %q", s.Binds)
 	}
-	if err := e.Seed(t.Context(), "unmade", nil, whole(nil), "no-such-image:1"); !errors.Is(err, container.ErrNoImage) {
+	if err := e.Seed(t.Context(), "unmade", nil, wholeArchive(nil), "no-such-image:1"); !errors.Is(err, container.ErrNoImage) {
 		t.Errorf("without an image: got %v", err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	moby "github.com/moby/moby/client"
 )
 
-// local reports whether files and sockets of ours can be mounted into containers. All of it must hold:
+// isLocal reports whether files and sockets of ours can be mounted into containers. All of it must hold:
 //
 //   - The engine is reached over a Unix socket. But that may be forwarded by ssh, or lead into the
 //     virtual machine of Docker Desktop.
@@ -28,7 +28,7 @@ import (
 //   - Its runtime is one that starts processes of that same kernel: not gVisor or Kata.
 //
 // Whatever is in doubt is not local, for attached streams always work.
-func (l *link) local(ctx context.Context, dir string) (bool, error) {
+func (l *link) isLocal(ctx context.Context, dir string) (bool, error) {
 	name, err := os.Hostname()
 	kernel := kernelRelease()
 	if err != nil || kernel == "" || kernel != l.info.KernelVersion || name != l.info.Name ||
@@ -45,14 +45,14 @@ func (l *link) local(ctx context.Context, dir string) (bool, error) {
 	}
 	f.Close()
 	defer os.Remove(f.Name())
-	if there, err := l.sees(ctx, f.Name()); !there || err != nil {
+	if there, err := l.seesPath(ctx, f.Name()); !there || err != nil {
 		return false, err
 	}
 	// And it must not see one that is not there, or else its answers mean nothing.
 	if err := os.Remove(f.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	there, err := l.sees(ctx, f.Name())
+	there, err := l.seesPath(ctx, f.Name())
 	return !there && err == nil, err
 }
 
@@ -83,9 +83,9 @@ func (l *link) sameKernel() bool {
 	return slices.Contains([]string{"runc", "crun", "youki", "nvidia", "nvidia-container-runtime", "io.containerd.runc.v2"}, name)
 }
 
-// sees reports whether the engine sees a path: it is asked to make a container that mounts the path, from an image that
+// seesPath reports whether the engine sees a path: it is asked to make a container that mounts the path, from an image that
 // can't exist. The engine reports a missing path first, and so nothing is made.
-func (l *link) sees(ctx context.Context, file string) (bool, error) {
+func (l *link) seesPath(ctx context.Context, file string) (bool, error) {
 	made, err := l.api.ContainerCreate(ctx, moby.ContainerCreateOptions{
 		Config: &container.Config{Image: "sha256:" + strings.Repeat("0", 64), Cmd: []string{"/"}},
 		HostConfig: &container.HostConfig{

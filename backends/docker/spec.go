@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/paths"
 )
 
-// config is the part of a container that an image can influence: each field that an image has is set.
-func config(c container.Container) *api.Config {
+// containerConfig is the part of a container that an image can influence: each field that an image has is set.
+func containerConfig(c container.Container) *api.Config {
 	return &api.Config{
 		Image:       c.Image,
 		Hostname:    c.Hostname,
@@ -78,7 +78,7 @@ func (l *link) hostConfig(c container.Container) *api.HostConfig {
 		Sysctls:   c.Sysctls,
 		Resources: l.resources(c.Resources),
 	}
-	h.Ulimits, h.DeviceRequests = ulimits(int64(c.Files)), gpus(c.GPUs)
+	h.Ulimits, h.DeviceRequests = ulimits(int64(c.Files)), gpuRequests(c.GPUs)
 	return h
 }
 
@@ -108,8 +108,8 @@ func ulimits(files int64) []*api.Ulimit {
 	return []*api.Ulimit{{Name: "core", Soft: 1, Hard: 1}, {Name: "nproc", Soft: processes, Hard: processes}, {Name: "nofile", Soft: files, Hard: files}}
 }
 
-// gpus requests graphics processors from whatever driver the engine has for them.
-func gpus(which []string) []api.DeviceRequest {
+// gpuRequests requests graphics processors from whatever driver the engine has for them.
+func gpuRequests(which []string) []api.DeviceRequest {
 	if len(which) == 0 {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (l *link) mounts(binds []container.Bind) []mount.Mount {
 		if strings.HasPrefix(b.Host, "/") {
 			m.Type = mount.TypeBind
 			m.BindOptions = &mount.BindOptions{Propagation: mount.PropagationRPrivate}
-			m.BindOptions.ReadOnlyForceRecursive = !b.Write && l.recursive()
+			m.BindOptions.ReadOnlyForceRecursive = !b.Write && l.canMountRecursively()
 		} else {
 			m.Type = mount.TypeVolume
 			m.VolumeOptions = &mount.VolumeOptions{NoCopy: true}
@@ -183,8 +183,8 @@ func (l *link) mounts(binds []container.Bind) []mount.Mount {
 	return all
 }
 
-// recursive reports whether the engine and its kernel (mount_setattr, 5.12) can make a whole tree of mounts read-only.
-func (l *link) recursive() bool {
+// canMountRecursively reports whether the engine and its kernel (mount_setattr, 5.12) can make a whole tree of mounts read-only.
+func (l *link) canMountRecursively() bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(l.info.KernelVersion, "%d.%d", &major, &minor)
 	return n == 2 && (major > 5 || major == 5 && minor >= 12) && versions.GreaterThanOrEqualTo(l.api.ClientVersion(), "1.44")

@@ -41,7 +41,7 @@ func dialSSH(ctx context.Context, args, environ []string) (net.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	program, err := engine.Program(variable(environ, "PATH"), "ssh")
+	program, err := engine.FindProgram(variable(environ, "PATH"), "ssh")
 	if err != nil {
 		return nil, backends.Refuse("there is no ssh, which the address of Docker needs", "install OpenSSH's client")
 	}

@@ -11,7 +11,7 @@ import (
 
 // Everything works through ssh, with a real sshd, and is not taken for local.
 func TestSSH(t *testing.T) {
-	real(t)
+	testEngine(t)
 	url, environ := enginetest.SSH(t, enginetest.Docker(t))
 	e := New(Config{Host: url, Environ: environ}).(*docker)
 	defer e.Close()

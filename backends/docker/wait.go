@@ -31,7 +31,7 @@ func (l *link) Wait(ctx context.Context, id string) (container.Exit, error) {
 	for pause := 300 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
 		err := l.followEvents(ctx, id, &s)
 		if err == nil {
-			return s.exit(), nil
+			return s.summary(), nil
 		}
 		if ctx.Err() != nil {
 			return container.Exit{}, ctx.Err()
@@ -73,7 +73,7 @@ func (l *link) followEvents(ctx context.Context, id string, s *exitEvents) error
 	for {
 		select {
 		case m := <-stream.Messages:
-			if s.hear(m) {
+			if s.addEvent(m) {
 				return nil
 			}
 		case err := <-stream.Err:
@@ -102,8 +102,8 @@ type exitEvents struct {
 	state          *api.State // as inspected, if the events did not tell
 }
 
-// hear adds an event, and reports whether it was the last that matters.
-func (s *exitEvents) hear(m events.Message) bool {
+// addEvent adds an event, and reports whether it was the last that matters.
+func (s *exitEvents) addEvent(m events.Message) bool {
 	switch m.Action {
 	case events.ActionOOM:
 		s.oom = true
@@ -119,25 +119,25 @@ func (s *exitEvents) hear(m events.Message) bool {
 	return false
 }
 
-// exit summarises the events.
-func (s *exitEvents) exit() container.Exit {
+// summary summarises the events.
+func (s *exitEvents) summary() container.Exit {
 	x := container.Exit{Code: s.code, OOM: s.oom}
 	switch {
 	case s.died:
 	case s.state != nil:
-		x.Code, x.OOM, x.Why = s.state.ExitCode, s.oom || s.state.OOMKilled, engine.Plain(s.state.Error)
+		x.Code, x.OOM, x.Why = s.state.ExitCode, s.oom || s.state.OOMKilled, engine.OneLine(s.state.Error)
 	default:
 		x.Removed = true
 	}
-	if why := s.why(x); why != "" {
+	if why := s.cause(x); why != "" {
 		x.Why = why
 	}
 	return x
 }
 
-// why names causes outside of the program. The engine reports a docker kill, a docker stop and a docker rm --force in
+// cause names causes outside of the program. The engine reports a docker kill, a docker stop and a docker rm --force in
 // the same way: as a signal.
-func (s *exitEvents) why(x container.Exit) string {
+func (s *exitEvents) cause(x container.Exit) string {
 	switch {
 	case s.cut && x.Removed:
 		return "the Docker daemon was restarted, and removed it"

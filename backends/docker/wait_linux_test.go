@@ -38,11 +38,11 @@ type heard struct {
 func (h heard) WriteHeader(code int)        { h.ResponseWriter.WriteHeader(code); h.n.Add(1) }
 func (h heard) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// listened is an engine, and how often somebody began to hear its events.
-func listened(t *testing.T) (e *docker, listening *atomic.Int64) {
+// countListeners is an engine, and how often somebody began to hear its events.
+func countListeners(t *testing.T) (e *docker, listening *atomic.Int64) {
 	t.Helper()
 	listening = new(atomic.Int64)
-	return between(t, func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool {
+	return newFaultyProxy(t, func(w http.ResponseWriter, r *http.Request, pass http.Handler) bool {
 		events := strings.HasSuffix(r.URL.Path, "/events")
 		if events {
 			pass.ServeHTTP(heard{w, listening}, r)
@@ -52,7 +52,7 @@ func listened(t *testing.T) (e *docker, listening *atomic.Int64) {
 }
 
 func TestWait(t *testing.T) {
-	e, listening := listened(t)
+	e, listening := countListeners(t)
 	l, err := e.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -127,14 +127,14 @@ func TestWait(t *testing.T) {
 
 // Without the engine's memory, all that can be said is that it is gone.
 func TestWaitForNothing(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	if x := <-waitExit(t, e, strings.Repeat("ab", 32)); !x.Removed {
 		t.Errorf("got %+v", x)
 	}
 }
 
 func TestWaitEndsWithItsContext(t *testing.T) {
-	e := real(t)
+	e := testEngine(t)
 	id := create(t, e, plan(t, e, "guest:1", "sleep"))
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()

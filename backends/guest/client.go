@@ -30,7 +30,7 @@ const (
 // Client is the server's end of an agent. Its methods may be called concurrently.
 type Client struct {
 	http  *http.ClientConn
-	large Places
+	large ListSlots
 	kill  context.CancelFunc
 	done  chan struct{} // closed when the agent has ended
 	err   error         // why
@@ -38,7 +38,7 @@ type Client struct {
 
 // Start starts an agent in a sandbox whose Spec has Guest. The agent ends with the sandbox. Its large lists wait for a
 // place among those of all agents that were given the same.
-func Start(ctx context.Context, sandbox backends.Sandbox, large Places) (*Client, error) {
+func Start(ctx context.Context, sandbox backends.Sandbox, large ListSlots) (*Client, error) {
 	life, kill := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Client{large: large, kill: kill, done: make(chan struct{})}
 	opened := make(chan io.ReadWriteCloser, 1)
@@ -100,8 +100,8 @@ func (c *Client) Close() {
 	<-c.done
 }
 
-// do sends a request. A response of the agent's own error is that error. Closing the body of another ends the request.
-func (c *Client) do(ctx context.Context, method, path string, args url.Values, body io.Reader) (*http.Response, error) {
+// send sends a request. A response of the agent's own error is that error. Closing the body of another ends the request.
+func (c *Client) send(ctx context.Context, method, path string, args url.Values, body io.Reader) (*http.Response, error) {
 	query, err := encodeArguments(args)
 	if err != nil {
 		return nil, err
@@ -137,9 +137,9 @@ func encodeArguments(args url.Values) (query string, err error) {
 	return query, nil
 }
 
-// ask sends a request and decodes its answer.
-func (c *Client) ask(ctx context.Context, method, path string, args url.Values, body io.Reader, answer any) error {
-	res, err := c.do(ctx, method, path, args, body)
+// call sends a request and decodes its answer.
+func (c *Client) call(ctx context.Context, method, path string, args url.Values, body io.Reader, answer any) error {
+	res, err := c.send(ctx, method, path, args, body)
 	if err != nil {
 		return err
 	}
@@ -152,40 +152,40 @@ func (c *Client) ask(ctx context.Context, method, path string, args url.Values, 
 
 // Stat describes a path.
 func (c *Client) Stat(ctx context.Context, path string) (e Entry, err error) {
-	err = c.ask(ctx, http.MethodGet, "/stat", url.Values{"path": {path}}, nil, &e)
+	err = c.call(ctx, http.MethodGet, "/stat", url.Values{"path": {path}}, nil, &e)
 	return e, err
 }
 
 // Mkdir makes a directory, with its parents.
 func (c *Client) Mkdir(ctx context.Context, path string) (e Entry, err error) {
-	err = c.ask(ctx, http.MethodPost, "/mkdir", url.Values{"path": {path}}, nil, &e)
+	err = c.call(ctx, http.MethodPost, "/mkdir", url.Values{"path": {path}}, nil, &e)
 	return e, err
 }
 
 // Move renames a file or a directory.
 func (c *Client) Move(ctx context.Context, from, to string) (e Entry, err error) {
-	err = c.ask(ctx, http.MethodPost, "/move", url.Values{"path": {from}, "to": {to}}, nil, &e)
+	err = c.call(ctx, http.MethodPost, "/move", url.Values{"path": {from}, "to": {to}}, nil, &e)
 	return e, err
 }
 
 // Remove removes a file, or a directory with all that is in it. It is no error if there is none.
 func (c *Client) Remove(ctx context.Context, path string) error {
-	return c.ask(ctx, http.MethodPost, "/remove", url.Values{"path": {path}}, nil, &struct{}{})
+	return c.call(ctx, http.MethodPost, "/remove", url.Values{"path": {path}}, nil, &struct{}{})
 }
 
 // Write writes a file.
-func (c *Client) Write(ctx context.Context, p Put, content io.Reader) (e Entry, err error) {
+func (c *Client) Write(ctx context.Context, p FileWrite, content io.Reader) (e Entry, err error) {
 	text, err := json.Marshal(p)
 	if err != nil {
 		return e, err
 	}
-	err = c.ask(ctx, http.MethodPut, "/file", url.Values{"put": {string(text)}}, io.NopCloser(content), &e)
+	err = c.call(ctx, http.MethodPut, "/file", url.Values{"put": {string(text)}}, io.NopCloser(content), &e)
 	return e, err
 }
 
 // Read opens a file. The caller closes it.
 func (c *Client) Read(ctx context.Context, path string) (e Entry, content io.ReadCloser, err error) {
-	res, err := c.do(ctx, http.MethodGet, "/file", url.Values{"path": {path}}, nil)
+	res, err := c.send(ctx, http.MethodGet, "/file", url.Values{"path": {path}}, nil)
 	if err != nil {
 		return e, nil, err
 	}
@@ -222,7 +222,7 @@ func (c *Client) Watch(ctx context.Context, w Watch, begun func(caughtUp func(co
 	defer cancel()
 	in, questions := io.Pipe()
 	context.AfterFunc(ctx, func() { in.Close() }) // the transport sees no end of ctx while it reads
-	res, err := c.do(ctx, http.MethodPost, "/watch", args, in)
+	res, err := c.send(ctx, http.MethodPost, "/watch", args, in)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (c *Client) Dial(ctx context.Context, port int) (net.Conn, error) {
 	// The connection outlives the request's context, and is bounded by its Close.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	res, err := c.do(life, http.MethodPost, "/dial", url.Values{"port": {strconv.Itoa(port)}}, in)
+	res, err := c.send(life, http.MethodPost, "/dial", url.Values{"port": {strconv.Itoa(port)}}, in)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}

@@ -18,18 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stat describes one path, without following a link at its end.
-func stat(path string) (*Entry, error) {
+// statPath describes one path, without following a link at its end.
+func statPath(path string) (*Entry, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
 	}
-	return entry(path, info), nil
+	return newEntry(path, info), nil
 }
 
-func entry(path string, info fs.FileInfo) *Entry {
-	e := &Entry{Name: info.Name(), Path: path, Kind: kind(info.Mode()), Size: info.Size(), Mode: uint32(info.Mode().Perm()),
-		Text: info.Mode().String(), Modified: within(info.ModTime()), Metadata: metadata(path)}
+func newEntry(path string, info fs.FileInfo) *Entry {
+	e := &Entry{Name: info.Name(), Path: path, Kind: kindOf(info.Mode()), Size: info.Size(), Mode: uint32(info.Mode().Perm()),
+		Text: info.Mode().String(), Modified: encodableTime(info.ModTime()), Metadata: metadata(path)}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		e.Owner, e.Group = strconv.Itoa(int(st.Uid)), strconv.Itoa(int(st.Gid))
 		if u, err := user.LookupId(e.Owner); err == nil {
@@ -47,13 +47,13 @@ func entry(path string, info fs.FileInfo) *Entry {
 		e.Target = target
 	}
 	if to, err := os.Stat(path); err == nil {
-		e.Kind, e.Mode = kind(to.Mode()), uint32(to.Mode().Perm())
+		e.Kind, e.Mode = kindOf(to.Mode()), uint32(to.Mode().Perm())
 	}
 	return e
 }
 
-// within returns a time that JSON and the protocol have a spelling for: a file may have any.
-func within(t time.Time) time.Time {
+// encodableTime returns a time that JSON and the protocol have a spelling for: a file may have any.
+func encodableTime(t time.Time) time.Time {
 	first, last := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	switch t = t.UTC(); {
 	case t.Before(first):
@@ -64,7 +64,7 @@ func within(t time.Time) time.Time {
 	return t
 }
 
-func kind(mode fs.FileMode) string {
+func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
 		return File
@@ -79,10 +79,10 @@ func kind(mode fs.FileMode) string {
 // metadata returns what an upload has brought with the file; none where it can't be read.
 func metadata(path string) map[string]string {
 	var m map[string]string
-	for _, name := range attributes(func(list []byte) (int, error) { return unix.Llistxattr(path, list) }) {
+	for _, name := range attributeNames(func(list []byte) (int, error) { return unix.Llistxattr(path, list) }) {
 		value := make([]byte, maxMetadata)
 		n, err := unix.Lgetxattr(path, name, value)
-		if err != nil || !printable(name+string(value[:n])) {
+		if err != nil || !isPrintable(name+string(value[:n])) {
 			continue
 		}
 		if m == nil {
@@ -93,8 +93,8 @@ func metadata(path string) map[string]string {
 	return m
 }
 
-// attributes returns the names of a file's metadata, which list has among others.
-func attributes(list func([]byte) (int, error)) (names []string) {
+// attributeNames returns the names of a file's metadata, which list has among others.
+func attributeNames(list func([]byte) (int, error)) (names []string) {
 	all := make([]byte, 64<<10)
 	n, err := list(all)
 	if err != nil {
@@ -110,7 +110,7 @@ func attributes(list func([]byte) (int, error)) (names []string) {
 
 // setMetadata replaces the metadata of an open file.
 func setMetadata(f *os.File, m map[string]string) error {
-	for _, name := range attributes(func(list []byte) (int, error) { return unix.Flistxattr(int(f.Fd()), list) }) {
+	for _, name := range attributeNames(func(list []byte) (int, error) { return unix.Flistxattr(int(f.Fd()), list) }) {
 		unix.Fremovexattr(int(f.Fd()), name)
 	}
 	for k, v := range m {
@@ -121,8 +121,8 @@ func setMetadata(f *os.File, m map[string]string) error {
 	return nil
 }
 
-// list walks a directory in lexical order, depth levels deep. Links in it are not followed.
-func list(dir string, depth int) ([]*Entry, error) {
+// listDir walks a directory in lexical order, depth levels deep. Links in it are not followed.
+func listDir(dir string, depth int) ([]*Entry, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil && strings.Contains(err.Error(), "too many links") {
 		return nil, errorf(Invalid, "%s: too many links", dir)
@@ -152,7 +152,7 @@ func list(dir string, depth int) ([]*Entry, error) {
 		if len(entries) == maxEntries {
 			return errorf(TooMany, "%s has more than %d entries: list its directories one by one", dir, maxEntries)
 		}
-		e := entry(path, info)
+		e := newEntry(path, info)
 		e.Path = filepath.Join(dir, rest)
 		entries = append(entries, e)
 		if d.IsDir() && strings.Count(rest, "/")+1 >= depth {
@@ -163,15 +163,15 @@ func list(dir string, depth int) ([]*Entry, error) {
 	return entries, err
 }
 
-// read sends a regular file.
-func read(w http.ResponseWriter, r *http.Request) error {
+// sendFile sends a regular file.
+func sendFile(w http.ResponseWriter, r *http.Request) error {
 	path := r.FormValue("path")
 	f, info, err := openRegular(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	head, err := json.Marshal(entry(path, info))
+	head, err := json.Marshal(newEntry(path, info))
 	if err != nil {
 		return err
 	}
@@ -203,9 +203,9 @@ func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// put writes a file from the body, and makes its parent directories.
-func put(w http.ResponseWriter, r *http.Request) error {
-	var p Put
+// receiveFile writes a file from the body, and makes its parent directories.
+func receiveFile(w http.ResponseWriter, r *http.Request) error {
+	var p FileWrite
 	if err := json.Unmarshal([]byte(r.FormValue("put")), &p); err != nil {
 		return errorf(Invalid, "%v", err)
 	}
@@ -215,26 +215,26 @@ func put(w http.ResponseWriter, r *http.Request) error {
 	if info, err := os.Stat(p.Path); err == nil && info.IsDir() {
 		return errorf(IsDirectory, "path is a directory: %s", p.Path)
 	}
-	if err := parents(p.Path); err != nil {
+	if err := makeParents(p.Path); err != nil {
 		return err
 	}
 	if p.Mode == 0 {
 		p.Mode = 0o644
 	}
-	write := inPlace
+	write := writeInPlace
 	if p.Whole {
-		write = whole
+		write = writeWhole
 	}
 	if err := write(p, r.Body); err != nil {
 		return err
 	}
-	return answer(w)(stat(p.Path))
+	return writeAnswer(w)(statPath(p.Path))
 }
 
-func parents(path string) error { return os.MkdirAll(filepath.Dir(path), 0o755) }
+func makeParents(path string) error { return os.MkdirAll(filepath.Dir(path), 0o755) }
 
-// inPlace writes the file itself.
-func inPlace(p Put, body io.Reader) error {
+// writeInPlace writes the file itself.
+func writeInPlace(p FileWrite, body io.Reader) error {
 	f, err := os.OpenFile(p.Path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, fs.FileMode(p.Mode&0o777))
 	if err != nil {
 		return err
@@ -244,11 +244,11 @@ func inPlace(p Put, body io.Reader) error {
 		return errorf(Invalid, "path '%s' is not a regular file", p.Path)
 	}
 	f.Chown(os.Getuid(), os.Getgid()) // changes nothing, but clients of E2B's count on an event of it, between those of the file's creation and of its content
-	return fill(f, p, body)
+	return writeContent(f, p, body)
 }
 
-// whole writes a new file beside the old one, and then puts it in its place.
-func whole(p Put, body io.Reader) error {
+// writeWhole writes a new file beside the old one, and then puts it in its place.
+func writeWhole(p FileWrite, body io.Reader) error {
 	if target, err := filepath.EvalSymlinks(p.Path); err == nil {
 		p.Path = target
 	}
@@ -265,14 +265,14 @@ func whole(p Put, body io.Reader) error {
 		f.Close()
 		return err
 	}
-	if err := fill(f, p, body); err != nil {
+	if err := writeContent(f, p, body); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), p.Path)
 }
 
-// fill writes the body and the metadata, and closes the file.
-func fill(f *os.File, p Put, body io.Reader) error {
+// writeContent writes the body and the metadata, and closes the file.
+func writeContent(f *os.File, p FileWrite, body io.Reader) error {
 	_, err := io.CopyBuffer(struct{ io.Writer }{f}, body, make([]byte, chunk))
 	if err == nil {
 		err = setMetadata(f, p.Metadata)
@@ -290,7 +290,7 @@ func mkdir(path string) (*Entry, error) {
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return nil, err
 	}
-	return stat(path)
+	return statPath(path)
 }
 
 // move renames a file or directory, and makes the parents of its new place.
@@ -298,22 +298,22 @@ func move(from, to string) (*Entry, error) {
 	if _, err := os.Lstat(from); err != nil {
 		return nil, err
 	}
-	if err := parents(to); err != nil {
+	if err := makeParents(to); err != nil {
 		return nil, err
 	}
 	err := os.Rename(from, to)
 	if errors.Is(err, unix.EXDEV) { // /home and /tmp are mounts of their own
-		err = carry(from, to)
+		err = moveAcross(from, to)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return stat(to)
+	return statPath(to)
 }
 
-// carry moves a file or a directory to another mount: a copy takes the place of what is there, and then the original is
+// moveAcross moves a file or a directory to another mount: a copy takes the place of what is there, and then the original is
 // removed.
-func carry(from, to string) error {
+func moveAcross(from, to string) error {
 	temp, err := os.MkdirTemp(filepath.Dir(to), ".move-*")
 	if err != nil {
 		return err
@@ -357,5 +357,5 @@ func copyOne(from, to string, info fs.FileInfo) error {
 		return err
 	}
 	defer f.Close()
-	return inPlace(Put{Path: to, Mode: uint32(info.Mode().Perm()), Metadata: metadata(from)}, f)
+	return writeInPlace(FileWrite{Path: to, Mode: uint32(info.Mode().Perm()), Metadata: metadata(from)}, f)
 }

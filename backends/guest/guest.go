@@ -79,8 +79,8 @@ func errorf(reason, format string, args ...any) *Error {
 	return &Error{reason, fmt.Sprintf(format, args...)}
 }
 
-// Put describes a file to write.
-type Put struct {
+// FileWrite describes a file to write.
+type FileWrite struct {
 	Path     string
 	Mode     uint32 // permission bits of a new file; 0 is 0644
 	Metadata map[string]string
@@ -107,7 +107,7 @@ func CheckMetadata(m map[string]string) error {
 	size := 0
 	for k, v := range m {
 		size += len(attribute) + len(k) + len(v)
-		if k == "" || len(k) > 255-len(attribute) || !printable(k) || !printable(v) {
+		if k == "" || len(k) > 255-len(attribute) || !isPrintable(k) || !isPrintable(v) {
 			return errorf(Invalid, "metadata %.40q is not printable ASCII, or its key is empty or too long", k)
 		}
 	}
@@ -117,7 +117,7 @@ func CheckMetadata(m map[string]string) error {
 	return nil
 }
 
-func printable(s string) bool {
+func isPrintable(s string) bool {
 	for i := range len(s) {
 		if s[i] < 0x20 || s[i] > 0x7e {
 			return false

@@ -11,12 +11,12 @@ import (
 	"strconv"
 )
 
-// Places are those of large lists of files, which the server holds in memory: whatever all sandboxes make up together,
+// ListSlots are those of large lists of files, which the server holds in memory: whatever all sandboxes make up together,
 // it is no more.
-type Places chan struct{}
+type ListSlots chan struct{}
 
-// NewPlaces returns places for all agents of a server.
-func NewPlaces() Places { return make(Places, maxLarge) }
+// NewListSlots returns places for all agents of a server.
+func NewListSlots() ListSlots { return make(ListSlots, maxLarge) }
 
 const (
 	maxLarge = 4       // large lists at once
@@ -31,7 +31,7 @@ var errLong = errorf(TooMany, "the list has more than %d MiB: list its directori
 func (c *Client) List(ctx context.Context, path string, depth int) (list []Entry, release func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	res, err := c.do(ctx, http.MethodGet, "/list", url.Values{"path": {path}, "depth": {strconv.Itoa(depth)}}, nil)
+	res, err := c.send(ctx, http.MethodGet, "/list", url.Values{"path": {path}, "depth": {strconv.Itoa(depth)}}, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,7 +72,7 @@ func readList(in io.Reader) (list []Entry, err error) {
 type listReader struct {
 	io.Reader
 	ctx    context.Context
-	places Places
+	places ListSlots
 	n      int
 	held   bool
 }

@@ -51,37 +51,39 @@ func serve(channel *os.File) error {
 func handler() http.Handler {
 	mux := http.NewServeMux()
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET /stat": func(w http.ResponseWriter, r *http.Request) error { return answer(w)(stat(r.FormValue("path"))) },
+		"GET /stat": func(w http.ResponseWriter, r *http.Request) error {
+			return writeAnswer(w)(statPath(r.FormValue("path")))
+		},
 		"GET /list": func(w http.ResponseWriter, r *http.Request) error {
 			depth, _ := strconv.Atoi(r.FormValue("depth"))
-			return answer(w)(list(r.FormValue("path"), max(1, depth)))
+			return writeAnswer(w)(listDir(r.FormValue("path"), max(1, depth)))
 		},
-		"GET /file":   read,
-		"PUT /file":   put,
+		"GET /file":   sendFile,
+		"PUT /file":   receiveFile,
 		"GET /tar":    pack,
 		"PUT /tar":    unpack,
-		"POST /mkdir": func(w http.ResponseWriter, r *http.Request) error { return answer(w)(mkdir(r.FormValue("path"))) },
+		"POST /mkdir": func(w http.ResponseWriter, r *http.Request) error { return writeAnswer(w)(mkdir(r.FormValue("path"))) },
 		"POST /move": func(w http.ResponseWriter, r *http.Request) error {
-			return answer(w)(move(r.FormValue("path"), r.FormValue("to")))
+			return writeAnswer(w)(move(r.FormValue("path"), r.FormValue("to")))
 		},
 		"POST /remove": func(w http.ResponseWriter, r *http.Request) error {
-			return answer(w)(struct{}{}, os.RemoveAll(r.FormValue("path")))
+			return writeAnswer(w)(struct{}{}, os.RemoveAll(r.FormValue("path")))
 		},
-		"POST /watch": watch,
+		"POST /watch": serveWatch,
 		"POST /dial":  dial,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := h(w, r); err != nil {
 				w.WriteHeader(http.StatusUnprocessableEntity)
-				json.NewEncoder(w).Encode(explain(err))
+				json.NewEncoder(w).Encode(toError(err))
 			}
 		})
 	}
 	return mux
 }
 
-// answer writes a value as JSON, unless there is an error.
-func answer(w http.ResponseWriter) func(any, error) error {
+// writeAnswer writes a value as JSON, unless there is an error.
+func writeAnswer(w http.ResponseWriter) func(any, error) error {
 	return func(v any, err error) error {
 		if err != nil {
 			return err
@@ -90,8 +92,8 @@ func answer(w http.ResponseWriter) func(any, error) error {
 	}
 }
 
-// explain returns an error with its reason.
-func explain(err error) *Error {
+// toError returns an error with its reason.
+func toError(err error) *Error {
 	if own, is := errors.AsType[*Error](err); is {
 		return own
 	}

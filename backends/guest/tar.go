@@ -37,7 +37,7 @@ func (l Links) args(path string) url.Values {
 
 // Pack opens what is in a directory as a tar. The caller closes it. What is not whole ends with an error.
 func (c *Client) Pack(ctx context.Context, dir string, l Links) (io.ReadCloser, error) {
-	res, err := c.do(ctx, http.MethodGet, "/tar", l.args(dir), nil)
+	res, err := c.send(ctx, http.MethodGet, "/tar", l.args(dir), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (c *Client) Pack(ctx context.Context, dir string, l Links) (io.ReadCloser, 
 // but single files of it, each whole.
 func (c *Client) Unpack(ctx context.Context, dir string, l Links, content io.Reader) (u Unpacked, err error) {
 	body := &refusedTail{Reader: content}
-	err = c.ask(ctx, http.MethodPut, "/tar", l.args(dir), io.NopCloser(body), &u)
+	err = c.call(ctx, http.MethodPut, "/tar", l.args(dir), io.NopCloser(body), &u)
 	if failed := body.err.Load(); failed != nil {
 		err = *failed
 	}

@@ -58,7 +58,7 @@ func packOne(out *tar.Writer, file, name string, all bool) error {
 	if err != nil {
 		return nil // it is gone
 	}
-	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: within(info.ModTime()), Format: tar.FormatPAX}
+	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), ModTime: encodableTime(info.ModTime()), Format: tar.FormatPAX}
 	switch {
 	case info.IsDir():
 		h.Typeflag, h.Name = tar.TypeDir, name+"/"
@@ -114,19 +114,19 @@ func unpack(w http.ResponseWriter, r *http.Request) error {
 	u := &unpacking{root: root, links: map[string]bool{}, all: r.FormValue("links") != ""}
 	var end trailer
 	body := io.TeeReader(r.Body, &end)
-	if err := u.read(tar.NewReader(body)); err != nil {
+	if err := u.unpackAll(tar.NewReader(body)); err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, body); err != nil { // whose end says whether it is what was sent
 		return err
 	}
-	if !end.is() {
+	if !end.isWhole() {
 		return errorf(Invalid, "this is no whole tar: its end is missing")
 	}
 	if err := merge(temp, dir); err != nil {
 		return err
 	}
-	return answer(w)(u.Unpacked, nil)
+	return writeAnswer(w)(u.Unpacked, nil)
 }
 
 // trailer is the last bytes of a tar, which are zeros: the reader takes a tar that was cut between two files for a
@@ -141,7 +141,7 @@ func (t *trailer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (t *trailer) is() bool { return bytes.Equal(t.last, make([]byte, trailerSize)) }
+func (t *trailer) isWhole() bool { return bytes.Equal(t.last, make([]byte, trailerSize)) }
 
 // unpacking is a tar that is read into a new directory.
 type unpacking struct {
@@ -151,7 +151,7 @@ type unpacking struct {
 	all   bool            // links may lead anywhere
 }
 
-func (u *unpacking) read(in *tar.Reader) error {
+func (u *unpacking) unpackAll(in *tar.Reader) error {
 	for {
 		h, err := in.Next()
 		if err == io.EOF {
@@ -163,13 +163,13 @@ func (u *unpacking) read(in *tar.Reader) error {
 		if err != nil {
 			return err
 		}
-		if err := u.one(h, in); err != nil {
+		if err := u.unpackEntry(h, in); err != nil {
 			return err
 		}
 	}
 }
 
-func (u *unpacking) one(h *tar.Header, content io.Reader) error {
+func (u *unpacking) unpackEntry(h *tar.Header, content io.Reader) error {
 	name := path.Clean(h.Name)
 	if name == "." {
 		return nil
@@ -192,7 +192,7 @@ func (u *unpacking) one(h *tar.Header, content io.Reader) error {
 	case tar.TypeReg:
 		u.Files++
 		u.Bytes += h.Size
-		return u.file(name, mode, h, content)
+		return u.unpackFile(name, mode, h, content)
 	case tar.TypeSymlink:
 		if !u.all && !LeadsInside(name, h.Linkname) {
 			return errorf(Invalid, "the link %.200q would lead out of the directory", h.Name)
@@ -212,7 +212,7 @@ func (u *unpacking) one(h *tar.Header, content io.Reader) error {
 	return errorf(Invalid, "%.200q is neither a file, nor a directory, nor a link", h.Name)
 }
 
-func (u *unpacking) file(name string, mode fs.FileMode, h *tar.Header, content io.Reader) error {
+func (u *unpacking) unpackFile(name string, mode fs.FileMode, h *tar.Header, content io.Reader) error {
 	u.root.Remove(name) // the last of the same name counts
 	f, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o600)
 	if err != nil {

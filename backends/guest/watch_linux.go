@@ -29,9 +29,9 @@ type watching struct {
 // changes of a directory that are told.
 const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_ATTRIB | unix.IN_ONLYDIR | unix.IN_DELETE_SELF
 
-// watch sends an empty event when it has begun, and then each event, until the client has gone. For each byte of the
+// serveWatch sends an empty event when it has begun, and then each event, until the client has gone. For each byte of the
 // request's body it sends an empty event behind all those that there were before.
-func watch(w http.ResponseWriter, r *http.Request) error {
+func serveWatch(w http.ResponseWriter, r *http.Request) error {
 	v := &watching{dir: r.FormValue("path"), recursive: r.FormValue("recursive") != "", entries: r.FormValue("entries") != "", dirs: map[int32]string{}}
 	info, err := os.Stat(v.dir)
 	switch {
@@ -77,9 +77,9 @@ func watch(w http.ResponseWriter, r *http.Request) error {
 		n, err := v.events.Read(buf)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			over, err = v.answer(r.Context(), buf, asked)
+			over, err = v.answerAsked(r.Context(), buf, asked)
 		case err == nil:
-			over, err = v.tell(buf[:n])
+			over, err = v.sendEvents(buf[:n])
 		}
 		if err != nil || control.Flush() != nil {
 			return nil
@@ -88,9 +88,9 @@ func watch(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// answer sends the events that there are now, and what was asked for behind them. Those that come meanwhile are not
+// answerAsked sends the events that there are now, and what was asked for behind them. Those that come meanwhile are not
 // waited for: a program may change files without end.
-func (v *watching) answer(ctx context.Context, buf []byte, asked <-chan int) (over bool, err error) {
+func (v *watching) answerAsked(ctx context.Context, buf []byte, asked <-chan int) (over bool, err error) {
 	conn, err := v.events.SyscallConn()
 	if err != nil {
 		return false, err
@@ -105,7 +105,7 @@ func (v *watching) answer(ctx context.Context, buf []byte, asked <-chan int) (ov
 			return false, errors.Join(e, err)
 		}
 		left -= n
-		if over, err = v.tell(buf[:n]); err != nil {
+		if over, err = v.sendEvents(buf[:n]); err != nil {
 			return false, err
 		}
 	}
@@ -134,7 +134,7 @@ func (v *watching) add(dir string) error {
 	case e != nil:
 		return e
 	case err != nil:
-		return errorf(explain(err).Reason, "watch %s: %v", filepath.Join(v.dir, dir), err)
+		return errorf(toError(err).Reason, "watch %s: %v", filepath.Join(v.dir, dir), err)
 	case len(v.dirs) >= maxWatches:
 		return errorf(TooMany, "%s has more than %d directories", v.dir, maxWatches)
 	}
@@ -148,7 +148,7 @@ func (v *watching) add(dir string) error {
 	}
 	for _, d := range below {
 		if d.IsDir() {
-			if err := v.add(filepath.Join(dir, d.Name())); err != nil && explain(err).Reason != NotFound {
+			if err := v.add(filepath.Join(dir, d.Name())); err != nil && toError(err).Reason != NotFound {
 				return err
 			}
 		}
@@ -156,8 +156,8 @@ func (v *watching) add(dir string) error {
 	return nil
 }
 
-// tell sends the events in buf. It is over when the directory itself is gone.
-func (v *watching) tell(buf []byte) (over bool, err error) {
+// sendEvents sends the events in buf. It is over when the directory itself is gone.
+func (v *watching) sendEvents(buf []byte) (over bool, err error) {
 	for len(buf) >= unix.SizeofInotifyEvent {
 		e := (*unix.InotifyEvent)(unsafe.Pointer(&buf[0]))
 		size := unix.SizeofInotifyEvent + int(e.Len)
@@ -188,7 +188,7 @@ func (v *watching) tell(buf []byte) (over bool, err error) {
 			}
 			arrived := op.op == Created && e.Mask&unix.IN_ISDIR != 0 && v.recursive
 			if arrived {
-				if err := v.add(path); err != nil && explain(err).Reason != NotFound {
+				if err := v.add(path); err != nil && toError(err).Reason != NotFound {
 					return false, err
 				}
 			}
@@ -196,15 +196,15 @@ func (v *watching) tell(buf []byte) (over bool, err error) {
 				return false, err
 			}
 			if arrived {
-				err = v.found(path)
+				err = v.addFound(path)
 			}
 		}
 	}
 	return false, err
 }
 
-// found tells of what was in a new directory before it was watched.
-func (v *watching) found(dir string) error {
+// addFound tells of what was in a new directory before it was watched.
+func (v *watching) addFound(dir string) error {
 	return filepath.WalkDir(filepath.Join(v.dir, dir), func(path string, d fs.DirEntry, err error) error {
 		name, e := filepath.Rel(v.dir, path)
 		if err != nil || e != nil || name == dir {
@@ -217,7 +217,7 @@ func (v *watching) found(dir string) error {
 func (v *watching) send(name, op string) error {
 	e := Event{Name: name, Op: op}
 	if v.entries && op != Removed && op != Renamed {
-		e.Entry, _ = stat(filepath.Join(v.dir, name))
+		e.Entry, _ = statPath(filepath.Join(v.dir, name))
 	}
 	e.Name = strings.ToValidUTF8(name, "\uFFFD")
 	return v.out.Encode(e)

@@ -24,26 +24,26 @@ type Dir struct {
 
 // FindDir opens what there is of a directory, in which it must be possible to make files. It makes nothing.
 func FindDir(name string) (*Dir, error) {
-	f, err := find(name)
+	f, err := findExisting(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.at.Close()
 	if f.there {
-		return nil, f.missing()
+		return nil, f.notExist()
 	}
 	d := &Dir{Path: filepath.Join(f.path, filepath.Join(f.rest...)), from: f.path, rest: f.rest}
 	if d.last, err = f.at.root(f.path); err != nil {
 		return nil, err
 	}
-	if err := writable(d.last); err != nil {
+	if err := checkWritable(d.last); err != nil {
 		return nil, errors.Join(pathError(f.path, err), d.last.Close())
 	}
 	return d, nil
 }
 
-// Last returns the path of the last directory on the way to d that was there: d itself, or one above it.
-func (d *Dir) Last() string { return d.from }
+// LastExisting returns the path of the last directory on the way to d that was there: d itself, or one above it.
+func (d *Dir) LastExisting() string { return d.from }
 
 // Open returns the directory, and makes it at the first call. It is open until d is closed.
 func (d *Dir) Open() (*os.Root, error) {
@@ -51,7 +51,7 @@ func (d *Dir) Open() (*os.Root, error) {
 		return d.made, nil
 	}
 	var err error
-	if d.made, err = Enter(d.last, d.rest...); err != nil {
+	if d.made, err = OpenBelow(d.last, d.rest...); err != nil {
 		return nil, pathError(d.Path, err)
 	}
 	return d.made, nil
@@ -76,9 +76,9 @@ func MakeDir(name string) (*os.Root, error) {
 	return d.Open()
 }
 
-// Enter opens the directory that parts lead to from dir, and makes what is missing of it, of mode 0755. No link is
+// OpenBelow opens the directory that parts lead to from dir, and makes what is missing of it, of mode 0755. No link is
 // followed: one is ErrNotDir. The caller closes what is returned.
-func Enter(dir *os.Root, parts ...string) (*os.Root, error) {
+func OpenBelow(dir *os.Root, parts ...string) (*os.Root, error) {
 	at, err := dir.OpenRoot(".")
 	for _, elem := range parts {
 		if err != nil {
@@ -109,13 +109,13 @@ func OpenIn(at *os.Root, elem string) (*os.Root, error) {
 	if !want.IsDir() {
 		return nil, ErrNotDir
 	}
-	return enter(at, elem, want)
+	return openChecked(at, elem, want)
 }
 
-// enter opens the directory elem, which was looked at. OpenRoot follows links that stay in the root, and a link can
+// openChecked opens the directory elem, which was looked at. OpenRoot follows links that stay in the root, and a link can
 // take the directory's place after the look: so what was opened must be the same. The "/." makes os open elem with
 // O_DIRECTORY: without it, a FIFO in its place blocks us for ever.
-func enter(at *os.Root, elem string, want fs.FileInfo) (*os.Root, error) {
+func openChecked(at *os.Root, elem string, want fs.FileInfo) (*os.Root, error) {
 	next, err := at.OpenRoot(elem + "/.")
 	if err != nil {
 		return nil, err

@@ -65,8 +65,8 @@ func (h handle) root(path string) (*os.Root, error) {
 	return top, nil
 }
 
-// writable returns an error for a directory in which nothing can be made.
-func writable(dir *os.Root) error {
+// checkWritable returns an error for a directory in which nothing can be made.
+func checkWritable(dir *os.Root) error {
 	f, err := dir.Open(".")
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ func (h handle) step(elem string) (next handle, to string, err error) {
 	case !info.IsDir():
 		return next, "", syscall.ENOTDIR
 	}
-	next.Root, err = enter(h.Root, elem, info)
+	next.Root, err = openChecked(h.Root, elem, info)
 	return next, "", err
 }
 
@@ -47,5 +47,5 @@ func (h handle) trusted(top, unshown bool) bool {
 
 func (h handle) root(string) (*os.Root, error) { return h.OpenRoot(".") }
 
-// writable returns an error for a directory in which nothing can be made, where that is known before.
-func writable(*os.Root) error { return nil }
+// checkWritable returns an error for a directory in which nothing can be made, where that is known before.
+func checkWritable(*os.Root) error { return nil }

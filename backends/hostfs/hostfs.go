@@ -3,7 +3,7 @@
 //
 // A program that was shown a directory with :rw can have left a link there, and one that still runs can put a link in
 // the place of anything there at any moment. So a name is walked by descriptors, one part at a time, and a link is
-// followed only where no program can have put it: see [Link]. What was opened stays what it is, wherever its name leads
+// followed only where no program can have put it: see [LinkError]. What was opened stays what it is, wherever its name leads
 // later, and all below it is reached by os.Root, out of which nothing leads. Files appear under their names whole, by a
 // rename: what was put at a name is never written to.
 //
@@ -33,12 +33,12 @@ const maxLinks = 40
 // root's.
 var SystemDirs = []string{"/bin", "/boot", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/run", "/sbin", "/usr", "/var"}
 
-// Link is the error for a name that leads through a link which a program may have left. Links in the root directory are
+// LinkError is the error for a name that leads through a link which a program may have left. Links in the root directory are
 // followed, since nobody can be shown all of the host, and those in directories of root's that only root may write to:
 // where we are root, in SystemDirs, but not below.
-type Link struct{ Path, To string }
+type LinkError struct{ Path, To string }
 
-func (l *Link) Error() string {
+func (l *LinkError) Error() string {
 	return fmt.Sprintf("%q is a link, and a program that could write there may have left it", l.Path)
 }
 
@@ -52,31 +52,31 @@ func Abs(name string) (string, error) {
 	return filepath.Join(dir, name), err
 }
 
-// found is how far a name leads.
-type found struct {
+// walked is how far a name leads.
+type walked struct {
 	at    handle
 	path  string   // of at: absolute, without links
 	rest  []string // the parts of the name behind it
 	there bool     // rest is one part, and that is there and no directory
 }
 
-// find opens the last directory on the way to name that is there.
-func find(name string) (found, error) {
+// findExisting opens the last directory on the way to name that is there.
+func findExisting(name string) (walked, error) {
 	next, err := Abs(name)
 	for range maxLinks {
 		if err != nil {
-			return found{}, err
+			return walked{}, err
 		}
-		var f found
+		var f walked
 		if f, next, err = walk(next); next == "" {
 			return f, err
 		}
 	}
-	return found{}, pathError(name, syscall.ELOOP)
+	return walked{}, pathError(name, syscall.ELOOP)
 }
 
 // walk goes as far as there are directories. next is the name to go on with where a link leads on, else "".
-func walk(name string) (f found, next string, err error) {
+func walk(name string) (f walked, next string, err error) {
 	f.path = filepath.VolumeName(name) + string(filepath.Separator)
 	f.rest = strings.FieldsFunc(name[len(f.path):], func(c rune) bool { return c == filepath.Separator })
 	if f.at, err = openTop(f.path); err != nil {
@@ -101,7 +101,7 @@ func walk(name string) (f found, next string, err error) {
 				to = filepath.Join(f.path, to)
 			}
 			if !follow {
-				return f, "", &Link{here, to}
+				return f, "", &LinkError{here, to}
 			}
 			return f, filepath.Join(to, filepath.Join(f.rest[1:]...)), nil
 		}
@@ -118,8 +118,8 @@ func pathError(name string, err error) error {
 	return &fs.PathError{Op: "open", Path: name, Err: err}
 }
 
-// missing is the error for a name that leads no further than f.
-func (f found) missing() error {
+// notExist is the error for a name that leads no further than f.
+func (f walked) notExist() error {
 	if f.there {
 		return pathError(filepath.Join(f.path, f.rest[0]), syscall.ENOTDIR)
 	}
@@ -128,33 +128,33 @@ func (f found) missing() error {
 
 // Resolve returns the absolute path, without links, of something that is there.
 func Resolve(name string) (string, error) {
-	f, err := find(name)
+	f, err := findExisting(name)
 	if err != nil {
 		return "", err
 	}
 	defer f.at.Close()
 	if len(f.rest) > 0 && !f.there {
-		return "", f.missing()
+		return "", f.notExist()
 	}
 	return filepath.Join(f.path, filepath.Join(f.rest...)), nil
 }
 
 // OpenDir opens a directory, which the caller closes.
 func OpenDir(name string) (*os.Root, error) {
-	f, err := find(name)
+	f, err := findExisting(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.at.Close()
 	if len(f.rest) > 0 {
-		return nil, f.missing()
+		return nil, f.notExist()
 	}
 	return f.at.root(f.path)
 }
 
-// Parent opens the directory that name lies in, which the caller closes, and returns the last part of name, which need
+// OpenParent opens the directory that name lies in, which the caller closes, and returns the last part of name, which need
 // not be there.
-func Parent(name string) (dir *os.Root, base string, err error) {
+func OpenParent(name string) (dir *os.Root, base string, err error) {
 	path, err := Abs(name)
 	if err == nil && (path == filepath.Dir(path) || name == "" || os.IsPathSeparator(name[len(name)-1])) {
 		err = pathError(name, syscall.EISDIR)
@@ -167,7 +167,7 @@ func Parent(name string) (dir *os.Root, base string, err error) {
 
 // Open opens a regular file for reading, without waiting for any other.
 func Open(name string) (*os.File, fs.FileInfo, error) {
-	f, err := find(name)
+	f, err := findExisting(name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -176,7 +176,7 @@ func Open(name string) (*os.File, fs.FileInfo, error) {
 	case len(f.rest) == 0:
 		return nil, nil, pathError(f.path, syscall.EISDIR)
 	case !f.there:
-		return nil, nil, f.missing()
+		return nil, nil, f.notExist()
 	}
 	dir, err := f.at.root(f.path)
 	if err != nil {

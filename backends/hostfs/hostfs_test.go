@@ -21,8 +21,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// newPlace makes a directory that a program could write to, project, beside one of a person's, home, that holds a file.
-func newPlace(t *testing.T) (project, home string) {
+// newTestDirs makes a directory that a program could write to, project, beside one of a person's, home, that holds a file.
+func newTestDirs(t *testing.T) (project, home string) {
 	t.Helper()
 	dir, err := Abs(t.TempDir())
 	must(t, err)
@@ -45,7 +45,7 @@ func checkKey(t *testing.T, home string) {
 
 // TestLeftLinks tries each function by names that lead through links.
 func TestLeftLinks(t *testing.T) {
-	project, home := newPlace(t)
+	project, home := newTestDirs(t)
 	for name, to := range map[string]string{
 		"abs": home, "rel": "../home", "in": "real", "key": "../home/key", "loop": "loop", "none": "../home/new",
 	} {
@@ -58,13 +58,13 @@ func TestLeftLinks(t *testing.T) {
 		"MakeDir": func(name string) error { _, err := MakeDir(name); return err },
 		"FindDir": func(name string) error { _, err := FindDir(name); return err },
 		"Open":    func(name string) error { _, _, err := Open(name); return err },
-		"Parent":  func(name string) error { _, _, err := Parent(name + "/x"); return err },
+		"Parent":  func(name string) error { _, _, err := OpenParent(name + "/x"); return err },
 	}
 	for what, open := range open {
 		for _, name := range []string{"abs", "rel", "in", "key", "loop", "none", "abs/key", "rel/new", "in/x", "real/../abs"} {
 			for _, name := range []string{name, filepath.Join(project, name)} {
 				err := open(name)
-				link, is := errors.AsType[*Link](err)
+				link, is := errors.AsType[*LinkError](err)
 				if !is || filepath.Dir(link.Path) != project || !filepath.IsAbs(link.To) {
 					t.Errorf("%s %s: got %v", what, name, err)
 				}
@@ -76,7 +76,7 @@ func TestLeftLinks(t *testing.T) {
 
 // TestNames opens what there is, by names of all forms, and refuses what is no directory or no file.
 func TestNames(t *testing.T) {
-	project, home := newPlace(t)
+	project, home := newTestDirs(t)
 	must(t, syscall.Mkfifo(filepath.Join(project, "fifo"), 0o600))
 	t.Chdir(filepath.Join(project, "real"))
 	t.Setenv("PWD", "/")
@@ -112,7 +112,7 @@ func TestNames(t *testing.T) {
 		t.Errorf("got %q, %v", text, info)
 	}
 	for _, name := range []string{"", "/", "new/", home + "/"} {
-		if _, _, err := Parent(name); err == nil {
+		if _, _, err := OpenParent(name); err == nil {
 			t.Errorf("Parent of %q: no error", name)
 		}
 	}
@@ -157,7 +157,7 @@ func TestFollowed(t *testing.T) {
 // TestBehindLink has a person stand in a directory that was reached by a link: a relative name starts there, and not at
 // $PWD.
 func TestBehindLink(t *testing.T) {
-	project, home := newPlace(t)
+	project, home := newTestDirs(t)
 	must(t, os.Symlink(home, filepath.Join(project, "link")))
 	t.Chdir(filepath.Join(project, "link"))
 	for name, want := range map[string]string{".": home, "key": home + "/key", "./key": home + "/key", "../shown/real": project + "/real"} {
@@ -165,7 +165,7 @@ func TestBehindLink(t *testing.T) {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
-	if _, err := Resolve(os.Getenv("PWD")); !errors.As(err, new(*Link)) {
+	if _, err := Resolve(os.Getenv("PWD")); !errors.As(err, new(*LinkError)) {
 		t.Errorf("by the name of the link: %v", err)
 	}
 }
@@ -173,7 +173,7 @@ func TestBehindLink(t *testing.T) {
 // TestSwappedLater has a program change the name while the directory is open: what is saved goes where the directory
 // is.
 func TestSwappedLater(t *testing.T) {
-	project, home := newPlace(t)
+	project, home := newTestDirs(t)
 	for name, swap := range map[string]func(out string){
 		"link":   func(out string) { must(t, errors.Join(os.Rename(out, out+".old"), os.Symlink(home, out))) },
 		"parent": func(string) { must(t, errors.Join(os.Rename(project, project+".old"), os.Symlink(home, project))) },
@@ -202,10 +202,10 @@ func TestSwappedLater(t *testing.T) {
 
 // TestMissing makes what is missing when it is needed, and never through what was put there.
 func TestMissing(t *testing.T) {
-	project, home := newPlace(t)
+	project, home := newTestDirs(t)
 	d, err := FindDir(filepath.Join(project, "new/deep"))
 	must(t, err)
-	if d.Last() != project || d.Path != project+"/new/deep" {
+	if d.LastExisting() != project || d.Path != project+"/new/deep" {
 		t.Errorf("got %+v", d)
 	}
 	if entries, _ := os.ReadDir(project); len(entries) != 1 {
@@ -241,7 +241,7 @@ func TestMissing(t *testing.T) {
 
 // TestReplaced writes a file to names that have something.
 func TestReplaced(t *testing.T) {
-	project, home := newPlace(t)
+	project, home := newTestDirs(t)
 	at := func(name string) string { return filepath.Join(project, name) }
 	must(t, errors.Join(os.Symlink(home+"/key", at("link")), os.Symlink(home+"/new", at("dangling")), os.Link(home+"/key", at("hard")),
 		syscall.Mkfifo(at("fifo"), 0o600), os.WriteFile(at("file"), []byte("old"), 0o600)))
@@ -273,7 +273,7 @@ func TestReplaced(t *testing.T) {
 
 // TestRenameNew finds each name taken that has anything.
 func TestRenameNew(t *testing.T) {
-	project, home := newPlace(t)
+	project, home := newTestDirs(t)
 	at := func(name string) string { return filepath.Join(project, name) }
 	must(t, errors.Join(os.Symlink(home, at("link")), os.Symlink("nowhere", at("dangling")), syscall.Mkfifo(at("fifo"), 0o600),
 		os.Mkdir(at("empty"), 0o755)))

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Apart runs the test once more in a process with mounts of its own, which end with it also if this process is killed.
+// RunApart runs the test once more in a process with mounts of its own, which end with it also if this process is killed.
 // There, it returns true.
-func Apart(t *testing.T) bool {
+func RunApart(t *testing.T) bool {
 	t.Helper()
 	const variable = "SANDBOXMCP_TEST_APART"
 	if os.Getenv(variable) != "" {
@@ -25,7 +25,7 @@ func Apart(t *testing.T) bool {
 	}
 	out, err := cmd.CombinedOutput()
 	if cmd.Process == nil {
-		Missing(t, "mount namespace", err.Error())
+		SkipMissing(t, "mount namespace", err.Error())
 	}
 	if t.Logf("%s", out); err != nil {
 		t.Error(err)

@@ -32,18 +32,18 @@ func (l *Buffer) String() string {
 	return l.b.String()
 }
 
-// Missing skips a test that needs thing, or fails it if SANDBOXMCP_TEST_REQUIRE (names with commas between) has the
+// SkipMissing skips a test that needs thing, or fails it if SANDBOXMCP_TEST_REQUIRE (names with commas between) has the
 // thing or "all". why describes the attempt and its result.
-func Missing(t testing.TB, thing, why string) {
+func SkipMissing(t testing.TB, thing, why string) {
 	t.Helper()
-	if Required(thing) {
+	if IsRequired(thing) {
 		t.Fatalf("%s is required by SANDBOXMCP_TEST_REQUIRE: %s", thing, why)
 	}
 	t.Skipf("%s: %s", thing, why)
 }
 
-// Required reports whether SANDBOXMCP_TEST_REQUIRE has the thing or "all".
-func Required(thing string) bool {
+// IsRequired reports whether SANDBOXMCP_TEST_REQUIRE has the thing or "all".
+func IsRequired(thing string) bool {
 	required := strings.Split(os.Getenv("SANDBOXMCP_TEST_REQUIRE"), ",")
 	return slices.Contains(required, thing) || slices.Contains(required, "all")
 }
@@ -53,14 +53,14 @@ func Program(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		Missing(t, name, err.Error())
+		SkipMissing(t, name, err.Error())
 	}
 	return path
 }
 
-// Long returns small, or large if SANDBOXMCP_TEST_LONG is set: the number of rounds of a test that finds more the
+// Rounds returns small, or large if SANDBOXMCP_TEST_LONG is set: the number of rounds of a test that finds more the
 // longer it runs. The small number must find the same kind of mistake.
-func Long(small, large int) int {
+func Rounds(small, large int) int {
 	if os.Getenv("SANDBOXMCP_TEST_LONG") != "" {
 		return large
 	}

@@ -41,12 +41,12 @@ func StartServer(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// Outlive kills a server: its descendants end with it.
-func Outlive(t *testing.T, cmd *exec.Cmd, descendants map[int]string) {
+// KillServer kills a server: its descendants end with it.
+func KillServer(t *testing.T, cmd *exec.Cmd, descendants map[int]string) {
 	t.Helper()
 	cmd.Process.Kill()
 	cmd.Wait()
-	Until(t, "no process of the killed server is alive", func() bool { return len(Living(descendants)) == 0 })
+	Until(t, "no process of the killed server is alive", func() bool { return len(FilterLiving(descendants)) == 0 })
 }
 
 // Descendants lists the living processes below one, with the time each was started: numbers are used again.
@@ -70,8 +70,8 @@ func Descendants(pid int) map[int]string {
 	return below
 }
 
-// Living returns those of the processes that are still alive.
-func Living(all map[int]string) map[int]string {
+// FilterLiving returns those of the processes that are still alive.
+func FilterLiving(all map[int]string) map[int]string {
 	left := map[int]string{}
 	for pid, start := range all {
 		if fields := stat(pid); fields != nil && fields[19] == start {
@@ -81,8 +81,8 @@ func Living(all map[int]string) map[int]string {
 	return left
 }
 
-// Ended reports whether a process has ended.
-func Ended(pid int) bool { return stat(pid) == nil }
+// HasEnded reports whether a process has ended.
+func HasEnded(pid int) bool { return stat(pid) == nil }
 
 // stat returns the fields of /proc/pid/stat from the third on; nil if the process has ended.
 func stat(pid int) []string {

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// Trace runs the test that calls it once more, by itself, with variables of the environment, and returns its system
+// TraceCalls runs the test that calls it once more, by itself, with variables of the environment, and returns its system
 // calls of these names in their order, as strace prints them, with the paths of descriptors: "fsync(3</path>) = 0".
-func Trace(t testing.TB, calls string, env ...string) []string {
+func TraceCalls(t testing.TB, calls string, env ...string) []string {
 	t.Helper()
 	strace := Program(t, "strace")
 	if out, err := exec.Command(strace, "-f", "true").CombinedOutput(); err != nil {
-		Missing(t, "strace", "strace can't trace here: "+err.Error()+": "+string(out))
+		SkipMissing(t, "strace", "strace can't trace here: "+err.Error()+": "+string(out))
 	}
 	log := filepath.Join(t.TempDir(), "calls")
 	cmd := exec.Command(strace, "-f", "-y", "-s", "4096", "-o", log, "-e", "trace="+calls, os.Args[0], "-test.run=^"+regexp.QuoteMeta(t.Name())+"$", "-test.count=1")

@@ -42,10 +42,10 @@ func (k *Kernel) acquire(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// ask sends a request and waits for its reply. After the limit, or when ctx ends, it interrupts the running code; code
+// roundTrip sends a request and waits for its reply. After the limit, or when ctx ends, it interrupts the running code; code
 // that then doesn't end is killed, and the interpreter with it.
-func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, tools *calls, show func(Bundle)) (a answer) {
-	defer func() { <-tools.end() }()
+func (k *Kernel) roundTrip(ctx context.Context, id int64, frame []byte, p timeouts, tools *calls, show func(Bundle)) (a answer) {
+	defer func() { <-tools.cancelAll() }()
 	// What was left over from another request would interrupt the wrong thing.
 	select {
 	case <-k.interrupt:
@@ -80,12 +80,12 @@ func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, to
 		case r := <-k.replies:
 			if r.Op == "call" {
 				if r.ID == id && a.Op == "" {
-					tools.begin(r)
+					tools.startCall(r)
 				}
 				continue
 			}
-			if a.take(r, id, show); a.Op != "" {
-				called = tools.end()
+			if a.store(r, id, show); a.Op != "" {
+				called = tools.cancelAll()
 			}
 			continue
 		case <-k.done:
@@ -107,32 +107,32 @@ func (k *Kernel) ask(ctx context.Context, id int64, frame []byte, p timeouts, to
 			return a
 		}
 		// The second time is for a signal that came too early, or that the code swallowed.
-		k.poke()
+		k.requestInterrupt()
 		timer.Reset(cmp.Or(p.grace, DefaultGrace) / 2)
 	}
 	return a
 }
 
-// take stores the first reply to request id.
-func (a *answer) take(r reply, id int64, show func(Bundle)) {
+// store stores the first reply to request id.
+func (a *answer) store(r reply, id int64, show func(Bundle)) {
 	switch {
 	case r.ID != id || a.Op != "":
 	case r.Op != "display":
 		a.reply = r
-		a.Value.trim()
+		a.Value.dropLongForms()
 	case show != nil && len(r.Data) > 0:
-		r.Data.trim()
+		r.Data.dropLongForms()
 		show(r.Data)
 	}
 }
 
-// trim removes forms whose names are too long for MIME types.
-func (b Bundle) trim() {
+// dropLongForms removes forms whose names are too long for MIME types.
+func (b Bundle) dropLongForms() {
 	maps.DeleteFunc(b, func(form, _ string) bool { return len(form) > maxFormName })
 }
 
-// poke interrupts running code.
-func (k *Kernel) poke() {
+// requestInterrupt interrupts running code.
+func (k *Kernel) requestInterrupt() {
 	select {
 	case k.interrupt <- struct{}{}:
 	default:

@@ -61,7 +61,7 @@ func BenchmarkOutput(b *testing.B) {
 // TestEmptyPythonIsSmall measures a session in which nothing has run: there may be a thousand.
 func TestEmptyPythonIsSmall(t *testing.T) {
 	sb := newBare(t, map[string]string{"python": python(t)})
-	begin(t, sb, "python")
+	startSession(t, sb, "python")
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", sb.pid))
 	if err != nil {
 		t.Skip(err)

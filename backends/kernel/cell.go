@@ -89,15 +89,15 @@ func (k *Kernel) Run(ctx context.Context, c Cell) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, fmt.Errorf("run a cell: %w", err)
 	}
-	k.out.begin(q.Mark, c.Stdout)
-	defer k.out.end()
-	k.err.begin(q.Mark, c.Stderr)
-	defer k.err.end()
+	k.out.startCell(q.Mark, c.Stdout)
+	defer k.out.endCell()
+	k.err.startCell(q.Mark, c.Stderr)
+	defer k.err.endCell()
 	began := time.Now()
-	a := k.ask(ctx, q.ID, frame, timeouts{c.Timeout, c.Grace}, k.newCalls(ctx, c), c.Display)
+	a := k.roundTrip(ctx, q.ID, frame, timeouts{c.Timeout, c.Grace}, k.newCalls(ctx, c), c.Display)
 	out := a.outcome(time.Since(began))
-	k.out.wait(k.done)
-	k.err.wait(k.done)
+	k.out.waitForMark(k.done)
+	k.err.waitForMark(k.done)
 	return out, nil
 }
 

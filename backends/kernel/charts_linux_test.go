@@ -23,8 +23,8 @@ type chart struct {
 	Each   []json.RawMessage `json:"elements"`
 }
 
-// charted runs code whose readers want data, and returns the data of what it showed last, of one kind.
-func (s session) charted(code, kind string) (visible Bundle, data string) {
+// runCharted runs code whose readers want data, and returns the data of what it showed last, of one kind.
+func (s session) runCharted(code, kind string) (visible Bundle, data string) {
 	s.t.Helper()
 	var all []Bundle
 	out, err := s.Run(s.t.Context(), Cell{Code: code, Charts: true, Timeout: time.Minute, Display: func(b Bundle) { all = append(all, b) }})
@@ -43,8 +43,8 @@ func (s session) charted(code, kind string) (visible Bundle, data string) {
 
 // TestCharts: who asks for it gets what figures show as data, of each type of chart that E2B's readers know.
 func TestCharts(t *testing.T) {
-	s := begin(t, newBare(t, map[string]string{"python": python(t, "matplotlib")}), "python")
-	s.charted("import matplotlib.pyplot as plt, datetime as dt; 1", "")
+	s := startSession(t, newBare(t, map[string]string{"python": python(t, "matplotlib")}), "python")
+	s.runCharted("import matplotlib.pyplot as plt, datetime as dt; 1", "")
 	for _, c := range []struct {
 		name, code string
 		want       string // type, title, label of x, unit of y, scales, and elements
@@ -63,7 +63,7 @@ func TestCharts(t *testing.T) {
 			`box_and_whisker - - -   [{"label":"B","min":84.0,"first_quartile":84.75,"median":88.0,"third_quartile":90.5,"max":95.0,"outliers":[76.0]}]`},
 		{"unknown", "plt.gca().add_artist(plt.Circle((0, 0), 1)); plt.title('C'); plt.show()", `unknown C - -   []`},
 	} {
-		visible, data := s.charted(c.code, "e2b/chart")
+		visible, data := s.runCharted(c.code, "e2b/chart")
 		var got chart
 		if err := json.Unmarshal([]byte(data), &got); err != nil || visible["image/png"] == "" {
 			t.Errorf("%s: %v in %.200q", c.name, err, data)
@@ -87,25 +87,25 @@ func TestCharts(t *testing.T) {
 			t.Errorf("%s: no ticks in %s", c.name, data)
 		}
 	}
-	_, data := s.charted("fig, (a, b) = plt.subplots(1, 2); fig.suptitle('S'); a.plot([1]); b.scatter([1], [1]); plt.show()", "e2b/chart")
+	_, data := s.runCharted("fig, (a, b) = plt.subplots(1, 2); fig.suptitle('S'); a.plot([1]); b.scatter([1], [1]); plt.show()", "e2b/chart")
 	var got chart
 	if err := json.Unmarshal([]byte(data), &got); err != nil || got.Type != "superchart" || *got.Title != "S" || len(got.Each) != 2 {
 		t.Errorf("%v: %.300s", err, data)
 	}
 	if r := s.run("plt.plot([1]); plt.show()"); len(r.Displays) != 1 || r.Displays[0]["e2b/chart"] != "" {
-		t.Errorf("who did not ask for data gets %v", types(r.Displays[0]))
+		t.Errorf("who did not ask for data gets %v", mimeTypes(r.Displays[0]))
 	}
 }
 
 // TestTables: likewise for data frames, and for pictures that are saved.
 func TestTables(t *testing.T) {
-	s := begin(t, newBare(t, map[string]string{"python": python(t, "pandas", "PIL")}), "python")
-	_, data := s.charted("import pandas as pd\npd.DataFrame({'a': [1, 2], 'b': ['x', None], 'c': [0.5, float('nan')], 'd': pd.to_datetime(['2024-01-02', '2024-01-03'])})", "e2b/data")
+	s := startSession(t, newBare(t, map[string]string{"python": python(t, "pandas", "PIL")}), "python")
+	_, data := s.runCharted("import pandas as pd\npd.DataFrame({'a': [1, 2], 'b': ['x', None], 'c': [0.5, float('nan')], 'd': pd.to_datetime(['2024-01-02', '2024-01-03'])})", "e2b/data")
 	if want := `{"a":[1,2],"b":["x",null],"c":[0.5,null],"d":["2024-01-02T00:00:00","2024-01-03T00:00:00"]}`; data != want {
 		t.Errorf("got %s, want %s", data, want)
 	}
-	if visible, _ := s.charted("from PIL import Image; Image.new('RGB', (3, 3)).save('a.png')", ""); image(t, visible) != 3 {
-		t.Errorf("a picture that was saved is shown as %s", types(visible))
+	if visible, _ := s.runCharted("from PIL import Image; Image.new('RGB', (3, 3)).save('a.png')", ""); imageWidth(t, visible) != 3 {
+		t.Errorf("a picture that was saved is shown as %s", mimeTypes(visible))
 	}
 	if r := s.run("Image.new('RGB', (3, 3)).save('a.png')"); len(r.Displays) != 0 {
 		t.Error("who did not ask for data is shown what was saved")

@@ -43,7 +43,7 @@ func TestOutput(t *testing.T) {
 			}
 		})
 		in("much in a line", func(t *testing.T) {
-			n := hosttest.Long(8_000_000, 60_000_000)
+			n := hosttest.Rounds(8_000_000, 60_000_000)
 			if r := s.run(fmt.Sprintf("print('x' * %d)", n)); len(r.Stdout) != n+1 || r.Ended != "ok" {
 				t.Errorf("got %d bytes, %s", len(r.Stdout), r.Ended)
 			}
@@ -60,7 +60,7 @@ func TestOutput(t *testing.T) {
 			}
 		})
 		in("endless", func(t *testing.T) {
-			r := s.cancelled(Cell{Code: "state = 5\nfor i in range(10_000): print('more')\nprint('begun')\nwhile True: print('more')", Grace: time.Hour}, "begun")
+			r := s.runCancelled(Cell{Code: "state = 5\nfor i in range(10_000): print('more')\nprint('begun')\nwhile True: print('more')", Grace: time.Hour}, "begun")
 			if r.Ended != "cancelled" || r.Lost || r.Error == nil || r.Error.Type != "KeyboardInterrupt" || len(r.Stdout) < 10000 {
 				t.Errorf("got %+v, %d bytes", r.Outcome, len(r.Stdout))
 			}
@@ -94,16 +94,16 @@ func TestOutput(t *testing.T) {
 			if r.Stdout != "" {
 				t.Errorf("the first cell got %q", r.Stdout)
 			}
-			s.goOn()
-			s.between(s.out, "'shown'\n")
+			s.awaitLeftover()
+			s.waitBetween(s.out, "'shown'\n")
 			if r := s.run("print('next')"); r.Stdout != "from a thread\n'shown'\nnext\n" {
 				t.Errorf("the next cell got %q", r.Stdout)
 			}
 		})
 		in("too much between cells", func(t *testing.T) {
 			s.run("del over\ndef later():\n    while 'over' not in globals(): time.sleep(0.001)\n    print('y' * 100_000 + 'end')\nth = threading.Thread(target=later); th.start()")
-			s.goOn()
-			s.between(s.out, "end\n")
+			s.awaitLeftover()
+			s.waitBetween(s.out, "end\n")
 			r := s.run("1")
 			note, rest, _ := strings.Cut(r.Stdout, "\n")
 			if note != "[34468 bytes that were written between cells are left out]" || len(rest) != betweenMax || !strings.HasSuffix(rest, "end\n") {
@@ -112,8 +112,8 @@ func TestOutput(t *testing.T) {
 		})
 		in("an alarm between cells", func(t *testing.T) {
 			s.run("import signal\ndef ring(*args): raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, ring)\ndel over\ndef later():\n    while 'over' not in globals(): time.sleep(0.001)\n    os.kill(os.getpid(), signal.SIGALRM)\nth = threading.Thread(target=later); th.start()")
-			s.goOn()
-			s.between(s.err, "TimeoutError: late")
+			s.awaitLeftover()
+			s.waitBetween(s.err, "TimeoutError: late")
 			if r := s.run("1"); r.text() != "1" || !strings.Contains(r.Stderr, "TimeoutError: late") {
 				t.Errorf("got %s %q", r.text(), r.Stderr)
 			}
@@ -149,7 +149,7 @@ func TestOutput(t *testing.T) {
 			}
 			r = s.run("class M:\n    def _repr_mimebundle_(self, **k): return {'x/%d' % i: chr(0x1d11e) * (1 << 20) for i in range(6)}\nM()")
 			if r.Lost || len(r.Value) != 4 || strings.Count(r.text(), "left out") != 3 {
-				t.Errorf("got %s %q", types(r.Value), r.text())
+				t.Errorf("got %s %q", mimeTypes(r.Value), r.text())
 			}
 			if r = s.run("list(range(500_000))"); !strings.HasPrefix(r.text(), "[0, 1, 2,") || len(r.text()) > 257<<10 {
 				t.Errorf("got %d bytes", len(r.text()))
@@ -189,7 +189,7 @@ func TestCalls(t *testing.T) {
 		})
 		t.Run("cancelled", func(t *testing.T) {
 			s.t = t
-			if r := s.interrupted("print('begun'); time.sleep(100)"); r.Ended != "cancelled" || r.Lost {
+			if r := s.runInterrupted("print('begun'); time.sleep(100)"); r.Ended != "cancelled" || r.Lost {
 				t.Errorf("got %+v", r.Outcome)
 			}
 			if r := s.run("n"); r.text() != "20" {
@@ -263,7 +263,7 @@ func TestCalls(t *testing.T) {
 				t.Errorf("got %+v", out)
 			}
 			s.Close()
-			dead(t, s)
+			checkDead(t, s)
 		})
 	})
 }

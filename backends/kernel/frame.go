@@ -77,14 +77,14 @@ func (b *Bundle) UnmarshalJSON(text []byte) error {
 
 // unmarshal decodes a list or an object that has no more members than limit.
 func unmarshal(text []byte, what string, limit int, into any) error {
-	if n := members(text); n > limit {
+	if n := countMembers(text); n > limit {
 		return fmt.Errorf(what+", more than %d", n, limit)
 	}
 	return json.Unmarshal(text, into)
 }
 
-// members returns how many members a JSON object or array has, or 1 if it is empty.
-func members(b []byte) int {
+// countMembers returns how many members a JSON object or array has, or 1 if it is empty.
+func countMembers(b []byte) int {
 	n, depth := 1, 0
 	for i := 0; i < len(b); i++ {
 		switch b[i] {

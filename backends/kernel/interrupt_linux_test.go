@@ -37,7 +37,7 @@ func TestInterrupt(t *testing.T) {
 		for _, c := range cells {
 			t.Run(c.name, func(t *testing.T) {
 				s.t = t
-				r := s.interrupted(c.code)
+				r := s.runInterrupted(c.code)
 				if r.Ended != "cancelled" || r.Lost || r.Error == nil {
 					t.Fatalf("got %+v", r.Outcome)
 				}
@@ -78,21 +78,21 @@ func TestKilled(t *testing.T) {
 		for _, c := range cells {
 			t.Run(c.name, func(t *testing.T) {
 				s := start(t)
-				r := s.cancelled(Cell{Code: c.code, Grace: 300 * time.Millisecond}, "begun")
+				r := s.runCancelled(Cell{Code: c.code, Grace: 300 * time.Millisecond}, "begun")
 				if c.name == "a regular expression" && !r.Lost {
 					t.Skip("this Python looks for signals there")
 				}
 				if r.Ended != "cancelled" || !r.Lost || !strings.HasPrefix(r.Stdout, "begun\n") {
 					t.Fatalf("got %+v %q", r.Outcome, r.Stdout)
 				}
-				dead(t, s)
+				checkDead(t, s)
 			})
 		}
 	})
 }
 
-// dead checks that nothing more can be done with a kernel, and that it says so.
-func dead(t *testing.T, s session) {
+// checkDead checks that nothing more can be done with a kernel, and that it says so.
+func checkDead(t *testing.T, s session) {
 	t.Helper()
 	<-s.Done()
 	if _, err := s.Run(t.Context(), Cell{Code: "1", Timeout: time.Second}); !errors.Is(err, errDead) {
@@ -124,7 +124,7 @@ func TestDeath(t *testing.T) {
 				if r.Ended != "dead" || !r.Lost || r.Stdout != "last\n" {
 					t.Fatalf("got %+v %q", r.Outcome, r.Stdout)
 				}
-				dead(t, s)
+				checkDead(t, s)
 				if death, err := s.Death(); err != nil || death.Ended != c.ended || death.ExitCode != c.exit {
 					t.Errorf("died of %s %d, %v; want %s %d", death.Ended, death.ExitCode, err, c.ended, c.exit)
 				}
@@ -136,7 +136,7 @@ func TestDeath(t *testing.T) {
 			if !r.Lost {
 				t.Fatalf("got %+v", r.Outcome)
 			}
-			dead(t, s)
+			checkDead(t, s)
 		})
 	})
 }

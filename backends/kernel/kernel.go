@@ -68,8 +68,8 @@ func start(ctx context.Context, sb backends.Sandbox, lang language, as backends.
 		kill: kill, begun: make(chan struct{}), done: make(chan struct{}),
 	}
 	as.Args, as.Env = lang.args, append(slices.Clone(lang.env), as.Env...)
-	go k.live(life, sb, as, source)
-	if err := k.greet(ctx); err != nil {
+	go k.runInterpreter(life, sb, as, source)
+	if err := k.awaitReady(ctx); err != nil {
 		k.Close()
 		return nil, fmt.Errorf("start the %s kernel: %w", lang.name, err)
 	}
@@ -77,8 +77,8 @@ func start(ctx context.Context, sb backends.Sandbox, lang language, as backends.
 	return k, nil
 }
 
-// live runs the interpreter until its end.
-func (k *Kernel) live(ctx context.Context, sb backends.Sandbox, as backends.Command, source []byte) {
+// runInterpreter runs the interpreter until its end.
+func (k *Kernel) runInterpreter(ctx context.Context, sb backends.Sandbox, as backends.Command, source []byte) {
 	defer close(k.done)
 	var fault error
 	var talk sync.WaitGroup
@@ -89,7 +89,7 @@ func (k *Kernel) live(ctx context.Context, sb backends.Sandbox, as backends.Comm
 			if len(source) > 0 {
 				talk.Go(func() { c.Write(source) })
 			}
-			talk.Go(func() { fault = k.hear(ctx, c) })
+			talk.Go(func() { fault = k.readReplies(ctx, c) })
 		},
 		Begun: func(c backends.Containment) {
 			k.contained = c
@@ -106,17 +106,17 @@ func (k *Kernel) live(ctx context.Context, sb backends.Sandbox, as backends.Comm
 	k.death, k.fault = result, cmp.Or(err, fault)
 }
 
-// hear passes on the driver's replies until the channel ends. It returns the driver's violation of the protocol, if
+// readReplies passes on the driver's replies until the channel ends. It returns the driver's violation of the protocol, if
 // that is the reason.
-func (k *Kernel) hear(ctx context.Context, c io.Reader) error {
+func (k *Kernel) readReplies(ctx context.Context, c io.Reader) error {
 	next := readFrame
 	if _, own := k.codec.(lineCodec); own {
 		c, next = bufio.NewReader(c), readLine
 	}
 	for {
-		answer, err := next(c, k.codec, func() error { return k.awaited(ctx) })
+		answer, err := next(c, k.codec, func() error { return k.awaitRequest(ctx) })
 		if err != nil {
-			return k.deaf(ctx, err)
+			return k.handleChannelEnd(ctx, err)
 		}
 		select {
 		case k.replies <- answer:
@@ -126,8 +126,8 @@ func (k *Kernel) hear(ctx context.Context, c io.Reader) error {
 	}
 }
 
-// awaited returns when a request waits for the driver's reply.
-func (k *Kernel) awaited(ctx context.Context) error {
+// awaitRequest returns when a request waits for the driver's reply.
+func (k *Kernel) awaitRequest(ctx context.Context) error {
 	select {
 	case k.large <- struct{}{}:
 		return nil
@@ -136,9 +136,9 @@ func (k *Kernel) awaited(ctx context.Context) error {
 	}
 }
 
-// deaf ends an interpreter whose channel has failed. An interpreter that is about to exit may do so: its exit status is
+// handleChannelEnd ends an interpreter whose channel has failed. An interpreter that is about to exit may do so: its exit status is
 // part of the result.
-func (k *Kernel) deaf(ctx context.Context, err error) error {
+func (k *Kernel) handleChannelEnd(ctx context.Context, err error) error {
 	if strings.HasPrefix(err.Error(), "protocol: ") {
 		k.kill()
 		return err
@@ -152,8 +152,8 @@ func (k *Kernel) deaf(ctx context.Context, err error) error {
 	}
 }
 
-// greet waits until the driver reports that it is ready.
-func (k *Kernel) greet(ctx context.Context) error {
+// awaitReady waits until the driver reports that it is ready.
+func (k *Kernel) awaitReady(ctx context.Context) error {
 	select {
 	case r := <-k.replies:
 		if r.Op != "ready" {

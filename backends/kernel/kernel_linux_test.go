@@ -35,7 +35,7 @@ func python(t testing.TB, modules ...string) string {
 			return strings.TrimSpace(string(out))
 		}
 	}
-	hosttest.Missing(t, append([]string{"python"}, modules...)[len(modules)], "no python3 has "+strings.Join(modules, ", "))
+	hosttest.SkipMissing(t, append([]string{"python"}, modules...)[len(modules)], "no python3 has "+strings.Join(modules, ", "))
 	return ""
 }
 
@@ -50,7 +50,9 @@ func eachPlace(t *testing.T, f func(t *testing.T, start func(t testing.TB) sessi
 	path := python(t)
 	t.Run("bare", func(t *testing.T) {
 		t.Parallel()
-		f(t, func(t testing.TB) session { return begin(t, newBare(t, map[string]string{"python": path}), "python") })
+		f(t, func(t testing.TB) session {
+			return startSession(t, newBare(t, map[string]string{"python": path}), "python")
+		})
 	})
 	t.Run("sandbox", func(t *testing.T) {
 		t.Parallel()
@@ -61,7 +63,7 @@ func eachPlace(t *testing.T, f func(t *testing.T, start func(t testing.TB) sessi
 // sandboxed starts an interpreter in a real sandbox.
 func sandboxed(t testing.TB, language string, limits backends.Limits) session {
 	t.Helper()
-	return begin(t, sandbox(t, language, limits), language)
+	return startSession(t, sandbox(t, language, limits), language)
 }
 
 func sandbox(t testing.TB, language string, limits backends.Limits) backends.Sandbox {
@@ -71,10 +73,10 @@ func sandbox(t testing.TB, language string, limits backends.Limits) backends.San
 	sb, err := b.Start(t.Context(), backends.Spec{ID: "kernel", Language: language, Keep: true, Limits: limits})
 	var refusal *backends.Refusal
 	if errors.As(err, &refusal) && refusal.Layer == "" {
-		hosttest.Missing(t, cmp.Or(map[string]string{"shell": "bash"}[language], language), err.Error())
+		hosttest.SkipMissing(t, cmp.Or(map[string]string{"shell": "bash"}[language], language), err.Error())
 	}
 	if errors.As(err, &refusal) {
-		hosttest.Missing(t, "sandbox", err.Error())
+		hosttest.SkipMissing(t, "sandbox", err.Error())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +85,7 @@ func sandbox(t testing.TB, language string, limits backends.Limits) backends.San
 	return sb
 }
 
-func begin(t testing.TB, sb backends.Sandbox, language string) session {
+func startSession(t testing.TB, sb backends.Sandbox, language string) session {
 	t.Helper()
 	k, err := Start(t.Context(), sb, language, backends.Command{Main: true})
 	if err != nil {
@@ -93,22 +95,22 @@ func begin(t testing.TB, sb backends.Sandbox, language string) session {
 	return session{k, t}
 }
 
-// between waits until programs have written a text between cells.
-func (s session) between(stream *cutter, text string) {
+// waitBetween waits until programs have written a text between cells.
+func (s session) waitBetween(stream *cutter, text string) {
 	s.t.Helper()
 	hosttest.Until(s.t, fmt.Sprintf("%q comes between cells", text), func() bool { return strings.Contains(stream.betweenText(), text) })
 }
 
-// goOn lets what a cell has left running see that the cell is over: it waits for a variable.
-func (s session) goOn() {
+// awaitLeftover lets what a cell has left running see that the cell is over: it waits for a variable.
+func (s session) awaitLeftover() {
 	s.t.Helper()
 	if err := s.Set(s.t.Context(), "over", []byte("true")); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// marked checks that a cell's mark came, and was not given up.
-func marked(t testing.TB, stream *cutter) {
+// checkMarked checks that a cell's mark came, and was not given up.
+func checkMarked(t testing.TB, stream *cutter) {
 	t.Helper()
 	stream.mu.Lock()
 	defer stream.mu.Unlock()
@@ -129,14 +131,14 @@ func (s session) run(code string) transcript {
 	return s.cell(context.Background(), Cell{Code: code})
 }
 
-// interrupted runs code that is cancelled when it says "begun". Twice a second it is interrupted again, since a signal
+// runInterrupted runs code that is cancelled when it says "begun". Twice a second it is interrupted again, since a signal
 // can come too early and code can swallow one; what does not end then would take for ever.
-func (s session) interrupted(code string) transcript {
+func (s session) runInterrupted(code string) transcript {
 	s.t.Helper()
-	return s.cancelled(Cell{Code: code, Grace: time.Hour}, "begun")
+	return s.runCancelled(Cell{Code: code, Grace: time.Hour}, "begun")
 }
 
-func (s session) cancelled(c Cell, when string) transcript {
+func (s session) runCancelled(c Cell, when string) transcript {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
@@ -154,7 +156,7 @@ func (s session) cancelled(c Cell, when string) transcript {
 		for {
 			select {
 			case <-again.C:
-				s.poke()
+				s.requestInterrupt()
 			case <-ended:
 				return
 			}

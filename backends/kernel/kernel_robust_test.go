@@ -30,7 +30,7 @@ def send(data):
 
 func TestLargeFramesWaitUntilSomebodyAsks(t *testing.T) {
 	sb := newBare(t, map[string]string{"python": python(t)})
-	s := begin(t, sb, "python")
+	s := startSession(t, sb, "python")
 	s.run(channelOf + `
 reads = '0 %#x ' % channel
 def late():

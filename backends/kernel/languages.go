@@ -35,8 +35,8 @@ var languages = sync.OnceValue(func() []language {
 		// What the driver needs of Node's inside is its parser and signals that a second thread gets;
 		// code that was terminated leaves async_hooks out of step, which Node would abort for.
 		{"node", []string{"node", "--expose-internals", "--no-force-async-hooks-checks", "-e", nodeFile("boot")}, nodeDriver(), nil, jsonCodec{}},
-		{"shell", []string{"bash", "--noprofile", "--norc", "-c", file("shell_boot.sh")}, file("shell.sh"), nil, shellCodec{}},
-		{"r", []string{"bash", "--noprofile", "--norc", "-c", file("r_boot.sh")}, file("r.R"), nil, rCodec{}},
+		{"shell", []string{"bash", "--noprofile", "--norc", "-c", driverFile("shell_boot.sh")}, driverFile("shell.sh"), nil, shellCodec{}},
+		{"r", []string{"bash", "--noprofile", "--norc", "-c", driverFile("r_boot.sh")}, driverFile("r.R"), nil, rCodec{}},
 	}
 })
 
@@ -60,7 +60,7 @@ func pythonDriver() string {
 	return b.String()
 }
 
-func pythonFile(name string) string { return file("python/" + name + ".py") }
+func pythonFile(name string) string { return driverFile("python/" + name + ".py") }
 
 // nodeDriver returns the driver as one function: see node/begin.js, and node/boot.js for its arguments.
 func nodeDriver() string {
@@ -73,9 +73,9 @@ func nodeDriver() string {
 	return b.String()
 }
 
-func nodeFile(name string) string { return file("node/" + name + ".js") }
+func nodeFile(name string) string { return driverFile("node/" + name + ".js") }
 
-func file(name string) string {
+func driverFile(name string) string {
 	text, err := files.ReadFile(name)
 	if err != nil {
 		panic("our bug: " + err.Error()) // it is part of the binary

@@ -51,9 +51,9 @@ type cutter struct {
 	settled bool          // all output is wanted: a cell begins, or has ended
 }
 
-// begin connects the stream with a cell's writer, and writes the output since the last cell. A nil to discards.
-func (c *cutter) begin(mark string, to io.Writer) {
-	c.settle()
+// startCell connects the stream with a cell's writer, and writes the output since the last cell. A nil to discards.
+func (c *cutter) startCell(mark string, to io.Writer) {
+	c.resumeOutput()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	to = cmp.Or(to, io.Discard)
@@ -71,8 +71,8 @@ func (c *cutter) begin(mark string, to io.Writer) {
 	c.to, c.running, c.reached, c.settled = to, true, make(chan struct{}), false
 }
 
-// settle has all output come that was declined, and returns when it does.
-func (c *cutter) settle() {
+// resumeOutput has all output come that was declined, and returns when it does.
+func (c *cutter) resumeOutput() {
 	c.mu.Lock()
 	stop, spared := c.stop, c.spared
 	c.stop, c.settled = nil, true
@@ -122,14 +122,14 @@ func (c *cutter) Spare() *backends.Skip {
 	return k
 }
 
-// wait returns when the cell's mark has come, or is overdue.
-func (c *cutter) wait(dead <-chan struct{}) {
+// waitForMark returns when the cell's mark has come, or is overdue.
+func (c *cutter) waitForMark(dead <-chan struct{}) {
 	select {
 	case <-c.reached:
 		return
 	default:
 	}
-	defer c.settle() // the cell's count is whole
+	defer c.resumeOutput() // the cell's count is whole
 	began := time.Now()
 	timer := time.NewTimer(markTimeout)
 	defer timer.Stop()
@@ -158,8 +158,8 @@ func (c *cutter) wait(dead <-chan struct{}) {
 	}
 }
 
-// end disconnects the cell's writer, which is not called again.
-func (c *cutter) end() {
+// endCell disconnects the cell's writer, which is not called again.
+func (c *cutter) endCell() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.to, c.running, c.settled = nil, false, false
@@ -188,7 +188,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 			c.emit(p[begin:at])
 			at += len(mark)
 			begin = at
-			c.reach(mark)
+			c.markReached(mark)
 		case mark != nil:
 			c.emit(p[begin:at])
 			c.held = slices.Clone(p[at:])
@@ -214,8 +214,8 @@ func (c *cutter) match(p []byte) (mark []byte, whole bool) {
 	return nil, false
 }
 
-// reach records that a mark has come. An overdue mark ends nothing.
-func (c *cutter) reach(mark []byte) {
+// markReached records that a mark has come. An overdue mark ends nothing.
+func (c *cutter) markReached(mark []byte) {
 	i := slices.IndexFunc(c.expect, func(m []byte) bool { return bytes.Equal(m, mark) })
 	if c.running && i == len(c.expect)-1 {
 		c.to, c.running = nil, false

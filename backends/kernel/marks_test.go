@@ -24,10 +24,10 @@ func TestCutter(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for at := range len(c.stream) + 1 {
 				k := &cutter{}
-				k.begin(old, nil)
-				k.end()
+				k.startCell(old, nil)
+				k.endCell()
 				var cell bytes.Buffer
-				k.begin(now, &cell)
+				k.startCell(now, &cell)
 				k.Write([]byte(c.stream[:at]))
 				k.Write([]byte(c.stream[at:]))
 				select {
@@ -35,7 +35,7 @@ func TestCutter(t *testing.T) {
 				default:
 					t.Errorf("split at %d: the mark was not seen", at)
 				}
-				k.end()
+				k.endCell()
 				k.release()
 				if cell.String() != c.cell || k.betweenText() != c.after {
 					t.Errorf("split at %d: got %q and %q, want %q and %q", at, cell.String(), k.betweenText(), c.cell, c.after)
@@ -51,14 +51,14 @@ func TestCutterGivesUp(t *testing.T) {
 		var cell bytes.Buffer
 		k := &cutter{}
 		mark := newMark()
-		k.begin(mark, &cell)
+		k.startCell(mark, &cell)
 		k.Write([]byte("text\x00" + mark[:5]))
 		began := time.Now()
-		k.wait(nil)
+		k.waitForMark(nil)
 		if took := time.Since(began); took != markTimeout {
 			t.Errorf("it took %v", took)
 		}
-		k.end()
+		k.endCell()
 		k.Write([]byte(mark[5:] + "\x00late"))
 		if cell.String() != "text" || k.betweenText() != "late" {
 			t.Errorf("got %q and %q", cell.String(), k.betweenText())
@@ -80,7 +80,7 @@ func FuzzCutter(f *testing.F) {
 		size = min(max(size, 1), 64)
 		var cell bytes.Buffer
 		k := &cutter{}
-		k.begin(mark, &cell)
+		k.startCell(mark, &cell)
 		for len(stream) > 0 {
 			n := min(size, len(stream))
 			k.Write(stream[:n])

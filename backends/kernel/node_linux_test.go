@@ -23,7 +23,7 @@ func nodePath(t testing.TB) map[string]string {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		hosttest.Missing(t, "node", "it is not here")
+		hosttest.SkipMissing(t, "node", "it is not here")
 	}
 	return map[string]string{"node": path}
 }
@@ -31,7 +31,7 @@ func nodePath(t testing.TB) map[string]string {
 // node starts a Node kernel in a bare sandbox.
 func node(t testing.TB) session {
 	t.Helper()
-	return begin(t, newBare(t, nodePath(t)), "node")
+	return startSession(t, newBare(t, nodePath(t)), "node")
 }
 
 // TestNodeCells runs cells one after the other in one session.
@@ -180,7 +180,7 @@ func TestNodeCells(t *testing.T) {
 		})
 		if c.name == "error between cells" {
 			s.t = t
-			s.between(s.err, "Error")
+			s.waitBetween(s.err, "Error")
 		}
 	}
 }
@@ -189,8 +189,8 @@ func TestNodeCells(t *testing.T) {
 func TestNodeBetween(t *testing.T) {
 	s := node(t)
 	s.run("setTimeout(() => { console.log('ticked'); throw new TypeError('between') }, 10); setTimeout(() => process.exit(1), 20); setTimeout(() => display('shown'), 30); const kept = 1")
-	s.between(s.out, "shown\n")
-	s.between(s.err, "between cells")
+	s.waitBetween(s.out, "shown\n")
+	s.waitBetween(s.err, "between cells")
 	r := s.run("kept")
 	if r.text() != "1" || r.Stdout != "ticked\nshown\n" || !strings.Contains(r.Stderr, "TypeError: between\n    at Timeout") || !strings.Contains(r.Stderr, "process.exit(1) was called between cells") {
 		t.Errorf("got %s, stdout %q, stderr %q", r.text(), r.Stdout, r.Stderr)
@@ -265,7 +265,7 @@ func TestNodeInterrupt(t *testing.T) {
 			for _, c := range cells {
 				t.Run(c.name, func(t *testing.T) {
 					s.t = t
-					r := s.interrupted(c.code)
+					r := s.runInterrupted(c.code)
 					if r.Ended != "cancelled" || r.Lost || r.Error == nil || r.Error.Type != "Interrupted" && c.name != "child" { // which may tell of its end first
 						t.Fatalf("got %+v %v", r.Outcome, r.Error)
 					}
@@ -281,7 +281,7 @@ func TestNodeInterrupt(t *testing.T) {
 			if r := s.run("require('fs').closeSync(1)"); r.Lost {
 				t.Errorf("with descriptor 1 closed: %+v", r.Outcome)
 			}
-			marked(t, s.out)
+			checkMarked(t, s.out)
 			// Termination in the middle of a callback must not leave the event loop spinning.
 			if r := s.run("const before = process.cpuUsage(); await new Promise((r) => setTimeout(r, 300)); const used = process.cpuUsage(before); (used.user + used.system) / 1000"); r.Error != nil {
 				t.Error(r.Error)

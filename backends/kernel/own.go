@@ -11,16 +11,16 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Own is the kernel of a language that an operator has named: a program that reads requests from descriptor 3 and
+// CustomLanguage is the kernel of a language that an operator has named: a program that reads requests from descriptor 3 and
 // writes replies to it, each a JSON object on a line of its own. cli/README.md describes them.
-type Own struct {
+type CustomLanguage struct {
 	Language string
 	Args     []string
 	Source   string // the program finds it on descriptor 3 before the first request
 }
 
-// StartOwn is Start for a kernel of an operator's language.
-func StartOwn(ctx context.Context, sb backends.Sandbox, own Own, as backends.Command) (*Kernel, error) {
+// StartCustom is Start for a kernel of an operator's language.
+func StartCustom(ctx context.Context, sb backends.Sandbox, own CustomLanguage, as backends.Command) (*Kernel, error) {
 	return start(ctx, sb, language{name: own.Language, args: own.Args, driver: own.Source, codec: lineCodec{}}, as)
 }
 
@@ -72,13 +72,13 @@ func readLine(r io.Reader, c codec, wait func() error) (reply, error) {
 // moreOps are the requests beside "run", and what they are for.
 var moreOps = map[string]string{"set": "set variables", "get": "tell the value of a variable", "vars": "list variables"}
 
-// ErrLacks is the error of a request that the kernel's ready does not name among its ops.
-var ErrLacks = errors.New("this language's kernel can't")
+// ErrUnsupportedOp is the error of a request that the kernel's ready does not name among its ops.
+var ErrUnsupportedOp = errors.New("this language's kernel can't")
 
-// lacks returns an error unless the kernel answers requests of this kind.
-func (k *Kernel) lacks(op string) error {
+// checkOp returns an error unless the kernel answers requests of this kind.
+func (k *Kernel) checkOp(op string) error {
 	if _, own := k.codec.(lineCodec); !own || slices.Contains(k.ops, op) {
 		return nil
 	}
-	return fmt.Errorf("%w %s: the ops of its ready are without %s", ErrLacks, moreOps[op], op)
+	return fmt.Errorf("%w %s: the ops of its ready are without %s", ErrUnsupportedOp, moreOps[op], op)
 }

@@ -16,8 +16,8 @@ func (endless) Read(p []byte) (int, error) { return copy(p, bytes.Repeat([]byte(
 
 func TestLines(t *testing.T) {
 	done := func(size int) string { // a line of as many bytes, with its end
-		const begin, end = `{"op":"done","id":1,"value":{"a":"`, `"}}` + "\n"
-		return begin + strings.Repeat("x", size-len(begin)-len(end)) + end
+		const startSession, end = `{"op":"done","id":1,"value":{"a":"`, `"}}` + "\n"
+		return startSession + strings.Repeat("x", size-len(startSession)-len(end)) + end
 	}
 	for _, c := range []struct {
 		name  string
@@ -60,7 +60,7 @@ func TestLines(t *testing.T) {
 func TestTwoAnswers(t *testing.T) {
 	var a answer
 	for _, r := range []reply{{Op: "done", ID: 1}, {Op: "done", ID: 2, Exit: new(int)}, {Op: "done", ID: 2}, {Op: "display", ID: 2, Data: Bundle{"a": "b"}}} {
-		a.take(r, 2, func(Bundle) { t.Error("it displays after its end") })
+		a.store(r, 2, func(Bundle) { t.Error("it displays after its end") })
 	}
 	if a.Exit == nil {
 		t.Errorf("got %+v", a)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// image decodes a bundle's picture and returns its width, 0 if there is none.
-func image(t *testing.T, b Bundle) int {
+// imageWidth decodes a bundle's picture and returns its width, 0 if there is none.
+func imageWidth(t *testing.T, b Bundle) int {
 	t.Helper()
 	data, err := base64.StdEncoding.DecodeString(b["image/png"])
 	if err != nil {
@@ -28,7 +28,7 @@ func image(t *testing.T, b Bundle) int {
 	return i.Bounds().Dx()
 }
 
-func types(b Bundle) string {
+func mimeTypes(b Bundle) string {
 	var names []string
 	for name := range b {
 		names = append(names, name)
@@ -38,7 +38,7 @@ func types(b Bundle) string {
 }
 
 func TestMatplotlib(t *testing.T) {
-	s := begin(t, newBare(t, map[string]string{"python": python(t, "matplotlib")}), "python")
+	s := startSession(t, newBare(t, map[string]string{"python": python(t, "matplotlib")}), "python")
 	for _, c := range []struct {
 		name, code string
 		output     int
@@ -73,12 +73,12 @@ func TestMatplotlib(t *testing.T) {
 				t.Errorf("%d shown, want %d", len(r.Displays), c.output)
 			}
 			for _, b := range r.Displays {
-				if image(t, b) < 300 {
-					t.Errorf("shown %s, %d wide", types(b), image(t, b))
+				if imageWidth(t, b) < 300 {
+					t.Errorf("shown %s, %d wide", mimeTypes(b), imageWidth(t, b))
 				}
 			}
-			if c.name == "figure as value is shown once" && image(t, r.Value) < 300 {
-				t.Errorf("value %s", types(r.Value))
+			if c.name == "figure as value is shown once" && imageWidth(t, r.Value) < 300 {
+				t.Errorf("value %s", mimeTypes(r.Value))
 			}
 		})
 	}
@@ -87,7 +87,7 @@ func TestMatplotlib(t *testing.T) {
 // TestStandIn: cells say by IPython's classes as what a value is shown, also where IPython is not installed, and what
 // asks whether they run in it sees that they don't.
 func TestStandIn(t *testing.T) {
-	s := begin(t, newBare(t, map[string]string{"python": python(t)}), "python")
+	s := startSession(t, newBare(t, map[string]string{"python": python(t)}), "python")
 	if r := s.run("import importlib.machinery as m; m.PathFinder.find_spec('IPython')"); r.text() != "" {
 		t.Skip("IPython is installed")
 	}
@@ -108,7 +108,7 @@ func TestStandIn(t *testing.T) {
 		}
 	}
 	r := s.run("from IPython.display import display\ndisplay({'text/latex': 'x'}, raw=True)\nimport IPython\nIPython.get_ipython() is None")
-	if r.text() != "True" || len(r.Displays) != 1 || types(r.Displays[0]) != "text/latex" {
+	if r.text() != "True" || len(r.Displays) != 1 || mimeTypes(r.Displays[0]) != "text/latex" {
 		t.Errorf("got %v, shown %v", r.Value, r.Displays)
 	}
 	if r := s.run("import IPython.terminal"); !strings.Contains(r.text(), "ModuleNotFoundError") {
@@ -117,9 +117,9 @@ func TestStandIn(t *testing.T) {
 }
 
 func TestPandas(t *testing.T) {
-	s := begin(t, newBare(t, map[string]string{"python": python(t, "pandas")}), "python")
+	s := startSession(t, newBare(t, map[string]string{"python": python(t, "pandas")}), "python")
 	r := s.run("import pandas as pd, numpy as np\ndf = pd.DataFrame({'a': [1, 2], 'b': ['x', None]}); df")
-	if types(r.Value) != "text/html text/plain" || !strings.Contains(r.Value["text/html"], "<table") || !strings.HasPrefix(r.text(), "   a     b\n0  1     x") {
+	if mimeTypes(r.Value) != "text/html text/plain" || !strings.Contains(r.Value["text/html"], "<table") || !strings.HasPrefix(r.text(), "   a     b\n0  1     x") {
 		t.Errorf("got %v", r.Value)
 	}
 	for code, want := range map[string]string{
@@ -137,7 +137,7 @@ func TestPandas(t *testing.T) {
 		"pd.NA": "null",
 	} {
 		s.run("v = " + code)
-		if got, err := s.Get(t.Context(), "v"); err != nil || !same(got, want) {
+		if got, err := s.Get(t.Context(), "v"); err != nil || !sameJSON(got, want) {
 			t.Errorf("%s: got %s %v, want %s", code, got, err, want)
 		}
 	}
@@ -155,11 +155,11 @@ func TestPandas(t *testing.T) {
 }
 
 func TestPIL(t *testing.T) {
-	s := begin(t, newBare(t, map[string]string{"python": python(t, "PIL")}), "python")
+	s := startSession(t, newBare(t, map[string]string{"python": python(t, "PIL")}), "python")
 	for _, mode := range []string{"RGB", "RGBA", "L", "1", "P"} {
 		r := s.run("from PIL import Image; Image.new('" + mode + "', (7, 5))")
-		if types(r.Value) != "image/png text/plain" || image(t, r.Value) != 7 || r.Stderr != "" {
-			t.Errorf("%s: got %s, stderr %q", mode, types(r.Value), r.Stderr)
+		if mimeTypes(r.Value) != "image/png text/plain" || imageWidth(t, r.Value) != 7 || r.Stderr != "" {
+			t.Errorf("%s: got %s, stderr %q", mode, mimeTypes(r.Value), r.Stderr)
 		}
 	}
 	if r := s.run("Image.new('F', (7, 5))"); !strings.HasPrefix(r.text(), "<PIL.Image.Image image mode=F") {

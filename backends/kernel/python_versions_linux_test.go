@@ -22,7 +22,7 @@ func TestPythonVersions(t *testing.T) {
 		}
 		tested++
 		t.Run(name, func(t *testing.T) {
-			s := begin(t, newBare(t, map[string]string{"python": path}), "python")
+			s := startSession(t, newBare(t, map[string]string{"python": path}), "python")
 			for _, c := range []struct{ code, text, stdout string }{
 				{"import sys; print('out'); sys.version_info[1]", fmt.Sprint(minor), "out\n"},
 				{"import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 'awaited'\nawait f()", "'awaited'", ""},
@@ -51,7 +51,7 @@ func TestPythonVersions(t *testing.T) {
 		})
 	}
 	if tested == 0 {
-		hosttest.Missing(t, "python", "it is not here")
+		hosttest.SkipMissing(t, "python", "it is not here")
 	}
 }
 

@@ -30,7 +30,7 @@ func (rCodec) encode(q request) ([]byte, error) {
 	case "get":
 		fields = append(fields, q.Key)
 	}
-	header, body, err := join(q.Op, q, fields)
+	header, body, err := joinFields(q.Op, q, fields)
 	if err != nil {
 		return nil, err
 	}

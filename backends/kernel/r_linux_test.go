@@ -16,9 +16,9 @@ import (
 func newR(t testing.TB) session {
 	t.Helper()
 	if _, err := exec.LookPath("Rscript"); err != nil {
-		hosttest.Missing(t, "r", "it is not here")
+		hosttest.SkipMissing(t, "r", "it is not here")
 	}
-	return begin(t, newBare(t, nil), "r")
+	return startSession(t, newBare(t, nil), "r")
 }
 
 func TestR(t *testing.T) {
@@ -100,7 +100,7 @@ func TestRInterrupt(t *testing.T) {
 	s := newR(t)
 	s.run("kept <- 1")
 	for _, code := range []string{"cat('begun'); Sys.sleep(100); cat('no')", "cat('begun'); repeat {}", "cat('begun'); tryCatch(repeat {}, error = function(e) 1)", "f <- function(n) f2(n); f2 <- function(n) repeat n <- n + 1; cat('begun'); f(1)"} {
-		got := s.interrupted(code)
+		got := s.runInterrupted(code)
 		if got.Ended != "cancelled" || got.Lost || got.Error == nil || got.Error.Type != "Interrupted" || got.Stdout != "begun" {
 			t.Fatalf("%s: %+v %v", code, got, got.Error)
 		}
@@ -113,7 +113,7 @@ func TestRInterrupt(t *testing.T) {
 func TestRShows(t *testing.T) {
 	s := newR(t)
 	if got := s.run(`capabilities("png")`).text(); !strings.Contains(got, "TRUE") {
-		hosttest.Missing(t, "r-png", "this R draws no png")
+		hosttest.SkipMissing(t, "r-png", "this R draws no png")
 	}
 	for _, c := range []struct {
 		name, code string

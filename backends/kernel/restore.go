@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Restoring returns code of a language that gives the variables of some KEY=VALUE the values that others have for them,
+// RestoreCode returns code of a language that gives the variables of some KEY=VALUE the values that others have for them,
 // and takes away those that these have not.
-func Restoring(language string, variables, others []string) string {
+func RestoreCode(language string, variables, others []string) string {
 	var lines []string
 	for _, kv := range variables {
 		name, _, _ := strings.Cut(kv, "=")

@@ -19,7 +19,7 @@ func TestRestoring(t *testing.T) {
 		"r":      "cat(Sys.getenv('KEPT'), '|', Sys.getenv('GONE', unset = 'none'), '\n', sep = '')",
 	} {
 		t.Run(language, func(t *testing.T) {
-			s := begin(t, sandbox(t, language, backends.Limits{}), language)
+			s := startSession(t, sandbox(t, language, backends.Limits{}), language)
 			once := []string{"KEPT=new", "GONE=new"}
 			show := func(code string, env []string) string {
 				var out strings.Builder
@@ -32,7 +32,7 @@ func TestRestoring(t *testing.T) {
 			if got := show(code, once); got != "new|new\n" {
 				t.Errorf("while they are there: %q", got)
 			}
-			if got := show(Restoring(language, once, others), nil); got != "" {
+			if got := show(RestoreCode(language, once, others), nil); got != "" {
 				t.Errorf("restoring says %q", got)
 			}
 			if got := show(code, nil); got != tricky+"|none\n" {

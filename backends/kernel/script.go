@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/validate/notebook"
 )
 
-// Script returns the Python driver of a program that runs once. It replaces the program's file, and the program goes to
+// ScriptDriver returns the Python driver of a program that runs once. It replaces the program's file, and the program goes to
 // a file called name beside it, which the driver moves to its place. That file has the displayed values when the
 // program has ended: see ReadDisplays.
-func Script(name string) []byte {
+func ScriptDriver(name string) []byte {
 	return []byte(scriptDriver() + ", 'NAME': " + pythonText(name) + "})\n")
 }
 
@@ -36,9 +36,9 @@ var (
 	showy      = lazy.Regexp(`plot|pylab|seaborn|figure|show|display|(?m:^[ \t]*[!%])|=[ \t]*[!%]`)
 )
 
-// Shows reports whether Python code may display something: the value of its last expression, figures, lines of a
+// MayDisplay reports whether Python code may display something: the value of its last expression, figures, lines of a
 // notebook. If it does not, Script would only take time.
-func Shows(code []byte) bool {
+func MayDisplay(code []byte) bool {
 	last, sure := outline(code)
 	valueless := strings.TrimLeft(last, " \t") != last || statement().MatchString(last) ||
 		assignment().MatchString(last) && !strings.Contains(last, "lambda")
@@ -102,10 +102,10 @@ func ReadDisplays(r io.Reader, limit int64, display func(Bundle)) (value Bundle)
 		case err != nil:
 			return value
 		case a.Op == "display" && len(a.Data) > 0:
-			a.Data.trim()
+			a.Data.dropLongForms()
 			display(a.Data)
 		case a.Op == "done":
-			a.Value.trim()
+			a.Value.dropLongForms()
 			value = a.Value
 		}
 	}

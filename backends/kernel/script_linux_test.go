@@ -36,7 +36,7 @@ func runProgram(t *testing.T, interpreter, code string, driven bool) (r ran) {
 	put("main.py", code)
 	if driven {
 		put(".kept", code)
-		put("main.py", string(Script(".kept")))
+		put("main.py", string(ScriptDriver(".kept")))
 	}
 	var out, errs bytes.Buffer
 	c := exec.CommandContext(t.Context(), interpreter, "main.py", "one", "-x")
@@ -72,7 +72,7 @@ func pythons(t *testing.T) map[string]string {
 			names = append(names, name)
 		}
 	}
-	if hosttest.Long(0, 1) == 0 && len(names) > 2 {
+	if hosttest.Rounds(0, 1) == 0 && len(names) > 2 {
 		names = []string{names[0], names[len(names)-1]}
 	}
 	for _, name := range names {
@@ -213,7 +213,7 @@ func TestNotebookLines(t *testing.T) {
 		})
 	}
 	t.Run("session", func(t *testing.T) {
-		s := begin(t, newBare(t, map[string]string{"python": python(t)}), "python")
+		s := startSession(t, newBare(t, map[string]string{"python": python(t)}), "python")
 		s.run("import os; os.environ['HOME'] = '/nonexistent'")
 		for _, test := range tests {
 			r := s.run(test.code)
@@ -248,13 +248,13 @@ func TestScriptFigures(t *testing.T) {
 				t.Fatalf("got %+v", r)
 			}
 			for _, b := range r.displays {
-				if image(t, b) == 0 {
-					t.Errorf("no image: %v", types(b))
+				if imageWidth(t, b) == 0 {
+					t.Errorf("no image: %v", mimeTypes(b))
 				}
 			}
 		})
 	}
-	if r := runProgram(t, interpreter, "from PIL import Image\nImage.new('RGB', (5, 5))", true); image(t, r.value) != 5 {
-		t.Errorf("got %v", types(r.value))
+	if r := runProgram(t, interpreter, "from PIL import Image\nImage.new('RGB', (5, 5))", true); imageWidth(t, r.value) != 5 {
+		t.Errorf("got %v", mimeTypes(r.value))
 	}
 }

@@ -41,7 +41,7 @@ func TestShows(t *testing.T) {
 		{"x = !ls", true},
 		{"%pip install numpy\nx = 1", true},
 	} {
-		if got := Shows([]byte(test.code)); got != test.want {
+		if got := MayDisplay([]byte(test.code)); got != test.want {
 			t.Errorf("%q: got %v", test.code, got)
 		}
 	}

@@ -26,7 +26,7 @@ func (shellCodec) encode(q request) ([]byte, error) {
 	op := q.Op
 	switch q.Op {
 	case "run":
-		if commands(q.Code) > maxCommands {
+		if countCommands(q.Code) > maxCommands {
 			op = "lines"
 		}
 		fields = append([]string{q.Code}, q.environment()...)
@@ -42,7 +42,7 @@ func (shellCodec) encode(q request) ([]byte, error) {
 	case "get":
 		fields = append(fields, q.Key)
 	}
-	header, body, err := join(op, q, fields)
+	header, body, err := joinFields(op, q, fields)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,8 @@ func (q request) environment() []string {
 	return env
 }
 
-// join concatenates fields, and returns the line of words for them.
-func join(op string, q request, fields []string) (header, body string, err error) {
+// joinFields concatenates fields, and returns the line of words for them.
+func joinFields(op string, q request, fields []string) (header, body string, err error) {
 	words := []string{op, strconv.FormatInt(q.ID, 10), cmp.Or(q.Mark, "-")}
 	size := 0
 	for _, f := range fields {
@@ -79,8 +79,8 @@ func join(op string, q request, fields []string) (header, body string, err error
 // evaluated line by line, where an error such as ${x:?} ends only its line.
 const maxCommands = 5000
 
-// commands returns an upper bound of the commands in code.
-func commands(code string) int {
+// countCommands returns an upper bound of the commands in code.
+func countCommands(code string) int {
 	n := 0
 	for _, end := range []string{"\n", ";", "&", "|"} {
 		n += strings.Count(code, end)
@@ -119,11 +119,11 @@ func (shellCodec) decode(body []byte) (reply, error) {
 		r.Data = bundle(fields[2:])
 		return r, nil
 	}
-	return r, r.take(fields[2], fields[3:])
+	return r, r.decodeFields(fields[2], fields[3:])
 }
 
-// take stores fields in the reply by their kind.
-func (r *reply) take(kind string, fields []string) (err error) {
+// decodeFields stores fields in the reply by their kind.
+func (r *reply) decodeFields(kind string, fields []string) (err error) {
 	for i, f := range fields {
 		fields[i] = strings.ToValidUTF8(f, "\uFFFD")
 	}

@@ -16,9 +16,9 @@ import (
 func newShell(t testing.TB) session {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
-		hosttest.Missing(t, "bash", "it is not here")
+		hosttest.SkipMissing(t, "bash", "it is not here")
 	}
-	return begin(t, newBare(t, nil), "shell")
+	return startSession(t, newBare(t, nil), "shell")
 }
 
 // exit is what a cell exited with, 0 if it did not.
@@ -161,7 +161,7 @@ func TestShellInterrupt(t *testing.T) {
 			t.Parallel()
 			s := newShell(t)
 			s.run("kept=1; set -e; sleep 1000 & job=$!; until read -r name </proc/$job/comm && [ $name = sleep ]; do :; done") // from then on it ignores SIGINT
-			got := s.interrupted(c.code)
+			got := s.runInterrupted(c.code)
 			if got.Ended != "cancelled" || got.Lost || got.Error == nil || got.Error.Type != "Interrupted" || strings.Contains(got.Stdout, "no") {
 				t.Fatalf("got %+v, error %v, exit %d", got, got.Error, got.exit())
 			}
@@ -210,7 +210,7 @@ func TestShellLarge(t *testing.T) {
 		}
 	})
 	t.Run("value", func(t *testing.T) {
-		many := hosttest.Long(256<<10, 5<<20)
+		many := hosttest.Rounds(256<<10, 5<<20)
 		text := strings.Repeat("ü\\\"", many)
 		if err := s.Set(t.Context(), "big", []byte(`"`+strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text)+`"`)); err != nil {
 			t.Fatal(err)

@@ -50,9 +50,9 @@ func (k *Kernel) newCalls(ctx context.Context, c Cell) *calls {
 	return &calls{kernel: k, do: c.Call, ctx: ctx, cancel: cancel, slots: make(chan struct{}, maxCallsNow)}
 }
 
-// begin carries out a call in a goroutine of its own. It kills an interpreter that makes more calls at a time than its
+// startCall carries out a call in a goroutine of its own. It kills an interpreter that makes more calls at a time than its
 // driver lets code make.
-func (c *calls) begin(r reply) {
+func (c *calls) startCall(r reply) {
 	select {
 	case c.slots <- struct{}{}:
 	default:
@@ -64,7 +64,7 @@ func (c *calls) begin(r reply) {
 	c.all.Go(func() {
 		defer func() { <-c.slots }()
 		answer := toolAnswer{Op: "answer", Call: r.Call}
-		value, err := c.value(r, made)
+		value, err := c.callTool(r, made)
 		if answer.Value = value; err != nil {
 			answer.Value, answer.Error = nil, err.Error()
 		}
@@ -81,8 +81,8 @@ func (c *calls) begin(r reply) {
 	})
 }
 
-// value returns the answer to a call.
-func (c *calls) value(r reply, made int) (json.RawMessage, error) {
+// callTool returns the answer to a call.
+func (c *calls) callTool(r reply, made int) (json.RawMessage, error) {
 	switch {
 	case c.do == nil:
 		return nil, errors.New("nobody answers calls of tools here")
@@ -103,8 +103,8 @@ func (c *calls) value(r reply, made int) (json.RawMessage, error) {
 	return value, nil
 }
 
-// end cancels what is under way. The channel is closed when all of it has ended.
-func (c *calls) end() <-chan struct{} {
+// cancelAll cancels what is under way. The channel is closed when all of it has ended.
+func (c *calls) cancelAll() <-chan struct{} {
 	c.cancel()
 	ended := make(chan struct{})
 	go func() {

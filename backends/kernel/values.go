@@ -55,7 +55,7 @@ func (k *Kernel) Variables(ctx context.Context) ([]Variable, error) {
 
 // call sends a request other than a cell.
 func (k *Kernel) call(ctx context.Context, q request) (answer, error) {
-	if err := k.lacks(q.Op); err != nil {
+	if err := k.checkOp(q.Op); err != nil {
 		return answer{}, err
 	}
 	release, err := k.acquire(ctx)
@@ -69,7 +69,7 @@ func (k *Kernel) call(ctx context.Context, q request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a := k.ask(ctx, q.ID, frame, valueTimeouts, k.newCalls(ctx, Cell{}), nil)
+	a := k.roundTrip(ctx, q.ID, frame, valueTimeouts, k.newCalls(ctx, Cell{}), nil)
 	switch {
 	case a.dead:
 		return a, errors.New("the interpreter ended meanwhile")

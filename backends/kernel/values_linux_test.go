@@ -16,7 +16,7 @@ func TestValues(t *testing.T) {
 				t.Fatalf("set %s: %v", v, err)
 			}
 			got, err := s.Get(t.Context(), "v")
-			if err != nil || !same(got, v) {
+			if err != nil || !sameJSON(got, v) {
 				t.Errorf("set %s, got %s %v", v, got, err)
 			}
 		}
@@ -73,7 +73,7 @@ for i in range(5000): deep = [deep]`)
 				if !strings.HasPrefix("error: "+err.Error(), c.want) {
 					t.Errorf("%s: %v, want %s", c.code, err, c.want)
 				}
-			} else if !same(got, c.want) {
+			} else if !sameJSON(got, c.want) {
 				t.Errorf("%s: got %.200s, want %s", c.code, got, c.want)
 			}
 		}
@@ -83,7 +83,7 @@ for i in range(5000): deep = [deep]`)
 	})
 }
 
-func same(a json.RawMessage, b string) bool {
+func sameJSON(a json.RawMessage, b string) bool {
 	var x, y bytes.Buffer
 	return json.Compact(&x, a) == nil && json.Compact(&y, []byte(b)) == nil && decoded(x.Bytes()) == decoded(y.Bytes())
 }

@@ -71,10 +71,10 @@ type timedEngine struct {
 	times map[string][]time.Duration
 }
 
-// Take implements [container.Shared].
-func (e timedEngine) Take(ctx context.Context, of container.Container) (string, error) {
+// LeaseIdle implements [container.Shared].
+func (e timedEngine) LeaseIdle(ctx context.Context, of container.Container) (string, error) {
 	begun := time.Now()
-	id, err := e.kubernetes.Take(ctx, of)
+	id, err := e.kubernetes.LeaseIdle(ctx, of)
 	e.times["other's_claim"] = append(e.times["other's_claim"], time.Since(begun))
 	return id, err
 }
@@ -94,14 +94,14 @@ func trueIn(b *testing.B, c *cluster) {
 	var id string
 	c.pods.mu.Lock()
 	for name, p := range c.pods.pods {
-		if ready, _ := running(p.pod); ready && !p.gone {
+		if ready, _ := checkRunning(p.pod); ready && !p.gone {
 			id = name
 		}
 	}
 	c.pods.mu.Unlock()
 	params := url.Values{"container": {programName}, "stdout": {"true"}, "stderr": {"true"}, "command": {"/usr/bin/id"}}
 	at := *c.base
-	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+c.in("v1", "pods", id)+"/exec", params.Encode()
+	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+c.pathOf("v1", "pods", id)+"/exec", params.Encode()
 	conn, err := c.webSocket(b.Context(), at.String(), io.Discard)
 	if err != nil {
 		b.Fatal(err)

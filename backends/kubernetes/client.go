@@ -32,7 +32,7 @@ func newClient(c Config) (*client, error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return nil, backends.Refuse("no cluster is configured: "+engine.Plain(err.Error()), "set KUBECONFIG, or kubernetes.kubeconfig and kubernetes.context")
+		return nil, backends.Refuse("no cluster is configured: "+engine.OneLine(err.Error()), "set KUBECONFIG, or kubernetes.kubeconfig and kubernetes.context")
 	}
 	k := &client{rest: config, namespace: c.Namespace}
 	if k.namespace == "" {
@@ -56,7 +56,7 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	return fmt.Sprintf("the API server says %d %s: %s", e.Code, e.Reason, engine.Plain(e.Message))
+	return fmt.Sprintf("the API server says %d %s: %s", e.Code, e.Reason, engine.OneLine(e.Message))
 }
 
 func isStatus(err error, code int) bool {
@@ -67,8 +67,8 @@ func isStatus(err error, code int) bool {
 // maxObject bounds what one answer may hold, in bytes.
 const maxObject = 64 << 20
 
-// open sends a request and returns the body of the answer. path is below the server's root.
-func (c *client) open(ctx context.Context, method, path string, params url.Values, in any, contentType string) (io.ReadCloser, error) {
+// request sends a request and returns the body of the answer. path is below the server's root.
+func (c *client) request(ctx context.Context, method, path string, params url.Values, in any, contentType string) (io.ReadCloser, error) {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -108,13 +108,13 @@ const (
 	mergePatch = "application/merge-patch+json"
 )
 
-// do sends a request, and decodes the answer into out, which may be nil.
-func (c *client) do(ctx context.Context, method, path string, params url.Values, in, out any) error {
+// call sends a request, and decodes the answer into out, which may be nil.
+func (c *client) call(ctx context.Context, method, path string, params url.Values, in, out any) error {
 	contentType := plainJSON
 	if method == http.MethodPatch {
 		contentType = mergePatch
 	}
-	r, err := c.open(ctx, method, path, params, in, contentType)
+	r, err := c.request(ctx, method, path, params, in, contentType)
 	if err != nil {
 		return err
 	}
@@ -129,11 +129,11 @@ func (c *client) do(ctx context.Context, method, path string, params url.Values,
 }
 
 func (c *client) get(ctx context.Context, path string, params url.Values, out any) error {
-	return c.do(ctx, http.MethodGet, path, params, nil, out)
+	return c.call(ctx, http.MethodGet, path, params, nil, out)
 }
 
-// in returns the path of a kind of objects in our namespace, or of one of them.
-func (c *client) in(group, kind, name string) string {
+// pathOf returns the path of a kind of objects in our namespace, or of one of them.
+func (c *client) pathOf(group, kind, name string) string {
 	prefix := "/apis/" + group
 	if group == "v1" {
 		prefix = "/api/v1"

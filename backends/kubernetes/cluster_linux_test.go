@@ -39,20 +39,20 @@ func testConfig(t testing.TB) Config {
 	for _, name := range []string{enginetest.Own, enginetest.Hostile} {
 		enginetest.NodeImage(t, name)
 	}
-	c := Config{Kubeconfig: kubeconfig, Namespace: "test-" + strings.ToLower(ulid.Make().String()), Image: ownImage, Never: true, Overcommit: 20}
+	c := Config{Kubeconfig: kubeconfig, Namespace: "test-" + strings.ToLower(ulid.Make().String()), Image: ownImage, NeverPull: true, Overcommit: 20}
 	api := apiOf(t, c)
 	space := map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": c.Namespace, "labels": map[string]string{
 		"pod-security.kubernetes.io/enforce": "restricted", "pod-security.kubernetes.io/enforce-version": "latest"}}}
-	if err := api.do(t.Context(), http.MethodPost, "/api/v1/namespaces", nil, space, nil); err != nil {
+	if err := api.call(t.Context(), http.MethodPost, "/api/v1/namespaces", nil, space, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := api.do(context.Background(), http.MethodDelete, "/api/v1/namespaces/"+c.Namespace, nil, nil, nil); err != nil {
+		if err := api.call(context.Background(), http.MethodDelete, "/api/v1/namespaces/"+c.Namespace, nil, nil, nil); err != nil {
 			t.Error(err)
 		}
 	})
 	hosttest.Until(t, "the namespace has its account", func() bool {
-		return api.get(t.Context(), api.in("v1", "serviceaccounts", "default"), nil, nil) == nil
+		return api.get(t.Context(), api.pathOf("v1", "serviceaccounts", "default"), nil, nil) == nil
 	})
 	return c
 }
@@ -108,7 +108,7 @@ func podsOf(t testing.TB, c Config) []pod {
 	t.Helper()
 	var list struct{ Items []pod }
 	api := apiOf(t, c)
-	if err := api.get(context.Background(), api.in("v1", "pods", ""), nil, &list); err != nil {
+	if err := api.get(context.Background(), api.pathOf("v1", "pods", ""), nil, &list); err != nil {
 		t.Fatal(err)
 	}
 	return list.Items

@@ -30,7 +30,7 @@ func TestContract(t *testing.T) {
 	c := testConfig(t)
 	for _, m := range modes {
 		o, stateDir := contract(t, c)
-		if o.Only, o.Warm = m.some, m.name == "warm"; hosttest.Long(0, 1) > 0 {
+		if o.Only, o.Warm = m.some, m.name == "warm"; hosttest.Rounds(0, 1) > 0 {
 			o.Only = m.whole
 		}
 		if o.Only == nil {
@@ -38,25 +38,25 @@ func TestContract(t *testing.T) {
 		}
 		t.Run(m.name, func(t *testing.T) {
 			backendtest.Run(t, func(testing.TB) backends.Backend { return newBackendIn(stateDir, c, m.ahead) }, o)
-			empty(t, c)
+			awaitEmpty(t, c)
 		})
 	}
 }
 
-// empty waits until the cluster has neither pods nor leases of servers that have all been closed.
-func empty(t *testing.T, c Config) {
+// awaitEmpty waits until the cluster has neither pods nor leases of servers that have all been closed.
+func awaitEmpty(t *testing.T, c Config) {
 	api := apiOf(t, c)
 	hosttest.Until(t, "the namespace is empty", func() bool {
 		var leases struct{ Items []leaseObject }
-		if err := api.get(t.Context(), api.in(leaseGroup, "leases", ""), nil, &leases); err != nil {
+		if err := api.get(t.Context(), api.pathOf(leaseGroup, "leases", ""), nil, &leases); err != nil {
 			t.Fatal(err)
 		}
 		return len(leases.Items)+len(podsOf(t, c)) == 0
 	})
 }
 
-// left waits until the cluster has no pod of a sandbox.
-func left(c Config) func(testing.TB, string) []string {
+// awaitNoPods waits until the cluster has no pod of a sandbox.
+func awaitNoPods(c Config) func(testing.TB, string) []string {
 	return func(t testing.TB, id string) []string {
 		hosttest.Until(t, "the cluster has nothing of "+id, func() bool {
 			for _, p := range podsOf(t, c) {
@@ -75,7 +75,7 @@ func contract(t *testing.T, c Config) (backendtest.Options, string) {
 	stateDir := filepath.Join(t.TempDir(), "state")
 	// The kubelet mounts the first, and containerd the volumes of the image.
 	mounted := []string{terminationPath, "/image/volume", `/var/volume\040with\040space`}
-	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: Promised(), OwnDisks: true, Static: true, MemInfo: c.RuntimeClass == "", Unseen: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes", "key_users", "interfaces", "route_", "waiting_connections"}, Left: left(c), Dirs: []string{stateDir},
+	o := backendtest.Options{Mounted: mounted, Profile: "hardened", Layers: PromisedLayers(), OwnDisks: true, Static: true, MemInfo: c.RuntimeClass == "", Unseen: true, Interfaces: true, Memory: true, Known: []string{"programs_in_volumes", "key_users", "interfaces", "route_", "waiting_connections"}, Left: awaitNoPods(c), Dirs: []string{stateDir},
 		Has: []string{"python", "node", "shell", "numpy", "git", "npm", "script_command"}}
 	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
 		o.Layers = append(o.Layers, backends.LayerLandlock)

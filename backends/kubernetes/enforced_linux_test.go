@@ -29,7 +29,7 @@ func enforce(t *testing.T, c Config, but ...string) {
 	pid := strings.TrimSpace(string(outer))
 	inner, err2 := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
 	if err := errors.Join(err, err2); err != nil {
-		hosttest.Missing(t, thing, "the node's network namespace can't be entered: "+err.Error())
+		hosttest.SkipMissing(t, thing, "the node's network namespace can't be entered: "+err.Error())
 	}
 	table := func(args ...string) error {
 		out, err := exec.Command("nsenter", append([]string{"-t", strings.Fields(string(inner))[0], "-n", "iptables", "-w", "-t", "raw"}, args...)...).CombinedOutput()
@@ -40,7 +40,7 @@ func enforce(t *testing.T, c Config, but ...string) {
 	}
 	chain := "T" + ulid.Make().String()[10:]
 	if err := errors.Join(table("-N", chain), table("-I", "PREROUTING", "-j", chain)); err != nil {
-		hosttest.Missing(t, thing, err.Error())
+		hosttest.SkipMissing(t, thing, err.Error())
 	}
 	for _, address := range but {
 		if err := table("-A", chain, "-d", address, "-j", "RETURN"); err != nil {
@@ -79,7 +79,7 @@ func TestPolicyEnforced(t *testing.T) {
 	enforce(t, c)
 	b := newBackend(t, c, 0)
 	closeLater(t, b)
-	s := start(t, b, backends.Spec{Language: "python", Gateway: []int{443}, Require: Promised()})
+	s := start(t, b, backends.Spec{Language: "python", Gateway: []int{443}, Require: PromisedLayers()})
 	api := apiOf(t, c)
 	host, port := api.base.Hostname(), api.base.Port()
 	targets := []string{"API server,tcp," + host + "," + port, "kubelet,tcp," + host + ",10250", "metadata,tcp,169.254.169.254,80", "internet,tcp,1.1.1.1,443"}
@@ -111,7 +111,7 @@ func TestPolicyWithHole(t *testing.T) {
 
 // TestContractEnforced runs what needs a network that enforces policies.
 func TestContractEnforced(t *testing.T) {
-	if hosttest.Long(0, 1) == 0 {
+	if hosttest.Rounds(0, 1) == 0 {
 		t.Skip("takes minutes: SANDBOXMCP_TEST_LONG runs it")
 	}
 	c := testConfig(t)

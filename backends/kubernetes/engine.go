@@ -28,13 +28,13 @@ func (c *cluster) Create(ctx context.Context, of container.Container) (string, e
 	}
 	var p pod
 	c.pods.track(of.Name)
-	err = c.do(ctx, http.MethodPost, c.in("v1", "pods", ""), nil, object{"apiVersion": "v1", "kind": "Pod", "metadata": c.metadata(of), "spec": spec}, &p)
+	err = c.call(ctx, http.MethodPost, c.pathOf("v1", "pods", ""), nil, object{"apiVersion": "v1", "kind": "Pod", "metadata": c.metadata(of), "spec": spec}, &p)
 	if err == nil {
-		c.pods.put(p, false)
+		c.pods.store(p, false)
 		return of.Name, nil
 	}
 	if failed, is := errors.AsType[*statusError](err); is && failed.Code == http.StatusForbidden {
-		err := backends.Refuse("create pod "+of.Name+": "+engine.Plain(failed.Message), remedy.Command.With("sandboxmcp setup kubernetes"), " prints the rights and the quota")
+		err := backends.Refuse("create pod "+of.Name+": "+engine.OneLine(failed.Message), remedy.Command.With("sandboxmcp setup kubernetes"), " prints the rights and the quota")
 		if strings.Contains(failed.Message, "exceeded quota") {
 			return "", fmt.Errorf("%w: %w", container.ErrFull, err)
 		}
@@ -50,14 +50,14 @@ var hopeless = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", 
 func (c *cluster) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
 	var failed error
 	p, gone, err := c.pods.await(ctx, id, func(p pod) (ready bool) {
-		ready, failed = running(p)
+		ready, failed = checkRunning(p)
 		return ready || failed != nil
 	})
 	switch {
 	case gone:
 		return nil, fmt.Errorf("start pod %s: somebody removed it", id)
 	case err != nil:
-		return nil, fmt.Errorf("start pod %s: %w%s", id, err, waits(p))
+		return nil, fmt.Errorf("start pod %s: %w%s", id, err, waitReason(p))
 	case failed != nil:
 		return nil, fmt.Errorf("start pod %s: %w%s", id, failed, c.log(id))
 	}
@@ -65,39 +65,39 @@ func (c *cluster) Attach(ctx context.Context, id string, stderr io.Writer) (io.R
 	if err != nil {
 		return nil, fmt.Errorf("execute in pod %s: %w", id, err)
 	}
-	c.noted(id, func(n *note) { n.stream = s })
+	c.updateNote(id, func(n *podNote) { n.stream = s })
 	return s, nil
 }
 
 // Start has nothing to do: a pod starts by itself.
 func (c *cluster) Start(context.Context, string) error { return nil }
 
-// running reports whether the containers run that stay, or why they never will.
-func running(p pod) (bool, error) {
+// checkRunning reports whether the containers run that stay, or why they never will.
+func checkRunning(p pod) (bool, error) {
 	for _, s := range slices.Concat(p.Status.InitContainers, p.Status.Containers) {
 		switch w, t := s.State.Waiting, s.State.Terminated; {
 		case w != nil && slices.Contains(hopeless, w.Reason):
-			return false, backends.Refuse(fmt.Sprintf("container %s can't start: %s: %s", s.Name, w.Reason, engine.Plain(w.Message)), "check the images of the settings images and kubernetes.image")
+			return false, backends.Refuse(fmt.Sprintf("container %s can't start: %s: %s", s.Name, w.Reason, engine.OneLine(w.Message)), "check the images of the settings images and kubernetes.image")
 		case t != nil && (s.Name != initContainer || t.ExitCode != 0):
-			return false, fmt.Errorf("container %s ended with code %d: %s", s.Name, t.ExitCode, engine.Plain(t.Reason+" "+t.Message))
+			return false, fmt.Errorf("container %s ended with code %d: %s", s.Name, t.ExitCode, engine.OneLine(t.Reason+" "+t.Message))
 		}
 	}
 	if p.Status.Phase == "Failed" {
-		return false, fmt.Errorf("it failed: %s", engine.Plain(p.Status.Reason+" "+p.Status.Message))
+		return false, fmt.Errorf("it failed: %s", engine.OneLine(p.Status.Reason+" "+p.Status.Message))
 	}
 	return p.Status.container(relayName).State.Running != nil && p.Status.container(programName).State.Running != nil, nil
 }
 
-// waits says for what a pod that does not run waits, if the cluster does.
-func waits(p pod) string {
+// waitReason says for what a pod that does not run waits, if the cluster does.
+func waitReason(p pod) string {
 	for _, d := range p.Status.Conditions {
 		if d.Type == "PodScheduled" && d.Status == "False" {
-			return ": " + engine.Plain(d.Message)
+			return ": " + engine.OneLine(d.Message)
 		}
 	}
 	for _, s := range slices.Concat(p.Status.InitContainers, p.Status.Containers) {
 		if w := s.State.Waiting; w != nil {
-			return fmt.Sprintf(": container %s waits: %s %s", s.Name, w.Reason, engine.Plain(w.Message))
+			return fmt.Sprintf(": container %s waits: %s %s", s.Name, w.Reason, engine.OneLine(w.Message))
 		}
 	}
 	return ""
@@ -110,13 +110,13 @@ func (c *cluster) log(id string) (all string) {
 	for _, name := range []string{initContainer, relayName, programName} {
 		params := query("container", name)
 		params.Set("tailLines", "3")
-		r, err := c.open(ctx, http.MethodGet, c.in("v1", "pods", id)+"/log", params, nil, "")
+		r, err := c.request(ctx, http.MethodGet, c.pathOf("v1", "pods", id)+"/log", params, nil, "")
 		if err != nil {
 			continue
 		}
 		text, _ := io.ReadAll(io.LimitReader(r, 4<<10))
 		r.Close()
-		if t := engine.Plain(string(text)); t != "" {
+		if t := engine.OneLine(string(text)); t != "" {
 			all += fmt.Sprintf("; %s wrote: %s", name, t)
 		}
 	}
@@ -153,21 +153,21 @@ func (c *cluster) Wait(ctx context.Context, id string) (container.Exit, error) {
 	case ended != nil:
 		e := container.Exit{Code: ended.ExitCode, OOM: ended.Reason == "OOMKilled"}
 		if p.Status.Reason != "" || ended.ExitCode != 0 && ended.Reason != "Error" && !e.OOM {
-			e.Why = engine.Plain(strings.TrimSpace(p.Status.Reason + " " + p.Status.Message + " " + ended.Reason + " " + ended.Message))
+			e.Why = engine.OneLine(strings.TrimSpace(p.Status.Reason + " " + p.Status.Message + " " + ended.Reason + " " + ended.Message))
 		}
 		return e, nil
 	case gone:
 		return container.Exit{Removed: true}, nil
 	}
-	return container.Exit{Code: -1, Why: engine.Plain(p.Status.Reason + " " + p.Status.Message)}, nil
+	return container.Exit{Code: -1, Why: engine.OneLine(p.Status.Reason + " " + p.Status.Message)}, nil
 }
 
 // Remove deletes a pod and returns when its node has ended all of it.
 func (c *cluster) Remove(ctx context.Context, id string) error {
-	c.noted(id, func(n *note) { n.stream = nil })
+	c.updateNote(id, func(n *podNote) { n.stream = nil })
 	err := c.remove(ctx, id)
 	if err != nil {
-		c.lease.owe(id)
+		c.lease.addOwed(id)
 	}
 	return err
 }
@@ -180,7 +180,7 @@ const (
 )
 
 func (c *cluster) remove(ctx context.Context, id string) error {
-	if taken, err := c.withdraw(ctx, id); taken || err != nil {
+	if taken, err := c.withdrawOffer(ctx, id); taken || err != nil {
 		return err
 	}
 	answered := time.Now()
@@ -214,7 +214,7 @@ func (c *cluster) remove(ctx context.Context, id string) error {
 // and no later.
 func (c *cluster) versionOf(id string) (version string) {
 	_, other := c.pods.last(id)
-	c.noted(id, func(n *note) {
+	c.updateNote(id, func(n *podNote) {
 		if other {
 			version = n.version
 		}
@@ -231,17 +231,17 @@ func (c *cluster) delete(ctx context.Context, id, version string) error {
 	if version != "" {
 		options["preconditions"] = map[string]string{"resourceVersion": version}
 	}
-	return c.do(soon, http.MethodDelete, c.in("v1", "pods", id), nil, options, nil)
+	return c.call(soon, http.MethodDelete, c.pathOf("v1", "pods", id), nil, options, nil)
 }
 
 func (c *cluster) List(ctx context.Context, label string) ([]container.Entry, error) {
 	var list struct{ Items []pod }
-	if err := c.get(ctx, c.in("v1", "pods", ""), query("labelSelector", label+","+labelRole+"="+roleSandbox), &list); err != nil {
+	if err := c.get(ctx, c.pathOf("v1", "pods", ""), query("labelSelector", label+","+labelRole+"="+roleSandbox), &list); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	var all []container.Entry
 	for _, p := range list.Items {
-		c.noted(p.Meta.Name, func(n *note) { n.version = p.Meta.ResourceVersion })
+		c.updateNote(p.Meta.Name, func(n *podNote) { n.version = p.Meta.ResourceVersion })
 		all = append(all, container.Entry{ID: p.Meta.Name, Labels: p.Meta.Labels})
 	}
 	return all, nil

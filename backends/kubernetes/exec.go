@@ -36,7 +36,7 @@ func (c *client) attach(ctx context.Context, id string, stderr io.Writer) (io.Re
 	params := url.Values{"container": {relayName}, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"},
 		"command": {container.InitPath, role.PodAttach}}
 	at := *c.base
-	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+c.in("v1", "pods", id)+"/exec", params.Encode()
+	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+c.pathOf("v1", "pods", id)+"/exec", params.Encode()
 	return c.webSocket(ctx, at.String(), cmp.Or(stderr, io.Discard))
 }
 
@@ -84,7 +84,7 @@ func (w *webSocket) Read(b []byte) (int, error) {
 		case message[0] == channelStderr:
 			_, _ = w.stderr.Write(message[1:])
 		case message[0] == channelError:
-			return 0, endOf(message[1:])
+			return 0, commandError(message[1:])
 		}
 	}
 	n := copy(b, w.rest)
@@ -92,13 +92,13 @@ func (w *webSocket) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// endOf reads how a command ended.
-func endOf(text []byte) error {
+// commandError reads how a command ended.
+func commandError(text []byte) error {
 	var status struct{ Status, Message string }
 	if len(text) == 0 || json.Unmarshal(text, &status) != nil || status.Status == "Success" {
 		return io.EOF
 	}
-	return errors.New("the cluster says: " + engine.Plain(status.Message))
+	return errors.New("the cluster says: " + engine.OneLine(status.Message))
 }
 
 // Write implements [io.Writer], as do the next.

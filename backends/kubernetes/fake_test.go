@@ -50,7 +50,7 @@ func (f *fakeAPI) client() *client {
 // server returns a server that uses the fake.
 func (f *fakeAPI) server(t *testing.T, config Config) *cluster {
 	t.Helper()
-	c, err := join(t.Context(), f.client(), config)
+	c, err := joinCluster(t.Context(), f.client(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,11 +116,11 @@ func (f *fakeAPI) serve(q *http.Request, in map[string]any) (code int, out any) 
 		}
 		return 201, in
 	case q.URL.Query().Get("watch") != "":
-		return 200, f.watch(q)
+		return 200, f.serveWatch(q)
 	case q.Method == http.MethodGet && (strings.HasSuffix(path, "/pods") || strings.HasSuffix(path, "/leases") || strings.HasSuffix(path, "/nodes")):
 		all := []any{}
 		for at, o := range f.objects {
-			if strings.HasPrefix(at, path+"/") && selects(q.URL.Query().Get("labelSelector"), o) {
+			if strings.HasPrefix(at, path+"/") && matchesSelector(q.URL.Query().Get("labelSelector"), o) {
 				all = append(all, o)
 			}
 		}
@@ -189,17 +189,17 @@ func (f *fakeAPI) store(at string, o map[string]any, event string) {
 	f.version++
 	metaOf(o)["resourceVersion"] = strconv.Itoa(f.version)
 	f.objects[at] = o
-	f.tell(event, at, o)
+	f.sendEvent(event, at, o)
 }
 
 func (f *fakeAPI) drop(at string) {
 	o := f.objects[at]
 	delete(f.objects, at)
 	f.version++
-	f.tell("DELETED", at, o)
+	f.sendEvent("DELETED", at, o)
 }
 
-func (f *fakeAPI) tell(event, at string, o map[string]any) {
+func (f *fakeAPI) sendEvent(event, at string, o map[string]any) {
 	for w := range f.watchers {
 		if w.sees(at, o) {
 			w.send(event, o)
@@ -224,14 +224,14 @@ func (f *fakeAPI) vanish(name string) {
 	f.drop("/api/v1/namespaces/space/pods/" + name)
 }
 
-// ready is the status of a pod that runs.
-func ready() map[string]any {
+// runningStatus is the status of a pod that runs.
+func runningStatus() map[string]any {
 	running := map[string]any{"running": map[string]any{}}
 	return map[string]any{"phase": "Running", "containerStatuses": []any{
 		map[string]any{"name": relayName, "state": running}, map[string]any{"name": programName, "state": running, "imageID": "image@sha256:0"}}}
 }
 
-func (f *fakeAPI) watch(q *http.Request) io.ReadCloser {
+func (f *fakeAPI) serveWatch(q *http.Request) io.ReadCloser {
 	w := &fakeWatch{q.URL.Path, q.URL.Query().Get("labelSelector"), make(chan []byte, 10_000), q.Context().Done()}
 	f.watchers[w] = struct{}{}
 	r, to := io.Pipe()
@@ -257,7 +257,7 @@ func (f *fakeAPI) watch(q *http.Request) io.ReadCloser {
 }
 
 func (w *fakeWatch) sees(at string, o map[string]any) bool {
-	return strings.HasPrefix(at, w.prefix+"/") && selects(w.selector, o)
+	return strings.HasPrefix(at, w.prefix+"/") && matchesSelector(w.selector, o)
 }
 
 func (w *fakeWatch) send(event string, o map[string]any) {
@@ -265,8 +265,8 @@ func (w *fakeWatch) send(event string, o map[string]any) {
 	w.events <- text
 }
 
-// selects knows "key=value" and "key!=value".
-func selects(selector string, o map[string]any) bool {
+// matchesSelector knows "key=value" and "key!=value".
+func matchesSelector(selector string, o map[string]any) bool {
 	labels, _ := metaOf(o)["labels"].(map[string]any)
 	for term := range strings.SplitSeq(selector, ",") {
 		if term == "" {

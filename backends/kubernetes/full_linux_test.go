@@ -17,14 +17,14 @@ import (
 func limitPods(t *testing.T, api *client, n string) {
 	t.Helper()
 	quota := map[string]any{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": map[string]any{"name": "few"}, "spec": map[string]any{"hard": map[string]string{"pods": n}}}
-	if err := api.do(t.Context(), http.MethodPost, api.in("v1", "resourcequotas", ""), nil, quota, nil); err != nil {
+	if err := api.call(t.Context(), http.MethodPost, api.pathOf("v1", "resourcequotas", ""), nil, quota, nil); err != nil {
 		t.Fatal(err)
 	}
 	hosttest.Until(t, "the quota holds", func() bool {
 		var o struct {
 			Status struct{ Hard map[string]string }
 		}
-		return api.get(t.Context(), api.in("v1", "resourcequotas", "few"), nil, &o) == nil && o.Status.Hard["pods"] == n
+		return api.get(t.Context(), api.pathOf("v1", "resourcequotas", "few"), nil, &o) == nil && o.Status.Hard["pods"] == n
 	})
 }
 
@@ -89,7 +89,7 @@ func TestNoRoom(t *testing.T) {
 	closeLater(t, b)
 	s := start(t, b, backends.Spec{Language: "shell", Keep: true})
 	_, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell"})
-	if why := backends.Why(err); err == nil || !strings.Contains(why.String(), "exceeded quota") {
+	if why := backends.ReasonOf(err); err == nil || !strings.Contains(why.String(), "exceeded quota") {
 		t.Errorf("got %v", err)
 	}
 	if o := execute(t, s, "bash", "-c", "echo alive"); o.stdout != "alive\n" {

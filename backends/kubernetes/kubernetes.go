@@ -32,7 +32,7 @@ type Config struct {
 	NodeSelector  map[string]string // labels of the nodes that may run sandboxes
 	PriorityClass string            // "" is the cluster's default
 	Account       string            // of the pods, which get no token of it; "" is the namespace's default
-	Never         bool              // images are not pulled: nodes have them
+	NeverPull     bool              // images are not pulled: nodes have them
 	// Overcommit divides the CPU time that pods request by it: 4 has four sandboxes share what each may use; 1 if zero.
 	Overcommit int
 	// Settle is how long a network policy may take to come into force for a new pod.
@@ -49,9 +49,9 @@ func New(c Config) container.Engine {
 	return &kubernetes{config: c, sem: make(chan struct{}, 1)}
 }
 
-// Promised are the layers that every sandbox has: those of all engines, but for the view of cgroups, which nodes with
+// PromisedLayers are the layers that every sandbox has: those of all engines, but for the view of cgroups, which nodes with
 // cgroup v1 share.
-func Promised() []string {
+func PromisedLayers() []string {
 	return slices.DeleteFunc(slices.Clone(backends.EngineLayers), func(l string) bool { return l == backends.LayerCgroupNS })
 }
 
@@ -63,7 +63,7 @@ func (b Backend) Promises(profile string) []string {
 	if b.Backend.Promises(profile) == nil {
 		return nil
 	}
-	return Promised()
+	return PromisedLayers()
 }
 
 // kubernetes implements [container.Engine], by its cluster once Info has connected.
@@ -84,25 +84,25 @@ type cluster struct {
 	pods    *watcher
 
 	mu    sync.Mutex
-	notes map[string]note // by pod
+	notes map[string]podNote // by pod
 }
 
-// note is what this server knows of a pod beside its state.
-type note struct {
+// podNote is what this server knows of a pod beside its state.
+type podNote struct {
 	stream  io.Closer // the connection
 	version string    // in which List has found it
 	offered bool      // it is idle, and another server may claim it
 }
 
-// noted returns the note of a pod, and changes it if change is not nil.
-func (c *cluster) noted(pod string, change func(*note)) note {
+// updateNote returns the note of a pod, and changes it if change is not nil.
+func (c *cluster) updateNote(pod string, change func(*podNote)) podNote {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.notes[pod]
 	if change == nil {
 		return n
 	}
-	if change(&n); n == (note{}) {
+	if change(&n); n == (podNote{}) {
 		delete(c.notes, pod)
 	} else {
 		c.notes[pod] = n
@@ -130,7 +130,7 @@ func (e *kubernetes) Info(ctx context.Context) (container.Info, error) {
 	if err != nil {
 		return container.Info{}, err
 	}
-	c, err := join(ctx, api, e.config)
+	c, err := joinCluster(ctx, api, e.config)
 	if err != nil {
 		return container.Info{}, err
 	}
@@ -138,9 +138,9 @@ func (e *kubernetes) Info(ctx context.Context) (container.Info, error) {
 	return c.info, nil
 }
 
-// join makes this server one of those that use a cluster.
-func join(ctx context.Context, api *client, config Config) (_ *cluster, err error) {
-	c := &cluster{client: api, config: config, notes: map[string]note{}}
+// joinCluster makes this server one of those that use a cluster.
+func joinCluster(ctx context.Context, api *client, config Config) (_ *cluster, err error) {
+	c := &cluster{client: api, config: config, notes: map[string]podNote{}}
 	if c.info, err = c.describe(ctx); err != nil {
 		return nil, err
 	}

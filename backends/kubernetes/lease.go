@@ -36,26 +36,26 @@ type lease struct {
 	owed []string // pods that could not be removed
 }
 
-// owe has a pod be removed later.
-func (l *lease) owe(pod string) {
+// addOwed has a pod be removed later.
+func (l *lease) addOwed(pod string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.owed = append(l.owed, pod)
 }
 
-// settle removes pods that could not be removed before, as far as it can.
-func (l *lease) settle(ctx context.Context) {
+// removeOwed removes pods that could not be removed before, as far as it can.
+func (l *lease) removeOwed(ctx context.Context) {
 	l.mu.Lock()
 	owed := l.owed
 	l.owed = nil
 	l.mu.Unlock()
 	for _, pod := range owed {
-		taken, err := l.client.withdraw(ctx, pod)
+		taken, err := l.client.withdrawOffer(ctx, pod)
 		if err == nil && !taken {
 			err = l.client.delete(ctx, pod, "")
 		}
 		if !taken && !isStatus(err, http.StatusNotFound) { // it is there still
-			l.owe(pod)
+			l.addOwed(pod)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func (l *lease) settle(ctx context.Context) {
 // acquire makes a lease, and begins to renew it and to look for those that nobody renews.
 func (c *cluster) acquire(ctx context.Context) (*lease, error) {
 	l := &lease{client: c, name: "sandboxmcp-" + strings.ToLower(ulid.Make().String()), duration: cmp.Or(c.config.Lease, defaultLease), done: make(chan struct{})}
-	if err := l.make(ctx); err != nil {
+	if err := l.create(ctx); err != nil {
 		return nil, fmt.Errorf("take a lease in namespace %s: %w", c.namespace, err)
 	}
 	var renewing context.Context
@@ -72,12 +72,12 @@ func (c *cluster) acquire(ctx context.Context) (*lease, error) {
 	return l, nil
 }
 
-// make makes the object.
-func (l *lease) make(ctx context.Context) error {
+// create makes the object.
+func (l *lease) create(ctx context.Context) error {
 	sign := object{"apiVersion": leaseGroup, "kind": "Lease", "metadata": meta{Name: l.name, Labels: map[string]string{labelRole: roleServer}},
 		"spec": object{"holderIdentity": holder(), "leaseDurationSeconds": max(1, int(l.duration/time.Second)), "renewTime": now()}}
 	var o leaseObject
-	if err := l.client.do(ctx, http.MethodPost, l.client.in(leaseGroup, "leases", ""), nil, sign, &o); err != nil {
+	if err := l.client.call(ctx, http.MethodPost, l.client.pathOf(leaseGroup, "leases", ""), nil, sign, &o); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -111,7 +111,7 @@ func (l *lease) renew(ctx context.Context) {
 	for {
 		soon, cancel := context.WithTimeout(ctx, l.duration/3)
 		if err == nil {
-			l.settle(soon)
+			l.removeOwed(soon)
 			l.sweep(soon, &o)
 		}
 		cancel()
@@ -120,9 +120,9 @@ func (l *lease) renew(ctx context.Context) {
 		}
 		soon, cancel = context.WithTimeout(ctx, l.duration/4)
 		patch := object{"spec": object{"holderIdentity": holder(), "renewTime": now()}}
-		err = l.client.do(soon, http.MethodPatch, l.client.in(leaseGroup, "leases", l.name), nil, patch, nil)
+		err = l.client.call(soon, http.MethodPatch, l.client.pathOf(leaseGroup, "leases", l.name), nil, patch, nil)
 		if isStatus(err, http.StatusNotFound) {
-			err = l.make(soon) // or else the next round does
+			err = l.create(soon) // or else the next round does
 		}
 		cancel()
 	}
@@ -134,7 +134,7 @@ func (l *lease) close() error {
 	<-l.done
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err := l.client.do(ctx, http.MethodDelete, l.client.in(leaseGroup, "leases", l.name), nil, nil, nil)
+	err := l.client.call(ctx, http.MethodDelete, l.client.pathOf(leaseGroup, "leases", l.name), nil, nil, nil)
 	if err != nil && !isStatus(err, http.StatusNotFound) {
 		return fmt.Errorf("give up lease %s: %w", l.name, err)
 	}
@@ -159,7 +159,7 @@ type observed struct {
 // this one could read.
 func (l *lease) sweep(ctx context.Context, o *observed) {
 	var list struct{ Items []leaseObject }
-	err := l.client.get(ctx, l.client.in(leaseGroup, "leases", ""), query("labelSelector", labelRole+"="+roleServer), &list)
+	err := l.client.get(ctx, l.client.pathOf(leaseGroup, "leases", ""), query("labelSelector", labelRole+"="+roleServer), &list)
 	if err != nil {
 		return
 	}
@@ -188,12 +188,12 @@ func (l *lease) sweep(ctx context.Context, o *observed) {
 func (l *lease) reap(ctx context.Context, dead leaseObject) {
 	if dead.Spec.Holder != removed {
 		takeover := object{"metadata": object{"resourceVersion": dead.Meta.ResourceVersion}, "spec": object{"holderIdentity": removed}}
-		if l.client.do(ctx, http.MethodPatch, l.client.in(leaseGroup, "leases", dead.Meta.Name), nil, takeover, nil) != nil {
+		if l.client.call(ctx, http.MethodPatch, l.client.pathOf(leaseGroup, "leases", dead.Meta.Name), nil, takeover, nil) != nil {
 			return
 		}
 	}
 	var left struct{ Items []pod }
-	if l.client.get(ctx, l.client.in("v1", "pods", ""), query("labelSelector", labelLease+"="+dead.Meta.Name), &left) != nil {
+	if l.client.get(ctx, l.client.pathOf("v1", "pods", ""), query("labelSelector", labelLease+"="+dead.Meta.Name), &left) != nil {
 		return
 	}
 	for _, p := range left.Items {
@@ -203,6 +203,6 @@ func (l *lease) reap(ctx context.Context, dead leaseObject) {
 		}
 	}
 	if len(left.Items) == 0 { // or else the next round finds that they are gone
-		_ = l.client.do(ctx, http.MethodDelete, l.client.in(leaseGroup, "leases", dead.Meta.Name), nil, nil, nil)
+		_ = l.client.call(ctx, http.MethodDelete, l.client.pathOf(leaseGroup, "leases", dead.Meta.Name), nil, nil, nil)
 	}
 }

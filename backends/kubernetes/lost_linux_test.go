@@ -35,14 +35,14 @@ func stopKubelet(t *testing.T) (goOn func()) {
 		t.Cleanup(goOn)
 		return goOn
 	}
-	hosttest.Missing(t, thing, "the node's kubelet can't be stopped: it is not of this machine")
+	hosttest.SkipMissing(t, thing, "the node's kubelet can't be stopped: it is not of this machine")
 	return nil
 }
 
 // TestStoppedKubelet has a node no longer answer while a program runs there: the run ends with an error, its row in the
 // log says so, and nothing is left of it once the node answers again.
 func TestStoppedKubelet(t *testing.T) {
-	if hosttest.Long(0, 1) == 0 {
+	if hosttest.Rounds(0, 1) == 0 {
 		t.Skip("takes minutes: SANDBOXMCP_TEST_LONG runs it")
 	}
 	c := testConfig(t)
@@ -100,5 +100,5 @@ func TestStoppedKubelet(t *testing.T) {
 	if got := strings.Join(kinds, " "); got != "execution.started execution.failed" {
 		t.Errorf("rows: %s\n%s", got, rows)
 	}
-	empty(t, c)
+	awaitEmpty(t, c)
 }

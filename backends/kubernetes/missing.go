@@ -22,28 +22,28 @@ var rights = []right{
 	{"coordination.k8s.io", "leases", []string{"create", "get", "list", "patch", "delete"}},
 }
 
-// Missing implements [container.Advised]: what an administrator has not applied, as far as this account may know.
-func (c *cluster) Missing(ctx context.Context) (all []string) {
+// MissingSetup implements [container.Advised]: what an administrator has not applied, as far as this account may know.
+func (c *cluster) MissingSetup(ctx context.Context) (all []string) {
 	all = c.missingRights(ctx)
 	lacks := func(path string) bool { return isStatus(c.get(ctx, path, nil, nil), http.StatusNotFound) }
-	if lacks(c.in("networking.k8s.io/v1", "networkpolicies", policyName)) {
+	if lacks(c.pathOf("networking.k8s.io/v1", "networkpolicies", policyName)) {
 		all = append(all, "network policy "+policyName)
 	}
 	var quotas struct{ Items []struct{ Metadata meta } }
-	if c.get(ctx, c.in("v1", "resourcequotas", ""), nil, &quotas) == nil && len(quotas.Items) == 0 {
+	if c.get(ctx, c.pathOf("v1", "resourcequotas", ""), nil, &quotas) == nil && len(quotas.Items) == 0 {
 		all = append(all, "a resource quota")
 	}
 	if name := c.config.PriorityClass; name != "" && lacks("/apis/scheduling.k8s.io/v1/priorityclasses/"+name) {
 		all = append(all, "priority class "+name)
 	}
-	if name := c.config.Account; name != "" && lacks(c.in("v1", "serviceaccounts", name)) {
+	if name := c.config.Account; name != "" && lacks(c.pathOf("v1", "serviceaccounts", name)) {
 		all = append(all, "service account "+name)
 	}
 	var space struct{ Metadata meta }
 	if c.get(ctx, "/api/v1/namespaces/"+c.namespace, nil, &space) == nil && space.Metadata.Labels[enforceLabel] != "restricted" {
 		all = append(all, fmt.Sprintf("label %s: restricted of the namespace", enforceLabel))
 	}
-	return append(all, c.openings(ctx)...)
+	return append(all, c.openPolicies(ctx)...)
 }
 
 const enforceLabel = "pod-security.kubernetes.io/enforce"
@@ -57,7 +57,7 @@ func (c *cluster) missingRights(ctx context.Context) (all []string) {
 		}
 	}
 	ask := object{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": object{"namespace": c.namespace}}
-	err := c.do(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", nil, ask, &review)
+	err := c.call(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", nil, ask, &review)
 	if err != nil || review.Status.Incomplete { // by which it says that it does not know
 		return nil
 	}
@@ -76,8 +76,8 @@ func (c *cluster) missingRights(ctx context.Context) (all []string) {
 	return all
 }
 
-// openings are other policies of the namespace that open the sandboxes' network: policies add up.
-func (c *cluster) openings(ctx context.Context) (all []string) {
+// openPolicies are other policies of the namespace that open the sandboxes' network: policies add up.
+func (c *cluster) openPolicies(ctx context.Context) (all []string) {
 	var policies struct {
 		Items []struct {
 			Metadata meta
@@ -90,7 +90,7 @@ func (c *cluster) openings(ctx context.Context) (all []string) {
 			}
 		}
 	}
-	if c.get(ctx, c.in("networking.k8s.io/v1", "networkpolicies", ""), nil, &policies) != nil {
+	if c.get(ctx, c.pathOf("networking.k8s.io/v1", "networkpolicies", ""), nil, &policies) != nil {
 		return nil
 	}
 	for _, p := range policies.Items {

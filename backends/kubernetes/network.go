@@ -24,7 +24,7 @@ func networkPolicy(namespace string) object {
 
 // denyAll makes the network policy, unless it is there or is not ours to make: that it holds is for the inits to prove.
 func (c *cluster) denyAll(ctx context.Context) error {
-	err := c.do(ctx, http.MethodPost, c.in("networking.k8s.io/v1", "networkpolicies", ""), nil, networkPolicy(c.namespace), nil)
+	err := c.call(ctx, http.MethodPost, c.pathOf("networking.k8s.io/v1", "networkpolicies", ""), nil, networkPolicy(c.namespace), nil)
 	if err == nil || isStatus(err, http.StatusConflict) || isStatus(err, http.StatusForbidden) {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (c *cluster) probeTargets(ctx context.Context) (targets []string) {
 	var pods struct{ Items []pod }
 	params := query("fieldSelector", "status.phase=Running")
 	params.Set("limit", "20")
-	if c.get(ctx, c.in("v1", "pods", ""), params, &pods) == nil {
+	if c.get(ctx, c.pathOf("v1", "pods", ""), params, &pods) == nil {
 		for _, p := range pods.Items {
 			if p.Status.PodIP != "" {
 				add("neighbour", "tcp", p.Status.PodIP, "10250")

@@ -40,7 +40,7 @@ const longestPod = 7 * 24 * 3600
 func (c *cluster) metadata(of container.Container) meta {
 	m := meta{Name: of.Name, Labels: map[string]string{labelRole: roleSandbox, labelLease: c.lease.name}, Annotations: map[string]string{}, Owners: []owner{c.lease.owner()}}
 	if of.Idle {
-		m.Labels[labelKind] = c.kind(of)
+		m.Labels[labelKind] = c.idleKind(of)
 	}
 	maps.Copy(m.Labels, of.Labels)
 	return m
@@ -54,42 +54,42 @@ func (c *cluster) spec(of container.Container) (object, error) {
 	}
 	volumes := []object{{"name": "home", "emptyDir": object{"sizeLimit": "512Mi"}}, inMemory("socket", "64Ki"), inMemory("attach", "64Ki"), inMemory("empty", "4Ki")}
 	socket := path.Dir(container.SocketPath)
-	mounts := []object{readOnly("home", container.Home), readOnly("socket", socket)}
+	mounts := []object{readOnlyMount("home", container.Home), readOnlyMount("socket", socket)}
 	// The image does not know our user, and the kubelet would mount a hosts that may be written, and has the pod's
 	// address.
 	copying := []string{"copy", "/copy"}
 	for _, name := range slices.Sorted(maps.Keys(of.Etc)) {
 		copying = append(copying, name+"="+of.Etc[name])
-		file := readOnly("home", "/etc/"+name)
+		file := readOnlyMount("home", "/etc/"+name)
 		file["subPath"] = name
 		mounts = append(mounts, file)
 	}
 	if c.config.RuntimeClass == "" { // others have a memory of the pod's own to tell of
 		copying = append(copying, "meminfo="+of.MemInfo)
-		file := readOnly("home", "/proc/meminfo")
+		file := readOnlyMount("home", "/proc/meminfo")
 		file["subPath"] = "meminfo"
 		mounts = append(mounts, file)
 	}
 	for _, dir := range of.Masked {
 		if slices.Contains(masked, dir) && c.config.RuntimeClass == "" {
-			mounts = append(mounts, readOnly("empty", dir))
+			mounts = append(mounts, readOnlyMount("empty", dir))
 		}
 	}
 	for i, t := range append(slices.Clone(of.Tmpfs), container.Tmpfs{Path: "/dev/shm", Size: of.Shm}) {
 		name := "tmpfs" + strconv.Itoa(i)
 		volumes = append(volumes, inMemory(name, strconv.FormatInt(t.Size, 10)))
-		mounts = append(mounts, writable(name, t.Path))
+		mounts = append(mounts, writableMount(name, t.Path))
 	}
 	program := c.container(programName, of.Image, c.command(of.Args), uid, gid, mounts)
 	program["env"], program["resources"] = environ(of.Env), c.resources(of.Resources)
 	spec := object{
 		"hostname": of.Hostname, "restartPolicy": "Never", "activeDeadlineSeconds": longestPod, "terminationGracePeriodSeconds": 1,
 		"automountServiceAccountToken": false, "enableServiceLinks": false, "shareProcessNamespace": false,
-		"dnsPolicy": "None", "dnsConfig": object{"nameservers": []string{"127.0.0.1"}, "options": []object{variable("timeout", "1"), variable("attempts", "1")}},
+		"dnsPolicy": "None", "dnsConfig": object{"nameservers": []string{"127.0.0.1"}, "options": []object{nameValue("timeout", "1"), nameValue("attempts", "1")}},
 		"securityContext": object{"runAsNonRoot": true, "seccompProfile": object{"type": "RuntimeDefault"}, "sysctls": c.sysctls(of.Sysctls)},
 		"volumes":         volumes,
-		"initContainers":  []object{c.helper(initContainer, copying, writable("home", "/copy"))},
-		"containers":      []object{c.helper(relayName, []string{"relay"}, writable("socket", socket), writable("attach", "/run/sandboxmcp")), program},
+		"initContainers":  []object{c.helper(initContainer, copying, writableMount("home", "/copy"))},
+		"containers":      []object{c.helper(relayName, []string{"relay"}, writableMount("socket", socket), writableMount("attach", "/run/sandboxmcp")), program},
 	}
 	if c.info.UserNS {
 		spec["hostUsers"] = false
@@ -110,14 +110,14 @@ func inMemory(name, size string) object {
 	return object{"name": name, "emptyDir": object{"medium": "Memory", "sizeLimit": size}}
 }
 
-func writable(volume, at string) object { return object{"name": volume, "mountPath": at} }
+func writableMount(volume, at string) object { return object{"name": volume, "mountPath": at} }
 
-func readOnly(volume, at string) object {
+func readOnlyMount(volume, at string) object {
 	return object{"name": volume, "mountPath": at, "readOnly": true}
 }
 
-// variable is a variable of the environment, a sysctl, or an option of DNS.
-func variable(name, value string) object { return object{"name": name, "value": value} }
+// nameValue is a variable of the environment, a sysctl, or an option of DNS.
+func nameValue(name, value string) object { return object{"name": name, "value": value} }
 
 // masked are the directories that every kernel of Linux has, and that can be covered: a volume can't be mounted where
 // there is none. Other runtimes show less of the node.
@@ -128,7 +128,7 @@ var masked = []string{"/sys/block", "/sys/bus", "/sys/class", "/sys/dev", "/sys/
 func (c *cluster) sysctls(of map[string]string) (all []object) {
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		if name == "net.ipv4.ip_unprivileged_port_start" || c.minor >= 32 && (name == "net.ipv4.tcp_rmem" || name == "net.ipv4.tcp_wmem") {
-			all = append(all, variable(name, of[name]))
+			all = append(all, nameValue(name, of[name]))
 		}
 	}
 	return all
@@ -137,7 +137,7 @@ func (c *cluster) sysctls(of map[string]string) (all []object) {
 // container returns one container, with the security context of all.
 func (c *cluster) container(name, image string, command []string, uid, gid int, mounts []object) object {
 	pull := "IfNotPresent"
-	if c.config.Never {
+	if c.config.NeverPull {
 		pull = "Never"
 	}
 	return object{
@@ -150,7 +150,7 @@ func (c *cluster) container(name, image string, command []string, uid, gid int, 
 // helper returns a container of our own image.
 func (c *cluster) helper(name string, args []string, mounts ...object) object {
 	h := c.container(name, c.config.Image, append([]string{container.InitPath}, args...), relayUser, relayUser, mounts)
-	h["env"] = []object{variable("GOMAXPROCS", "1")}
+	h["env"] = []object{nameValue("GOMAXPROCS", "1")}
 	h["resources"] = object{"requests": object{"cpu": "10m", "memory": "32Mi", "ephemeral-storage": "64Mi"},
 		"limits": object{"cpu": "250m", "memory": "128Mi", "ephemeral-storage": "512Mi"}}
 	return h
@@ -170,7 +170,7 @@ func environ(ours []string) []object {
 	all := []object{{"name": "SANDBOXMCP_NODE", "valueFrom": object{"fieldRef": object{"fieldPath": "status.hostIP"}}}}
 	for _, kv := range append([]string{"GODEBUG=", "GOGC=", "GOMEMLIMIT=", "GOTRACEBACK="}, ours...) {
 		name, value, _ := strings.Cut(kv, "=")
-		all = append(all, variable(name, value))
+		all = append(all, nameValue(name, value))
 	}
 	return all
 }

@@ -61,7 +61,7 @@ func TestReach(t *testing.T) {
 	b := newBackend(t, c, 0)
 	closeLater(t, b)
 	neighbour := start(t, b, backends.Spec{Language: "shell", Keep: true})
-	s := start(t, b, backends.Spec{Language: "python", Require: Promised()})
+	s := start(t, b, backends.Spec{Language: "python", Require: PromisedLayers()})
 	var targets []string
 	for _, p := range podsOf(t, c) {
 		if p.Status.PodIP != "" {
@@ -142,7 +142,7 @@ func TestDeadServer(t *testing.T) {
 				return false
 			}
 		}
-		return isStatus(engine.get(context.Background(), engine.in(leaseGroup, "leases", name), nil, nil), http.StatusNotFound)
+		return isStatus(engine.get(context.Background(), engine.pathOf(leaseGroup, "leases", name), nil, nil), http.StatusNotFound)
 	})
 	if o := execute(t, lasting, "bash", "-c", "echo alive"); o.stdout != "alive\n" {
 		t.Errorf("the live server's sandbox says %q", o.stdout)
@@ -161,7 +161,7 @@ func TestLeaseLost(t *testing.T) {
 	start(t, b, backends.Spec{Language: "shell"})
 	l := b.engine.lease
 	before := l.owner().UID
-	if err := b.engine.do(t.Context(), http.MethodDelete, b.engine.in(leaseGroup, "leases", l.name), nil, nil, nil); err != nil {
+	if err := b.engine.call(t.Context(), http.MethodDelete, b.engine.pathOf(leaseGroup, "leases", l.name), nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	hosttest.Until(t, "the server has a lease again", func() bool { return l.owner().UID != before })
@@ -182,7 +182,7 @@ func TestTwoServers(t *testing.T) {
 		closeLater(t, b)
 		for range 2 {
 			all.Go(func() {
-				for range hosttest.Long(2, 25) {
+				for range hosttest.Rounds(2, 25) {
 					s, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell", Program: &backends.Command{Args: []string{"bash"}}})
 					if err != nil {
 						t.Error(err)
@@ -212,13 +212,13 @@ func TestTwoServers(t *testing.T) {
 			t.Errorf("%s served %d", pod, n)
 		}
 	}
-	if want := 4 * hosttest.Long(2, 25); len(served) != want {
+	if want := 4 * hosttest.Rounds(2, 25); len(served) != want {
 		t.Errorf("%d pods served, want %d", len(served), want)
 	}
 }
 
-// alone runs a program that finds out whether it is the first in its sandbox, and returns where it ran.
-func alone(t testing.TB, s backends.Sandbox) (place string, warm bool) {
+// runAlone runs a program that finds out whether it is the first in its sandbox, and returns where it ran.
+func runAlone(t testing.TB, s backends.Sandbox) (place string, warm bool) {
 	t.Helper()
 	o := execute(t, s, "bash", "-c", "[ ! -e left ] && echo >left && echo alone")
 	if o.stdout != "alone\n" {
@@ -248,7 +248,7 @@ func TestTakeFromOther(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		return alone(t, s)
+		return runAlone(t, s)
 	}
 	idle := func() (name string) {
 		hosttest.Until(t, "the first server has an idle pod", func() bool {
@@ -303,8 +303,8 @@ func TestOneAttach(t *testing.T) {
 	}
 }
 
-// proxied starts a proxy before the cluster's API server and returns the configuration that goes through it.
-func proxied(t *testing.T, c Config, handle func(http.Handler, http.ResponseWriter, *http.Request)) (through Config, cut func()) {
+// startProxy starts a proxy before the cluster's API server and returns the configuration that goes through it.
+func startProxy(t *testing.T, c Config, handle func(http.Handler, http.ResponseWriter, *http.Request)) (through Config, cut func()) {
 	t.Helper()
 	api := apiOf(t, c)
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: api.base.Scheme, Host: api.base.Host})
@@ -372,7 +372,7 @@ func (l *trackedListener) closeAll() {
 // each later one.
 func TestOutage(t *testing.T) {
 	c := testConfig(t)
-	through, cut := proxied(t, c, func(next http.Handler, w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) })
+	through, cut := startProxy(t, c, func(next http.Handler, w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) })
 	through.Lease = 3 * time.Second
 	b := newBackend(t, through, 0)
 	s, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: "shell"})
@@ -412,7 +412,7 @@ func TestRemovedByForce(t *testing.T) {
 	api := apiOf(t, c)
 	force := sync.OnceFunc(func() {
 		now := map[string]any{"gracePeriodSeconds": 0}
-		if err := api.do(t.Context(), http.MethodDelete, api.in("v1", "pods", id), nil, now, nil); err != nil {
+		if err := api.call(t.Context(), http.MethodDelete, api.pathOf("v1", "pods", id), nil, now, nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -459,7 +459,7 @@ func TestBrokenStream(t *testing.T) {
 	c := testConfig(t)
 	var limit atomic.Int64
 	var last atomic.Pointer[cutConn]
-	through, _ := proxied(t, c, func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+	through, _ := startProxy(t, c, func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/exec") {
 			conn := r.Context().Value(connKey{}).(*cutConn)
 			conn.left.Store(limit.Load())

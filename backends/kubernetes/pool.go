@@ -19,8 +19,8 @@ import (
 // pod that it has seen: of two servers, the API server tells one that there is a conflict. A server's own are connected
 // ahead; for another's it has to wait until that server, which sees its pod go, has hung up.
 
-// kind returns what idle pods have in common that can take each other's place.
-func (c *cluster) kind(of container.Container) string {
+// idleKind returns what idle pods have in common that can take each other's place.
+func (c *cluster) idleKind(of container.Container) string {
 	of.Name, of.User, of.Etc, of.Labels, of.Idle = "", "", nil, nil, false
 	shared := c.config
 	shared.Kubeconfig, shared.Context, shared.Lease = "", "", 0
@@ -34,15 +34,15 @@ func (c *cluster) kind(of container.Container) string {
 
 // hangUp ends the connection with an offered pod that is gone, or another server's.
 func (c *cluster) hangUp(id string) {
-	if n := c.noted(id, nil); n.stream != nil && n.offered {
+	if n := c.updateNote(id, nil); n.stream != nil && n.offered {
 		n.stream.Close()
 	}
 }
 
 // Offer implements [container.Shared].
 func (c *cluster) Offer(ctx context.Context, id string) error {
-	c.noted(id, func(n *note) { n.offered = true })
-	if err := c.own(ctx, id, object{labelIdle: "yes"}); err != nil {
+	c.updateNote(id, func(n *podNote) { n.offered = true })
+	if err := c.labelOwn(ctx, id, object{labelIdle: "yes"}); err != nil {
 		return fmt.Errorf("offer pod %s: %w", id, err)
 	}
 	return nil
@@ -50,15 +50,15 @@ func (c *cluster) Offer(ctx context.Context, id string) error {
 
 // Reserve implements [container.Shared].
 func (c *cluster) Reserve(ctx context.Context, id string, labels map[string]string) error {
-	if err := c.own(ctx, id, claimed(labels)); err != nil {
+	if err := c.labelOwn(ctx, id, claimedLabels(labels)); err != nil {
 		return fmt.Errorf("claim pod %s: %w", id, err)
 	}
-	c.noted(id, func(n *note) { n.offered = false })
+	c.updateNote(id, func(n *podNote) { n.offered = false })
 	return nil
 }
 
-// claimed are the labels of a pod that is no longer offered.
-func claimed(more map[string]string) object {
+// claimedLabels are the labels of a pod that is no longer offered.
+func claimedLabels(more map[string]string) object {
 	labels := object{labelIdle: nil}
 	for key, value := range more {
 		labels[key] = value
@@ -66,13 +66,13 @@ func claimed(more map[string]string) object {
 	return labels
 }
 
-// own sets labels of a pod that is this server's, in the version in which it is: container.ErrTaken if it is another's
+// labelOwn sets labels of a pod that is this server's, in the version in which it is: container.ErrTaken if it is another's
 // by then.
-func (c *cluster) own(ctx context.Context, id string, labels object) error {
+func (c *cluster) labelOwn(ctx context.Context, id string, labels object) error {
 	p, gone := c.pods.last(id)
 	for stale := p.Meta.UID == ""; ; stale = true {
 		if stale && !gone { // the kubelet may have written its state, or the cluster have made it without an answer
-			err := c.get(ctx, c.in("v1", "pods", id), nil, &p)
+			err := c.get(ctx, c.pathOf("v1", "pods", id), nil, &p)
 			if gone = isStatus(err, http.StatusNotFound); !gone && err != nil {
 				return err
 			}
@@ -80,10 +80,10 @@ func (c *cluster) own(ctx context.Context, id string, labels object) error {
 		if gone || p.Meta.Labels[labelLease] != c.lease.name {
 			return container.ErrTaken
 		}
-		now, err := c.label(ctx, p, labels, nil)
+		now, err := c.labelPod(ctx, p, labels, nil)
 		switch {
 		case err == nil:
-			c.pods.put(now, false)
+			c.pods.store(now, false)
 			return nil
 		case !isStatus(err, http.StatusConflict) && !isStatus(err, http.StatusNotFound):
 			return err
@@ -91,33 +91,33 @@ func (c *cluster) own(ctx context.Context, id string, labels object) error {
 	}
 }
 
-// label makes a pod ours and sets labels, if it is as it was seen.
-func (c *cluster) label(ctx context.Context, seen pod, labels object, annotations map[string]string) (now pod, err error) {
+// labelPod makes a pod ours and sets labels, if it is as it was seen.
+func (c *cluster) labelPod(ctx context.Context, seen pod, labels object, annotations map[string]string) (now pod, err error) {
 	labels[labelLease] = c.lease.name
 	change := object{"resourceVersion": seen.Meta.ResourceVersion, "labels": labels, "annotations": annotations,
 		"ownerReferences": []owner{c.lease.owner()}}
-	err = c.do(ctx, http.MethodPatch, c.in("v1", "pods", seen.Meta.Name), nil, object{"metadata": change}, &now)
+	err = c.call(ctx, http.MethodPatch, c.pathOf("v1", "pods", seen.Meta.Name), nil, object{"metadata": change}, &now)
 	return now, err
 }
 
-// Take implements [container.Shared]. Servers that take at the same time begin at different pods.
-func (c *cluster) Take(ctx context.Context, of container.Container) (string, error) {
+// LeaseIdle implements [container.Shared]. Servers that take at the same time begin at different pods.
+func (c *cluster) LeaseIdle(ctx context.Context, of container.Container) (string, error) {
 	var list struct{ Items []pod }
-	if err := c.get(ctx, c.in("v1", "pods", ""), query("labelSelector", labelKind+"="+c.kind(of)+","+labelIdle+"=yes,"+labelLease+"!="+c.lease.name), &list); err != nil {
+	if err := c.get(ctx, c.pathOf("v1", "pods", ""), query("labelSelector", labelKind+"="+c.idleKind(of)+","+labelIdle+"=yes,"+labelLease+"!="+c.lease.name), &list); err != nil {
 		return "", fmt.Errorf("list idle pods: %w", err)
 	}
 	of.Idle = false
 	mine := c.metadata(of)
 	for _, i := range rand.Perm(len(list.Items)) {
 		p := list.Items[i]
-		if ready, _ := running(p); !ready || p.Meta.Deleted != "" {
+		if ready, _ := checkRunning(p); !ready || p.Meta.Deleted != "" {
 			continue
 		}
-		now, err := c.label(ctx, p, claimed(mine.Labels), mine.Annotations)
+		now, err := c.labelPod(ctx, p, claimedLabels(mine.Labels), mine.Annotations)
 		switch {
 		case err == nil:
 			c.pods.track(now.Meta.Name)
-			c.pods.put(now, false)
+			c.pods.store(now, false)
 			return now.Meta.Name, nil
 		case !isStatus(err, http.StatusConflict) && !isStatus(err, http.StatusNotFound):
 			return "", fmt.Errorf("claim pod %s: %w", p.Meta.Name, err)
@@ -126,17 +126,17 @@ func (c *cluster) Take(ctx context.Context, of container.Container) (string, err
 	return "", nil
 }
 
-// withdraw ends the offer of an idle pod that is to be removed, and reports whether another server has it: then it is
+// withdrawOffer ends the offer of an idle pod that is to be removed, and reports whether another server has it: then it is
 // not ours to remove.
-func (c *cluster) withdraw(ctx context.Context, id string) (taken bool, err error) {
-	if !c.noted(id, nil).offered {
+func (c *cluster) withdrawOffer(ctx context.Context, id string) (taken bool, err error) {
+	if !c.updateNote(id, nil).offered {
 		return false, nil
 	}
 	soon, cancel := context.WithTimeoutCause(ctx, outage, errors.New("the API server does not answer"))
 	defer cancel()
 	switch err := c.Reserve(soon, id, nil); {
 	case errors.Is(err, container.ErrTaken):
-		c.noted(id, func(n *note) { n.offered = false })
+		c.updateNote(id, func(n *podNote) { n.offered = false })
 		c.pods.forget(id)
 		return true, nil
 	case err != nil:

@@ -31,7 +31,7 @@ func makeIdle(t *testing.T, f *fakeAPI, c *cluster, n int) (ids []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.setStatus(id, ready())
+		f.setStatus(id, runningStatus())
 		if err := c.Offer(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestRace(t *testing.T) {
 		for range 4 { // others'
 			all.Go(func() {
 				for {
-					id, err := c.Take(t.Context(), idleContainer())
+					id, err := c.LeaseIdle(t.Context(), idleContainer())
 					if err != nil {
 						t.Error(err)
 					}
@@ -102,7 +102,7 @@ func TestRemoveTaken(t *testing.T) {
 	f := newFake()
 	a, b := f.server(t, Config{Image: "own"}), f.server(t, Config{Image: "own"})
 	ids := makeIdle(t, f, a, 2)
-	taken, err := b.Take(t.Context(), idleContainer())
+	taken, err := b.LeaseIdle(t.Context(), idleContainer())
 	if err != nil || taken == "" {
 		t.Fatalf("got %q, %v", taken, err)
 	}
@@ -143,9 +143,9 @@ func TestTakeOther(t *testing.T) {
 	if _, err := a.Create(t.Context(), used); err != nil {
 		t.Fatal(err)
 	}
-	f.setStatus(used.Name, ready())
+	f.setStatus(used.Name, runningStatus())
 	makeIdle(t, f, gvisor, 1)
-	if id, err := b.Take(t.Context(), idleContainer()); id != "" || err != nil {
+	if id, err := b.LeaseIdle(t.Context(), idleContainer()); id != "" || err != nil {
 		t.Errorf("got %q, %v", id, err)
 	}
 	for _, other := range []func(*container.Container){
@@ -156,11 +156,11 @@ func TestTakeOther(t *testing.T) {
 		of := idleContainer()
 		other(&of)
 		makeIdle(t, f, a, 1)
-		if id, err := b.Take(t.Context(), of); id != "" || err != nil {
+		if id, err := b.LeaseIdle(t.Context(), of); id != "" || err != nil {
 			t.Errorf("got %q, %v", id, err)
 		}
 	}
-	if id, err := b.Take(t.Context(), idleContainer()); id == "" || err != nil {
+	if id, err := b.LeaseIdle(t.Context(), idleContainer()); id == "" || err != nil {
 		t.Errorf("got %q, %v", id, err)
 	}
 }
@@ -173,7 +173,7 @@ func TestReapTaken(t *testing.T) {
 		dead, live := f.server(t, Config{Image: "own"}), f.server(t, Config{Image: "own"})
 		makeIdle(t, f, dead, 2)
 		dead.lease.cancel()
-		taken, err := live.Take(t.Context(), idleContainer())
+		taken, err := live.LeaseIdle(t.Context(), idleContainer())
 		if err != nil || taken == "" {
 			t.Fatalf("got %q, %v", taken, err)
 		}
@@ -182,7 +182,7 @@ func TestReapTaken(t *testing.T) {
 		if err != nil || len(left) != 1 || left[0].ID != taken {
 			t.Errorf("left: %v, %v", left, err)
 		}
-		if err := live.get(t.Context(), live.in(leaseGroup, "leases", dead.lease.name), nil, nil); !isStatus(err, http.StatusNotFound) {
+		if err := live.get(t.Context(), live.pathOf(leaseGroup, "leases", dead.lease.name), nil, nil); !isStatus(err, http.StatusNotFound) {
 			t.Errorf("the dead server's lease: %v", err)
 		}
 	})
@@ -294,7 +294,7 @@ func TestBreakSpares(t *testing.T) {
 		<-a.lease.done
 		<-b.lease.done
 		var o observed
-		there := func() bool { return a.get(t.Context(), a.in(leaseGroup, "leases", b.lease.name), nil, nil) == nil }
+		there := func() bool { return a.get(t.Context(), a.pathOf(leaseGroup, "leases", b.lease.name), nil, nil) == nil }
 		a.lease.sweep(t.Context(), &o)
 		time.Sleep(10 * defaultLease)
 		a.lease.sweep(t.Context(), &o)
@@ -340,7 +340,7 @@ func TestLostNode(t *testing.T) {
 			if _, err := c.Create(t.Context(), of); err != nil {
 				t.Fatal(err)
 			}
-			f.setStatus(of.Name, ready())
+			f.setStatus(of.Name, runningStatus())
 			go tt.lose(of.Name)
 			e, err := c.Wait(t.Context(), of.Name)
 			switch why := e.Why; {

@@ -42,10 +42,10 @@ func manifests(t *testing.T, namespace, image string) (all []map[string]any) {
 func apply(t *testing.T, admin *client, image string, keep func(o map[string]any) bool) {
 	t.Helper()
 	paths := map[string]string{
-		"NetworkPolicy": admin.in("networking.k8s.io/v1", "networkpolicies", ""), "ResourceQuota": admin.in("v1", "resourcequotas", ""),
-		"ServiceAccount": admin.in("v1", "serviceaccounts", ""), "Role": admin.in("rbac.authorization.k8s.io/v1", "roles", ""),
-		"RoleBinding": admin.in("rbac.authorization.k8s.io/v1", "rolebindings", ""), "StatefulSet": admin.in("apps/v1", "statefulsets", ""),
-		"ConfigMap": admin.in("v1", "configmaps", ""), "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+		"NetworkPolicy": admin.pathOf("networking.k8s.io/v1", "networkpolicies", ""), "ResourceQuota": admin.pathOf("v1", "resourcequotas", ""),
+		"ServiceAccount": admin.pathOf("v1", "serviceaccounts", ""), "Role": admin.pathOf("rbac.authorization.k8s.io/v1", "roles", ""),
+		"RoleBinding": admin.pathOf("rbac.authorization.k8s.io/v1", "rolebindings", ""), "StatefulSet": admin.pathOf("apps/v1", "statefulsets", ""),
+		"ConfigMap": admin.pathOf("v1", "configmaps", ""), "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 		"ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
 		"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 	}
@@ -58,12 +58,12 @@ func apply(t *testing.T, admin *client, image string, keep func(o map[string]any
 		if !keep(o) {
 			params.Set("dryRun", "All")
 		}
-		if err := admin.do(t.Context(), http.MethodPost, paths[kind], params, o, nil); err != nil {
+		if err := admin.call(t.Context(), http.MethodPost, paths[kind], params, o, nil); err != nil {
 			t.Fatalf("%s: %v", kind, err)
 		}
 		if strings.HasPrefix(kind, "Cluster") || kind == "PriorityClass" {
 			t.Cleanup(func() {
-				admin.do(context.Background(), http.MethodDelete, paths[kind]+"/sandboxmcp-"+admin.namespace, nil, nil, nil)
+				admin.call(context.Background(), http.MethodDelete, paths[kind]+"/sandboxmcp-"+admin.namespace, nil, nil, nil)
 			})
 		}
 	}
@@ -80,15 +80,15 @@ func TestRights(t *testing.T) {
 	b := newBackend(t, server, 1)
 	closeLater(t, b)
 	for range 2 { // of a new pod, and of the pool
-		s := start(t, b, backends.Spec{Language: "shell", Require: Promised()})
+		s := start(t, b, backends.Spec{Language: "shell", Require: PromisedLayers()})
 		if o := execute(t, s, "bash", "-c", "echo it runs"); o.stdout != "it runs\n" {
 			t.Errorf("got %q, %q", o.stdout, o.stderr)
 		}
 	}
 	api := apiOf(t, server)
 	for _, path := range []string{
-		"/api/v1/namespaces/default/pods", "/api/v1/namespaces", api.in("v1", "secrets", ""), api.in("v1", "configmaps", ""),
-		api.in("v1", "serviceaccounts", ""), "/api/v1/namespaces/kube-system/secrets",
+		"/api/v1/namespaces/default/pods", "/api/v1/namespaces", api.pathOf("v1", "secrets", ""), api.pathOf("v1", "configmaps", ""),
+		api.pathOf("v1", "serviceaccounts", ""), "/api/v1/namespaces/kube-system/secrets",
 	} {
 		if err := api.get(t.Context(), path, nil, nil); !isStatus(err, http.StatusForbidden) {
 			t.Errorf("%s: got %v, want forbidden", path, err)
@@ -96,7 +96,7 @@ func TestRights(t *testing.T) {
 	}
 	privileged := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "root"}, "spec": map[string]any{
 		"hostPID": true, "containers": []any{map[string]any{"name": "a", "image": programImage}}}}
-	if err := api.do(t.Context(), http.MethodPost, api.in("v1", "pods", ""), nil, privileged, nil); !isStatus(err, http.StatusForbidden) {
+	if err := api.call(t.Context(), http.MethodPost, api.pathOf("v1", "pods", ""), nil, privileged, nil); !isStatus(err, http.StatusForbidden) {
 		t.Errorf("a privileged pod: got %v, want forbidden", err)
 	}
 }
@@ -106,7 +106,7 @@ func accountConfig(t *testing.T, admin *client) string {
 	t.Helper()
 	var made struct{ Status struct{ Token string } }
 	ask := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": map[string]any{"expirationSeconds": 3600}}
-	if err := admin.do(t.Context(), http.MethodPost, admin.in("v1", "serviceaccounts", "sandboxmcp")+"/token", nil, ask, &made); err != nil {
+	if err := admin.call(t.Context(), http.MethodPost, admin.pathOf("v1", "serviceaccounts", "sandboxmcp")+"/token", nil, ask, &made); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(kubeconfig)

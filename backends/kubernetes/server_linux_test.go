@@ -26,7 +26,7 @@ func buildServer(t *testing.T) string {
 	build := exec.Command("go", "build", "-o", program, "../../cli/sandboxmcp")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
-		hosttest.Missing(t, "go", string(out))
+		hosttest.SkipMissing(t, "go", string(out))
 	}
 	return program
 }
@@ -66,7 +66,7 @@ func TestServerInCluster(t *testing.T) {
 	})
 	var p pod
 	hosttest.Until(t, "the server runs", func() bool {
-		if err := admin.get(t.Context(), admin.in("v1", "pods", "sandboxmcp-0"), nil, &p); err != nil {
+		if err := admin.get(t.Context(), admin.pathOf("v1", "pods", "sandboxmcp-0"), nil, &p); err != nil {
 			return false
 		}
 		return p.Status.container("server").State.Running != nil
@@ -100,7 +100,7 @@ func executeIn(t testing.TB, api *client, pod, in string, command ...string) (st
 	t.Helper()
 	params := url.Values{"container": {in}, "stdout": {"true"}, "stderr": {"true"}, "command": command}
 	at := *api.base
-	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+api.in("v1", "pods", pod)+"/exec", params.Encode()
+	at.Path, at.RawQuery = strings.TrimSuffix(at.Path, "/")+api.pathOf("v1", "pods", pod)+"/exec", params.Encode()
 	var errs bytes.Buffer
 	conn, err := api.webSocket(t.Context(), at.String(), &errs)
 	if err != nil {

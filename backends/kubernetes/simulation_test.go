@@ -35,7 +35,7 @@ type simServer struct {
 	idle []string
 }
 
-func (s *simServer) take() (id string) {
+func (s *simServer) popIdle() (id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.idle) > 0 {
@@ -50,7 +50,7 @@ func (s *simServer) refill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, gone, err := s.pods.await(ctx, id, func(p pod) bool { ready, _ := running(p); return ready }); gone || err != nil {
+	if _, gone, err := s.pods.await(ctx, id, func(p pod) bool { ready, _ := checkRunning(p); return ready }); gone || err != nil {
 		return fmt.Errorf("pod %s: gone %v, %v", id, gone, err)
 	}
 	if err := s.Offer(ctx, id); err != nil {
@@ -64,16 +64,16 @@ func (s *simServer) refill(ctx context.Context) error {
 
 // obtain returns a pod that is the server's alone: of its own, or of another's.
 func (s *simServer) obtain(ctx context.Context) (id string, err error) {
-	for id = s.take(); id != ""; id = s.take() {
+	for id = s.popIdle(); id != ""; id = s.popIdle() {
 		if s.Reserve(ctx, id, nil) == nil {
 			return id, nil
 		}
 	}
-	return s.Take(ctx, idleContainer())
+	return s.LeaseIdle(ctx, idleContainer())
 }
 
-// simulated is a cluster of nodes that take their time.
-func simulated() *fakeAPI {
+// newSimulatedCluster is a cluster of nodes that take their time.
+func newSimulatedCluster() *fakeAPI {
 	f := newFake()
 	changes := make(chan struct{}, simInMany)
 	f.latency = func(method string) time.Duration {
@@ -99,7 +99,7 @@ func simulated() *fakeAPI {
 		node <- struct{}{}
 		time.Sleep(simPod + time.Duration(len(node))*simPod/simAtOnce)
 		<-node
-		f.setStatus(metaOf(p)["name"].(string), ready())
+		f.setStatus(metaOf(p)["name"].(string), runningStatus())
 	}
 	return f
 }
@@ -108,7 +108,7 @@ func simulated() *fakeAPI {
 // has to be waited for as long as there are idle ones, and claims take no longer than promised.
 func TestSimulation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := simulated()
+		f := newSimulatedCluster()
 		var servers []*simServer
 		for range simServers {
 			servers = append(servers, &simServer{cluster: f.server(t, Config{Image: "own"})})

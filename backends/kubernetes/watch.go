@@ -35,7 +35,7 @@ func (c *client) watch(labels string, lost func(name string)) *watcher {
 	go func() {
 		defer close(w.done)
 		for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 2*time.Second) {
-			if w.follow(ctx, labels) {
+			if w.listAndWatch(ctx, labels) {
 				pause = 50 * time.Millisecond
 			}
 			engine.Pause(ctx, pause)
@@ -49,27 +49,27 @@ func (w *watcher) close() {
 	<-w.done
 }
 
-// follow lists all pods and then watches, until the server ends that. It reports whether the list could be had.
-func (w *watcher) follow(ctx context.Context, labels string) bool {
+// listAndWatch lists all pods and then watches, until the server ends that. It reports whether the list could be had.
+func (w *watcher) listAndWatch(ctx context.Context, labels string) bool {
 	var list struct {
 		Metadata struct{ ResourceVersion string }
 		Items    []pod
 	}
 	asked := w.names()
-	path := w.client.in("v1", "pods", "")
+	path := w.client.pathOf("v1", "pods", "")
 	if err := w.client.get(ctx, path, query("labelSelector", labels), &list); err != nil {
 		return false
 	}
 	for _, p := range list.Items {
 		delete(asked, p.Meta.Name)
-		w.put(p, false)
+		w.store(p, false)
 	}
 	for name := range asked {
-		w.put(pod{Meta: meta{Name: name}}, true)
+		w.store(pod{Meta: meta{Name: name}}, true)
 		w.lost(name)
 	}
 	_ = events(ctx, w.client, path, url.Values{"labelSelector": {labels}, "resourceVersion": {list.Metadata.ResourceVersion}}, func(kind string, p pod) bool {
-		w.put(p, kind == deleted)
+		w.store(p, kind == deleted)
 		if kind == deleted {
 			w.lost(p.Meta.Name)
 		}
@@ -84,7 +84,7 @@ const deleted = "DELETED"
 // events calls f with each change of objects of one kind, until f wants no more, the server ends that, or ctx does.
 func events[T any](ctx context.Context, c *client, path string, params url.Values, f func(kind string, object T) (more bool)) error {
 	params.Set("watch", "1")
-	body, err := c.open(ctx, http.MethodGet, path, params, nil, "")
+	body, err := c.request(ctx, http.MethodGet, path, params, nil, "")
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,8 @@ func (w *watcher) track(name string) {
 	w.pods[name] = &watched{changed: make(chan struct{})}
 }
 
-// put stores the state of a pod. Where it is gone, its last state stays.
-func (w *watcher) put(p pod, gone bool) {
+// store stores the state of a pod. Where it is gone, its last state stays.
+func (w *watcher) store(p pod, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known := w.pods[p.Meta.Name]
@@ -140,7 +140,7 @@ func (w *watcher) put(p pod, gone bool) {
 
 // forget drops a pod that is gone.
 func (w *watcher) forget(name string) {
-	w.put(pod{Meta: meta{Name: name}}, true)
+	w.store(pod{Meta: meta{Name: name}}, true)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.pods, name)

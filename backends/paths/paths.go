@@ -9,12 +9,12 @@ import (
 // Within reports whether name is dir, or lies in it. A relative path lies in "." unless it leads out of it, and never
 // in an absolute one.
 func Within(name, dir string) bool {
-	name, dir = spelled(name), spelled(dir)
+	name, dir = normalize(name), normalize(dir)
 	return name == dir || below(name, dir)
 }
 
 // Below is Within, but false for dir itself.
-func Below(name, dir string) bool { return below(spelled(name), spelled(dir)) }
+func Below(name, dir string) bool { return below(normalize(name), normalize(dir)) }
 
 func below(name, dir string) bool {
 	rest, ok := name, !filepath.IsAbs(name) && name[0] != '/' && name != "."
@@ -24,8 +24,8 @@ func below(name, dir string) bool {
 	return ok && rest != "" && rest != ".." && !strings.HasPrefix(rest, "../")
 }
 
-// spelled is a path as it is compared: clean, with slashes, and where volumes have letters, in one case.
-func spelled(name string) string {
+// normalize is a path as it is compared: clean, with slashes, and where volumes have letters, in one case.
+func normalize(name string) string {
 	name = filepath.ToSlash(filepath.Clean(name))
 	if filepath.VolumeName(name) != "" {
 		return strings.ToLower(name)

@@ -12,7 +12,7 @@ import (
 // TestClosed looks from inside at everything that Container promises, in an image that interferes
 // wherever it can.
 func TestClosed(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	id := withImage(t, e)
 	host := t.TempDir()
 	if err := os.Chmod(host, 0o777); err != nil {

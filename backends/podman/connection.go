@@ -35,7 +35,7 @@ func (l *connection) close() {
 	l.HTTP.CloseIdleConnections()
 	l.Client.Close()
 	if l.service != nil {
-		l.service.end()
+		l.service.stop()
 	}
 }
 
@@ -59,7 +59,7 @@ func (e *Engine) connect(ctx context.Context) (*connection, error) {
 		e.conn.close()
 		e.conn = nil
 	}
-	l, err := e.open(ctx)
+	l, err := e.openConnection(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func (e *Engine) connect(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
-// link is connect for requests alone.
-func (e *Engine) link(ctx context.Context) (client.Link, error) {
+// clientLink is connect for requests alone.
+func (e *Engine) clientLink(ctx context.Context) (client.Link, error) {
 	l, err := e.connect(ctx)
 	if err != nil {
 		return client.Link{}, err
@@ -76,8 +76,8 @@ func (e *Engine) link(ctx context.Context) (client.Link, error) {
 	return l.Link, nil
 }
 
-// drop forgets a connection that failed. Connections over ssh do not come back by themselves.
-func (e *Engine) drop(failed client.Link) {
+// forgetConnection forgets a connection that failed. Connections over ssh do not come back by themselves.
+func (e *Engine) forgetConnection(failed client.Link) {
 	e.sem <- struct{}{}
 	defer func() { <-e.sem }()
 	if l := e.conn; l != nil && l.Link == failed && l.service == nil {
@@ -86,11 +86,11 @@ func (e *Engine) drop(failed client.Link) {
 	}
 }
 
-// open finds a service, or starts one.
-func (e *Engine) open(ctx context.Context) (*connection, error) {
+// openConnection finds a service, or starts one.
+func (e *Engine) openConnection(ctx context.Context) (*connection, error) {
 	var first error
 	if e.config.Service == nil {
-		places, err := e.find()
+		places, err := e.findEndpoints()
 		if err != nil {
 			return nil, &backends.Refusal{Reason: err.Error()}
 		}
@@ -118,7 +118,7 @@ func (e *Engine) open(ctx context.Context) (*connection, error) {
 	}
 	l, err := e.dial(ctx, s.endpoint())
 	if err != nil {
-		s.end()
+		s.stop()
 		return nil, err
 	}
 	l.service = s

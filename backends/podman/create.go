@@ -36,7 +36,7 @@ func (e *Engine) Create(ctx context.Context, c container.Container) (string, err
 		return "", err
 	}
 	if c.Seccomp != "" && l.facts.Local {
-		if s.Seccomp, err = e.profile(c.Seccomp); err != nil {
+		if s.Seccomp, err = e.profileFile(c.Seccomp); err != nil {
 			return "", fmt.Errorf("write a seccomp profile: %w", err)
 		}
 	}
@@ -45,7 +45,7 @@ func (e *Engine) Create(ctx context.Context, c container.Container) (string, err
 		e.forgetInfo()
 		return "", e.explain("create container "+c.Name, noGPU(err, c.GPUs))
 	}
-	if err := e.finish(ctx, id, c, s); err != nil {
+	if err := e.completeContainer(ctx, id, c, s); err != nil {
 		e.discard(id)
 		return "", err
 	}
@@ -58,8 +58,8 @@ func (e *Engine) create(ctx context.Context, s spec) (string, error) {
 	return made.ID, err
 }
 
-// finish checks the container, and adds the parts that can only be added then.
-func (e *Engine) finish(ctx context.Context, id string, c container.Container, s spec) error {
+// completeContainer checks the container, and adds the parts that can only be added then.
+func (e *Engine) completeContainer(ctx context.Context, id string, c container.Container, s spec) error {
 	is, err := e.Inspect(ctx, id)
 	if err != nil {
 		return e.explain("inspect container "+c.Name, err)
@@ -190,5 +190,5 @@ func (e *Engine) putNames(ctx context.Context, id string, c container.Container)
 
 // Seed implements [container.Engine]. The volume's name should contain the hash of the archive.
 func (e *Engine) Seed(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string) error {
-	return e.Fill(ctx, volume, labels, archive, image, e.Create)
+	return e.FillVolume(ctx, volume, labels, archive, image, e.Create)
 }

@@ -20,7 +20,7 @@ import (
 
 // TestEnds tells apart how containers end.
 func TestEnds(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	id := withImage(t, e)
 	for _, test := range []struct {
 		name  string
@@ -35,7 +35,7 @@ func TestEnds(t *testing.T) {
 		{name: "oom of a child", args: []string{"wait", "feed"}, want: container.Exit{Code: 7, OOM: true}},
 		{name: "killed", args: []string{"sleep"}, want: container.Exit{Code: 137}, then: func(t *testing.T, c string) { kill(t, e, c) }},
 		{name: "removed by somebody", loose: true, args: []string{"sleep"}, want: container.Exit{Code: 137, Removed: true}, then: func(t *testing.T, c string) {
-			ask(t, e, http.MethodDelete, "/containers/"+c, url.Values{"force": {"true"}, "timeout": {"0"}})
+			sendRequest(t, e, http.MethodDelete, "/containers/"+c, url.Values{"force": {"true"}, "timeout": {"0"}})
 		}},
 		{name: "removed by us", loose: true, args: []string{"sleep"}, want: container.Exit{Code: 137, Removed: true}, then: func(t *testing.T, c string) {
 			if err := e.Remove(t.Context(), c); err != nil {
@@ -52,7 +52,7 @@ func TestEnds(t *testing.T) {
 			defer conn.Close()
 			exits := waitFor(t, e, c)
 			start(t, e, c)
-			watched(t, e, c)
+			waitWatched(t, e, c)
 			if test.then != nil {
 				test.then(t, c)
 			} else {
@@ -65,7 +65,7 @@ func TestEnds(t *testing.T) {
 			if got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
-			gone(t, e, c)
+			waitRemoved(t, e, c)
 		})
 	}
 }
@@ -85,8 +85,8 @@ func waitFor(t *testing.T, e *Engine, c string) <-chan container.Exit {
 	return exits
 }
 
-// watched waits until Wait watches a container's first process: then nothing of its end is missed.
-func watched(t *testing.T, e *Engine, c string) {
+// waitWatched waits until Wait watches a container's first process: then nothing of its end is missed.
+func waitWatched(t *testing.T, e *Engine, c string) {
 	t.Helper()
 	is, err := e.Inspect(t.Context(), c)
 	if err != nil {
@@ -101,15 +101,15 @@ func watched(t *testing.T, e *Engine, c string) {
 	})
 }
 
-// gone waits until Podman has removed one by itself.
-func gone(t *testing.T, e *Engine, c string) {
+// waitRemoved waits until Podman has removed one by itself.
+func waitRemoved(t *testing.T, e *Engine, c string) {
 	t.Helper()
 	hosttest.Until(t, "Podman has removed the container", func() bool { _, err := e.Inspect(t.Context(), c); return errdefs.IsNotFound(err) })
 }
 
 // TestNeverStarted waits for containers that are removed before they run.
 func TestNeverStarted(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	id := withImage(t, e)
 	c := create(t, e, basicContainer(id, "sleep"))
 	exits := waitFor(t, e, c)
@@ -126,10 +126,10 @@ func TestNeverStarted(t *testing.T) {
 
 // TestLate waits for a container that is gone already: only Podman's events know of it.
 func TestLate(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	c := create(t, e, basicContainer(withImage(t, e), "exit", "5"))
 	start(t, e, c)
-	gone(t, e, c)
+	waitRemoved(t, e, c)
 	got, err := e.Wait(t.Context(), c)
 	if want := (container.Exit{Code: 5, Removed: true}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -138,11 +138,11 @@ func TestLate(t *testing.T) {
 
 // TestServiceRestarts ends the service while a container runs that somebody waits for.
 func TestServiceRestarts(t *testing.T) {
-	e := engineIn(t, store(t))
+	e := engineIn(t, newStore(t))
 	c := create(t, e, basicContainer(build(t, e), "sleep"))
 	exits := waitFor(t, e, c)
 	start(t, e, c)
-	watched(t, e, c)
+	waitWatched(t, e, c)
 	e.conn.service.process.Kill()
 	<-e.conn.service.ended
 	list, err := e.List(t.Context(), container.LabelInstance+"=test")
@@ -157,7 +157,7 @@ func TestServiceRestarts(t *testing.T) {
 
 // TestAttach speaks both ways, and ends the input.
 func TestAttach(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	c := create(t, e, basicContainer(withImage(t, e), "cat"))
 	var stderr bytes.Buffer
 	conn, err := e.Attach(t.Context(), c, &stderr)
@@ -189,7 +189,7 @@ func TestAttach(t *testing.T) {
 
 // TestHangUp closes the connection, as a server does that is killed: the container then ends, and is removed.
 func TestHangUp(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	c := create(t, e, basicContainer(withImage(t, e), "cat"))
 	conn, err := e.Attach(t.Context(), c, nil)
 	if err != nil {
@@ -201,12 +201,12 @@ func TestHangUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Close()
-	gone(t, e, c)
+	waitRemoved(t, e, c)
 }
 
 // TestUpdate changes the limits of one that runs.
 func TestUpdate(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	c := basicContainer(withImage(t, e), "cat")
 	id := create(t, e, c)
 	start(t, e, id)

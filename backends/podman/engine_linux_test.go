@@ -29,10 +29,10 @@ import (
 // interferes.
 const image = "localhost/guest:1"
 
-// served returns one that is connected with the Podman of all tests.
-func served(t *testing.T) *Engine {
+// testEngine returns one that is connected with the Podman of all tests.
+func testEngine(t *testing.T) *Engine {
 	t.Helper()
-	root(t)
+	needRoot(t)
 	return connected(t, enginetest.Podman(t))
 }
 
@@ -57,18 +57,18 @@ func engineIn(t *testing.T, dir string) *Engine {
 	return e
 }
 
-// root skips for ordinary users: TestRootless is about them.
-func root(t *testing.T) {
+// needRoot skips for ordinary users: TestRootless is about them.
+func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		hosttest.Missing(t, "root", "these containers are of users that only root has")
+		hosttest.SkipMissing(t, "root", "these containers are of users that only root has")
 	}
 }
 
-// store is a directory for a Podman's images and containers, which is empty at the end.
-func store(t *testing.T) string {
+// newStore is a directory for a Podman's images and containers, which is empty at the end.
+func newStore(t *testing.T) string {
 	t.Helper()
-	root(t)
+	needRoot(t)
 	enginetest.Podman(t)                    // or skip
 	dir, err := os.MkdirTemp("", "podman-") // not t.TempDir: paths of sockets must be short
 	if err != nil {
@@ -119,7 +119,7 @@ func program(t *testing.T) []byte {
 	t.Helper()
 	data, err := guest()
 	if err != nil {
-		hosttest.Missing(t, "go", err.Error())
+		hosttest.SkipMissing(t, "go", err.Error())
 	}
 	return data
 }
@@ -238,8 +238,8 @@ func run(t *testing.T, e *Engine, c container.Container) (stdout, stderr string,
 	return string(out), b.String(), exit
 }
 
-// ask sends a request that only tests have.
-func ask(t *testing.T, e *Engine, method, path string, query url.Values) {
+// sendRequest sends a request that only tests have.
+func sendRequest(t *testing.T, e *Engine, method, path string, query url.Values) {
 	t.Helper()
 	if err := e.call(t.Context(), request{method: method, path: path, query: query}, nil); err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func ask(t *testing.T, e *Engine, method, path string, query url.Values) {
 
 func kill(t *testing.T, e *Engine, id string) {
 	t.Helper()
-	ask(t, e, http.MethodPost, "/containers/"+id+"/kill", url.Values{"signal": {"KILL"}})
+	sendRequest(t, e, http.MethodPost, "/containers/"+id+"/kill", url.Values{"signal": {"KILL"}})
 }
 
 func unmarshal(t *testing.T, text string) map[string]string {

@@ -39,9 +39,9 @@ func newEnviron(all []string) environ {
 
 func (env environ) get(name string) string { return env[name] }
 
-// find returns the endpoints of Podman, by the rules of its own command: the first is to be used if it is named, else
+// findEndpoints returns the endpoints of Podman, by the rules of its own command: the first is to be used if it is named, else
 // the first that answers.
-func (e *Engine) find() ([]endpoint, error) {
+func (e *Engine) findEndpoints() ([]endpoint, error) {
 	if e.config.Host != "" {
 		return []endpoint{{url: e.config.Host, identity: e.env["CONTAINER_SSHKEY"], named: true, source: "the configuration"}}, nil
 	}

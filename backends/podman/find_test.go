@@ -43,7 +43,7 @@ func TestFind(t *testing.T) {
 					t.Skip("an active connection is used here")
 				}
 			}
-			places, err := New(test.config).(*Engine).find()
+			places, err := New(test.config).(*Engine).findEndpoints()
 			if err != nil || len(places) != 1 {
 				t.Fatalf("got %v, %v", places, err)
 			}

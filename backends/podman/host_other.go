@@ -25,6 +25,6 @@ func (e *Engine) serve(context.Context, []string) (*service, error) {
 
 func (s *service) endpoint() endpoint { return endpoint{} }
 func (s *service) alive() bool        { return false }
-func (s *service) end()               {}
+func (s *service) stop()              {}
 
 func hybridCgroups() bool { return false }

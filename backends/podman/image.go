@@ -16,7 +16,7 @@ import (
 func (e *Engine) Image(ctx context.Context, reference string) (container.Image, error) {
 	var found dockerimage.InspectResponse
 	err := e.call(ctx, request{method: http.MethodGet, path: "/images/" + url.PathEscape(reference) + "/json", again: true}, &found)
-	return e.Described(reference, found, err)
+	return e.ConvertImage(reference, found, err)
 }
 
 // Pull implements [container.Engine]. By Docker's API, a name without a registry would always be Docker Hub's, whatever
@@ -28,7 +28,7 @@ func (e *Engine) Pull(ctx context.Context, reference string, progress func(line 
 		return e.explain(doing, err)
 	}
 	pull := request{method: http.MethodPost, path: "/images/pull", query: url.Values{"reference": {reference}}, header: header, again: true}
-	return e.explain(doing, e.read(ctx, pull, func(answer io.Reader) error { return client.PrintProgress(answer, progress) }))
+	return e.explain(doing, e.readAnswer(ctx, pull, func(answer io.Reader) error { return client.PrintProgress(answer, progress) }))
 }
 
 // Build implements [container.Engine]. Podman itself has the credentials for the images that it needs.

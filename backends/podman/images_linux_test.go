@@ -20,7 +20,7 @@ import (
 )
 
 func TestImages(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	id := withImage(t, e)
 	for _, reference := range []string{image, "guest:1", id, strings.TrimPrefix(id, "sha256:")} {
 		i, err := e.Image(t.Context(), reference)
@@ -49,7 +49,7 @@ func TestImages(t *testing.T) {
 
 // TestPull fetches an image from a registry of our own, which wants a login.
 func TestPull(t *testing.T) {
-	dir := store(t)
+	dir := newStore(t)
 	word := strings.Repeat("w", 12)
 	registry := httptest.NewServer(registryOf(t, "someone", word))
 	defer registry.Close()

@@ -121,9 +121,9 @@ func (f *facts) chooseRuntime(env environ) {
 	if !f.Local || !hybridCgroups() {
 		return
 	}
-	_, err := engine.Program(env["PATH"], "crun")
+	_, err := engine.FindProgram(env["PATH"], "crun")
 	crun := err == nil
-	_, err = engine.Program(env["PATH"], "runc")
+	_, err = engine.FindProgram(env["PATH"], "runc")
 	runc := err == nil
 	switch {
 	case f.Runtime != "crun" && crun:
@@ -165,7 +165,7 @@ func (e *Engine) infoKey(p endpoint) string {
 		files = append(files, p.path())
 	}
 	for _, name := range []string{"podman", "crun", "runc"} {
-		program, _ := engine.Program(e.env["PATH"], name)
+		program, _ := engine.FindProgram(e.env["PATH"], name)
 		files = append(files, program)
 	}
 	for _, name := range files {

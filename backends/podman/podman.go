@@ -55,7 +55,7 @@ func New(c Config) container.Engine {
 		c.Environ = os.Environ()
 	}
 	e := &Engine{config: c, env: newEnviron(c.Environ), sem: make(chan struct{}, 1), since: time.Now()}
-	e.Client = client.Client{Connect: e.link, Lost: e.drop, Explain: e.explain}
+	e.Client = client.Client{Connect: e.clientLink, Lost: e.forgetConnection, Explain: e.explain}
 	return e
 }
 
@@ -74,10 +74,10 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// profile returns a file with a seccomp profile, which Podman itself reads while it makes a container. The name is the
+// profileFile returns a file with a seccomp profile, which Podman itself reads while it makes a container. The name is the
 // hash of the content, and the file stays: so there is one for each version of us, and none more for a server that is
 // killed. It is no secret, and an engine of another user must be able to read it.
-func (e *Engine) profile(text string) (string, error) {
+func (e *Engine) profileFile(text string) (string, error) {
 	dir := e.config.Dir
 	if dir == "" {
 		return "", errors.New("no directory for files: this is our bug")

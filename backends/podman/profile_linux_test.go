@@ -15,7 +15,7 @@ func TestProfile(t *testing.T) {
 	for i := range names {
 		all.Go(func() {
 			var err error
-			if names[i], err = New(Config{Dir: dir}).(*Engine).profile("{}"); err != nil {
+			if names[i], err = New(Config{Dir: dir}).(*Engine).profileFile("{}"); err != nil {
 				t.Error(err)
 			}
 		})
@@ -36,18 +36,18 @@ func TestProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := New(Config{Dir: dir}).(*Engine)
-	if name, err := e.profile("{}"); err != nil || name != names[7] {
+	if name, err := e.profileFile("{}"); err != nil || name != names[7] {
 		t.Errorf("got %s, %v, want %s", name, err, names[7])
 	}
 	check()
-	if name, err := e.profile("[]"); err != nil || name == names[0] {
+	if name, err := e.profileFile("[]"); err != nil || name == names[0] {
 		t.Errorf("another profile: %s, %v", name, err)
 	}
 }
 
 // TestProfileNowhere writes none where others could have put something under its name.
 func TestProfileNowhere(t *testing.T) {
-	if name, err := New(Config{}).(*Engine).profile("{}"); err == nil {
+	if name, err := New(Config{}).(*Engine).profileFile("{}"); err == nil {
 		t.Errorf("got %s", name)
 	}
 }

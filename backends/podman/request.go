@@ -40,7 +40,7 @@ type request struct {
 
 // call sends a request and decodes the answer into out, if that is not nil.
 func (e *Engine) call(ctx context.Context, r request, out any) error {
-	return e.read(ctx, r, func(answer io.Reader) error {
+	return e.readAnswer(ctx, r, func(answer io.Reader) error {
 		if out == nil {
 			_, err := io.Copy(io.Discard, answer)
 			return err
@@ -52,8 +52,8 @@ func (e *Engine) call(ctx context.Context, r request, out any) error {
 	})
 }
 
-// read sends a request and reads the answer.
-func (e *Engine) read(ctx context.Context, r request, read func(io.Reader) error) error {
+// readAnswer sends a request and reads the answer.
+func (e *Engine) readAnswer(ctx context.Context, r request, read func(io.Reader) error) error {
 	send := func(l client.Link) error { return r.send(ctx, l, read) }
 	if r.again {
 		return e.Retry(ctx, send)
@@ -79,7 +79,7 @@ func (r request) send(ctx context.Context, l client.Link, read func(io.Reader) e
 	}
 	defer res.Body.Close()
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return refused(res)
+		return readError(res)
 	}
 	return read(res.Body)
 }
@@ -117,8 +117,8 @@ type failure struct {
 func (f *failure) Error() string { return f.message }
 func (f *failure) Unwrap() error { return f.kind }
 
-// refused reads an answer's error.
-func refused(res *http.Response) error {
+// readError reads an answer's error.
+func readError(res *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	var says struct{ Message string }
 	if json.Unmarshal(data, &says) != nil || says.Message == "" {
@@ -128,7 +128,7 @@ func refused(res *http.Response) error {
 	if res.StatusCode == http.StatusInternalServerError {
 		kind = errdefs.ErrUnknown // also what will never work, such as an image that a registry does not have
 	}
-	return &failure{cmp.Or(engine.Shorten(says.Message), engine.Plain(res.Status)), kind}
+	return &failure{cmp.Or(engine.Shorten(says.Message), engine.OneLine(res.Status)), kind}
 }
 
 // explain adds the operation to an error of a request. The library would have it that Docker is down.

@@ -23,7 +23,7 @@ func TestRefused(t *testing.T) {
 		{"only what is not shown", `{"message":"\u0007"}`, "404 Not Found"},
 		{"much", `{"message":"` + strings.Repeat("ä", 600) + `the cause"}`, "the cause"},
 	} {
-		err := refused(&http.Response{StatusCode: http.StatusNotFound, Status: "404 Not Found", Body: io.NopCloser(strings.NewReader(test.body))})
+		err := readError(&http.Response{StatusCode: http.StatusNotFound, Status: "404 Not Found", Body: io.NopCloser(strings.NewReader(test.body))})
 		f := (*failure)(nil)
 		errors.As(err, &f)
 		if f == nil || f.message != test.want && test.name != "much" || !errdefs.IsNotFound(err) {
@@ -38,7 +38,7 @@ func TestRefused(t *testing.T) {
 // TestBroken: Podman answers 500 to much that will never work, which is not asked for twice.
 func TestBroken(t *testing.T) {
 	for status, want := range map[int]bool{http.StatusInternalServerError: false, http.StatusServiceUnavailable: true, http.StatusNotFound: false} {
-		err := refused(&http.Response{StatusCode: status, Body: http.NoBody})
+		err := readError(&http.Response{StatusCode: status, Body: http.NoBody})
 		if got := client.IsTemporary(err); got != want {
 			t.Errorf("%d: is temporary: %t", status, got)
 		}

@@ -18,8 +18,8 @@ import (
 
 // TestRootless runs TestAsUser as a user who has subordinate ids.
 func TestRootless(t *testing.T) {
-	dir := store(t)
-	u := somebody(t)
+	dir := newStore(t)
+	u := subordinateUser(t)
 	uid, _ := strconv.Atoi(u.Uid)
 	gid, _ := strconv.Atoi(u.Gid)
 	self, err := os.ReadFile(os.Args[0])
@@ -50,11 +50,11 @@ func TestRootless(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes.Contains(out, []byte("--- SKIP")) {
-		hosttest.Missing(t, "rootless", "Podman can't run here for an ordinary user")
+		hosttest.SkipMissing(t, "rootless", "Podman can't run here for an ordinary user")
 	}
 }
 
-func somebody(t *testing.T) *user.User {
+func subordinateUser(t *testing.T) *user.User {
 	t.Helper()
 	data, _ := os.ReadFile("/etc/subuid")
 	for line := range strings.Lines(string(data)) {
@@ -64,7 +64,7 @@ func somebody(t *testing.T) *user.User {
 			return u
 		}
 	}
-	hosttest.Missing(t, "rootless", "no user has subordinate ids in /etc/subuid")
+	hosttest.SkipMissing(t, "rootless", "no user has subordinate ids in /etc/subuid")
 	return nil
 }
 

@@ -20,7 +20,7 @@ import (
 
 // TestSeed fills a volume, also one that somebody left half-filled, and shows it to a container.
 func TestSeed(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	id := withImage(t, e)
 	archive := pack(t, map[string][]byte{"bin/one": []byte("whole"), "bin/two": []byte("whole")}, container.SeedEnd)
 	labels := map[string]string{container.LabelSeed: "1"}
@@ -30,7 +30,7 @@ func TestSeed(t *testing.T) {
 			list, err := e.List(t.Context(), container.LabelInstance)
 			return err == nil && len(list) == 0
 		})
-		ask(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
+		sendRequest(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
 	}
 
 	broken := io.MultiReader(bytes.NewReader(archive[:1200]), failing{})
@@ -74,7 +74,7 @@ func TestSeed(t *testing.T) {
 
 // TestSeedWaits fills no volume while somebody else does.
 func TestSeedWaits(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	id := withImage(t, e)
 	const name = "podman-test-busy"
 	other := basicContainer(id, "sleep")
@@ -92,7 +92,7 @@ func TestSeedWaits(t *testing.T) {
 	if err := e.Seed(t.Context(), name, nil, bytes.NewReader(archive), id); err != nil {
 		t.Error(err)
 	}
-	ask(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
+	sendRequest(t, e, http.MethodDelete, "/volumes/"+name, url.Values{"force": {"true"}})
 }
 
 type failing struct{}
@@ -101,7 +101,7 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("no more") }
 
 // TestNoGPU refuses where Podman knows of no GPU, and leaves no container.
 func TestNoGPU(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	c := basicContainer(withImage(t, e), "exit", "0")
 	c.GPUs = []string{"0"}
 	_, err := e.Create(t.Context(), c)
@@ -116,7 +116,7 @@ func TestNoGPU(t *testing.T) {
 
 // TestTwice makes a container whose name is taken: that is an error, and the other one stays.
 func TestTwice(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	c := basicContainer(withImage(t, e), "sleep")
 	create(t, e, c)
 	if _, err := e.Create(t.Context(), c); err == nil {
@@ -129,7 +129,7 @@ func TestTwice(t *testing.T) {
 
 // TestTricks makes a container of an image whose /etc leads elsewhere: what we write stays inside.
 func TestTricks(t *testing.T) {
-	e := served(t)
+	e := testEngine(t)
 	outside := t.TempDir()
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)

@@ -30,7 +30,7 @@ type service struct {
 
 // serve starts a service.
 func (e *Engine) serve(ctx context.Context, command []string) (*service, error) {
-	program, err := engine.Program(e.env["PATH"], command[0])
+	program, err := engine.FindProgram(e.env["PATH"], command[0])
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (e *Engine) serve(ctx context.Context, command []string) (*service, error) 
 	socket := filepath.Join(dir, "podman.sock")
 	args := slices.Clone(command[1:])
 	if hybridCgroups() && !slices.Contains(args, "--runtime") {
-		if _, err := engine.Program(e.env["PATH"], "runc"); err == nil {
+		if _, err := engine.FindProgram(e.env["PATH"], "runc"); err == nil {
 			args = append(args, "--runtime", "runc")
 		}
 	}
@@ -59,7 +59,7 @@ func (e *Engine) serve(ctx context.Context, command []string) (*service, error) 
 		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
 	if err := s.ready(ctx, socket); err != nil {
-		s.end()
+		s.stop()
 		return nil, err
 	}
 	return s, nil
@@ -116,9 +116,9 @@ func (s *service) alive() bool {
 	}
 }
 
-// end asks the service to end, and then kills it. A rootless one is two processes of one group: the second, in the user
+// stop asks the service to end, and then kills it. A rootless one is two processes of one group: the second, in the user
 // namespace, may outlive the first.
-func (s *service) end() {
+func (s *service) stop() {
 	group := -s.process.Pid
 	syscall.Kill(group, syscall.SIGTERM)
 	select {

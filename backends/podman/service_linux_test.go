@@ -17,7 +17,7 @@ import (
 // TestServiceEnds starts a service of our own, and nothing is left of it when it is closed, nor when
 // we are killed.
 func TestServiceEnds(t *testing.T) {
-	dir := store(t)
+	dir := newStore(t)
 	t.Setenv("XDG_RUNTIME_DIR", dir)
 	e := engineIn(t, dir)
 	pid := e.conn.service.process.Pid

@@ -123,9 +123,9 @@ func specFor(c container.Container, f facts) (spec, error) {
 	return s, nil
 }
 
-// sizeFor is the size and owner of a tmpfs: git, for one, works in no directory of another user. Podman refuses the
+// tmpfsSize is the size and owner of a tmpfs: git, for one, works in no directory of another user. Podman refuses the
 // kernel's option uid, but passes the value of size on unchanged.
-func sizeFor(size int64, user string) string {
+func tmpfsSize(size int64, user string) string {
 	uid, gid, both := strings.Cut(user, ":")
 	if !both {
 		return fmt.Sprintf("size=%d", size)
@@ -150,7 +150,7 @@ func (s *spec) mount(c container.Container) {
 	}
 	for _, t := range c.Tmpfs {
 		mounted[path.Clean(t.Path)] = true
-		options := []string{sizeFor(t.Size, c.User), fmt.Sprintf("mode=%04o", t.Mode), "rw", "nosuid", "nodev", "rprivate", "notmpcopyup"}
+		options := []string{tmpfsSize(t.Size, c.User), fmt.Sprintf("mode=%04o", t.Mode), "rw", "nosuid", "nodev", "rprivate", "notmpcopyup"}
 		if !t.Exec {
 			options = append(options, "noexec")
 		}

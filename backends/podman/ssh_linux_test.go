@@ -36,7 +36,7 @@ func TestSSH(t *testing.T) {
 	}
 	// A connection that breaks is made again.
 	e.conn.HTTP.CloseIdleConnections()
-	e.drop(e.conn.Link)
+	e.forgetConnection(e.conn.Link)
 	if _, err := e.Image(t.Context(), image); err != nil {
 		t.Error(err)
 	}

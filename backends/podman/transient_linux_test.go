@@ -30,8 +30,8 @@ type cutter struct {
 	seen  []string // what matched
 }
 
-// behind returns an engine that reaches another one's service through a cutter.
-func behind(t *testing.T, e *Engine) (*Engine, *cutter) {
+// engineBehind returns an engine that reaches another one's service through a cutter.
+func engineBehind(t *testing.T, e *Engine) (*Engine, *cutter) {
 	t.Helper()
 	c := &cutter{}
 	socket := filepath.Join(t.TempDir(), "s")
@@ -72,7 +72,7 @@ func (c *cutter) matches(what string) bool {
 	return c.times >= 0
 }
 
-func (c *cutter) next(times int, pattern string) {
+func (c *cutter) cutNext(times int, pattern string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut, c.times, c.seen = regexp.MustCompile(pattern), times, nil
@@ -87,23 +87,23 @@ func (c *cutter) count() int {
 // TestHangUps loses answers: what does no harm is asked again, once, and a container is neither made nor started
 // twice.
 func TestHangUps(t *testing.T) {
-	real := served(t)
+	real := testEngine(t)
 	id := withImage(t, real)
-	e, cut := behind(t, real)
+	e, cut := engineBehind(t, real)
 	if _, err := e.Info(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
-	cut.next(1, "^GET .*/images/")
+	cut.cutNext(1, "^GET .*/images/")
 	if _, err := e.Image(t.Context(), id); err != nil || cut.count() != 2 {
 		t.Errorf("a question: %v, asked %d times", err, cut.count())
 	}
-	cut.next(9, "^GET .*/images/")
+	cut.cutNext(9, "^GET .*/images/")
 	if _, err := e.Image(t.Context(), id); err == nil || cut.count() > 4 { // net/http asks again, too, on a connection that was used before
 		t.Errorf("a question that is never answered: %v, asked %d times", err, cut.count())
 	}
 
-	cut.next(1, "^POST .*/containers/create")
+	cut.cutNext(1, "^POST .*/containers/create")
 	lost := basicContainer(id, "exit", "4")
 	lost.Name = "lost"
 	if _, err := e.Create(t.Context(), lost); err == nil || cut.count() != 1 {
@@ -117,7 +117,7 @@ func TestHangUps(t *testing.T) {
 	}
 
 	c := create(t, e, basicContainer(id, "exit", "4"))
-	cut.next(1, "^POST .*/start")
+	cut.cutNext(1, "^POST .*/start")
 	if err := e.Start(t.Context(), c); err == nil || cut.count() != 1 {
 		t.Errorf("a start: %v, asked %d times", err, cut.count())
 	}
@@ -127,28 +127,28 @@ func TestHangUps(t *testing.T) {
 
 	c = create(t, e, basicContainer(id, "sleep"))
 	start(t, e, c)
-	cut.next(1, "^DELETE ")
+	cut.cutNext(1, "^DELETE ")
 	if err := e.Remove(t.Context(), c); err != nil {
 		t.Errorf("a removal: %v", err)
 	}
-	gone(t, e, c)
+	waitRemoved(t, e, c)
 }
 
 // TestQuiet has Podman asked for nothing that holds it up: not when a container ends that can be watched, and not to
 // kill what is dead.
 func TestQuiet(t *testing.T) {
-	real := served(t)
+	real := testEngine(t)
 	id := withImage(t, real)
-	e, asked := behind(t, real)
+	e, asked := engineBehind(t, real)
 	c := create(t, e, basicContainer(id, "sleep"))
-	asked.next(0, "^POST .*/wait$")
+	asked.cutNext(0, "^POST .*/wait$")
 	exits := waitFor(t, e, c)
 	start(t, e, c)
-	watched(t, e, c)
+	waitWatched(t, e, c)
 	if _, err := e.Info(t.Context()); err != nil || asked.count() > 0 {
 		t.Errorf("it is asked to wait for a container that runs: %v, %q", err, asked.seen)
 	}
-	asked.next(0, "^(DELETE|GET) .*/containers/"+c)
+	asked.cutNext(0, "^(DELETE|GET) .*/containers/"+c)
 	if err := e.Remove(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -163,9 +163,9 @@ const inspectPath = "/v" + dockerAPI + "/containers/"
 
 // TestStartsAgain: what can't have arrived is asked for again, also what must not be done twice.
 func TestStartsAgain(t *testing.T) {
-	real := served(t)
+	real := testEngine(t)
 	id := withImage(t, real)
-	e, _ := behind(t, real)
+	e, _ := engineBehind(t, real)
 	if _, err := e.Info(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestStartsAgain(t *testing.T) {
 
 // TestSavedInfo asks a service what it is once, and again when that may have changed.
 func TestSavedInfo(t *testing.T) {
-	behindIt, asked := behind(t, served(t))
+	behindIt, asked := engineBehind(t, testEngine(t))
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "containers.conf")
 	socket := strings.TrimPrefix(behindIt.config.Host, "unix://")
@@ -204,7 +204,7 @@ func TestSavedInfo(t *testing.T) {
 		{"another socket", func() error { return os.Chtimes(socket, time.Time{}, time.Unix(1, 0)) }, 1},
 		{"another variable", func() error { environ = append(environ, "XDG_CONFIG_HOME="+dir); return nil }, 1},
 		{"what it said can't be read", func() error { return os.WriteFile(filepath.Join(dir, savedInfoName), []byte("{"), 0o600) }, 1},
-		{"what it said long ago", func() error { return aged(filepath.Join(dir, savedInfoName)) }, 1},
+		{"what it said long ago", func() error { return ageFile(filepath.Join(dir, savedInfoName)) }, 1},
 		{"a container could not be made", func() error {
 			e := New(Config{Host: behindIt.config.Host, Environ: environ, Dir: dir})
 			defer e.Close()
@@ -219,7 +219,7 @@ func TestSavedInfo(t *testing.T) {
 				t.Fatalf("%s: %v", test.name, err)
 			}
 		}
-		asked.next(0, "^GET .*/info$")
+		asked.cutNext(0, "^GET .*/info$")
 		e := New(Config{Host: behindIt.config.Host, Environ: environ, Dir: dir})
 		got, err := e.Info(t.Context())
 		e.Close()
@@ -232,8 +232,8 @@ func TestSavedInfo(t *testing.T) {
 	}
 }
 
-// aged has an answer be from the day before yesterday.
-func aged(name string) error {
+// ageFile has an answer be from the day before yesterday.
+func ageFile(name string) error {
 	var k savedInfo
 	data, err := os.ReadFile(name)
 	if err == nil {

@@ -43,7 +43,7 @@ func (e *Engine) Wait(ctx context.Context, id string) (container.Exit, error) {
 			engine.Pause(ctx, 200*time.Millisecond)
 			continue
 		case endedState(s):
-			return container.Exit{Code: s.ExitCode, OOM: s.OOMKilled || oom, Why: engine.Plain(s.Error)}, nil
+			return container.Exit{Code: s.ExitCode, OOM: s.OOMKilled || oom, Why: engine.OneLine(s.Error)}, nil
 		case !begunState(s):
 			engine.Pause(ctx, 50*time.Millisecond)
 		case !ended:
@@ -101,7 +101,7 @@ func (e *Engine) removedCode(ctx context.Context, id string) int {
 		return code
 	}
 	code = -1
-	_ = e.read(ctx, request{method: http.MethodGet, path: "/events", again: true, query: url.Values{
+	_ = e.readAnswer(ctx, request{method: http.MethodGet, path: "/events", again: true, query: url.Values{
 		"stream": {"false"}, "since": {strconv.FormatInt(e.since.Add(-time.Hour).Unix(), 10)},
 		"filters": {fmt.Sprintf(`{"container":[%q],"event":["died"]}`, id)},
 	}}, func(answer io.Reader) error {

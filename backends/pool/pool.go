@@ -25,8 +25,8 @@ type Key interface {
 // Item is idle in a pool, for one use.
 type Item interface {
 	comparable
-	// Watch has ended called, once and by another goroutine, if the item ends before Lease.
-	Watch(ended func())
+	// NotifyEnd has ended called, once and by another goroutine, if the item ends before Lease.
+	NotifyEnd(ended func())
 	// Lease stops that, and reports whether the item is usable. It does not wait for a call in progress.
 	Lease() bool
 	Memory() int64 // bytes that it holds in RAM, shared pages counted by share (PSS)
@@ -102,16 +102,16 @@ func New[K Key, I Item](c Config[K, I]) *Pool[K, I] {
 	return p
 }
 
-// Take returns the oldest usable item of a key, or the reason why there is none.
-func (p *Pool[K, I]) Take(key K) (none I, why string) {
+// LeaseItem returns the oldest usable item of a key, or the reason why there is none.
+func (p *Pool[K, I]) LeaseItem(key K) (none I, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return none, ""
 	}
 	b := p.bucket(key)
-	p.later(&p.sweep, p.config.Idle/4, p.tidy)
-	p.later(&p.refill, p.config.Delay, p.Fill)
+	p.schedule(&p.sweep, p.config.Idle/4, p.tidy)
+	p.schedule(&p.refill, p.config.Delay, p.Fill)
 	for len(b.ready) > 0 {
 		one := b.ready[0]
 		b.ready = b.ready[1:]
@@ -135,7 +135,7 @@ func (p *Pool[K, I]) Take(key K) (none I, why string) {
 func (p *Pool[K, I]) bucket(key K) *bucket[I] {
 	b := p.buckets[key]
 	if b == nil {
-		if asked := p.byAsked(); len(asked) >= p.config.Keys {
+		if asked := p.keysByDemand(); len(asked) >= p.config.Keys {
 			p.retire(asked[len(asked)-1])
 		}
 		b = &bucket[I]{want: max(1, p.config.Each)}
@@ -159,7 +159,7 @@ func (p *Pool[K, I]) Prepare(key K) (failed string) {
 	b.making++
 	p.makers++
 	p.mu.Unlock()
-	p.make(key, b)
+	p.makeItem(key, b)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return b.failed
@@ -179,7 +179,7 @@ func (p *Pool[K, I]) Idle(key K) []I {
 func (p *Pool[K, I]) Record(language string, ram int64, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if counters := p.counters.Of(language, ram); why == "" {
+	if counters := p.counters.ForKind(language, ram); why == "" {
 		counters.Hits++
 	} else {
 		counters.Miss(why)
@@ -190,13 +190,13 @@ func (p *Pool[K, I]) Record(language string, ram int64, why string) {
 func (p *Pool[K, I]) Missed(language string, ram int64, why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	counters := p.counters.Of(language, ram)
+	counters := p.counters.ForKind(language, ram)
 	counters.Hits--
 	counters.Miss(why)
 }
 
-// later has f run after a delay, unless it is scheduled already. Close stops it, or waits for it. The caller holds mu.
-func (p *Pool[K, I]) later(t **time.Timer, after time.Duration, f func()) {
+// schedule has f run after a delay, unless it is scheduled already. Close stops it, or waits for it. The caller holds mu.
+func (p *Pool[K, I]) schedule(t **time.Timer, after time.Duration, f func()) {
 	if *t != nil || p.closed || p.config.Once {
 		return
 	}
@@ -232,25 +232,25 @@ func (p *Pool[K, I]) Fill() {
 		return
 	}
 	now := time.Now()
-	for _, key := range p.byAsked() {
+	for _, key := range p.keysByDemand() {
 		b := p.buckets[key]
-		for len(b.ready)+b.making < b.want && p.makers < max(1, runtime.NumCPU()/2) && now.After(b.retry) && p.room(b) {
+		for len(b.ready)+b.making < b.want && p.makers < max(1, runtime.NumCPU()/2) && now.After(b.retry) && p.makeRoom(b) {
 			b.making++
 			p.makers++
-			p.making.Go(func() { p.make(key, b) })
+			p.making.Go(func() { p.makeItem(key, b) })
 		}
 	}
 }
 
-// byAsked lists the keys, the most recently requested first.
-func (p *Pool[K, I]) byAsked() []K {
+// keysByDemand lists the keys, the most recently requested first.
+func (p *Pool[K, I]) keysByDemand() []K {
 	return slices.SortedFunc(maps.Keys(p.buckets), func(a, b K) int { return p.buckets[b].asked.Compare(p.buckets[a].asked) })
 }
 
-// room reports whether one more item of a bucket may be made. It discards an item of a key that has not been requested
+// makeRoom reports whether one more item of a bucket may be made. It discards an item of a key that has not been requested
 // for long, or a second item of a key in favour of the first of another: two languages requested at once had a host of
 // two cores keep nothing for a third.
-func (p *Pool[K, I]) room(b *bucket[I]) bool {
+func (p *Pool[K, I]) makeRoom(b *bucket[I]) bool {
 	for {
 		count, bytes := 1, b.bytes()
 		for _, other := range p.buckets {
@@ -285,8 +285,8 @@ func (p *Pool[K, I]) room(b *bucket[I]) bool {
 // bytes returns the bytes with which each item counts: as last measured, or else defaultBytes.
 func (b *bucket[I]) bytes() int64 { return cmp.Or(b.memory, defaultBytes) }
 
-// make makes one item and adds it to its bucket.
-func (p *Pool[K, I]) make(key K, b *bucket[I]) {
+// makeItem makes one item and adds it to its bucket.
+func (p *Pool[K, I]) makeItem(key K, b *bucket[I]) {
 	one, err := p.config.Make(p.enough, key)
 	p.mu.Lock()
 	b.made++
@@ -303,13 +303,13 @@ func (p *Pool[K, I]) make(key K, b *bucket[I]) {
 	b.failed = ""
 	switch {
 	case err != nil:
-		b.failed, b.retry = brief(err), time.Now().Add(retryDelay)
+		b.failed, b.retry = briefText(err), time.Now().Add(retryDelay)
 	case p.closed || b.retired:
 		defer one.Close()
 	default:
 		b.ready = append(b.ready, one)
 		b.memory = cmp.Or(memory, b.memory)
-		p.watch(one, b)
+		p.discardOnEnd(one, b)
 	}
 	p.mu.Unlock()
 	if err == nil {
@@ -317,15 +317,15 @@ func (p *Pool[K, I]) make(key K, b *bucket[I]) {
 	}
 }
 
-// brief returns an error's text in one line of limited length.
-func brief(err error) string {
+// briefText returns an error's text in one line of limited length.
+func briefText(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	return strings.ToValidUTF8(text[:min(len(text), maxReason)], "")
 }
 
-// watch discards an item that ends while it is idle.
-func (p *Pool[K, I]) watch(one I, b *bucket[I]) {
-	one.Watch(func() {
+// discardOnEnd discards an item that ends while it is idle.
+func (p *Pool[K, I]) discardOnEnd(one I, b *bucket[I]) {
+	one.NotifyEnd(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		i := slices.Index(b.ready, one)
@@ -362,7 +362,7 @@ func (p *Pool[K, I]) tidy() {
 		}
 	}
 	if left || len(p.buckets) > 0 {
-		p.later(&p.sweep, p.config.Idle/4, p.tidy)
+		p.schedule(&p.sweep, p.config.Idle/4, p.tidy)
 	}
 }
 

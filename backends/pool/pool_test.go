@@ -29,7 +29,7 @@ type item struct {
 }
 
 func (i *item) Lease() bool { close(i.leased); return i.useful.Load() }
-func (i *item) Watch(ended func()) {
+func (i *item) NotifyEnd(ended func()) {
 	go func() {
 		select {
 		case <-i.ends:
@@ -54,21 +54,21 @@ func (i *item) Close() error {
 // plant makes items, each in a second.
 type plant struct {
 	mu sync.Mutex
-	seen
+	plantState
 	fail error
 }
 
-// seen is what it has done.
-type seen struct {
+// plantState is what it has done.
+type plantState struct {
 	made []*item
 	now  int // in the making
 	peak int // of these, ever
 }
 
-func (p *plant) saw() seen {
+func (p *plant) saw() plantState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.seen
+	return p.plantState
 }
 
 // fails has it fail from now on, or with nil no longer.
@@ -78,7 +78,7 @@ func (p *plant) fails(err error) {
 	p.fail = err
 }
 
-func (p *plant) make(ctx context.Context, _ name) (*item, error) {
+func (p *plant) makeItem(ctx context.Context, _ name) (*item, error) {
 	p.mu.Lock()
 	p.now++
 	p.peak = max(p.peak, p.now)
@@ -99,8 +99,8 @@ func (p *plant) make(ctx context.Context, _ name) (*item, error) {
 	return one, nil
 }
 
-// open are the items that were made and not closed.
-func (p *plant) open() (n int) {
+// openItems are the items that were made and not closed.
+func (p *plant) openItems() (n int) {
 	for _, one := range p.saw().made {
 		if !one.closed.Load() {
 			n++
@@ -124,7 +124,7 @@ func (p *Pool[K, I]) bucketCount() int {
 func inPool(t *testing.T, c Config[name, *item], f func(*testing.T, *plant, *Pool[name, *item])) {
 	synctest.Test(t, func(t *testing.T) {
 		made := new(plant)
-		c.Make = made.make
+		c.Make = made.makeItem
 		p := New(c)
 		defer p.Close()
 		f(t, made, p)
@@ -138,7 +138,7 @@ var roomy = Config[name, *item]{Max: 100, Memory: 1 << 40, Idle: time.Hour}
 func TestPoolFollowsDemand(t *testing.T) {
 	inPool(t, roomy, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		for range 10 {
-			if one, why := p.Take("a"); one != nil || why != "none stood ready" {
+			if one, why := p.LeaseItem("a"); one != nil || why != "none stood ready" {
 				t.Fatal(one, why)
 			}
 		}
@@ -149,11 +149,11 @@ func TestPoolFollowsDemand(t *testing.T) {
 		if n, want := len(p.Idle("a")), 2*runtime.NumCPU(); n != want || made.saw().peak > max(1, runtime.NumCPU()/2) {
 			t.Errorf("%d stand ready, want %d; %d were made at once", n, want, made.saw().peak)
 		}
-		one, why := p.Take("a")
+		one, why := p.LeaseItem("a")
 		if one == nil || one.number != 0 || why != "" {
 			t.Errorf("%+v %q, want the oldest", one, why)
 		}
-		if other, _ := p.Take("b"); other != nil {
+		if other, _ := p.LeaseItem("b"); other != nil {
 			t.Error("took another key's")
 		}
 	})
@@ -173,15 +173,15 @@ func TestPoolBounds(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inPool(t, c.config, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 				for i := range 20 {
-					if one, _ := p.Take(name(fmt.Sprint(i % 4))); one != nil {
+					if one, _ := p.LeaseItem(name(fmt.Sprint(i % 4))); one != nil {
 						one.Close()
 					}
 					sleep(3 * time.Second)
-					if n := made.open(); n > c.peak {
+					if n := made.openItems(); n > c.peak {
 						t.Fatalf("there are %d", n)
 					}
 				}
-				if made.open() == 0 && c.peak > 0 {
+				if made.openItems() == 0 && c.peak > 0 {
 					t.Error("there are none")
 				}
 			})
@@ -195,9 +195,9 @@ func TestPoolMakesRoom(t *testing.T) {
 	c.Max = 1
 	inPool(t, c, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		for _, after := range []time.Duration{c.Idle / 16, c.Idle / 4} {
-			p.Take("old")
+			p.LeaseItem("old")
 			sleep(after)
-			p.Take("new")
+			p.LeaseItem("new")
 			sleep(2 * time.Second)
 			if gave := len(p.Idle("new")) == 1; gave != (after > c.Idle/8) || gave == (len(p.Idle("old")) == 1) {
 				t.Errorf("asked for %v later: it gave way: %v", after, gave)
@@ -212,14 +212,14 @@ func TestPoolKeepsOneOfEach(t *testing.T) {
 	c.Max = 2
 	inPool(t, c, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		for range 2 {
-			p.Take("a")
+			p.LeaseItem("a")
 		}
 		sleep(time.Minute)
 		if n := len(p.Idle("a")); n != 2 {
 			t.Fatalf("%d of the first stand ready, want 2", n)
 		}
 		for range 2 {
-			p.Take("b")
+			p.LeaseItem("b")
 		}
 		sleep(time.Minute)
 		if a, b := len(p.Idle("a")), len(p.Idle("b")); a != 1 || b != 1 {
@@ -234,14 +234,14 @@ func TestPoolGivesUp(t *testing.T) {
 	c := roomy
 	c.Tidy = func(time.Duration) bool { return tidied.Add(1) < 10 }
 	inPool(t, c, func(t *testing.T, made *plant, p *Pool[name, *item]) {
-		p.Take("a")
+		p.LeaseItem("a")
 		sleep(c.Idle / 2)
 		if len(p.Idle("a")) != 1 {
 			t.Error("given up early")
 		}
 		sleep(c.Idle)
-		if n := tidied.Load(); made.open() > 0 || p.bucketCount() > 0 || n < 5 || n > 6 {
-			t.Errorf("%d are left, in %d buckets; tidied %d times", made.open(), p.bucketCount(), n)
+		if n := tidied.Load(); made.openItems() > 0 || p.bucketCount() > 0 || n < 5 || n > 6 {
+			t.Errorf("%d are left, in %d buckets; tidied %d times", made.openItems(), p.bucketCount(), n)
 		}
 		sleep(10 * c.Idle)
 		if n := tidied.Load(); n != 10 {
@@ -266,7 +266,7 @@ func TestPoolLosesItems(t *testing.T) {
 		}
 		second := made.saw().made[1]
 		second.useful.Store(false)
-		if one, why := p.Take("a"); one != nil || why == "" {
+		if one, why := p.LeaseItem("a"); one != nil || why == "" {
 			t.Error("took what is of no use")
 		}
 		synctest.Wait()
@@ -284,7 +284,7 @@ func TestPoolTellsWhy(t *testing.T) {
 		if want := "no " + strings.Repeat("x", maxReason-3); failed != want {
 			t.Errorf("got %q, want %q", failed, want)
 		}
-		if _, why := p.Take("a"); why != "none stood ready: "+failed {
+		if _, why := p.LeaseItem("a"); why != "none stood ready: "+failed {
 			t.Errorf("why: %q", why)
 		}
 		made.fails(nil)
@@ -296,10 +296,10 @@ func TestPoolTellsWhy(t *testing.T) {
 		sleep(2 * time.Second)
 		p.Fill()
 		sleep(time.Minute)
-		for one, _ := p.Take("a"); one != nil; one, _ = p.Take("a") {
+		for one, _ := p.LeaseItem("a"); one != nil; one, _ = p.LeaseItem("a") {
 			one.Close()
 		}
-		if _, why := p.Take("a"); why != "none stood ready" {
+		if _, why := p.LeaseItem("a"); why != "none stood ready" {
 			t.Errorf("why: %q", why)
 		}
 	})
@@ -313,7 +313,7 @@ func TestPoolForgets(t *testing.T) {
 		const asked = 3 * maxKeys
 		for i := range asked {
 			sleep(1)
-			_, why := p.Take(name(fmt.Sprint("a", i)))
+			_, why := p.LeaseItem(name(fmt.Sprint("a", i)))
 			p.Record(fmt.Sprint(i), int64(i), why)
 			p.Record("a", 1, fmt.Sprint("reason ", i))
 		}
@@ -348,7 +348,7 @@ func TestPoolOnce(t *testing.T) {
 		synctest.Wait()
 		p.Prepare("a")
 		p.Prepare("a")
-		one, why := p.Take("a")
+		one, why := p.LeaseItem("a")
 		if one == nil {
 			t.Fatal(why)
 		}
@@ -359,8 +359,8 @@ func TestPoolOnce(t *testing.T) {
 		p.Prepare("b")
 		p.Clear()
 		sleep(time.Hour)
-		if n := len(made.saw().made); n != 2 || made.open() > 0 {
-			t.Errorf("%d were made, %d are left", n, made.open())
+		if n := len(made.saw().made); n != 2 || made.openItems() > 0 {
+			t.Errorf("%d were made, %d are left", n, made.openItems())
 		}
 		if list := p.List(); len(list) != 1 || list[0].Hits != 0 || list[0].Misses != 1 {
 			t.Errorf("%+v", list)
@@ -373,14 +373,14 @@ func TestPoolClosed(t *testing.T) {
 	inPool(t, roomy, func(t *testing.T, made *plant, p *Pool[name, *item]) {
 		p.Prepare("a")
 		for range 4 {
-			p.Take("b")
+			p.LeaseItem("b")
 		}
 		sleep(refillDelay + time.Millisecond)
 		p.Close()
-		if n := len(made.saw().made); made.open() > 0 || n != 2 {
-			t.Errorf("%d of %d are left", made.open(), n)
+		if n := len(made.saw().made); made.openItems() > 0 || n != 2 {
+			t.Errorf("%d of %d are left", made.openItems(), n)
 		}
-		if one, why := p.Take("a"); one != nil || why != "" {
+		if one, why := p.LeaseItem("a"); one != nil || why != "" {
 			t.Errorf("after the end: %v %q", one, why)
 		}
 	})

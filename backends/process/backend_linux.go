@@ -64,8 +64,8 @@ func New(c Config) *Backend {
 
 // FindLimits finds the cgroup and compiles the filter of system calls that most sandboxes need. A failure shows there.
 func (b *Backend) FindLimits() {
-	b.cgroups.Find()
-	_, _ = b.filters.Of(seccomp.Kind{Namespaces: true, Affinity: b.cgroups.Why == ""})
+	b.cgroups.FindBase()
+	_, _ = b.filters.ForKind(seccomp.Kind{Namespaces: true, Affinity: b.cgroups.Why == ""})
 }
 
 // Inside reports whether sandboxes are made in a container, see Config.Inside.
@@ -101,8 +101,8 @@ type teardowns struct {
 // newTeardowns returns teardowns with room for two at a time for each CPU.
 func newTeardowns() teardowns { return teardowns{room: make(chan struct{}, 2*runtime.NumCPU())} }
 
-// do removes a sandbox, in the background if that is true and not too many are being removed.
-func (e *teardowns) do(background bool, end func()) {
+// run removes a sandbox, in the background if that is true and not too many are being removed.
+func (e *teardowns) run(background bool, end func()) {
 	remove := func() {
 		defer func() { <-e.room }()
 		end()

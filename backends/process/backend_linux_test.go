@@ -23,7 +23,7 @@ import (
 func needProfile(t *testing.T, profile string) {
 	t.Helper()
 	if abi := newBackend(t, Config{}).landlockABI; profile == "landlock" && abi < truncateABI {
-		hosttest.Missing(t, "landlock", fmt.Sprintf("its ABI is %d here, and %d restricts truncation", abi, truncateABI))
+		hosttest.SkipMissing(t, "landlock", fmt.Sprintf("its ABI is %d here, and %d restricts truncation", abi, truncateABI))
 	}
 }
 
@@ -42,9 +42,9 @@ func newBackend(t testing.TB, c Config) *Backend {
 // namespaces those that its layers answer for.
 func TestContract(t *testing.T) {
 	probe := newBackend(t, Config{})
-	probe.cgroups.Find()
+	probe.cgroups.FindBase()
 	for _, o := range []backendtest.Options{{Profile: "hardened"}, {Profile: "landlock", Layers: withoutNamespaces}} {
-		o.Cgroup = probe.cgroups.Found()
+		o.Cgroup = probe.cgroups.HasBase()
 		t.Run(o.Profile, func(t *testing.T) {
 			needProfile(t, o.Profile)
 			backendtest.Run(t, func(t testing.TB) backends.Backend { return New(Config{StateDir: t.TempDir()}) }, o)
@@ -96,7 +96,7 @@ func TestDataLimit(t *testing.T) {
 		"no cgroup, of a session": {nil, true, 30, 4 << 30},
 	} {
 		s := &Sandbox{constraints: constraints{limits: limits, tasks: c.tasks}, profile: profile{keep: c.keep}, Init: &Init{cgroup: c.group}}
-		if got := s.data(); got != c.want {
+		if got := s.dataLimit(); got != c.want {
 			t.Errorf("%s: got %d, want %d", name, got, c.want)
 		}
 	}
@@ -118,8 +118,8 @@ func TestTeardownsPaced(t *testing.T) {
 		var callers sync.WaitGroup
 		peak := cap(e.room)
 		for range 2 * peak {
-			callers.Go(func() { e.do(true, end) })
-			callers.Go(func() { e.do(false, end) })
+			callers.Go(func() { e.run(true, end) })
+			callers.Go(func() { e.run(false, end) })
 		}
 		synctest.Wait()
 		if got := running.Load(); got != int64(peak) {

@@ -32,7 +32,7 @@ func (*Backend) Pools() []backends.Pool { return nil }
 
 // Probe implements [backends.Backend]. It starts a sandbox and closes it: only that shows which layers the host gives.
 func (*Backend) Probe(context.Context, backends.Spec) (backends.Probe, error) {
-	return backends.Probe{Backend: "process", Why: backends.Why(needsLinux)}, nil
+	return backends.Probe{Backend: "process", Why: backends.ReasonOf(needsLinux)}, nil
 }
 
 // Start implements [backends.Backend].

@@ -49,7 +49,7 @@ func TestProposedTooLarge(t *testing.T) {
 		t.Errorf("got %v, want a refusal that names the limit, and why it is a copy", err)
 	}
 	if s, err = newBackend(t, Config{}).Start(t.Context(), spec); err != nil {
-		hosttest.Missing(t, "overlay", err.Error())
+		hosttest.SkipMissing(t, "overlay", err.Error())
 	}
 	s.Close() // an overlay takes no disk
 }
@@ -77,7 +77,7 @@ func TestProposedHidden(t *testing.T) {
 			}
 			defer s.Close()
 			const script = "cat a/state/key log; mkdir -p a/state/x; echo x >log; chmod 600 log; echo x >a/new; rm -rf a/state log; mv a b; true"
-			if got := say(t, s.(*Sandbox), "("+script+") 2>/dev/null"); strings.Contains(got, "canary") {
+			if got := runScript(t, s.(*Sandbox), "("+script+") 2>/dev/null"); strings.Contains(got, "canary") {
 				t.Errorf("got %q", got)
 			}
 			var changes []string
@@ -118,7 +118,7 @@ func propose() {
 // his has no number: it is copied. Where they are root's, their owners stay theirs.
 func TestProposedForeign(t *testing.T) {
 	if os.Geteuid() != 0 {
-		hosttest.Missing(t, "root", "only root can give files to another group")
+		hosttest.SkipMissing(t, "root", "only root can give files to another group")
 	}
 	dir := t.TempDir()
 	for d := dir; d != os.TempDir(); d = filepath.Dir(d) {
@@ -168,7 +168,7 @@ func TestProposedForeign(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if got := say(t, s.(*Sandbox), "echo more >>file && rm -r dir && stat -c '%u %U' . file"); got != "1000 sandbox\n65534 nobody\n" {
+		if got := runScript(t, s.(*Sandbox), "echo more >>file && rm -r dir && stat -c '%u %U' . file"); got != "1000 sandbox\n65534 nobody\n" {
 			t.Errorf("got %q", got)
 		}
 	})

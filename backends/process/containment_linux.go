@@ -11,9 +11,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process/procfs"
 )
 
-// contained parses the status message that a program's process sent just before execve: its namespaces and
+// parseContainment parses the status message that a program's process sent just before execve: its namespaces and
 // /proc/self/status. The steps of its plan that test a layer have succeeded by then, or it would have ended.
-func (s *Sandbox) contained(text []byte) backends.Containment {
+func (s *Sandbox) parseContainment(text []byte) backends.Containment {
 	profile := "hardened"
 	if s.landlockOnly {
 		profile = "landlock"
@@ -26,7 +26,7 @@ func (s *Sandbox) contained(text []byte) backends.Containment {
 	lines := string(text[min(len(text), linkSize*len(namespaceLinks)):])
 	status := func(key string) string { return procfs.StatusField(lines, key) }
 	for i, name := range namespaceLayers {
-		add(name, differs[i], s.detail(name, differs[i]))
+		add(name, differs[i], s.describeLayer(name, differs[i]))
 	}
 	if s.backend.landlockABI > 0 {
 		add(backends.LayerLandlock, true, fmt.Sprintf("ABI %d", s.backend.landlockABI))
@@ -43,7 +43,7 @@ func (s *Sandbox) contained(text []byte) backends.Containment {
 	}
 	add(backends.LayerCaps, none, "effective: "+status("CapEff")+", bounding: "+status("CapBnd"))
 	add(backends.LayerNNP, status("NoNewPrivs") == "1", "")
-	if s.cgroup != nil && s.cgroup.Check(s.pid) == nil {
+	if s.cgroup != nil && s.cgroup.CheckMember(s.pid) == nil {
 		add(backends.LayerCgroup, true, s.cgroup.Detail())
 	} else {
 		add(backends.LayerCgroup, false, s.backend.cgroups.Why)
@@ -52,13 +52,13 @@ func (s *Sandbox) contained(text []byte) backends.Containment {
 	return c
 }
 
-// promised returns the expected result of contained; Start refuses by it.
-func (s *Sandbox) promised() backends.Containment {
+// expectedContainment returns the expected result of contained; Start refuses by it.
+func (s *Sandbox) expectedContainment() backends.Containment {
 	layers := make([]backends.Layer, 0, len(backends.ContainmentLayers)+2)
 	for _, name := range backends.ContainmentLayers {
 		missing := !s.HasNamespaces() && slices.Contains(namespaceLayers, name) ||
 			name == backends.LayerLandlock && s.backend.landlockABI == 0
-		layers = append(layers, backends.Layer{Name: name, InForce: !missing, Detail: s.detail(name, !missing)})
+		layers = append(layers, backends.Layer{Name: name, InForce: !missing, Detail: s.describeLayer(name, !missing)})
 	}
 	cgroup := backends.Layer{Name: backends.LayerCgroup, InForce: s.cgroup != nil, Detail: s.backend.cgroups.Why}
 	return backends.Containment{Layers: append(layers, cgroup, backends.Layer{Name: backends.LayerRlimit, InForce: true})}
@@ -70,8 +70,8 @@ var namespaceLayers = []string{
 	backends.LayerIPC, backends.LayerUTS, backends.LayerCgroupNS, backends.LayerTime,
 }
 
-// detail describes a layer for people; held means that it is in force.
-func (s *Sandbox) detail(layer string, held bool) string {
+// describeLayer describes a layer for people; held means that it is in force.
+func (s *Sandbox) describeLayer(layer string, held bool) string {
 	switch {
 	case layer == backends.LayerLandlock && !held:
 		return noLandlock.Reason
@@ -122,8 +122,8 @@ var ownNamespaces = sync.OnceValue(func() []string {
 	return ours
 })
 
-// satisfies compares the layers that policy requires with those that the kernel confirmed.
-func (s *Sandbox) satisfies(c backends.Containment) error {
+// checkRequired compares the layers that policy requires with those that the kernel confirmed.
+func (s *Sandbox) checkRequired(c backends.Containment) error {
 	for _, name := range s.require {
 		i := slices.IndexFunc(c.Layers, func(l backends.Layer) bool { return l.Name == name })
 		if i < 0 {

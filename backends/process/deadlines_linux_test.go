@@ -16,8 +16,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// impatient is a backend for tests of a kernel that does not answer.
-func impatient(t *testing.T, killTimeout time.Duration) *Backend {
+// newImpatient is a backend for tests of a kernel that does not answer.
+func newImpatient(t *testing.T, killTimeout time.Duration) *Backend {
 	b := New(Config{StateDir: t.TempDir(), StartTimeout: 2 * time.Second, KillTimeout: killTimeout})
 	t.Cleanup(func() { b.Close() })
 	return b
@@ -26,12 +26,12 @@ func impatient(t *testing.T, killTimeout time.Duration) *Backend {
 // TestStuckLauncher stops the processes that fork sandboxes: a start ends with the name of the call that did not
 // return. What was started before lives on, and others start as soon as they answer again.
 func TestStuckLauncher(t *testing.T) {
-	b := impatient(t, 10*time.Second) // a start that is late waits twice that for the call's name, which busy machines need
+	b := newImpatient(t, 10*time.Second) // a start that is late waits twice that for the call's name, which busy machines need
 	spec := backends.Spec{ID: "stuck", Language: "shell", Keep: true,
 		Mounts: []backends.Mount{{Host: "/usr", Inside: "/mnt/usr"}}} // not from a template
 	before, err := b.Start(t.Context(), spec)
 	if err != nil {
-		hosttest.Missing(t, "sandbox", err.Error())
+		hosttest.SkipMissing(t, "sandbox", err.Error())
 	}
 	defer before.Close()
 	stopLaunchers(t, b)
@@ -79,11 +79,11 @@ func (early) Deadline() (time.Time, bool) { return time.Now().Add(time.Second / 
 // TestStuckProgram freezes a sandbox while a program starts in it, by cgroup v1's freezer: as long as that holds them,
 // no signal ends its processes. The caller gets the step that is not answered; what is stuck does not hold up Close.
 func TestStuckProgram(t *testing.T) {
-	freezer := frozen(t)
-	b := impatient(t, 100*time.Millisecond)
+	freezer := newFreezer(t)
+	b := newImpatient(t, 100*time.Millisecond)
 	s, err := b.Start(t.Context(), backends.Spec{ID: "stuck", Language: "shell"})
 	if err != nil {
-		hosttest.Missing(t, "sandbox", err.Error())
+		hosttest.SkipMissing(t, "sandbox", err.Error())
 	}
 	pid := s.(*Sandbox).pid
 	freezer(pid)
@@ -105,11 +105,11 @@ func TestStuckProgram(t *testing.T) {
 
 // TestStuckEnd has a sandbox not end when its program has: Exec returns how that ended, and Close does not wait.
 func TestStuckEnd(t *testing.T) {
-	freezer := frozen(t)
-	b := impatient(t, 100*time.Millisecond)
+	freezer := newFreezer(t)
+	b := newImpatient(t, 100*time.Millisecond)
 	s, err := b.Start(t.Context(), backends.Spec{ID: "stuck", Language: "shell"})
 	if err != nil {
-		hosttest.Missing(t, "sandbox", err.Error())
+		hosttest.SkipMissing(t, "sandbox", err.Error())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	pid := s.(*Sandbox).pid
@@ -163,12 +163,12 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// frozen returns what puts a process, and what it forks, into a frozen cgroup, until the test ends.
-func frozen(t *testing.T) func(pid int) {
+// newFreezer returns what puts a process, and what it forks, into a frozen cgroup, until the test ends.
+func newFreezer(t *testing.T) func(pid int) {
 	const root = "/sys/fs/cgroup/freezer"
 	dir := filepath.Join(root, "sandboxmcp-test."+strconv.Itoa(os.Getpid()))
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		hosttest.Missing(t, "freezer", err.Error())
+		hosttest.SkipMissing(t, "freezer", err.Error())
 	}
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0); err != nil {

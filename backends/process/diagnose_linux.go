@@ -45,7 +45,7 @@ func (b *Backend) diagnose(s *Sandbox, err error) error {
 	if err == nil || s.inContainer || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &errno) {
 		return err
 	}
-	if refused := cmp.Or(withheld(err), unmapped(s, err)); refused != nil {
+	if refused := cmp.Or(refuseWithheld(err), refuseUnmapped(s, err)); refused != nil {
 		return refused
 	}
 	if s.landlockOnly || !errors.As(err, new(*namespaceError)) {
@@ -56,17 +56,17 @@ func (b *Backend) diagnose(s *Sandbox, err error) error {
 			", or choose the weaker containment by name, from which names of the host's files and processes are not hidden: ", remedy.Profile.With("landlock"))}
 	}
 	switch {
-	case number("/proc/sys/user/max_user_namespaces") == "0":
+	case readNumber("/proc/sys/user/max_user_namespaces") == "0":
 		return refuse("user namespaces are switched off", remedy.Command.With("sudo sysctl -w user.max_user_namespaces=15000"))
-	case number("/proc/sys/kernel/unprivileged_userns_clone") == "0":
+	case readNumber("/proc/sys/kernel/unprivileged_userns_clone") == "0":
 		return refuse("user namespaces are switched off for ordinary users", remedy.Command.With("sudo sysctl -w kernel.unprivileged_userns_clone=1"))
-	case !b.root && number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
+	case !b.root && readNumber("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
 		return refuse("AppArmor keeps user namespaces from programs without a profile", remedy.Command.With(appArmorRemedy()))
 	case errno == unix.ENOSPC || errno == unix.EUSERS:
 		return refuse("there are too many namespaces", "raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces")
 	case errno == unix.EINVAL && isForkError(err):
 		return refuse("this kernel lacks a kind of namespace", slices.Clone(remedies[backends.LayerTime])...)
-	case b.root && errno == unix.EPERM && !administrates():
+	case b.root && errno == unix.EPERM && !isAdministrator():
 		return refuse("root lacks CAP_SYS_ADMIN here", "start it as an ordinary user, who needs none: in Docker, with --user 1000:1000 and "+unconfined)
 	case errno == unix.EPERM || errno == unix.EACCES || errno == unix.ENOSYS:
 		return refuse("this host does not let us make namespaces (are we inside a container?)", "in Docker, start it with "+unconfined)
@@ -89,8 +89,8 @@ var walls = []struct{ step, layer string }{
 	{"capset", backends.LayerCaps},
 }
 
-// withheld returns a refusal if the environment of this process denied a call, otherwise nil.
-func withheld(err error) *backends.Refusal {
+// refuseWithheld returns a refusal if the environment of this process denied a call, otherwise nil.
+func refuseWithheld(err error) *backends.Refusal {
 	failed, is := errors.AsType[*stepError](err)
 	if !is || failed.errno != unix.EPERM && failed.errno != unix.EACCES && failed.errno != unix.ENOSYS {
 		return nil
@@ -99,7 +99,7 @@ func withheld(err error) *backends.Refusal {
 		if !strings.HasPrefix(failed.step, w.step) {
 			continue
 		}
-		r := &backends.Refusal{Layer: w.layer, Reason: err.Error() + ": " + around(), Remedy: remedy.Text{outside}}
+		r := &backends.Refusal{Layer: w.layer, Reason: err.Error() + ": " + likelyCause(), Remedy: remedy.Text{outside}}
 		if w.layer == backends.LayerMount { // the others are the weaker profile's, too
 			r.Remedy = append(r.Remedy, ", or choose the weaker containment by name: ", remedy.Profile.With("landlock"))
 		}
@@ -108,8 +108,8 @@ func withheld(err error) *backends.Refusal {
 	return nil
 }
 
-// unmapped returns a refusal if a file system can't show its files under another owner, otherwise nil.
-func unmapped(s *Sandbox, err error) *backends.Refusal {
+// refuseUnmapped returns a refusal if a file system can't show its files under another owner, otherwise nil.
+func refuseUnmapped(s *Sandbox, err error) *backends.Refusal {
 	failed, is := errors.AsType[*stepError](err)
 	if !is {
 		return nil
@@ -128,23 +128,23 @@ func unmapped(s *Sandbox, err error) *backends.Refusal {
 // outside tells the operator how to permit a denied call.
 const outside = "in a unit of systemd, leave out SystemCallFilter=; in Docker, start it with " + unconfined
 
-// around returns the likely reason why a call that the kernel has is denied.
-func around() string {
+// likelyCause returns the likely reason why a call that the kernel has is denied.
+func likelyCause() string {
 	if text, _ := os.ReadFile("/proc/self/status"); procfs.StatusField(text, "Seccomp") == "2" {
 		return "a filter of system calls that sandboxmcp was started under refuses it"
 	}
 	return "a security module of this host refuses it"
 }
 
-// administrates reports whether this process has CAP_SYS_ADMIN.
-func administrates() bool {
+// isAdministrator reports whether this process has CAP_SYS_ADMIN.
+func isAdministrator() bool {
 	text, _ := os.ReadFile("/proc/self/status")
 	caps, _ := strconv.ParseUint(procfs.StatusField(text, "CapEff"), 16, 64)
 	return caps>>unix.CAP_SYS_ADMIN&1 == 1
 }
 
-// number returns the content of a file with one number, "" if it can't be read.
-func number(file string) string {
+// readNumber returns the content of a file with one number, "" if it can't be read.
+func readNumber(file string) string {
 	b, _ := os.ReadFile(file)
 	return strings.TrimSpace(string(b))
 }

@@ -45,15 +45,15 @@ func (b *Backend) execPlan(s *Sandbox, cmd backends.Command, pipes *pipes, chann
 	}
 	p.do("sigprocmask", unix.SYS_RT_SIGPROCMASK, val(unix.SIG_SETMASK), value(p, uint64(0)), val(0), val(8))
 	p.do("umask", unix.SYS_UMASK, val(0o022))
-	limit(p, s, cmd.Lasting())
+	setLimits(p, s, cmd.Lasting())
 	// When the host runs out of memory, let it be the sandbox that pays.
 	self := p.get("open oom_score_adj", unix.SYS_OPENAT, cwd, p.str("/proc/self/oom_score_adj"), val(unix.O_WRONLY|unix.O_CLOEXEC), val(0))
 	p.try("write oom_score_adj", unix.SYS_WRITE, self, p.str("1000"), val(4))
 	status := p.get("open status", unix.SYS_OPENAT, cwd, p.str("/proc/self/status"), val(unix.O_RDONLY|unix.O_CLOEXEC), val(0))
-	dir := s.inside(cmd.Dir)
+	dir := s.insidePath(cmd.Dir)
 	p.do("chdir "+dir, unix.SYS_CHDIR, p.str(dir))
 	if b.landlockABI > 0 {
-		landlock(p, s, b.landlockABI)
+		restrict(p, s, b.landlockABI)
 	}
 	checkFilter(p, s.noInternet())
 	p.report(status, sent...)
@@ -79,8 +79,8 @@ func (b *Backend) execPlan(s *Sandbox, cmd backends.Command, pipes *pipes, chann
 // execve begins the name of a step that executes a program.
 const execve = "execve "
 
-// notExecuted returns a NoProgram error if the program's execve has failed.
-func (s *Sandbox) notExecuted(cmd backends.Command, err error) error {
+// noProgram returns a NoProgram error if the program's execve has failed.
+func (s *Sandbox) noProgram(cmd backends.Command, err error) error {
 	failed, is := errors.AsType[*stepError](err)
 	if !is || !strings.HasPrefix(failed.step, execve) {
 		return err

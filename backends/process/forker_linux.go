@@ -44,13 +44,13 @@ func (b *Backend) StartForker(ctx context.Context, r runtimes.Runtime, f Forker)
 	stand, p := b.forkerPlans(one, r, f, pipes.theirs)
 	p.do("execve "+program, unix.SYS_EXECVE, p.str(program), p.strs(f.Args), p.strs(s.Environ(f.Env)))
 	if err = b.fork(ctx, one.Init, b.Namespaces()&templateFlags); err == nil {
-		err = one.follow(ctx, stand, launch.ForInit)
+		err = one.execute(ctx, stand, launch.ForInit)
 	}
 	if err == nil && b.root {
 		err = b.uids.MapAll(one.pid)
 	}
 	if err == nil {
-		err = one.follow(ctx, p, launch.ForInit)
+		err = one.execute(ctx, p, launch.ForInit)
 	}
 	pipes.started()
 	if err != nil {
@@ -80,7 +80,7 @@ func (b *Backend) forkerPlans(one *Template, r runtimes.Runtime, f Forker, strea
 	first = newPlan(112)
 	root := b.setUpTemplateRoot(first, one, r)
 	first.write(newRoot+ForkerDir+"/"+f.File, string(f.Code), unix.O_CREAT, 0o644)
-	enter(first)
+	enterRoot(first)
 	one.states = root.states
 	if b.root {
 		becomeUser(first, one.uid)

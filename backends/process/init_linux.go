@@ -39,8 +39,8 @@ type Init struct {
 	stuck       bool          // the kernel has not ended it in time
 }
 
-// follow has PID 1 execute a plan that ends with a ready message. whom is launch.ForInit or launch.ForTemplate.
-func (b *Init) follow(ctx context.Context, p *plan, whom byte, fds ...**os.File) error {
+// execute has PID 1 execute a plan that ends with a ready message. whom is launch.ForInit or launch.ForTemplate.
+func (b *Init) execute(ctx context.Context, p *plan, whom byte, fds ...**os.File) error {
 	if err := send(b, p, whom); err != nil {
 		return fmt.Errorf("send to PID 1: %w", err)
 	}
@@ -75,7 +75,7 @@ func (b *Init) PID() int { return b.pid }
 func (b *Init) UID() int { return b.uid }
 
 // alive reports whether PID 1 still runs.
-func (b *Init) alive() bool { return !procfs.Over(b.pidfd) }
+func (b *Init) alive() bool { return !procfs.HasEnded(b.pidfd) }
 
 // kill ends PID 1 and everything in its PID namespace, and returns when all is gone: PID 1 becomes waitable only after
 // the kernel has ended the others. If the kernel does not end it in time, kill returns false.
@@ -90,15 +90,15 @@ func (b *Init) kill() (gone bool) {
 	if b.stuck { // it had its time
 		timeout = 0
 	}
-	b.stuck = !procfs.OverWithin(b.pidfd, timeout)
+	b.stuck = !procfs.EndsWithin(b.pidfd, timeout)
 	if b.stuck {
 		b.control.Close() // or its readers would wait as long
 	}
 	return !b.stuck
 }
 
-// end sends the signal of kill, and does not wait.
-func (b *Init) end() {
+// startKill sends the signal of kill, and does not wait.
+func (b *Init) startKill() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.pidfd != nil {
@@ -123,7 +123,7 @@ func (b *Init) Remove() {
 	}
 	slog.Warn("a sandbox does not end: the kernel does not answer", "pid", b.pid, "waited", b.killTimeout)
 	go func() {
-		for !procfs.OverWithin(b.pidfd, time.Hour) {
+		for !procfs.EndsWithin(b.pidfd, time.Hour) {
 		}
 		b.release()
 	}()

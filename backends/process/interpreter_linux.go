@@ -24,7 +24,7 @@ func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtim
 	if r, ok := b.found[language]; ok {
 		return r, nil
 	}
-	r, err := runtimes.Find(ctx, language, runtimes.FromOS())
+	r, err := runtimes.FindRuntime(ctx, language, runtimes.FromOS())
 	if err != nil {
 		return r, err
 	}
@@ -35,21 +35,21 @@ func (b *Backend) runtime(ctx context.Context, language string) (runtimes.Runtim
 	return r, nil
 }
 
-// every joins the interpreters of all languages that can be shown, for a command, which may start any of them. In the
+// allRuntimes joins the interpreters of all languages that can be shown, for a command, which may start any of them. In the
 // profile "landlock", a sandbox of root's can't pass directories that are closed to others.
-func (b *Backend) every(ctx context.Context, landlockOnly bool) (all runtimes.Runtime, each []runtimes.Runtime) {
+func (b *Backend) allRuntimes(ctx context.Context, landlockOnly bool) (all runtimes.Runtime, each []runtimes.Runtime) {
 	for _, language := range backends.Languages {
 		r, err := b.runtime(ctx, language)
-		if err != nil || b.root && landlockOnly && closed(r.Path) != "" {
+		if err != nil || b.root && landlockOnly && closedParent(r.Path) != "" {
 			continue
 		}
 		each = append(each, r)
 	}
-	return runtimes.Join(backends.AnyProgram, each), each
+	return runtimes.Merge(backends.AnyProgram, each), each
 }
 
-// closed returns the parent directory of name that other users can't pass, "" if there is none.
-func closed(name string) string {
+// closedParent returns the parent directory of name that other users can't pass, "" if there is none.
+func closedParent(name string) string {
 	for dir := filepath.Dir(name); dir != "/"; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {
 			return dir
@@ -68,7 +68,7 @@ func (b *Backend) describe(ctx context.Context, language string, versioned bool)
 	r, err := b.runtime(ctx, language)
 	var version string
 	if err == nil && versioned {
-		version, err = runtimes.Version(ctx, r)
+		version, err = runtimes.QueryVersion(ctx, r)
 	}
 	if err != nil {
 		return backends.Runtime{Name: language, Why: remedy.Text{err.Error()}}
@@ -90,12 +90,12 @@ func (s *Sandbox) resolve(args, env []string) []string {
 		}
 	}
 	if strings.Contains(name, "/") {
-		return []string{s.inside(name)}
+		return []string{s.insidePath(name)}
 	}
 	var places []string
 	for dir := range strings.SplitSeq(searchPath(env), ":") {
 		if dir != "" { // or else it is the working directory
-			dir = s.inside(dir)
+			dir = s.insidePath(dir)
 		}
 		places = append(places, filepath.Join(dir, name))
 	}
@@ -112,7 +112,7 @@ func searchPath(env []string) (path string) {
 	return path
 }
 
-func (s *Sandbox) path() string {
+func (s *Sandbox) programPath() string {
 	return strings.Join(append(slices.Clone(s.runtime.PathDirs), runtimes.SystemPath), ":")
 }
 
@@ -133,18 +133,18 @@ func (s *Sandbox) Environ(extra []string) []string {
 		"OMP_NUM_THREADS="+threads+"\x00OPENBLAS_NUM_THREADS="+threads+
 			// The search for leaks begins with ptrace, and fails the program when that is refused.
 			"\x00ASAN_OPTIONS=detect_leaks=0\x00LSAN_OPTIONS=detect_leaks=0"+
-			"\x00PATH="+s.path()+"\x00HOME="+home+"\x00USER="+user+"\x00LOGNAME="+user+"\x00SHELL=/bin/sh"+
+			"\x00PATH="+s.programPath()+"\x00HOME="+home+"\x00USER="+user+"\x00LOGNAME="+user+"\x00SHELL=/bin/sh"+
 			"\x00LANG=C.UTF-8\x00TMPDIR="+tmp+"\x00XDG_CACHE_HOME="+tmp+"/.cache\x00XDG_CONFIG_HOME="+tmp+"/.config"+
 			"\x00npm_config_cache="+tmp+"/.npm"+
 			"\x00PYTHONUNBUFFERED=1\x00PYTHONDONTWRITEBYTECODE=1", "\x00")...)
 	if s.landlockOnly { // or git sees the host's settings, may not read them, and gives up
 		env = append(env, "GIT_CONFIG_NOSYSTEM=1")
 	}
-	return merge(env, extra)
+	return mergeEnv(env, extra)
 }
 
-// merge adds extra to env, and uses its memory; later entries override, and a name appears once.
-func merge(env, extra []string) []string {
+// mergeEnv adds extra to env, and uses its memory; later entries override, and a name appears once.
+func mergeEnv(env, extra []string) []string {
 	all := append(env, extra...)
 	at, out := make(map[string]int, len(all)), all[:0]
 	for _, kv := range all {
@@ -159,8 +159,8 @@ func merge(env, extra []string) []string {
 	return out
 }
 
-// inside returns the path inside of a directory of a command: in the profile "landlock" the workspace is elsewhere.
-func (s *Sandbox) inside(dir string) string {
+// insidePath returns the path inside of a directory of a command: in the profile "landlock" the workspace is elsewhere.
+func (s *Sandbox) insidePath(dir string) string {
 	dir = cmp.Or(dir, s.home, workspace)
 	if s.landlockOnly && paths.Within(dir, workspace) {
 		rest, _ := filepath.Rel(workspace, dir)

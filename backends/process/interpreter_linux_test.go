@@ -7,7 +7,7 @@ func TestInside(t *testing.T) {
 	for dir, want := range map[string]string{
 		"": "/run/x", "/workspace": "/run/x", "/workspace/a": "/run/x/a", "/workspaces/a": "/workspaces/a", "/tmp": "/tmp",
 	} {
-		if got := s.inside(dir); got != want {
+		if got := s.insidePath(dir); got != want {
 			t.Errorf("%q: got %q, want %q", dir, got, want)
 		}
 	}

@@ -27,8 +27,8 @@ const (
 // truncateABI is the first ABI that restricts truncate(2), and opening for reading with O_TRUNC.
 const truncateABI = 3
 
-// handled returns the rights that the ruleset denies unless a rule grants them.
-func handled(abi int) (fs, net, scoped uint64) {
+// handledRights returns the rights that the ruleset denies unless a rule grants them.
+func handledRights(abi int) (fs, net, scoped uint64) {
 	fs = fsABI1
 	if abi >= 2 {
 		fs |= ll.AccessFSRefer
@@ -83,19 +83,19 @@ func (s *Sandbox) rules() []rule {
 	return rules
 }
 
-// landlock restricts the process by all rights that the kernel's ABI knows.
+// restrict restricts the process by all rights that the kernel's ABI knows.
 //
 // TCP is restricted only where there is no network namespace: inside one, the only network is the sandbox's own
 // loopback, where programs may listen.
-func landlock(p *plan, s *Sandbox, abi int) {
-	fs, net, scoped := handled(abi)
+func restrict(p *plan, s *Sandbox, abi int) {
+	fs, net, scoped := handledRights(abi)
 	if !s.landlockOnly {
 		net = 0
 	}
 	attr := value(p, ll.RulesetAttr{HandledAccessFS: fs, HandledAccessNet: net, Scoped: scoped})
 	ruleset := p.get("landlock_create_ruleset", unix.SYS_LANDLOCK_CREATE_RULESET, attr, val(attrSize(abi)), val(0))
 	for _, r := range s.rules() {
-		allow(p, ruleset, r, fs)
+		addRule(p, ruleset, r, fs)
 	}
 	probe := []arg{cwd, p.str("/proc/self/comm"), val(unix.O_WRONLY | unix.O_CLOEXEC), val(0)}
 	fd := p.get("open /proc/self/comm", unix.SYS_OPENAT, probe...)
@@ -118,8 +118,8 @@ func attrSize(abi int) int {
 	return 24
 }
 
-// allow adds one rule. A missing path is skipped, and a path that is not a directory gets no rights of directories.
-func allow(p *plan, ruleset arg, r rule, fs uint64) {
+// addRule adds one rule. A missing path is skipped, and a path that is not a directory gets no rights of directories.
+func addRule(p *plan, ruleset arg, r rule, fs uint64) {
 	fd := p.tryOpen(r.path, unix.O_PATH)
 	for _, access := range slices.Compact([]uint64{r.access & fs & fsFile, r.access & fs}) {
 		attr := value(p, [2]uint64{access}) // struct landlock_path_beneath_attr; the directory's descriptor comes next
@@ -161,20 +161,20 @@ func landlockRules(s *Sandbox) []rule {
 // its socket or dies.
 func (b *Backend) landlockSetup(s *Sandbox) *plan {
 	p := newPlan(112)
-	join(s.cgroup, p)
+	joinCgroups(s.cgroup, p)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
 	if b.root {
 		dropBounding(p, launch.AnyErrno) // which it may lack the right to
 		becomeUser(p, s.uid)
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	}
-	b.settle(p, s, s.dir, os.DevNull, s.tmp)
+	b.finishSetup(p, s, s.dir, os.DevNull, s.tmp)
 	return p
 }
 
-// makeDir makes the workspace of a sandbox that can't mount one, and a directory for temporary files beside it.
-func (s *Sandbox) makeDir() error {
-	if err := s.backend.ownWork(); err != nil {
+// makeWorkspace makes the workspace of a sandbox that can't mount one, and a directory for temporary files beside it.
+func (s *Sandbox) makeWorkspace() error {
+	if err := s.backend.lockWorkDir(); err != nil {
 		return fmt.Errorf("make workspace: %w", err)
 	}
 	s.hostDir = filepath.Join(s.backend.workDir(), s.backend.cgroups.Name, s.id)
@@ -203,8 +203,8 @@ func (b *Backend) workDir() string {
 	return filepath.Join(b.config.StateDir, "work")
 }
 
-// ownWork makes and locks, once, the directory of all workspaces of this server, and removes those of dead servers.
-func (b *Backend) ownWork() error {
+// lockWorkDir makes and locks, once, the directory of all workspaces of this server, and removes those of dead servers.
+func (b *Backend) lockWorkDir() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.workLock != nil {
@@ -245,7 +245,7 @@ func removeAll(dir string) error {
 func (b *Backend) removeDeadWork() {
 	names, _ := filepath.Glob(filepath.Join(b.workDir(), cgroup.Prefix+"*"))
 	for _, name := range names {
-		if cgroup.Dead(name) {
+		if cgroup.IsDead(name) {
 			removeAll(name)
 		}
 	}

@@ -30,7 +30,7 @@ func (b *Backend) newInit() (child *Init, err error) {
 	child = &Init{killTimeout: b.config.KillTimeout}
 	if b.root {
 		child.users = &b.uids
-		child.uid, err = b.uids.Take()
+		child.uid, err = b.uids.Assign()
 	}
 	return child, err
 }
@@ -38,10 +38,10 @@ func (b *Backend) newInit() (child *Init, err error) {
 // SpawnByLauncher has a launcher fork a PID 1, and prepares it unless it is a subreaper. The cgroup and the plan are
 // made while a launcher starts, if one has to.
 func (b *Backend) SpawnByLauncher(ctx context.Context, flags uint64) (*Init, error) {
-	if cgroup.Unified() {
+	if cgroup.IsUnified() {
 		// Before a launcher starts: finding a cgroup may move this process into another, and a
 		// launcher left behind could not fork into its children.
-		b.cgroups.Find()
+		b.cgroups.FindBase()
 	}
 	var beside sync.WaitGroup
 	beside.Go(func() { b.EnsureLauncher(ctx) })
@@ -50,13 +50,13 @@ func (b *Backend) SpawnByLauncher(ctx context.Context, flags uint64) (*Init, err
 	mounts := b.mounts.count()
 	child.outdated = func() bool { return b.mounts.count() != mounts }
 	if err == nil {
-		child.cgroup, err = b.cgroups.Make()
+		child.cgroup, err = b.cgroups.Create()
 	}
 	var p *plan
 	if err == nil && !child.subreaper {
 		child.visible.texts = b.lastVisible.expected(child.cgroup)
 		p = b.prepare(child)
-		_, err = b.filters.Of(seccomp.Kind{Namespaces: true, Affinity: child.cgroup != nil})
+		_, err = b.filters.ForKind(seccomp.Kind{Namespaces: true, Affinity: child.cgroup != nil})
 	}
 	beside.Wait()
 	if err == nil {

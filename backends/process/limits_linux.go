@@ -21,8 +21,8 @@ func boundsOf(l backends.Limits, tasks uint64) cgroup.Bounds {
 	return cgroup.Bounds{Memory: l.RAM + l.Disk, Sockets: l.RAM, CPU: l.CPU, Tasks: int64(tasks)}
 }
 
-// limit sets the limits of each process. The limits of the whole tree are enforced by the cgroup or the watcher.
-func limit(p *plan, s *Sandbox, lasting bool) {
+// setLimits sets the limits of each process. The limits of the whole tree are enforced by the cgroup or the watcher.
+func setLimits(p *plan, s *Sandbox, lasting bool) {
 	const unlimited = unix.RLIM_INFINITY
 	seconds := uint64(s.limits.Wall.Seconds()*max(1, s.limits.CPU)) + 2
 	if lasting { // the session's own limits bound it
@@ -65,21 +65,21 @@ func limit(p *plan, s *Sandbox, lasting bool) {
 		{"SIGPENDING", unix.RLIMIT_SIGPENDING, 1024, 1024},
 		// Address space that is reserved and never touched is no harm, and runtimes reserve a lot
 		// (8 MiB for each thread's stack): this only ends programs that grow faster than the watcher polls.
-		{"DATA", unix.RLIMIT_DATA, s.data(), s.data()},
+		{"DATA", unix.RLIMIT_DATA, s.dataLimit(), s.dataLimit()},
 		{"MSGQUEUE", unix.RLIMIT_MSGQUEUE, 819200, 819200},
 		{"MEMLOCK", unix.RLIMIT_MEMLOCK, 64 << 10, 64 << 10},
 		{"RTPRIO", unix.RLIMIT_RTPRIO, 0, 0},
 	} {
-		r := s.within(l.id, unix.Rlimit{Cur: l.soft, Max: l.hard})
+		r := s.capRlimit(l.id, unix.Rlimit{Cur: l.soft, Max: l.hard})
 		p.do("setrlimit "+l.name, unix.SYS_PRLIMIT64, val(0), val(l.id), value(p, r), val(0))
 	}
 }
 
-// data returns RLIMIT_DATA: none where a cgroup bounds the memory, for sanitizers reserve terabytes. Elsewhere, where
+// dataLimit returns RLIMIT_DATA: none where a cgroup bounds the memory, for sanitizers reserve terabytes. Elsewhere, where
 // nothing bounds it between two polls, it is the RAM limit and 1 GiB, of which Node reserves about 150 MB at its start
 // and Java 500, or the stacks of all threads, 8 MiB each, if those are more; and four times the RAM limit, or 4 GiB,
 // where that can be raised later.
-func (s *Sandbox) data() uint64 {
+func (s *Sandbox) dataLimit() uint64 {
 	switch {
 	case s.cgroup.Enforces("memory"):
 		return unix.RLIM_INFINITY
@@ -89,8 +89,8 @@ func (s *Sandbox) data() uint64 {
 	return uint64(s.limits.RAM) + max(1<<30, s.tasks<<23)
 }
 
-// within keeps r below the server's own hard limit, which a process without privilege can't raise.
-func (s *Sandbox) within(id int, r unix.Rlimit) unix.Rlimit {
+// capRlimit keeps r below the server's own hard limit, which a process without privilege can't raise.
+func (s *Sandbox) capRlimit(id int, r unix.Rlimit) unix.Rlimit {
 	var own unix.Rlimit
 	if unix.Getrlimit(id, &own) == nil {
 		r.Max = min(r.Max, own.Max)
@@ -115,7 +115,7 @@ func threadsOf(uid int) uint64 {
 
 // checkCgroup discards a container's cgroup that was made for another purpose.
 func (s *Sandbox) checkCgroup() {
-	if s.inContainer && s.cgroup != nil && !s.cgroup.MadeFor(s.limits.RAM, s.limits.Disk) {
+	if s.inContainer && s.cgroup != nil && !s.cgroup.MatchesLimits(s.limits.RAM, s.limits.Disk) {
 		s.cgroup, s.backend.cgroups.Why = nil, cgroup.ErrUnlimited.Error()
 	}
 }
@@ -123,7 +123,7 @@ func (s *Sandbox) checkCgroup() {
 // Cgroup returns the limits that the cgroup of this process's container enforces (Config.Inside): "v1: memory pids
 // cpu"; "" if there are none.
 func (b *Backend) Cgroup() string {
-	g, err := cgroup.View()
+	g, err := cgroup.ContainerGroup()
 	if err != nil {
 		return ""
 	}

@@ -130,7 +130,7 @@ func TestServerKilled(t *testing.T) {
 				t.Fatalf("the server has only %d processes below it", len(descendants))
 			}
 			name := cgroup.Identity(cmd.Process.Pid)
-			hosttest.Outlive(t, cmd, descendants)
+			hosttest.KillServer(t, cmd, descendants)
 			b := newBackend(t, Config{})
 			s, err := b.Start(t.Context(), backends.Spec{ID: "next", Language: "shell"})
 			if err != nil {

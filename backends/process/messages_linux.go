@@ -24,11 +24,11 @@ func messageBytes(m *launch.Message) []byte {
 
 // ready sends launch.Ready with the descriptors in the given slots.
 func (p *plan) ready(fds ...arg) {
-	p.say("ready", value(p, launch.Message{Kind: launch.Ready}), messageSize, fds...)
+	p.sendMessage("ready", value(p, launch.Message{Kind: launch.Ready}), messageSize, fds...)
 }
 
-// say sends a message of size bytes at m, with the descriptors in the given slots.
-func (p *plan) say(what string, m arg, size int64, fds ...arg) {
+// sendMessage sends a message of size bytes at m, with the descriptors in the given slots.
+func (p *plan) sendMessage(what string, m arg, size int64, fds ...arg) {
 	if len(fds) == 0 {
 		p.want(size, "say "+what, unix.SYS_SENDTO, slot(launch.SlotControl), m, val(size), val(unix.MSG_NOSIGNAL), val(0), val(0))
 		return
@@ -71,7 +71,7 @@ func (p *plan) report(status arg, fds ...arg) {
 		at += linkSize
 	}
 	p.want(launch.Some, "read status", unix.SYS_READ, status, arg{launch.Address, at}, val(statusSize))
-	p.say("status", buf, int64(size), fds...)
+	p.sendMessage("status", buf, int64(size), fds...)
 }
 
 // socketPair returns a connection of a kind that can carry descriptors, and its other end. SOCK_SEQPACKET preserves

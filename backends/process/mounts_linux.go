@@ -28,7 +28,7 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 	if err != nil || len(resolved.Mounts) == 0 && resolved.Workspace.Host == "" {
 		return resolved, err
 	}
-	hidden := backends.Hide(b.config.Hidden)
+	hidden := backends.LocateHidden(b.config.Hidden)
 	if err := hidden.Check(spec, resolved); err != nil {
 		return resolved, err
 	}
@@ -36,9 +36,9 @@ func (b *Backend) checkMounts(spec backends.Spec) (backends.Spec, error) {
 		if resolved.Workspace.Propose { // a copy leaves out what is hidden
 			mounted := resolved
 			mounted.Workspace = backends.Mount{}
-			return resolved, hidden.Uncovered(mounted, "the profile landlock, which can't mount, can't hide")
+			return resolved, hidden.RefuseUncovered(mounted, "the profile landlock, which can't mount, can't hide")
 		}
-		return resolved, hidden.Uncovered(resolved, "the profile landlock, which can't mount, can't hide")
+		return resolved, hidden.RefuseUncovered(resolved, "the profile landlock, which can't mount, can't hide")
 	}
 	return resolved, nil
 }
@@ -75,9 +75,9 @@ func checkRights(ctx context.Context, mounts []backends.Mount) error {
 	return nil
 }
 
-// own makes, for each writable mount of a sandbox that root starts, the user namespace that maps the owner of the
+// mapOwners makes, for each writable mount of a sandbox that root starts, the user namespace that maps the owner of the
 // host's files to the sandbox's user, and created files back: mount_setattr(2).
-func (s *Sandbox) own(ctx context.Context) error {
+func (s *Sandbox) mapOwners(ctx context.Context) error {
 	if s.uid == 0 || s.landlockOnly {
 		return nil
 	}

@@ -114,7 +114,7 @@ func TestFlagsOfMounts(t *testing.T) {
 		}
 		defer s.Close()
 		found := 0
-		for line := range strings.Lines(say(t, s.(*Sandbox), "while read -r line; do echo \"$line\"; done </proc/self/mountinfo")) {
+		for line := range strings.Lines(runScript(t, s.(*Sandbox), "while read -r line; do echo \"$line\"; done </proc/self/mountinfo")) {
 			f := strings.Fields(line)
 			at, options := f[4], strings.Split(f[5], ",")
 			if !strings.HasPrefix(at, "/data") && at != workspace {
@@ -135,7 +135,7 @@ func TestFlagsOfMounts(t *testing.T) {
 // TestMountsOfEarlier has a process stand ready with the mounts of the host, which then change.
 func TestMountsOfEarlier(t *testing.T) {
 	if os.Geteuid() != 0 {
-		hosttest.Missing(t, "root", "only root mounts file systems of the host")
+		hosttest.SkipMissing(t, "root", "only root mounts file systems of the host")
 	}
 	b := newBackend(t, Config{})
 	early, err := b.SpawnByLauncher(t.Context(), b.Namespaces())

@@ -88,7 +88,7 @@ func (b *Backend) probeOverlay(ctx context.Context, host string) error {
 	r.tmpfs(newRoot+diskAt, "size=1m", unix.MS_NOSUID|unix.MS_NODEV)
 	r.overlay(host, child.uid, ids)
 	p.ready()
-	return child.follow(ctx, p, launch.ForInit)
+	return child.execute(ctx, p, launch.ForInit)
 }
 
 // propose prepares Files.Changes. upper is the upper directory of an overlay; a copy is made now, but in a container,
@@ -98,7 +98,7 @@ func (s *Sandbox) propose(ctx context.Context, upper *os.File) error {
 	if !s.host.Propose || s.inContainer {
 		return nil
 	}
-	hidden := backends.Hide(s.backend.config.Hidden).HiddenIn(s.host.Host)
+	hidden := backends.LocateHidden(s.backend.config.Hidden).HiddenIn(s.host.Host)
 	host, err := hostfs.OpenDir(s.host.Host)
 	if err == nil && s.copied == "" {
 		return s.files.ProposeOverlay(upper, host, hidden)

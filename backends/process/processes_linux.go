@@ -24,8 +24,8 @@ func (s *Sandbox) procName(name string) string {
 	return "/proc/self/fd/" + strconv.Itoa(int(s.proc.Fd())) + "/" + name
 }
 
-// read returns the content of a file of procName, empty if it can't be read.
-func (s *Sandbox) read(name string) []byte {
+// readProc returns the content of a file of procName, empty if it can't be read.
+func (s *Sandbox) readProc(name string) []byte {
 	b, _ := procfs.Read(s.procName(name))
 	return b
 }
@@ -57,11 +57,11 @@ func (s *Sandbox) descendants(pid int) []string {
 	return out
 }
 
-// group lists the processes of a process group: field 5 of /proc/pid/stat.
-func (s *Sandbox) group(pgrp int) []string {
+// processGroup lists the processes of a process group: field 5 of /proc/pid/stat.
+func (s *Sandbox) processGroup(pgrp int) []string {
 	var out []string
 	for _, pid := range s.pids() {
-		fields := procfs.StatFields(s.read(pid + "/stat"))
+		fields := procfs.StatFields(s.readProc(pid + "/stat"))
 		if len(fields) > 2 && fields[2] == strconv.Itoa(pgrp) {
 			out = append(out, pid)
 		}

@@ -39,7 +39,7 @@ func (s *Sandbox) StartAhead(ctx context.Context, cmd backends.Command, channel 
 	if err != nil {
 		return nil, err
 	}
-	one, err := s.begin(ctx, s.backend.execPlan(s, cmd, pipes, channel), pipes, whom)
+	one, err := s.startProcess(ctx, s.backend.execPlan(s, cmd, pipes, channel), pipes, whom)
 	pipes.started()
 	if err != nil {
 		pipes.close()
@@ -67,8 +67,8 @@ func (s *Sandbox) KillProgram(pid int32) {
 	s.awaitExit(pid)
 }
 
-// hear dispatches PID 1's messages until PID 1 is gone.
-func (s *Sandbox) hear() {
+// receiveMessages dispatches PID 1's messages until PID 1 is gone.
+func (s *Sandbox) receiveMessages() {
 	defer s.hooks.Ended(0)
 	defer close(s.gone)
 	buf := make([]byte, int(messageSize)+linkSize*len(namespaceLinks)+statusSize)
@@ -80,7 +80,7 @@ func (s *Sandbox) hear() {
 		}
 		var m launch.Message
 		copy(messageBytes(&m), buf)
-		if s.later(m) {
+		if s.storeMessage(m) {
 			continue
 		}
 		select {
@@ -91,11 +91,11 @@ func (s *Sandbox) hear() {
 	}
 }
 
-// later stores a message about a program that is past its status, or whose start was told why it failed, and reports
+// storeMessage stores a message about a program that is past its status, or whose start was told why it failed, and reports
 // whether m was one. Other messages are for the start in progress: also the end of a process that was killed before it
 // could send any.
-func (s *Sandbox) later(m launch.Message) bool {
-	switch l := s.life(m.Pid); m.Kind {
+func (s *Sandbox) storeMessage(m launch.Message) bool {
+	switch l := s.record(m.Pid); m.Kind {
 	case launch.Status:
 		l.ready = true
 	case launch.Failed:
@@ -120,12 +120,12 @@ func (s *Sandbox) later(m launch.Message) bool {
 	return false
 }
 
-// life returns the record of the program pid, and makes one for a new number.
-func (s *Sandbox) life(pid int32) *life {
+// record returns the record of the program pid, and makes one for a new number.
+func (s *Sandbox) record(pid int32) *programRecord {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lives[pid] == nil {
-		s.lives[pid] = &life{exit: make(chan launch.Message, 1)}
+		s.lives[pid] = &programRecord{exit: make(chan launch.Message, 1)}
 	}
 	return s.lives[pid]
 }
@@ -140,9 +140,9 @@ func (s *Sandbox) forget(pid int32) {
 // statusTime is how long a start that is cancelled waits for a status that was sent before.
 const statusTime = 100 * time.Millisecond
 
-// begin has PID 1 fork a process that executes p, and waits for its status. With an error, only the pipes and the plan
+// startProcess has PID 1 fork a process that executes p, and waits for its status. With an error, only the pipes and the plan
 // are valid.
-func (s *Sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (Program, error) {
+func (s *Sandbox) startProcess(ctx context.Context, p *plan, pipes *pipes, whom byte) (Program, error) {
 	one := Program{pipes: pipes, plan: p}
 	s.starting.Lock()
 	defer s.starting.Unlock()
@@ -162,7 +162,7 @@ func (s *Sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (
 			case launch.Failed:
 				failed = p.explain(m.Message)
 			case launch.Status:
-				one.PID, one.Contained = pid, s.contained(m.text)
+				one.PID, one.Contained = pid, s.parseContainment(m.text)
 				one.Contained.PID = int(pid)
 				if len(m.files) > 0 {
 					p.master = m.files[0]
@@ -196,7 +196,7 @@ func (s *Sandbox) begin(ctx context.Context, p *plan, pipes *pipes, whom byte) (
 		}
 		return one, failed
 	}
-	err := s.satisfies(one.Contained)
+	err := s.checkRequired(one.Contained)
 	if err != nil { // a layer is missing
 		s.distrust()
 		s.kill()
@@ -216,7 +216,7 @@ func waitText(status int32) string {
 // when it is reused.
 func (s *Sandbox) awaitExit(pid int32) {
 	select {
-	case <-s.life(pid).exit:
+	case <-s.record(pid).exit:
 	case <-s.gone:
 	case <-time.After(s.backend.config.KillTimeout):
 		s.kill() // it does not end by itself alone: nothing more can run here

@@ -53,8 +53,8 @@ func (p *plan) maskProc(at string) {
 	}
 }
 
-// enter makes the new root the only one.
-func enter(p *plan) {
+// enterRoot makes the new root the only one.
+func enterRoot(p *plan) {
 	p.attr(newRoot, 0, unix.MOUNT_ATTR_RDONLY)
 	p.do("chdir "+newRoot, unix.SYS_CHDIR, p.str(newRoot))
 	// pivot_root(".", ".") puts the old root on top of the new one, where umount takes it off: pivot_root(2).
@@ -292,10 +292,10 @@ func (r *root) overlay(host string, uid int, ids *os.File) {
 // cover covers what is not to be seen of a host path that is mounted at a place.
 func (r *root) cover(host, at string) {
 	if r.hidden == nil {
-		h := backends.Hide(r.hide)
+		h := backends.LocateHidden(r.hide)
 		r.hidden = &h
 	}
-	for _, c := range r.hidden.Covers(backends.Mount{Host: host, Inside: at}) {
+	for _, c := range r.hidden.CoversIn(backends.Mount{Host: host, Inside: at}) {
 		if c.Dir {
 			r.tmpfs(newRoot+c.Inside, "mode=555,size=4k,nr_inodes=1", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC)
 			continue
@@ -338,7 +338,7 @@ func (r *root) trust(more []byte) {
 		return
 	}
 	r.mkdir(path.Dir(backends.TrustFile))
-	r.write(newRoot+backends.TrustFile, string(backends.Trusted(more)), unix.O_CREAT, 0o644)
+	r.write(newRoot+backends.TrustFile, string(backends.TrustedWith(more)), unix.O_CREAT, 0o644)
 	for _, at := range visibleBundles() {
 		r.do("mount "+at, unix.SYS_MOUNT, r.str(newRoot+backends.TrustFile), r.str(newRoot, at), val(0), val(unix.MS_BIND), val(0))
 		r.attr(newRoot+at, 0, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)

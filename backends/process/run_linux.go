@@ -24,15 +24,15 @@ func (s *Sandbox) Run(
 	if err := CheckCommand(cmd); err != nil {
 		return backends.Result{}, err
 	}
-	done, err := s.use()
+	done, err := s.keepOpen()
 	if err != nil {
 		return backends.Result{}, err
 	}
 	defer done()
-	w := s.watch(cmd.Lasting())
+	w := s.startWatcher(cmd.Lasting())
 	defer w.stop()
 	begun := time.Now()
-	one, err := start(w.poke)
+	one, err := start(w.inputReceived)
 	if err != nil {
 		return backends.Result{}, s.backend.diagnose(s, err)
 	}
@@ -41,7 +41,7 @@ func (s *Sandbox) Run(
 	switch {
 	case !s.keep && end.alone && s.HasNamespaces():
 		s.exited.Store(true)
-		s.Init.end()
+		s.Init.startKill()
 	case !s.keep:
 		s.kill()
 	case cmd.Main:
@@ -49,9 +49,9 @@ func (s *Sandbox) Run(
 	}
 	one.pipes.drain(s.keep && !cmd.Main)
 	if failed != nil {
-		return backends.Result{}, s.notExecuted(cmd, one.plan.explain(*failed))
+		return backends.Result{}, s.noProgram(cmd, one.plan.explain(*failed))
 	}
-	r := s.outcome(end, w)
+	r := s.resultOf(end, w)
 	r.Contained, r.Wall = one.Contained, time.Since(begun)
 	return r, nil
 }
@@ -73,7 +73,7 @@ func (s *Sandbox) StartProgram(ctx context.Context, cmd backends.Command, stream
 	}
 	defer channel.Close()
 	p := s.backend.execPlan(s, cmd, pipes, channel)
-	begun, err := s.begin(ctx, p, pipes, launch.ForProgram)
+	begun, err := s.startProcess(ctx, p, pipes, launch.ForProgram)
 	pipes.started()
 	if p.master != nil {
 		pipes.ours[1] = p.master
@@ -89,8 +89,8 @@ func (s *Sandbox) StartProgram(ctx context.Context, cmd backends.Command, stream
 	return &begun, nil
 }
 
-// end describes how a command ended.
-type end struct {
+// programEnd describes how a command ended.
+type programEnd struct {
 	reason string // one of backends.Ended, if the server ended it
 	limit  string
 	status unix.WaitStatus
@@ -103,30 +103,30 @@ type end struct {
 
 // await waits for the program's end, or causes it. failed is set if its execve did not succeed after its status was
 // sent.
-func (s *Sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool, streams backends.Streams) (e end, failed *launch.Message) {
+func (s *Sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool, streams backends.Streams) (e programEnd, failed *launch.Message) {
 	var up <-chan time.Time
 	if !lasting {
 		up = time.After(s.limits.Wall)
 	}
-	life := s.life(pid)
+	life := s.record(pid)
 	defer s.forget(pid)
 	for waiting := true; waiting; {
 		waiting = false
 		select {
 		case m := <-life.exit:
-			return s.ended(m), life.failed
+			return s.endOf(m), life.failed
 		case <-streams.Interrupt:
-			s.signal(s.group(int(pid)), unix.SIGINT)
+			s.signal(s.processGroup(int(pid)), unix.SIGINT)
 			waiting = true
 		case <-streams.Terminate:
-			s.signal(s.group(int(pid)), unix.SIGTERM)
+			s.signal(s.processGroup(int(pid)), unix.SIGTERM)
 			waiting = true
 		case <-up:
-			e = end{reason: backends.EndedTimeout, limit: "wall"}
+			e = programEnd{reason: backends.EndedTimeout, limit: "wall"}
 		case <-ctx.Done():
-			e = end{reason: backends.EndedCancelled}
+			e = programEnd{reason: backends.EndedCancelled}
 		case limit := <-w.exceeded:
-			e = end{reason: backends.EndedLimit, limit: limit}
+			e = programEnd{reason: backends.EndedLimit, limit: limit}
 			if limit == "ram" {
 				e.reason = backends.EndedOOM
 			}
@@ -135,10 +135,10 @@ func (s *Sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool
 	}
 	select { // it may have ended by itself at the same moment
 	case m := <-life.exit:
-		return s.ended(m), life.failed
+		return s.endOf(m), life.failed
 	default:
 	}
-	e.lost = s.lost()
+	e.lost = s.lostPackets()
 	if !s.keep {
 		s.kill()
 		return e, nil
@@ -148,17 +148,17 @@ func (s *Sandbox) await(ctx context.Context, pid int32, w *watcher, lasting bool
 	return e, nil
 }
 
-// ended converts PID 1's message about the end of a program.
-func (s *Sandbox) ended(m launch.Message) end {
-	return end{
-		lost:   s.lost(),
+// endOf converts PID 1's message about the end of a program.
+func (s *Sandbox) endOf(m launch.Message) programEnd {
+	return programEnd{
+		lost:   s.lostPackets(),
 		status: unix.WaitStatus(m.Wait), known: true, alone: m.Alone == 1,
 		cpu: time.Duration(m.CPU) * time.Microsecond, rss: m.MaxRSS << 10,
 	}
 }
 
-// outcome converts the end to a Result.
-func (s *Sandbox) outcome(e end, w *watcher) backends.Result {
+// resultOf converts the end to a Result.
+func (s *Sandbox) resultOf(e programEnd, w *watcher) backends.Result {
 	r := backends.Result{End: backends.End{Ended: e.reason, Limit: e.limit}, CPU: max(e.cpu, time.Duration(w.cpu.Load())), PeakMemory: max(e.rss, w.peak.Load()), Lost: e.lost}
 	kills := int64(0)
 	if s.cgroup != nil {

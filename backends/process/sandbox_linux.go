@@ -71,7 +71,7 @@ type view struct {
 
 // ports are the ways of a sandbox to the network.
 type ports struct {
-	sockets      []inside         // on its loopback, passed to the server
+	sockets      []insideSocket   // on its loopback, passed to the server
 	gatewayPorts []int            // of spec.Gateway
 	gateway      backends.Sockets // of spec.Gateway
 }
@@ -89,9 +89,9 @@ type descriptors struct {
 type programs struct {
 	starting sync.Mutex // held until the Status of one command
 	starts   chan report
-	lives    map[int32]*life // of programs, by their numbers inside; guarded by mu
-	begun    atomic.Int32    // number of programs
-	exited   atomic.Bool     // the only program has ended, and only PID 1 was alive
+	lives    map[int32]*programRecord // of programs, by their numbers inside; guarded by mu
+	begun    atomic.Int32             // number of programs
+	exited   atomic.Bool              // the only program has ended, and only PID 1 was alive
 }
 
 // lifetime is what the end of a sandbox waits for and causes.
@@ -130,14 +130,14 @@ func (s *Sandbox) Workspace() *os.Root { return s.files.Root() }
 // does.
 func (s *Sandbox) HostIndependent() bool {
 	own := s.host.Host != "" || len(s.mounts) != len(s.runtime.Prefixes) || len(s.trust) > 0 || len(s.etc) > 0 || s.home != "" || s.guest != ""
-	return s.HasNamespaces() && !own && !covers(s.runtime)
+	return s.HasNamespaces() && !own && !hidesPath(s.runtime)
 }
 
 // Files implements [backends.Sandbox].
 func (s *Sandbox) Files() backends.Files { return s.files }
 
-// use keeps our descriptors open until the returned function is called.
-func (s *Sandbox) use() (done func(), err error) {
+// keepOpen keeps our descriptors open until the returned function is called.
+func (s *Sandbox) keepOpen() (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
@@ -185,8 +185,8 @@ func (s *Sandbox) filterKind() seccomp.Kind {
 // noInternet reports whether programs get no sockets of IPv4 and IPv6.
 func (s *Sandbox) noInternet() bool { return s.backend.config.NoInternet && len(s.gatewayPorts) == 0 }
 
-// life collects the messages about one program after its status.
-type life struct {
+// programRecord collects the messages about one program after its status.
+type programRecord struct {
 	exit   chan launch.Message
 	ready  bool            // its status has come: execve comes next
 	denied bool            // a step before its status has failed, which its start was told
@@ -200,8 +200,8 @@ type report struct {
 	files []*os.File // that came with it
 }
 
-// inside is a socket to open in the sandbox's network namespace.
-type inside struct {
+// insideSocket is a socket to open in the sandbox's network namespace.
+type insideSocket struct {
 	kind int // SOCK_STREAM or SOCK_DGRAM
 	at   netip.AddrPort
 }

@@ -24,7 +24,7 @@ func TestOneFilter(t *testing.T) {
 			if got := procfs.StatusField(text, "Seccomp_filters"); got != "1" {
 				t.Errorf("PID 1 has %q filters: %v", got, err)
 			}
-			if got := say(t, s.(*Sandbox), "while read -r name n; do case $name in Seccomp_filters:) echo $n; esac; done </proc/self/status"); got != "1\n" {
+			if got := runScript(t, s.(*Sandbox), "while read -r name n; do case $name in Seccomp_filters:) echo $n; esac; done </proc/self/status"); got != "1\n" {
 				t.Errorf("%q filters", got)
 			}
 		})

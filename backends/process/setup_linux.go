@@ -29,7 +29,7 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | un
 // has all capabilities, but is not root.
 func (b *Backend) prepare(child *Init) *plan {
 	p := newPlan(136)
-	join(child.cgroup, p)
+	joinCgroups(child.cgroup, p)
 	p.do("umask", unix.SYS_UMASK, val(0o022)) // whatever the caller's is, others must get at what we make
 	if b.root {
 		p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0)
@@ -50,7 +50,7 @@ func setUpNamespaces(p *plan, at string) {
 	configure(p, "loopback up", "lo", unix.SIOCSIFFLAGS, uint16(unix.IFF_UP|unix.IFF_RUNNING)) // the only interface
 	p.proc(at, "")
 	p.maskProc(at)
-	spareSockets(p, at)
+	boundSocketBuffers(p, at)
 	// With a small part of the host's terminals (kernel.pty.max).
 	p.do("mount /dev/pts", unix.SYS_MOUNT, p.str("devpts"), p.str(at, "/dev/pts"), p.str("devpts"),
 		val(unix.MS_NOSUID|unix.MS_NOEXEC), p.str("newinstance,ptmxmode=0666,mode=620,max=64"))
@@ -67,12 +67,12 @@ func (b *Backend) setup(s *Sandbox) *plan {
 	if s.rooted {
 		r.disk(s, "")
 	} else {
-		r = moveIn(p, s)
+		r = enterSandboxRoot(p, s)
 	}
 	if len(s.sockets) > 0 {
 		secondAddress(p)
 	}
-	passed := append(listeners(p, s.sockets), r.upper...)
+	passed := append(openSockets(p, s.sockets), r.upper...)
 	outer := cmp.Or(s.uid, insideID)
 	if b.root && !s.foreign {
 		becomeUser(p, s.uid)
@@ -81,14 +81,14 @@ func (b *Backend) setup(s *Sandbox) *plan {
 	p.prctl("PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 1)
 	p.do("unshare(user)", unix.SYS_UNSHARE, val(unix.CLONE_NEWUSER))
 	mapUser(p, insideID, outer, outer)
-	spareWatches(p)
+	boundWatches(p)
 	dropBounding(p, 0)
 	p.prctl("PR_CAP_AMBIENT_CLEAR_ALL", unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
 	const locked = 0xff // SECBIT_*: root is nobody special, no ambient capabilities; and their locks
 	p.prctl("PR_SET_SECUREBITS", unix.PR_SET_SECUREBITS, locked)
 	// Changing users clears it, so it comes after that.
 	p.prctl("PR_SET_PDEATHSIG", unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	b.settle(p, s, workspace, segments(), "/tmp", passed...)
+	b.finishSetup(p, s, workspace, segments(), "/tmp", passed...)
 	return p
 }
 
@@ -122,10 +122,10 @@ func mapUser(p *plan, id, uid, gid int) {
 	p.write("/proc/self/gid_map", fmt.Sprintf("%d %d 1", id, gid), 0, 0)
 }
 
-// settle ends every setup: PID 1 drops its remaining privileges and sends the ready message, with descriptors of the
+// finishSetup ends every setup: PID 1 drops its remaining privileges and sends the ready message, with descriptors of the
 // workspace, of /proc, of the list of shared memory segments, of the disk, of more, which are the listening sockets and
 // an overlay's upper directory, and of the seccomp notifications, see notifies.
-func (b *Backend) settle(p *plan, s *Sandbox, workspace, segments, tmp string, more ...arg) {
+func (b *Backend) finishSetup(p *plan, s *Sandbox, workspace, segments, tmp string, more ...arg) {
 	if s.cpus != nil {
 		p.do("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY, val(0), val(unsafe.Sizeof(*s.cpus)), value(p, *s.cpus))
 	}
@@ -170,8 +170,8 @@ func dropCapabilities(p *plan) {
 	p.do("capset", unix.SYS_CAPSET, value(p, [2]uint32{version3}), p.bytes(make([]byte, 24)))
 }
 
-// moveIn adds the files and mounts of sandbox s to the new root, and makes it the only one.
-func moveIn(p *plan, s *Sandbox) *root {
+// enterSandboxRoot adds the files and mounts of sandbox s to the new root, and makes it the only one.
+func enterSandboxRoot(p *plan, s *Sandbox) *root {
 	r := &root{plan: p, made: map[string]bool{"/": true, "/dev": true, "/run": true, "/home": true, "/etc": true}, owned: s.owned, hide: s.backend.config.Hidden}
 	r.mkdir(diskAt)
 	r.disk(s, newRoot)
@@ -193,7 +193,7 @@ func moveIn(p *plan, s *Sandbox) *root {
 	if s.guest != "" {
 		r.bind(s.guest, backends.GuestPath, true)
 	}
-	enter(p)
+	enterRoot(p)
 	return r
 }
 
@@ -242,8 +242,8 @@ func (s *Sandbox) etcFiles() map[string]string {
 	return files
 }
 
-// join has the process that executes p join its v1 cgroups. A v2 cgroup is joined by clone3.
-func join(g *cgroup.Group, p *plan) {
+// joinCgroups has the process that executes p join its v1 cgroups. A v2 cgroup is joined by clone3.
+func joinCgroups(g *cgroup.Group, p *plan) {
 	if g.V2() {
 		return
 	}
@@ -266,8 +266,8 @@ func (b *Backend) Namespaces() uint64 {
 func (b *Backend) containerSetup(s *Sandbox) *plan {
 	p := newPlan(112)
 	p.prctl("PR_SET_CHILD_SUBREAPER", unix.PR_SET_CHILD_SUBREAPER, 1)
-	sockets := listeners(p, s.sockets)
-	b.settle(p, s, workspace, segments(), "/tmp", sockets...)
+	sockets := openSockets(p, s.sockets)
+	b.finishSetup(p, s, workspace, segments(), "/tmp", sockets...)
 	return p
 }
 

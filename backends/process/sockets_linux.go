@@ -21,19 +21,19 @@ import (
 // the host's (net.ipv4.tcp_mem), and when it is empty the host's own connections stall.
 const socketBytes = 128 << 10
 
-// spareSockets bounds the buffers in a new network namespace; at is the prefix of its /proc. TCP's automatic growth
+// boundSocketBuffers bounds the buffers in a new network namespace; at is the prefix of its /proc. TCP's automatic growth
 // ends there, and the filter keeps programs from asking for more. What is left of a closed connection for a minute is
 // kernel memory, which no cgroup counts where the kernel answers for both ends: beyond the bound, nothing is left.
-func spareSockets(p *plan, at string) {
+func boundSocketBuffers(p *plan, at string) {
 	p.sysctl(at, "net/ipv4/tcp_rmem", fmt.Sprintf("4096 %d %[1]d", socketBytes))
 	p.sysctl(at, "net/ipv4/tcp_wmem", fmt.Sprintf("4096 16384 %d", socketBytes))
 	p.sysctl(at, "net/ipv4/tcp_max_tw_buckets", "8192")
 }
 
-// spareWatches bounds inotify in the sandbox's user namespace, for the sake of other sandboxes and of an ordinary
+// boundWatches bounds inotify in the sandbox's user namespace, for the sake of other sandboxes and of an ordinary
 // user's own programs: otherwise one program could take all 128 instances of a user. Kernels without these files count
 // nothing.
-func spareWatches(p *plan) {
+func boundWatches(p *plan) {
 	p.trySysctl("", "user/max_inotify_instances", "16")
 	p.trySysctl("", "user/max_inotify_watches", "8192")
 }
@@ -83,18 +83,18 @@ func (n sockstat) tooMany(pressure int, counted bool) bool {
 	return n.used > maxSockets || !counted && n.used-n.tcp > maxUncounted || pressure > 0 && n.pool > pressure/2 && n.used > eighth
 }
 
-// network reads a file of the sandbox's network namespace in /proc/net. In the profile "landlock" there are no sockets.
-func (s *Sandbox) network(name string) []byte {
+// readNet reads a file of the sandbox's network namespace in /proc/net. In the profile "landlock" there are no sockets.
+func (s *Sandbox) readNet(name string) []byte {
 	switch {
 	case s.inContainer:
-		return s.read("self/net/" + name)
+		return s.readProc("self/net/" + name)
 	case s.landlockOnly:
 		return nil
 	}
 	if s.keep {
 		return s.readOpen("1/net/" + name)
 	}
-	return s.read("1/net/" + name)
+	return s.readProc("1/net/" + name)
 }
 
 // readOpen reads a file of /proc that the kernel generates in one piece, and keeps it open: to find it by its path
@@ -117,19 +117,19 @@ func (s *Sandbox) readOpen(name string) []byte {
 	return text[:max(n, 0)]
 }
 
-// lost is as in [backends.Usage].
-func (s *Sandbox) lost() int64 {
-	snmp := s.network("snmp")
-	n := count(snmp, "Ip:", "OutNoRoutes")
+// lostPackets is as in [backends.Usage].
+func (s *Sandbox) lostPackets() int64 {
+	snmp := s.readNet("snmp")
+	n := readCounter(snmp, "Ip:", "OutNoRoutes")
 	if s.gateway.DNS == nil { // or else the gateway answers look-ups
-		n += count(snmp, "Udp:", "NoPorts")
+		n += readCounter(snmp, "Udp:", "NoPorts")
 	}
 	return n
 }
 
-// count reads one number of a pair of lines, names and numbers: proc_pid_net(5), snmp. There are a hundred of them, and
+// readCounter reads one number of a pair of lines, names and numbers: proc_pid_net(5), snmp. There are a hundred of them, and
 // it is read twice a cell.
-func count(text []byte, group, name string) int64 {
+func readCounter(text []byte, group, name string) int64 {
 	at := -1
 	for line := range bytes.Lines(text) {
 		if !bytes.HasPrefix(line, []byte(group)) {
@@ -162,23 +162,23 @@ func checkListen(spec backends.Spec, landlockOnly bool) error {
 	return backends.CheckPorts(spec)
 }
 
-// insides returns the sockets of a sandbox, in the order in which [backends.OpenSockets] takes them.
-func insides(spec backends.Spec) []inside {
+// socketsOf returns the sockets of a sandbox, in the order in which [backends.OpenSockets] takes them.
+func socketsOf(spec backends.Spec) []insideSocket {
 	if !spec.Resolves() {
 		return nil
 	}
 	dns := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), backends.DNSPort)
-	all := []inside{{unix.SOCK_DGRAM, dns}, {unix.SOCK_STREAM, dns}}
+	all := []insideSocket{{unix.SOCK_DGRAM, dns}, {unix.SOCK_STREAM, dns}}
 	for _, port := range spec.Gateway {
-		all = append(all, inside{unix.SOCK_STREAM, netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port))})
+		all = append(all, insideSocket{unix.SOCK_STREAM, netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(port))})
 	}
 	return all
 }
 
-// listeners has PID 1 open the sockets. A socket stays in the namespace in which it was made, whichever process holds
+// openSockets has PID 1 open the sockets. A socket stays in the namespace in which it was made, whichever process holds
 // it: so the server can answer inside without being there. PID 1 is still root of the namespace, and may take low
 // ports.
-func listeners(p *plan, sockets []inside) []arg {
+func openSockets(p *plan, sockets []insideSocket) []arg {
 	const backlog = 1024 // as many as may ask at one moment; the kernel bounds it by net.core.somaxconn
 	var all []arg
 	for _, in := range sockets {

@@ -42,7 +42,7 @@ func TestWatches(t *testing.T) {
 		t.Skip("this kernel does not count them by user namespace")
 	}
 	s, _ := fromTemplate(t)
-	if got := say(t, s, "python3 -c 'import ctypes; c = ctypes.CDLL(None); print(sum(c.inotify_init1(0) >= 0 for _ in range(200)))'"); got != "16\n" {
+	if got := runScript(t, s, "python3 -c 'import ctypes; c = ctypes.CDLL(None); print(sum(c.inotify_init1(0) >= 0 for _ in range(200)))'"); got != "16\n" {
 		t.Errorf("one program has %s", got)
 	}
 }

@@ -83,17 +83,17 @@ func (b *Backend) Probe(ctx context.Context, spec backends.Spec) (backends.Probe
 	for _, language := range backends.Languages {
 		p.Runtimes = append(p.Runtimes, b.describe(ctx, language, true))
 	}
-	result, err := b.try(ctx, spec)
+	result, err := b.tryStart(ctx, spec)
 	if err != nil {
-		p.Why, p.Layers = backends.Why(err), backends.NotTried(err)
+		p.Why, p.Layers = backends.ReasonOf(err), backends.UntriedLayers(err)
 		return p, nil
 	}
-	p.Layers, p.Usable = backends.Tried(result.Contained.Layers, remedies), true
+	p.Layers, p.Usable = backends.TriedLayers(result.Contained.Layers, remedies), true
 	return p, nil
 }
 
-// try runs the shell's no-op in a sandbox.
-func (b *Backend) try(ctx context.Context, spec backends.Spec) (backends.Result, error) {
+// tryStart runs the shell's no-op in a sandbox.
+func (b *Backend) tryStart(ctx context.Context, spec backends.Spec) (backends.Result, error) {
 	spec.ID, spec.Language = "probe", "shell"
 	s, err := b.Start(ctx, spec)
 	if err != nil {
@@ -167,12 +167,12 @@ func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox,
 	s := &Sandbox{
 		backend: b,
 		profile: profile{id: spec.ID, keep: spec.Keep, require: spec.Require}, constraints: constraints{limits: spec.Limits.WithDefaults()},
-		descriptors: descriptors{procFiles: map[string]*os.File{}}, programs: programs{lives: map[int32]*life{}, starts: make(chan report, 8)},
+		descriptors: descriptors{procFiles: map[string]*os.File{}}, programs: programs{lives: map[int32]*programRecord{}, starts: make(chan report, 8)},
 		lifetime: lifetime{gone: make(chan struct{}), hooks: noHooks},
 	}
 	s.ram.Store(s.limits.RAM)
 	s.inForce = s.limits
-	s.sockets, s.gatewayPorts, s.trust, s.etc = insides(spec), spec.Gateway, spec.Trust, spec.Etc
+	s.sockets, s.gatewayPorts, s.trust, s.etc = socketsOf(spec), spec.Gateway, spec.Trust, spec.Etc
 	switch spec.Profile {
 	case "", "hardened":
 		s.inContainer = b.config.Inside
@@ -224,15 +224,15 @@ func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox,
 		return nil, err
 	}
 	if spec.Language == backends.AnyProgram {
-		s.runtime, s.joined = b.every(ctx, s.landlockOnly)
+		s.runtime, s.joined = b.allRuntimes(ctx, s.landlockOnly)
 	} else if s.runtime, err = b.runtime(ctx, spec.Language); err != nil {
-		if missing, is := errors.AsType[*runtimes.Missing](err); is {
+		if missing, is := errors.AsType[*runtimes.MissingError](err); is {
 			return nil, backends.Refuse("no "+missing.Language+": "+missing.Reason, missing.Remedy)
 		}
 		return nil, backends.Refuse(err.Error())
 	}
 	if b.root && s.landlockOnly && s.runtime.Path != "" {
-		if dir := closed(s.runtime.Path); dir != "" {
+		if dir := closedParent(s.runtime.Path); dir != "" {
 			return nil, backends.Refuse(fmt.Sprintf("%s lies below %s, which is closed to the unprivileged user that it would run as", s.runtime.Path, dir),
 				"install it for all users, or start sandboxmcp as an ordinary user")
 		}
@@ -244,7 +244,7 @@ func (b *Backend) NewSandbox(ctx context.Context, spec backends.Spec) (*Sandbox,
 		s.mounts = append(s.mounts, backends.Mount{Host: dir, Inside: dir})
 	}
 	s.mounts = append(s.mounts, spec.Mounts...)
-	s.tasks = uint64(backends.Tasks(spec.Language, s.limits.Processes))
+	s.tasks = uint64(backends.MaxTasks(spec.Language, s.limits.Processes))
 	if s.inContainer {
 		s.dir, s.tmp = workspace, "/tmp"
 	}
@@ -273,30 +273,30 @@ func ownFile() (string, error) {
 // start has PID 1 set up the sandbox.
 func (s *Sandbox) start(ctx context.Context) (err error) {
 	if s.landlockOnly {
-		if err := s.makeDir(); err != nil {
+		if err := s.makeWorkspace(); err != nil {
 			return err
 		}
 	}
 	s.checkCgroup()
-	if err := s.satisfies(s.promised()); err != nil {
+	if err := s.checkRequired(s.expectedContainment()); err != nil {
 		return err
 	}
 	if err := s.cgroup.Limit(boundsOf(s.limits, s.tasks)); err != nil {
 		return err
 	}
 	if !s.cgroup.Enforces("cpu") {
-		s.bound, s.cpus = s.backend.cpus.Take(s.limits.CPU)
+		s.bound, s.cpus = s.backend.cpus.Assign(s.limits.CPU)
 	}
-	if s.filter, err = s.backend.filters.Of(s.filterKind()); err != nil {
+	if s.filter, err = s.backend.filters.ForKind(s.filterKind()); err != nil {
 		return err
 	}
 	if err := s.chooseProposal(ctx); err != nil {
 		return err
 	}
-	if err := s.own(ctx); err != nil {
+	if err := s.mapOwners(ctx); err != nil {
 		return err
 	}
-	if err := s.showLimits(); err != nil {
+	if err := s.writeLimits(); err != nil {
 		return err
 	}
 	var work, upper, notifications *os.File
@@ -311,7 +311,7 @@ func (s *Sandbox) start(ctx context.Context) (err error) {
 	if s.notifies() {
 		passed = append(passed, &notifications)
 	}
-	if err := s.follow(ctx, s.setupPlan(), launch.ForInit, passed...); err != nil {
+	if err := s.execute(ctx, s.setupPlan(), launch.ForInit, passed...); err != nil {
 		return err
 	}
 	defer work.Close()
@@ -324,12 +324,12 @@ func (s *Sandbox) start(ctx context.Context) (err error) {
 	if s.files, err = files.Open(work, s.uid, s.host.Host == "" || s.host.Propose); err != nil {
 		return err
 	}
-	go s.hear()
+	go s.receiveMessages()
 	if err := s.propose(ctx, upper); err != nil {
 		return err
 	}
 	if s.cgroup != nil {
-		return s.cgroup.Check(s.pid)
+		return s.cgroup.CheckMember(s.pid)
 	}
 	return nil
 }

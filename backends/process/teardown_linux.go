@@ -16,13 +16,13 @@ func (s *Sandbox) Close() error {
 		s.backend.mu.Lock()
 		finished := s.backend.finished // and waits for later removals
 		s.backend.mu.Unlock()
-		background := !finished && s.quiet()
+		background := !finished && s.isQuiet()
 		if background {
 			s.gateway.Close()
 			err = s.files.Close()
-			s.Init.end()
+			s.Init.startKill()
 		}
-		s.backend.teardowns.do(background, func() {
+		s.backend.teardowns.run(background, func() {
 			if failed := s.tearDown(); !background {
 				err = failed
 			}
@@ -31,9 +31,9 @@ func (s *Sandbox) Close() error {
 	return err
 }
 
-// quiet reports that only PID 1 is alive, and that the sandbox shows nothing of the host: nobody can tell whether its
+// isQuiet reports that only PID 1 is alive, and that the sandbox shows nothing of the host: nobody can tell whether its
 // namespaces are gone.
-func (s *Sandbox) quiet() bool {
+func (s *Sandbox) isQuiet() bool {
 	begun := s.begun.Load()
 	return s.files != nil && s.HostIndependent() && (begun == 0 || begun == 1 && s.exited.Load())
 }

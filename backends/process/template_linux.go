@@ -39,8 +39,8 @@ type Template struct {
 	lost     error         // why a request got no answer, which may still come; guarded by cloning
 }
 
-// covers reports whether a sandbox's own file systems hide a path that the runtime needs.
-func covers(r runtimes.Runtime) bool {
+// hidesPath reports whether a sandbox's own file systems hide a path that the runtime needs.
+func hidesPath(r runtimes.Runtime) bool {
 	return slices.ContainsFunc(slices.Concat(r.Prefixes, slices.Collect(maps.Keys(r.Links))), func(name string) bool {
 		return slices.ContainsFunc(ownDirs, func(dir string) bool { return paths.Within(name, dir) })
 	})
@@ -48,17 +48,17 @@ func covers(r runtimes.Runtime) bool {
 
 // StartTemplate has a launcher fork a PID 1, which sets up the root.
 func (b *Backend) StartTemplate(ctx context.Context, r runtimes.Runtime) (*Template, error) {
-	if cgroup.Unified() {
-		b.cgroups.Find() // see SpawnByLauncher
+	if cgroup.IsUnified() {
+		b.cgroups.FindBase() // see SpawnByLauncher
 	}
 	one := &Template{cloning: make(chan struct{}, 1), Init: &Init{killTimeout: b.config.KillTimeout}, checked: time.Now()}
 	p := newPlan(136)
 	one.states = b.setUpTemplateRoot(p, one, r).states
-	enter(p)
+	enterRoot(p)
 	p.ready()
 	err := b.fork(ctx, one.Init, b.Namespaces()&templateFlags)
 	if err == nil {
-		err = one.follow(ctx, p, launch.ForTemplate)
+		err = one.execute(ctx, p, launch.ForTemplate)
 	}
 	if err != nil {
 		one.Remove()
@@ -113,7 +113,7 @@ const cloneFlags = unix.CLONE_NEWPID | unix.CLONE_NEWTIME
 // templateChildPlan makes the namespaces that the sandboxes of a template do not share.
 func (b *Backend) templateChildPlan(child *Init) *plan {
 	p := newPlan(80)
-	join(child.cgroup, p)
+	joinCgroups(child.cgroup, p)
 	if b.root && child.foreign { // or else it still has to be root
 		setUser(p, child.uid)
 	}
@@ -132,7 +132,7 @@ func (b *Backend) templateChildPlan(child *Init) *plan {
 func (b *Backend) SpawnByTemplate(ctx context.Context, n *Template) (*Init, error) {
 	child, err := b.newInit()
 	if err == nil {
-		child.cgroup, err = b.cgroups.Make()
+		child.cgroup, err = b.cgroups.Create()
 	}
 	if err != nil {
 		n.Spawned()

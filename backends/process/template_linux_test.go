@@ -43,7 +43,7 @@ func fromTemplate(t *testing.T) (one, other *Sandbox) {
 	return start(), start()
 }
 
-func say(t *testing.T, s *Sandbox, script string) string {
+func runScript(t *testing.T, s *Sandbox, script string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", script}}, backends.Streams{Stdout: &out, Stderr: &errs})
@@ -60,7 +60,7 @@ func TestTemplateIsOutOfReach(t *testing.T) {
 	if sibling.template != s.template {
 		t.Fatal("two templates for one runtime")
 	}
-	out := say(t, s, `shopt -s nullglob
+	out := runScript(t, s, `shopt -s nullglob
 cd /proc; echo pids [0-9]*
 grep -c . /proc/net/dev
 cat /proc/net/dev | grep lo: | tr -s ' '
@@ -138,7 +138,7 @@ func TestCoveredRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer one.Close()
-	if got := say(t, one.(*Sandbox), "cat "+shell.Prefixes[0]+"/file"); got != "seen" {
+	if got := runScript(t, one.(*Sandbox), "cat "+shell.Prefixes[0]+"/file"); got != "seen" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -163,13 +163,13 @@ func TestQuietEnd(t *testing.T) {
 			}
 			defer one.Close()
 			s := one.(*Sandbox)
-			if !s.quiet() {
+			if !s.isQuiet() {
 				t.Error("not quiet before it ran anything")
 			}
 			if r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", c.script}}, backends.Streams{}); err != nil || r.Ended != backends.EndedOK {
 				t.Fatalf("%+v %v", r, err)
 			}
-			if got := s.quiet(); got != c.quiet {
+			if got := s.isQuiet(); got != c.quiet {
 				t.Errorf("quiet: got %v, want %v", got, c.quiet)
 			}
 			if !c.quiet && s.alive() {
@@ -189,7 +189,7 @@ func TestHostsDevices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := say(t, s, `ls -ln /dev/null | cut -d' ' -f3
+	out := runScript(t, s, `ls -ln /dev/null | cut -d' ' -f3
 for f in null zero full random urandom tty; do
 	chmod 600 /dev/$f 2>/dev/null && echo "mode of $f"
 	touch /dev/$f 2>/dev/null && echo "times of $f"

@@ -85,7 +85,7 @@ func (s *lastVisible) expected(g *cgroup.Group) map[string]string {
 	s.mu.Unlock()
 	if l == (visibleLimits{}) || l.cgroup != (g != nil) {
 		d := backends.DefaultLimits
-		l = visibleLimits{d.RAM, d.CPU, uint64(backends.Tasks("", d.Processes)), g != nil}
+		l = visibleLimits{d.RAM, d.CPU, uint64(backends.MaxTasks("", d.Processes)), g != nil}
 	}
 	return s.filesFor(l, g)
 }
@@ -99,10 +99,10 @@ func (l visibleLimits) files(hierarchies []cgroup.Hierarchy) map[string]string {
 		files["proc/cpuinfo"] = backends.CPUInfo(host["cpuinfo"], n)
 	}
 	for _, name := range []string{"online", "possible", "present"} {
-		files["sys/devices/system/cpu/"+name] = online(n)
+		files["sys/devices/system/cpu/"+name] = cpuList(n)
 	}
 	for _, h := range hierarchies {
-		for name, text := range l.madeUp(h.Controllers) {
+		for name, text := range l.madeUpFiles(h.Controllers) {
 			if h.Shared || slices.Contains(h.Covers, name) {
 				files[h.Dir+"/"+name] = text
 			}
@@ -111,18 +111,18 @@ func (l visibleLimits) files(hierarchies []cgroup.Hierarchy) map[string]string {
 	return files
 }
 
-// online returns the list of n processors, by cpuset(7).
-func online(n int) string {
+// cpuList returns the list of n processors, by cpuset(7).
+func cpuList(n int) string {
 	if n == 1 {
 		return "0\n"
 	}
 	return "0-" + strconv.Itoa(n-1) + "\n"
 }
 
-// madeUp returns files of a cgroup with the sandbox's limits, by name: of these controllers of version 1, or of version
+// madeUpFiles returns files of a cgroup with the sandbox's limits, by name: of these controllers of version 1, or of version
 // 2 if there are none.
-func (l visibleLimits) madeUp(controllers []string) map[string]string {
-	ram, cpus := limitText(l.ram), online(l.processors())
+func (l visibleLimits) madeUpFiles(controllers []string) map[string]string {
+	ram, cpus := limitText(l.ram), cpuList(l.processors())
 	quota, tasks := strconv.Itoa(max(1000, int(l.cpu*100_000))), strconv.FormatUint(l.tasks, 10)+"\n"
 	if len(controllers) == 0 {
 		return map[string]string{
@@ -221,7 +221,7 @@ func makeVisible(p *plan, own string, names []string, hierarchies []cgroup.Hiera
 
 // setUp has PID 1 execute a plan that makes the files, and writes their texts.
 func (b *Init) setUp(ctx context.Context, p *plan) error {
-	if err := b.follow(ctx, p, launch.ForInit, &b.visible.dir); err != nil {
+	if err := b.execute(ctx, p, launch.ForInit, &b.visible.dir); err != nil {
 		return err
 	}
 	files := b.visible.texts
@@ -229,8 +229,8 @@ func (b *Init) setUp(ctx context.Context, p *plan) error {
 	return b.visible.write(files)
 }
 
-// showLimits shows the sandbox's limits in the files.
-func (s *Sandbox) showLimits() error {
+// writeLimits shows the sandbox's limits in the files.
+func (s *Sandbox) writeLimits() error {
 	v := &s.visible
 	if v.dir == nil {
 		return nil
@@ -270,8 +270,8 @@ func (s *Sandbox) refresh(saw reading) {
 	})
 }
 
-// showRAM shows another limit of RAM.
-func (s *Sandbox) showRAM(limit int64) {
+// writeRAM shows another limit of RAM.
+func (s *Sandbox) writeRAM(limit int64) {
 	v := &s.visible
 	if v.dir == nil {
 		return

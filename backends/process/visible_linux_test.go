@@ -18,7 +18,7 @@ func TestLimitsOfEarlier(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := strings.Fields(say(t, s.(*Sandbox), code))
+		got := strings.Fields(runScript(t, s.(*Sandbox), code))
 		s.Close()
 		if want := limitText(mb << 10); len(got) != 2 || got[0]+"\n" != want || got[1]+"\n" != limitText(mb<<20) {
 			t.Errorf("with %d MiB: got %q", mb, got)

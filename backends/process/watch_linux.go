@@ -41,8 +41,8 @@ const interval = 10 * time.Millisecond
 // must not keep the machine busy. The cgroup bounds its growth meanwhile.
 const lazy = 320 * time.Millisecond
 
-// watch starts a watcher. Most programs end before its first check, and cost no goroutine.
-func (s *Sandbox) watch(lasting bool) *watcher {
+// startWatcher starts a watcher. Most programs end before its first check, and cost no goroutine.
+func (s *Sandbox) startWatcher(lasting bool) *watcher {
 	w := &watcher{exceeded: make(chan string, 1), quit: make(chan struct{}), pause: interval, longest: interval, poll: s.pollProcesses}
 	if s.cgroup != nil {
 		w.poll = s.pollCgroup
@@ -76,14 +76,14 @@ func (w *watcher) runDisk(s *Sandbox) {
 		case <-tick.C:
 		}
 		if s.diskExceeded() {
-			w.exceed("disk")
+			w.reportLimit("disk")
 			return
 		}
 	}
 }
 
-// exceed reports a limit, unless another one is reported already.
-func (w *watcher) exceed(limit string) {
+// reportLimit reports a limit, unless another one is reported already.
+func (w *watcher) reportLimit(limit string) {
 	select {
 	case w.exceeded <- limit:
 	default:
@@ -101,7 +101,7 @@ type reading struct {
 // check compares usage with the limits, and sets the timer for the next check: less and less often, up to longest,
 // while the readings do not change.
 func (w *watcher) check(s *Sandbox) {
-	done, err := s.use()
+	done, err := s.keepOpen()
 	if err != nil {
 		return
 	}
@@ -119,7 +119,7 @@ func (w *watcher) check(s *Sandbox) {
 		w.pause = interval
 	}
 	limit := s.ram.Load()
-	open := parseSockets(s.network("sockstat"))
+	open := parseSockets(s.readNet("sockstat"))
 	saw := w.poll(limit, open)
 	saw.sockets = open.used
 	if w.pause = min(2*w.pause, w.longest); saw != w.last {
@@ -134,10 +134,10 @@ func (w *watcher) check(s *Sandbox) {
 	}
 	switch {
 	case saw.ram > limit:
-		w.exceed("ram")
+		w.reportLimit("ram")
 		return
 	case open.tooMany(tcpPressure(), s.cgroup.Enforces("memory")):
-		w.exceed("sockets")
+		w.reportLimit("sockets")
 		return
 	}
 	w.tick.Reset(w.pause)
@@ -146,8 +146,8 @@ func (w *watcher) check(s *Sandbox) {
 	}
 }
 
-// poke reports that the program has received input.
-func (w *watcher) poke() {
+// inputReceived reports that the program has received input.
+func (w *watcher) inputReceived() {
 	if !w.poked.Swap(true) {
 		w.tick.Reset(interval)
 	}
@@ -161,24 +161,24 @@ func (w *watcher) stop() {
 
 // pollCgroup returns the cgroup's usage, or, when that exceeds limit, the part of it that counts as RAM.
 func (s *Sandbox) pollCgroup(limit int64, open sockstat) reading {
-	waiting := open.unaccepted()
+	waiting := open.unacceptedBytes()
 	if used := s.cgroup.Usage() + waiting; used <= limit && !s.inContainer {
 		return reading{ram: used}
 	}
-	return reading{ram: s.charged() + waiting}
+	return reading{ram: s.chargedRAM() + waiting}
 }
 
-// charged returns the part of the cgroup's usage that counts as RAM: without the page cache of files, without the files
+// chargedRAM returns the part of the cgroup's usage that counts as RAM: without the page cache of files, without the files
 // on the sandbox's own disk, and in a container without the server's own processes, its PID 1 and the launchers.
-func (s *Sandbox) charged() int64 {
+func (s *Sandbox) chargedRAM() int64 {
 	ram := s.cgroup.Anonymous()
 	if !s.landlockOnly { // whose disk is the host's
 		ram -= s.diskUsed()
 	}
 	if s.inContainer {
-		ram -= procfs.KiB(procfs.StatusField(s.read("self/status"), "RssAnon"))
+		ram -= procfs.KiB(procfs.StatusField(s.readProc("self/status"), "RssAnon"))
 		for _, one := range s.backend.launchers.Running() {
-			ram -= procfs.KiB(procfs.StatusField(s.read(strconv.Itoa(one.pid)+"/status"), "RssAnon"))
+			ram -= procfs.KiB(procfs.StatusField(s.readProc(strconv.Itoa(one.pid)+"/status"), "RssAnon"))
 		}
 	}
 	return ram
@@ -188,11 +188,11 @@ func (s *Sandbox) charged() int64 {
 // more than once; the exact one is taken only when the cheap one exceeds the limit.
 func (s *Sandbox) pollProcesses(limit int64, open sockstat) reading {
 	pids := s.pids()
-	waiting := open.unaccepted()
+	waiting := open.unacceptedBytes()
 	saw := reading{ram: waiting}
 	var tables int64 // the page tables, which a process can make large with little else
 	for i, pid := range pids {
-		status := s.read(pid + "/status")
+		status := s.readProc(pid + "/status")
 		if strings.HasPrefix(procfs.StatusField(status, "State"), "Z") {
 			pids[i], status = s.liveThread(pid, status)
 		}
@@ -200,7 +200,7 @@ func (s *Sandbox) pollProcesses(limit int64, open sockstat) reading {
 		saw.ram += procfs.KiB(procfs.StatusField(status, "RssAnon")) + procfs.KiB(procfs.StatusField(status, "RssShmem"))
 		threads, _ := strconv.ParseUint(procfs.StatusField(status, "Threads"), 10, 32)
 		saw.threads += threads
-		saw.cpu += procfs.CPUTime(s.read(pid + "/stat"))
+		saw.cpu += procfs.CPUTime(s.readProc(pid + "/stat"))
 	}
 	files := s.memfds(pids) + s.segments()
 	saw.ram += files
@@ -209,7 +209,7 @@ func (s *Sandbox) pollProcesses(limit int64, open sockstat) reading {
 	}
 	var private, shared int64
 	for _, pid := range pids {
-		rollup := s.read(pid + "/smaps_rollup")
+		rollup := s.readProc(pid + "/smaps_rollup")
 		private += procfs.KiB(procfs.StatusField(rollup, "Pss_Anon"))
 		shared += procfs.KiB(procfs.StatusField(rollup, "Pss_Shmem"))
 	}
@@ -217,10 +217,10 @@ func (s *Sandbox) pollProcesses(limit int64, open sockstat) reading {
 	return saw
 }
 
-// unaccepted returns the memory that unaccepted connections may hold, which the kernel charges to no process
+// unacceptedBytes returns the memory that unaccepted connections may hold, which the kernel charges to no process
 // (inet_csk_accept), even after both ends are closed. The kernel tells only the number of TCP sockets: a few are
 // ignored, and each further socket counts with its maximum, by tcp_rmem.
-func (n sockstat) unaccepted() int64 {
+func (n sockstat) unacceptedBytes() int64 {
 	const few = 256
 	return max(0, int64(n.tcp)-few) * socketBytes
 }
@@ -235,7 +235,7 @@ func (s *Sandbox) liveThread(pid string, status []byte) (string, []byte) {
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
 	for _, name := range names {
-		if own := s.read(name + "/status"); procfs.StatusField(own, "RssAnon") != "" {
+		if own := s.readProc(name + "/status"); procfs.StatusField(own, "RssAnon") != "" {
 			return name, own
 		}
 	}
@@ -282,7 +282,7 @@ func (s *Sandbox) memfds(pids []string) int64 {
 
 // Usage implements [backends.Sandbox].
 func (s *Sandbox) Usage() backends.Usage {
-	done, err := s.use()
+	done, err := s.keepOpen()
 	if err != nil {
 		return backends.Usage{}
 	}
@@ -295,7 +295,7 @@ func (s *Sandbox) Usage() backends.Usage {
 // Sample implements [backends.Sandbox].
 func (s *Sandbox) Sample(memory bool) func() backends.Usage {
 	var u backends.Usage
-	if done, err := s.use(); err == nil {
+	if done, err := s.keepOpen(); err == nil {
 		u = s.sample(memory)
 		done()
 	}
@@ -304,7 +304,7 @@ func (s *Sandbox) Sample(memory bool) func() backends.Usage {
 
 // sample measures CPU and, if memory is true, memory.
 func (s *Sandbox) sample(memory bool) (u backends.Usage) {
-	u.Lost = s.lost()
+	u.Lost = s.lostPackets()
 	if s.cgroup == nil {
 		saw := s.pollProcesses(0, sockstat{})
 		u.CPU, u.Memory = saw.cpu, saw.ram
@@ -312,14 +312,14 @@ func (s *Sandbox) sample(memory bool) (u backends.Usage) {
 	}
 	u.CPU = s.cgroup.CPU()
 	if memory {
-		u.Memory = max(0, s.charged())
+		u.Memory = max(0, s.chargedRAM())
 	}
 	return u
 }
 
 // Limit implements [backends.Sandbox].
 func (s *Sandbox) Limit(l backends.Limits) (backends.Limits, error) {
-	done, err := s.use()
+	done, err := s.keepOpen()
 	if err != nil {
 		return backends.Limits{}, err
 	}
@@ -330,12 +330,12 @@ func (s *Sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	if s.cgroup != nil {
 		next.CPU, next.Processes = l.CPU, l.Processes
 	}
-	next = next.Or(s.inForce)
-	if err := s.cgroup.Limit(boundsOf(next, uint64(backends.Tasks(s.runtime.Name, next.Processes)))); err != nil {
+	next = next.WithFallback(s.inForce)
+	if err := s.cgroup.Limit(boundsOf(next, uint64(backends.MaxTasks(s.runtime.Name, next.Processes)))); err != nil {
 		return s.inForce, err
 	}
 	s.inForce = next
 	s.ram.Store(next.RAM)
-	s.showRAM(next.RAM)
+	s.writeRAM(next.RAM)
 	return next, nil
 }

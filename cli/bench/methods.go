@@ -125,7 +125,7 @@ func (b *bench) findMethods(ctx context.Context) {
 			continue
 		}
 		var err error
-		if p.Runtime, err = runtimes.Find(ctx, p.language, runtimes.FromOS()); err == nil {
+		if p.Runtime, err = runtimes.FindRuntime(ctx, p.language, runtimes.FromOS()); err == nil {
 			p.script = filepath.Join(b.dir, p.file)
 			err = os.WriteFile(p.script, []byte(p.code+"\n"), 0o644)
 		}
@@ -133,7 +133,7 @@ func (b *bench) findMethods(ctx context.Context) {
 			b.leaveOut(p.language, err)
 			continue
 		}
-		version, _ := runtimes.Version(ctx, p.Runtime)
+		version, _ := runtimes.QueryVersion(ctx, p.Runtime)
 		b.report.Machine.Versions[p.language] = strings.TrimSpace(version + " at " + p.Path)
 		found = append(found, p)
 	}

@@ -118,7 +118,7 @@ func (s *download) save(content io.Reader, isTar bool, to, base string) error {
 		return exit.Fail("name a directory that can be written", "%v", err)
 	}
 	defer dir.RemoveAll(temp)
-	root, err := hostfs.Enter(dir, temp)
+	root, err := hostfs.OpenBelow(dir, temp)
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,7 @@ func (k *upload) pack(ctx context.Context, w io.Writer, source string) error {
 	base := filepath.Base(source)
 	root, err := hostfs.OpenDir(source)
 	if errors.Is(err, syscall.ENOTDIR) {
-		root, name, err := hostfs.Parent(source)
+		root, name, err := hostfs.OpenParent(source)
 		if err != nil {
 			return err
 		}

@@ -130,7 +130,7 @@ func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) er
 		w := bufio.NewWriterSize(s.Out, 1<<16)
 		return cmp.Or(f(w), w.Flush())
 	}
-	dir, name, err := hostfs.Parent(path)
+	dir, name, err := hostfs.OpenParent(path)
 	if err != nil {
 		return PathError("give the name of a new file", "", err)
 	}
@@ -151,7 +151,7 @@ func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) er
 // in the path.
 func PathError(hint, flag string, err error) error {
 	text := strings.TrimLeft(flag+": "+err.Error(), ": ")
-	if link, is := errors.AsType[*hostfs.Link](err); is {
+	if link, is := errors.AsType[*hostfs.LinkError](err); is {
 		return exit.Usage("if it is meant, name what it leads to: "+strings.TrimLeft(flag+" ", " ")+terminal.Visible(link.To), "%s", text)
 	}
 	return exit.Fail(hint, "%s", text)

@@ -49,7 +49,7 @@ func TestKilledRuns(t *testing.T) {
 		if err := os.WriteFile(script, []byte("echo done; (exec -a \"$1\" sleep 300) & exec -a \"$1\" sleep 0.05"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		rounds := hosttest.Long(6, 25)
+		rounds := hosttest.Rounds(6, 25)
 		acknowledged := 0
 		for i := range rounds {
 			// Delays spread over the whole duration of an undisturbed run.

@@ -60,7 +60,7 @@ func (s *scene) environ() []string {
 // directories of containers' sockets, and temporary files. The volume with our binary stays on purpose.
 func (s *scene) listLeftovers(t testing.TB, files bool) []string {
 	t.Helper()
-	all := enginetest.Everything(t, s.url)
+	all := enginetest.ListAll(t, s.url)
 	named, _ := filepath.Glob("/run/netns/*")
 	named = slices.DeleteFunc(named, func(path string) bool { // of egress/egresstest, whose tests run in parallel
 		return strings.HasPrefix(filepath.Base(path), "sandboxmcp-")

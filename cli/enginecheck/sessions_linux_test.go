@@ -80,7 +80,7 @@ func TestSameSessions(t *testing.T) {
 	for _, d := range dialogues {
 		t.Run(d.name, func(t *testing.T) {
 			if _, err := os.Stat("/usr/bin/perl"); d.language == "perl" && err != nil {
-				hosttest.Missing(t, "perl", err.Error())
+				hosttest.SkipMissing(t, "perl", err.Error())
 			}
 			infos := runTogether(benches, func(b *bench) session.Info {
 				info, _, err := pipeline.Do(t.Context(), b.Pipeline, session.New{

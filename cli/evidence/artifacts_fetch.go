@@ -196,7 +196,7 @@ func saveNew(root *os.Root, name string, write func(io.Writer) error) error {
 		return exit.Fail("fetch it by its NAME with --out FILE", "no file can be called %s here", terminal.Visible(name))
 	}
 	parts := strings.Split(name, "/")
-	dir, err := hostfs.Enter(root, parts[:len(parts)-1]...)
+	dir, err := hostfs.OpenBelow(root, parts[:len(parts)-1]...)
 	if err != nil {
 		return exit.Fail("name another directory", "make the directory of %s: %v", terminal.Visible(local), err)
 	}

@@ -66,9 +66,9 @@ func newBench(t *testing.T) *bench {
 	probe, err := backend.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers})
 	if err != nil || !probe.Usable {
 		backend.Close()
-		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+		hosttest.SkipMissing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
-	b.secrets = newMint(t).secrets(hosttest.Long(90, 200))
+	b.secrets = newMint(t).secrets(hosttest.Rounds(90, 200))
 	b.names, b.search = sortedKeys(b.secrets), newSearch(b.secrets)
 	memory := vault.NewMemory()
 	for name, s := range b.secrets {

@@ -32,7 +32,7 @@ func ordinaryOutput(t *testing.T) string {
 	const common = "true false null password secret token key admin root localhost 127.0.0.1 default example user test AKIA ghp_ sk_live_ xoxb- Bearer postgres://app: -----BEGIN PRIVATE KEY-----"
 	words := strings.Fields(common)
 	m := mint{t, dice}
-	for i := range hosttest.Long(5_000, 20_000) {
+	for i := range hosttest.Rounds(5_000, 20_000) {
 		word := words[dice.IntN(len(words))]
 		switch i % 10 {
 		case 0:

@@ -79,7 +79,7 @@ func TestStdio(t *testing.T) {
 		ids = append(ids, s)
 	}
 	a.call("execute_code", map[string]any{"session_id": ids[0], "code": "kept = set(globals()) | {'kept'}", "secrets": a.names})
-	if hosttest.Long(0, 1) == 0 {
+	if hosttest.Rounds(0, 1) == 0 {
 		all = rendered
 	}
 	for _, name := range all {

@@ -65,7 +65,7 @@ func (p commands) buildServer(c *cli.Context) error {
 
 // serverParts returns the parts of the server's image.
 func serverParts(cfg config.Config) (s image.Server, err error) {
-	if s.Binary, s.Arch, err = container.Static(cfg.Containers.Binary); err != nil {
+	if s.Binary, s.Arch, err = container.StaticProgram(cfg.Containers.Binary); err != nil {
 		return s, err
 	}
 	if s.Certificates = backends.Authorities(); s.Certificates == nil {
@@ -88,7 +88,7 @@ func (p commands) saveServer(c *cli.Context) (err error) {
 	if name == "" {
 		name = image.Name("", serverImage)
 	}
-	dir, base, err := hostfs.Parent(file)
+	dir, base, err := hostfs.OpenParent(file)
 	if err != nil {
 		return command.PathError("name a file in a directory that can be written", "--output", err)
 	}

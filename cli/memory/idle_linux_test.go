@@ -86,7 +86,7 @@ func ownFile(t *testing.T) int {
 func isResident(t *testing.T, b []byte) bool {
 	f, err := os.Open("/proc/self/pagemap")
 	if err != nil {
-		hosttest.Missing(t, "pagemap", err.Error())
+		hosttest.SkipMissing(t, "pagemap", err.Error())
 	}
 	defer f.Close()
 	var entry [8]byte

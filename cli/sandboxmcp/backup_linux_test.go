@@ -97,7 +97,7 @@ func TestBackupWhileOthersWrite(t *testing.T) {
 			}
 		})
 	}
-	for round := range hosttest.Long(3, 50) {
+	for round := range hosttest.Rounds(3, 50) {
 		hosttest.Until(t, "runs are acknowledged", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
@@ -205,7 +205,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	refused("another key", whole, other.key)
 	refused("nothing", nil, b.key)
-	for range hosttest.Long(10, 500) {
+	for range hosttest.Rounds(10, 500) {
 		cut, at := rand.N(len(whole)), rand.N(len(whole))
 		refused(fmt.Sprintf("cut off at %d", cut), whole[:cut], b.key)
 		flipped := slices.Clone(whole)
@@ -228,7 +228,7 @@ func TestKilledWhileBackingUp(t *testing.T) {
 	began := time.Now()
 	b.mustRun(b.home, "", "backup", "--out", whole, "--to", b.to)
 	usual, made := time.Since(began), 0
-	for i := range hosttest.Long(15, 200) {
+	for i := range hosttest.Rounds(15, 200) {
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(usual*5/4))
 		file := filepath.Join(dir, fmt.Sprintf("%d.age", i))
 		_, err := b.runCommand(ctx, b.home, "", "backup", "--out", file, "--to", b.to)
@@ -246,7 +246,7 @@ func TestKilledWhileBackingUp(t *testing.T) {
 		t.Errorf("there are %v, and %d were made; %v", entries, made, err)
 	}
 	there, done := t.TempDir(), 0
-	for range hosttest.Long(15, 200) {
+	for range hosttest.Rounds(15, 200) {
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(usual*5/2))
 		_, _ = b.runCommand(ctx, there, "", "restore", whole, "--identity", b.key)
 		cancel()
@@ -267,7 +267,7 @@ func TestKilledWhileBackingUp(t *testing.T) {
 
 // TestBackupOnAFullDisk checks that neither command leaves anything on a full disk.
 func TestBackupOnAFullDisk(t *testing.T) {
-	if !hosttest.Apart(t) {
+	if !hosttest.RunApart(t) {
 		return
 	}
 	b := newBackupTest(t)
@@ -276,7 +276,7 @@ func TestBackupOnAFullDisk(t *testing.T) {
 	b.mustRun(b.home, "", "backup", "--out", whole, "--to", b.to)
 	small := filepath.Join(t.TempDir(), "small")
 	if err := errors.Join(os.Mkdir(small, 0o700), syscall.Mount("none", small, "tmpfs", 0, "size=64k")); err != nil {
-		hosttest.Missing(t, "mount namespace", err.Error())
+		hosttest.SkipMissing(t, "mount namespace", err.Error())
 	}
 	defer syscall.Unmount(small, syscall.MNT_DETACH)
 	out, err := b.runCommand(t.Context(), b.home, "", "backup", "--out", filepath.Join(small, "b.age"), "--to", b.to)

@@ -49,7 +49,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	acknowledged, rounds := 1, hosttest.Long(15, 200)
+	acknowledged, rounds := 1, hosttest.Rounds(15, 200)
 	for range rounds {
 		ctx, cancel := context.WithTimeout(t.Context(), rand.N(usual*5/4))
 		if _, err := run(ctx); err == nil {

@@ -122,7 +122,7 @@ func condition(name string) (bool, error) {
 	default:
 		return false, fmt.Errorf("there is no condition %q", name)
 	}
-	if !ok && hosttest.Required(name) {
+	if !ok && hosttest.IsRequired(name) {
 		return false, fmt.Errorf("%s is required by SANDBOXMCP_TEST_REQUIRE and is not here", name)
 	}
 	return ok, nil
@@ -137,7 +137,7 @@ func requireFeatures(t testing.TB, things ...string) {
 			t.Fatal(err)
 		}
 		if !ok {
-			hosttest.Missing(t, name, "it is not here")
+			hosttest.SkipMissing(t, name, "it is not here")
 		}
 	}
 }

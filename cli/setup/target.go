@@ -43,7 +43,7 @@ func targetOf(c *cli.Context, client Client) (t target, err error) {
 		if path, err = client.ProjectFile(dir); err != nil {
 			return t, exit.Fail("sandboxmcp setup "+client.Name, "%v", err)
 		}
-		if _, err := hostfs.Resolve(path); errors.As(err, new(*hostfs.Link)) { // programs work in projects
+		if _, err := hostfs.Resolve(path); errors.As(err, new(*hostfs.LinkError)) { // programs work in projects
 			return t, exit.Usage("put the file itself there, or remove the link", "%v", err)
 		}
 	}

@@ -44,7 +44,7 @@ func interpreters(ctx context.Context) string {
 	var all strings.Builder
 	env := runtimes.FromOS()
 	for _, language := range backends.Languages {
-		r, err := runtimes.Find(ctx, language, env)
+		r, err := runtimes.FindRuntime(ctx, language, env)
 		r.Why, r.Version = "", "" // only for people
 		fmt.Fprintf(&all, "%#v %v %s\n", r, err == nil, fileVersion(r.Path))
 	}

@@ -306,7 +306,7 @@ const RestoreKind = "restore"
 // removeLeftovers removes leftovers of killed processes in the runtime directory and beside the state directory.
 func removeLeftovers(cfg config.Config) {
 	statefile.RemoveUnlocked(filepath.Dir(cfg.StateDir), RestoreKind)
-	container.RemoveLeft(cfg.StateDir)
+	container.RemoveDeadRuns(cfg.StateDir)
 	control.RemoveLeft(SocketDir(cfg))
 }
 

@@ -33,7 +33,7 @@ func TestAllowed(t *testing.T) {
 			flags  []string
 			lines  int // one for each thing that it does
 		}{{"web.py", allow, 11}, {"tools.sh", tools, 16}} {
-			if i != j && hosttest.Long(0, 1) == 0 {
+			if i != j && hosttest.Rounds(0, 1) == 0 {
 				continue
 			}
 			t.Run(c.script+" as "+cmp.Or(who, "root"), func(t *testing.T) {

@@ -35,7 +35,7 @@ func TestRefusedInContainers(t *testing.T) {
 	for name, engine := range engines {
 		t.Run(name, func(t *testing.T) {
 			w, trust := withEngine(t, engine, nil)
-			w.refuses(t, "", hosttest.Long(0, 1) == 1, append(attackable(), trust...)...)
+			w.refuses(t, "", hosttest.Rounds(0, 1) == 1, append(attackable(), trust...)...)
 		})
 	}
 }

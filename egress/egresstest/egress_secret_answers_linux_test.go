@@ -31,7 +31,7 @@ func TestSecretStaysOutside(t *testing.T) {
 	out := filepath.Join(w.dir, "out"+who)
 	os.Mkdir(out, 0o777)
 	os.Chmod(out, 0o777)
-	r := w.run(who, "secret_answers.py", "--secret", "API_KEY", "--allow", bound, "--allow", bound+":8443", "--allow", "front.test", "--input", w.needles(a.value), "--artifacts", out, "--", [...]string{"some", "all"}[hosttest.Long(0, 1)])
+	r := w.run(who, "secret_answers.py", "--secret", "API_KEY", "--allow", bound, "--allow", bound+":8443", "--allow", "front.test", "--input", w.needles(a.value), "--artifacts", out, "--", [...]string{"some", "all"}[hosttest.Rounds(0, 1)])
 	lines := 0
 	for line := range strings.Lines(r.Stdout) {
 		var s saw
@@ -46,7 +46,7 @@ func TestSecretStaysOutside(t *testing.T) {
 			t.Errorf("only %d bytes of memory were looked at", s.Bytes)
 		}
 	}
-	if r.Ended != "ok" || lines < hosttest.Long(140, 350) {
+	if r.Ended != "ok" || lines < hosttest.Rounds(140, 350) {
 		t.Errorf("%d lines, ended %s, %+v, %s", lines, r.Ended, r.Refused, r.Stderr)
 	}
 	got := a.takeRequests()
@@ -55,7 +55,7 @@ func TestSecretStaysOutside(t *testing.T) {
 			t.Errorf("%s has the value: %v: %.300q", h.name, has, h.all())
 		}
 	}
-	if len(got) < hosttest.Long(120, 300) {
+	if len(got) < hosttest.Rounds(120, 300) {
 		t.Errorf("%d requests", len(got))
 	}
 	left, err := os.ReadFile(filepath.Join(out, "artifact.bin"))

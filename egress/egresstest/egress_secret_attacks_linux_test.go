@@ -29,7 +29,7 @@ func TestSecretGoesNowhereElse(t *testing.T) {
 	}
 	a.takeRequests()
 	w.takeEvents()
-	r := w.run("", "secret_attacks.py", "--secret", "API_KEY", "--secret", "REQUIRED_KEY", "--allow", bound, "--allow", "front.test", "--allow", strict, "--", old, [...]string{"some", "all"}[hosttest.Long(0, 1)])
+	r := w.run("", "secret_attacks.py", "--secret", "API_KEY", "--secret", "REQUIRED_KEY", "--allow", bound, "--allow", "front.test", "--allow", strict, "--", old, [...]string{"some", "all"}[hosttest.Rounds(0, 1)])
 	if r.Ended != "ok" {
 		t.Fatalf("%+v", r)
 	}

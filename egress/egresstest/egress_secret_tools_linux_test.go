@@ -32,7 +32,7 @@ func TestSecretInTools(t *testing.T) {
 	})})
 	inputs := []string{"--secret", "API_KEY", "--secret", "BODY_KEY", "--allow", bound, "--allow", "front.test", "--allow", "example.test",
 		"--input", w.copyOf("testdata/secret.py"), "--input", w.copyOf("testdata/secret.mjs")}
-	for _, who := range []string{ordinary, ""}[:hosttest.Long(1, 2)] {
+	for _, who := range []string{ordinary, ""}[:hosttest.Rounds(1, 2)] {
 		t.Run(cmp.Or(who, "root"), func(t *testing.T) {
 			w.bind(t, who, "API_KEY", a.value, "--host", bound)
 			w.bind(t, who, "BODY_KEY", body, "--host", "front.test", "--body", "--require")

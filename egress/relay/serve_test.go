@@ -289,7 +289,7 @@ func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 // A huge body passes in both directions without being kept.
 func TestHugeBody(t *testing.T) {
-	size := int64(hosttest.Long(128<<20, 1<<30))
+	size := int64(hosttest.Rounds(128<<20, 1<<30))
 	g := newRig(t, setup{server: clearServer(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "GET" {
 			w.Header().Set("Content-Length", fmt.Sprint(size))

@@ -51,7 +51,7 @@ func newRig(t *testing.T, change func(*pipeline.Config)) *rig {
 	probe, err := backend.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers})
 	if err != nil || !probe.Usable {
 		backend.Close()
-		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+		hosttest.SkipMissing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	policy, err := egress.NewPolicy([]string{"api.example.com", "*.example.org"}, nil)
 	if err != nil {
@@ -485,7 +485,7 @@ func TestExecute(t *testing.T) {
 // TestOwnLanguage: a language of the configuration has contexts, like E2B's.
 func TestOwnLanguage(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/perl"); err != nil {
-		hosttest.Missing(t, "perl", err.Error())
+		hosttest.SkipMissing(t, "perl", err.Error())
 	}
 	driver, err := os.ReadFile("../../cli/examples/kernel.pl")
 	if err != nil {

@@ -172,7 +172,7 @@ func (e editor) save(before version, text string) error {
 
 func (e editor) write(name, text string) error {
 	_, _, err := pipeline.Do(e.r.Context(), e.s.cfg.Pipeline, inside.WriteFile{Namespace: e.st.namespace, Session: e.r.PathValue("id"),
-		Put: guest.Put{Path: name, Whole: true}, Content: strings.NewReader(text)})
+		FileWrite: guest.FileWrite{Path: name, Whole: true}, Content: strings.NewReader(text)})
 	return err
 }
 

@@ -70,7 +70,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request, st *state) error
 		}
 		content := &bounded{Reader: door.Passing(r, p), left: &left}
 		e, _, err := pipeline.Do(r.Context(), s.cfg.Pipeline, inside.WriteFile{
-			Namespace: st.namespace, Session: r.PathValue("id"), Put: guest.Put{Path: name, Whole: true}, Content: content,
+			Namespace: st.namespace, Session: r.PathValue("id"), FileWrite: guest.FileWrite{Path: name, Whole: true}, Content: content,
 		})
 		if content.err != nil {
 			err = unread(content.err)

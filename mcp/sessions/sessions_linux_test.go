@@ -63,7 +63,7 @@ func newRigAt(t *testing.T, dir string, change func(*pipeline.Config)) *rig {
 	probe, err := backend.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers})
 	if err != nil || !probe.Usable {
 		backend.Close()
-		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+		hosttest.SkipMissing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	cfg := pipeline.Config{Backends: []backends.Backend{backend}, Audit: log, Vault: vault.New(vault.NewMemory()),
 		Limits: pipeline.Bounds{Limits: backends.Limits{Disk: 512 << 20, RAM: 512 << 20}}}

@@ -21,7 +21,7 @@ import (
 // they lead, and nothing is removed there.
 func TestLinksSwapped(t *testing.T) {
 	outcomes := map[bool]int{}
-	for range hosttest.Long(40, 400) {
+	for range hosttest.Rounds(40, 400) {
 		p := newProject(t, map[string]string{"d/e/a": "1", "d/e/b": "2", "d/c": "3"}).edit(map[string]string{"d/e/a": "one", "d/e/b": "!", "d/e/n/x": "4", "d/c": "three"})
 		p.propose()
 		outside := filepath.Join(filepath.Dir(p.host), "outside")
@@ -63,7 +63,7 @@ func TestLinksSwapped(t *testing.T) {
 // An editor of the host writes while an apply runs: what it wrote last is never lost.
 func TestHostEdits(t *testing.T) {
 	refused, replaced := 0, 0
-	for round := range hosttest.Long(40, 400) {
+	for round := range hosttest.Rounds(40, 400) {
 		before, after := map[string]string{}, map[string]string{}
 		for i := range 20 {
 			before[fmt.Sprint("f", i)], after[fmt.Sprint("f", i)] = "old", "new"
@@ -141,7 +141,7 @@ func TestLongPaths(t *testing.T) {
 }
 
 func TestMany(t *testing.T) {
-	count := hosttest.Long(2_000, 10_000)
+	count := hosttest.Rounds(2_000, 10_000)
 	before, after := map[string]string{}, map[string]string{}
 	for i := range count {
 		name := fmt.Sprintf("d%d/e%d/f%d", i%10, i%100, i)
@@ -174,13 +174,13 @@ func TestMany(t *testing.T) {
 
 // A file system that is mounted in the directory is left alone.
 func TestSubmount(t *testing.T) {
-	if !hosttest.Apart(t) {
+	if !hosttest.RunApart(t) {
 		return
 	}
 	p := newProject(t, map[string]string{"m/a": "1", "m/b": "2", "c": "3"}).edit(map[string]string{"m/a": "one", "c": "three"})
 	m := filepath.Join(p.host, "m")
 	if err := syscall.Mount(m, m, "", syscall.MS_BIND, ""); err != nil {
-		hosttest.Missing(t, "mounts", err.Error())
+		hosttest.SkipMissing(t, "mounts", err.Error())
 	}
 	t.Cleanup(func() { syscall.Unmount(m, syscall.MNT_DETACH) })
 	p.propose()

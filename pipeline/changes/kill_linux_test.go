@@ -71,7 +71,7 @@ func TestKill(t *testing.T) {
 		outcomes := map[string]int{}
 		stride := 1
 		if strings.HasSuffix(verb, "plainly") {
-			stride = hosttest.Long(3, 1)
+			stride = hosttest.Rounds(3, 1)
 		}
 		for point, alive := 1, false; !alive; point += stride {
 			p := newProject(t, killed.before).afterwards(killed.after)
@@ -154,12 +154,12 @@ func TestErrors(t *testing.T) {
 
 // A disk that is full at any moment leaves the old tree.
 func TestFull(t *testing.T) {
-	if !hosttest.Apart(t) {
+	if !hosttest.RunApart(t) {
 		return
 	}
 	disk := t.TempDir()
 	if err := syscall.Mount("none", disk, "tmpfs", 0, "size=256k"); err != nil {
-		hosttest.Missing(t, "mounts", err.Error())
+		hosttest.SkipMissing(t, "mounts", err.Error())
 	}
 	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
 	p := newProject(t, killed.before).afterwards(killed.after)

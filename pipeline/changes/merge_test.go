@@ -77,7 +77,7 @@ func FuzzMerge(f *testing.F) {
 func TestMergeAsGit(t *testing.T) {
 	git := hosttest.Program(t, "git")
 	dir, merged := t.TempDir(), 0
-	for i := range hosttest.Long(100, 2000) {
+	for i := range hosttest.Rounds(100, 2000) {
 		base := bytes.Repeat([]byte("x"), 0)
 		for n := range 30 {
 			base = append(base, "line "+string(rune('A'+n))+"\n"...)

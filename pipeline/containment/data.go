@@ -32,7 +32,7 @@ func DataMounts(p *pipeline.Pipeline, names []string) (mounts []backends.Mount, 
 			continue
 		}
 		dir, err := hostfs.OpenDir(host)
-		if link, is := errors.AsType[*hostfs.Link](err); is {
+		if link, is := errors.AsType[*hostfs.LinkError](err); is {
 			return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the directory of data %q is behind a link, which a program may have left", name),
 				"name the directory itself, "+link.To+" or what is in it, in ", remedy.Setting.With("data."+name))
 		}

@@ -23,7 +23,7 @@ func Overlap(p *pipeline.Pipeline, dirs []backends.Mount, saves *hostfs.Dir) err
 	if len(mounts) == 0 && saves == nil {
 		return nil
 	}
-	own := backends.Hide(p.Config.Protected)
+	own := backends.LocateHidden(p.Config.Protected)
 	var there backends.Hidden
 	if saves != nil {
 		if ours := meets(p, own, saves.Path, true); ours != "" {
@@ -31,11 +31,11 @@ func Overlap(p *pipeline.Pipeline, dirs []backends.Mount, saves *hostfs.Dir) err
 				fmt.Sprintf("the directory for artifacts, %s, holds, or lies in, %s, which is sandboxmcp's own", saves.Path, ours),
 				"name another directory with ", remedy.Artifacts)
 		}
-		there = backends.Hide([]string{saves.Last()})
+		there = backends.LocateHidden([]string{saves.LastExisting()})
 	}
 	for _, m := range mounts {
 		host := Real(m.Host)
-		if m.Write && saves != nil && there.Within(host) != "" {
+		if m.Write && saves != nil && there.FirstWithin(host) != "" {
 			return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the program could replace the directory for artifacts, which lies in %s", m.Host),
 				"name a directory outside of it with ", remedy.Artifacts, ", or show it read-only")
 		}
@@ -54,15 +54,15 @@ func meets(p *pipeline.Pipeline, own backends.Hidden, host string, above bool) s
 			return ours
 		}
 	}
-	if place := own.Holds(host); place != "" || !above {
+	if place := own.PlaceAround(host); place != "" || !above {
 		return place
 	}
-	return own.Within(host)
+	return own.FirstWithin(host)
 }
 
 // Shows reports whether a program is shown a directory above our own files.
 func Shows(p *pipeline.Pipeline, mounts []backends.Mount) bool {
-	own := sync.OnceValue(func() backends.Hidden { return backends.Hide(p.Config.Protected) })
+	own := sync.OnceValue(func() backends.Hidden { return backends.LocateHidden(p.Config.Protected) })
 	return slices.ContainsFunc(mounts, func(m backends.Mount) bool {
 		return m.Host != "" && meets(p, own(), Real(m.Host), true) != ""
 	})

@@ -79,10 +79,10 @@ func SessionLanguage(p *pipeline.Pipeline, name, backend string) (language, show
 }
 
 // Kernels are those of the operator's languages.
-func Kernels(runtimes []pipeline.Runtime) map[string]kernel.Own {
-	all := map[string]kernel.Own{}
+func Kernels(runtimes []pipeline.Runtime) map[string]kernel.CustomLanguage {
+	all := map[string]kernel.CustomLanguage{}
 	for _, t := range runtimes {
-		own := kernel.Own{Language: t.Name, Args: t.Kernel, Source: t.Driver}
+		own := kernel.CustomLanguage{Language: t.Name, Args: t.Kernel, Source: t.Driver}
 		if t.Driver != "" {
 			own.Args = []string{"sh", "-c", fmt.Sprintf("d=${TMPDIR:-/tmp}/kernel-$$; head -c %d <&3 >\"$d\" || exit; exec %s", len(t.Driver), words(t.Kernel, false))}
 		}

@@ -75,7 +75,7 @@ func TestAnothersServer(t *testing.T) {
 func listenAs(t *testing.T, path string, uid int) net.Listener {
 	t.Helper()
 	if os.Geteuid() != 0 && os.Geteuid() != uid {
-		hosttest.Missing(t, "root", "to be somebody else")
+		hosttest.SkipMissing(t, "root", "to be somebody else")
 	}
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	must(t, err)

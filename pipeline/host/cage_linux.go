@@ -28,7 +28,7 @@ func (c *Cage) group(b launch.Bounds) (g *cgroup.Group, home []*os.File, enforce
 	if c == nil {
 		return nil, nil, watched
 	}
-	g, err := c.groups.Make()
+	g, err := c.groups.Create()
 	if err == nil {
 		err = g.Limit(cgroup.Bounds{Memory: b.RAM, Sockets: b.RAM, CPU: b.CPU, Tasks: int64(b.Processes)})
 	}

@@ -126,7 +126,7 @@ func (q CopyFiles) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[gue
 		if e.Kind == guest.Directory {
 			return c.Unpack(ctx, q.To, guest.OwnLinks, content)
 		}
-		e, err = c.Write(ctx, guest.Put{Path: path.Join(q.To, path.Base(from)), Mode: e.Mode, Whole: true}, content)
+		e, err = c.Write(ctx, guest.FileWrite{Path: path.Join(q.To, path.Base(from)), Mode: e.Mode, Whole: true}, content)
 		return guest.Unpacked{Files: 1, Bytes: e.Size}, err
 	}, &q.To)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // WriteFile writes a file of a session's sandbox, and makes its parent directories. It comes to its [guest.Entry].
 type WriteFile struct {
 	Namespace, Session string
-	guest.Put                    // Path is absolute, or relative to the home directory
+	guest.FileWrite              // Path is absolute, or relative to the home directory
 	Content            io.Reader // is not used after Do has returned
 }
 
@@ -27,7 +27,7 @@ func (q WriteFile) Subject() pipeline.Subject { return pipeline.About("file", q.
 
 func (q WriteFile) Plan(_ context.Context, r *pipeline.Run) (pipeline.Action[guest.Entry], error) {
 	return planFileOf(r, q.Session, pipeline.Facts{"op": "write"}, func(ctx context.Context, s *session.Session, c *guest.Client) (guest.Entry, error) {
-		e, err := c.Write(ctx, q.Put, q.Content)
+		e, err := c.Write(ctx, q.FileWrite, q.Content)
 		return session.CleanEntry(s, e), err
 	}, &q.Path)
 }

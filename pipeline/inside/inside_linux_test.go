@@ -220,7 +220,7 @@ func TestSessionFiles(t *testing.T) {
 	memory.Set("default", "TOKEN", []byte(secret))
 	id := pipelinetest.Open(t, p, session.New{Language: "shell", Guest: true}).ID
 	ctx := t.Context()
-	e, _, err := pipeline.Do(ctx, p, WriteFile{Session: id, Put: guest.Put{Path: "a/b.txt", Whole: true}, Content: strings.NewReader("hello")})
+	e, _, err := pipeline.Do(ctx, p, WriteFile{Session: id, FileWrite: guest.FileWrite{Path: "a/b.txt", Whole: true}, Content: strings.NewReader("hello")})
 	if err != nil || e.Path != "/workspace/a/b.txt" {
 		t.Fatalf("got %+v, %v", e, err)
 	}

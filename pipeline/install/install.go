@@ -130,7 +130,7 @@ func checkInstall(ctx context.Context, r *pipeline.Run, q Request) (o packages.O
 			fmt.Sprintf("ask for at most %s seconds", pipeline.FormatNumber(caps.Wall.Seconds())))
 	}
 	// A package manager needs more than programs do.
-	o.Limits = backends.Limits{RAM: 2 << 30, Wall: cmp.Or(q.Timeout, min(caps.Wall, 10*time.Minute)), CPU: 2, Processes: 64, Disk: 4 << 30}.AtMost(caps.Limits)
+	o.Limits = backends.Limits{RAM: 2 << 30, Wall: cmp.Or(q.Timeout, min(caps.Wall, 10*time.Minute)), CPU: 2, Processes: 64, Disk: 4 << 30}.CappedBy(caps.Limits)
 	r.Outcome.Language, r.Outcome.Backend, r.Outcome.Profile = q.Language, o.Backend.Name(), c.Profile
 	r.Facts = pipeline.Facts{"language": q.Language, "packages": q.Packages, "backend": o.Backend.Name(), "profile": c.Profile, "require": o.Require}
 	r.Facts.Add("session", q.Session, len(q.Session))

@@ -202,7 +202,7 @@ for f in (lambda: open('/packages/tone.py', 'w').write("name = 'poison'"), lambd
 		// A package that takes over the pip that unpacks it has it say that it brought others.
 		venv := filepath.Join(t.TempDir(), "venv")
 		if out, err := exec.Command("python3", "-m", "venv", "--without-pip", venv).CombinedOutput(); err != nil {
-			hosttest.Missing(t, "venv", string(out))
+			hosttest.SkipMissing(t, "venv", string(out))
 		}
 		site, _ := filepath.Glob(venv + "/lib/python3*/site-packages")
 		if err := os.WriteFile(filepath.Join(site[0], "takeover.py"), []byte(`

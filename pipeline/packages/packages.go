@@ -175,5 +175,5 @@ type View struct {
 // limits returns those of an order, with an install's own where it names none: package managers are hungrier than
 // programs, and a download and its unpacked files are there at the same time.
 func (s *Store) limits(l backends.Limits) backends.Limits {
-	return l.Or(backends.Limits{RAM: 1 << 30, Wall: 5 * time.Minute, CPU: 2, Processes: 64, Disk: 2 * s.cfg.MaxBytes})
+	return l.WithFallback(backends.Limits{RAM: 1 << 30, Wall: 5 * time.Minute, CPU: 2, Processes: 64, Disk: 2 * s.cfg.MaxBytes})
 }

@@ -52,7 +52,7 @@ func serve(t testing.TB) *server {
 	b := process.New(process.Config{StateDir: t.TempDir()})
 	t.Cleanup(func() { b.Close() })
 	if probe, err := b.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers}); err != nil || !probe.Usable {
-		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+		hosttest.SkipMissing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	dir := t.TempDir()
 	keys, err := signer.OpenKeys(filepath.Join(dir, "keys"), func(context.Context, signer.Change) error { return nil })

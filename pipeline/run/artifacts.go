@@ -18,7 +18,7 @@ func FindArtifacts(r *pipeline.Run, name string) (*hostfs.Dir, error) {
 		return nil, nil
 	}
 	d, err := hostfs.FindDir(name)
-	if link, is := errors.AsType[*hostfs.Link](err); is {
+	if link, is := errors.AsType[*hostfs.LinkError](err); is {
 		return nil, pipeline.Refuse(pipeline.StageValidate, "the directory for artifacts: "+err.Error(),
 			"if it is meant, name what it leads to: ", remedy.Artifacts.With(link.To))
 	}

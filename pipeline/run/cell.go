@@ -146,7 +146,7 @@ func (e *execution) takeBack() {
 		e.Warn("variables of this code stay in the session's environment")
 		return
 	}
-	code := kernel.Restoring(language, e.request.Env, e.guard.Environment())
+	code := kernel.RestoreCode(language, e.request.Env, e.guard.Environment())
 	ctx, cancel := context.WithTimeout(context.Background(), pipeline.FinishTimeout)
 	defer cancel()
 	if _, err := e.guard.Run(ctx, kernel.Cell{Code: code, Name: "environment", Timeout: pipeline.FinishTimeout}); err != nil {

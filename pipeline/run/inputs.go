@@ -46,7 +46,7 @@ type placer struct {
 func (e *execution) place(ctx context.Context) (map[string]string, error) {
 	// The paths of our own files are resolved at the first input of the host: a hundred calls of the kernel, and most runs
 	// have none.
-	ours := sync.OnceValue(func() backends.Hidden { return backends.Hide(e.Pipeline.Config.Protected) })
+	ours := sync.OnceValue(func() backends.Hidden { return backends.LocateHidden(e.Pipeline.Config.Protected) })
 	p := &placer{files: e.sandbox.Files(), sums: map[string]string{}, room: e.limits.Disk, ours: ours, left: e.Artifact}
 	if e.request.Workspace.Host != "" {
 		if len(e.request.Inputs) > 0 {
@@ -81,7 +81,7 @@ func (p *placer) program(c validate.Checked, displayFile string) error {
 	}
 	p.sums[c.Name] = p.sums[displayFile]
 	delete(p.sums, displayFile)
-	if err := p.files.Put(c.Name, 0o644, bytes.NewReader(kernel.Script(displayFile))); err != nil {
+	if err := p.files.Put(c.Name, 0o644, bytes.NewReader(kernel.ScriptDriver(displayFile))); err != nil {
 		return fmt.Errorf("put %q into the workspace: %w", c.Name, err)
 	}
 	return nil
@@ -104,7 +104,7 @@ func (p *placer) input(ctx context.Context, in Input) error {
 		return p.put(in.Name, 0o644, bytes.NewReader(in.Content))
 	}
 	name := cmp.Or(in.Name, filepath.Base(in.Host))
-	if ours := p.ours().Holds(containment.Real(in.Host)); ours != "" {
+	if ours := p.ours().PlaceAround(containment.Real(in.Host)); ours != "" {
 		return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("input: %s is, or lies in, %s, which is sandboxmcp's own", in.Host, ours), "copy other files")
 	}
 	f, info, err := hostfs.Open(in.Host)
@@ -128,7 +128,7 @@ func (p *placer) directory(ctx context.Context, dir, to string) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if ours := p.ours().Holds(containment.Real(filepath.Join(dir, filepath.FromSlash(name)))); ours != "" {
+		if ours := p.ours().PlaceAround(containment.Real(filepath.Join(dir, filepath.FromSlash(name)))); ours != "" {
 			p.skipped++
 			if d.IsDir() {
 				return fs.SkipDir
@@ -159,7 +159,7 @@ func (p *placer) file(f *os.File, info fs.FileInfo, err error, to string) error 
 
 // badInput refuses an input that can't be opened.
 func badInput(err error) error {
-	if link, is := errors.AsType[*hostfs.Link](err); is {
+	if link, is := errors.AsType[*hostfs.LinkError](err); is {
 		return pipeline.Refuse(pipeline.StageValidate, "input: "+err.Error(), "if it is meant, name what it leads to: ", remedy.Input.With(link.To))
 	}
 	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("input: %v", err), "")

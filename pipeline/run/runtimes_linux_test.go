@@ -22,7 +22,7 @@ var (
 func TestRuntimes(t *testing.T) {
 	for _, needed := range []pipeline.Runtime{perl, cee} {
 		if program := containment.Missing("process", needed.Command, needed.Compile); program != "" {
-			hosttest.Missing(t, program, "it is not installed")
+			hosttest.SkipMissing(t, program, "it is not installed")
 		}
 	}
 	none := pipeline.Runtime{Name: "none", Extensions: []string{".none"}, Command: []string{"no-such-program"}}

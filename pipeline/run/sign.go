@@ -78,7 +78,7 @@ func (e *execution) left() signer.Source {
 			case e.displayFile == "":
 			case file.Name == e.displayFile:
 				return takeDisplays(e.Run, file)
-			case file.Name == e.program.Name && file.Size == int64(len(kernel.Script(e.displayFile))):
+			case file.Name == e.program.Name && file.Size == int64(len(kernel.ScriptDriver(e.displayFile))):
 				return nil // it ended before its driver had moved the program there
 			}
 			return f(signer.File{Name: file.Name, Size: file.Size, Mode: file.Mode, Open: file.Open})

@@ -68,7 +68,7 @@ func (e *execution) build(ctx context.Context) (err error) {
 		return err
 	}
 	q := e.request
-	if q.Show && e.program.Language == validate.Python && q.Workspace.Host == "" && kernel.Shows(e.program.Source) {
+	if q.Show && e.program.Language == validate.Python && q.Workspace.Host == "" && kernel.MayDisplay(e.program.Source) {
 		e.displayFile = "." + q.ID
 	}
 	if e.view, err = containment.PackagesOf(ctx, e.Pipeline, e.Containment, q.Namespace, e.shows, ""); err != nil {

@@ -107,7 +107,7 @@ func take(ctx context.Context, r *pipeline.Run, b Bridge) (json.RawMessage, erro
 
 // bridgeRemedy is otherwise, unless the session's kernel is one that no value can be carried into, or out of.
 func bridgeRemedy(err error, otherwise string) string {
-	if errors.Is(err, kernel.ErrLacks) {
+	if errors.Is(err, kernel.ErrUnsupportedOp) {
 		return "carry it in a file"
 	}
 	return otherwise

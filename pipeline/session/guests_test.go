@@ -32,7 +32,7 @@ func (s *stuck) Exec(ctx context.Context, _ backends.Command, _ backends.Streams
 func TestGuestThatNeverStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sandbox := &stuck{closed: make(chan struct{})}
-		s := &Session{manager: &Manager{lists: guest.NewPlaces()}, sandbox: sandbox, dead: make(chan struct{}), guests: newGuests()}
+		s := &Session{manager: &Manager{lists: guest.NewListSlots()}, sandbox: sandbox, dead: make(chan struct{}), guests: newGuests()}
 		gaveUp := errors.New("gave up")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		first, second := make(chan error, 1), make(chan error, 1)
@@ -69,7 +69,7 @@ func TestGuestThatNeverStarts(t *testing.T) {
 func TestGuestThatStartsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sandbox := &stuck{closed: make(chan struct{})}
-		s := &Session{manager: &Manager{lists: guest.NewPlaces()}, sandbox: sandbox, dead: make(chan struct{}), guests: newGuests()}
+		s := &Session{manager: &Manager{lists: guest.NewListSlots()}, sandbox: sandbox, dead: make(chan struct{}), guests: newGuests()}
 		if _, err := s.Guest(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
@@ -95,7 +95,7 @@ func TestGuestOfAnotherSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fresh := &stuck{closed: make(chan struct{})}
 		died := &closing{stuck: stuck{closed: make(chan struct{})}}
-		s := &Session{manager: &Manager{lists: guest.NewPlaces()}, sandbox: died, dead: make(chan struct{}), guests: newGuests()}
+		s := &Session{manager: &Manager{lists: guest.NewListSlots()}, sandbox: died, dead: make(chan struct{}), guests: newGuests()}
 		asked := make(chan error, 1)
 		died.during = func() {
 			go func() { _, err := s.Guest(t.Context()); asked <- err }()

@@ -16,7 +16,7 @@ import (
 // TestManyIdleSessions adds up what each of many takes.
 func TestManyIdleSessions(t *testing.T) {
 	const limit = 12 << 20 // bytes of memory for one, its PID 1 included
-	n := hosttest.Long(10, 1000)
+	n := hosttest.Rounds(10, 1000)
 	p, _, _ := pipelinetest.NewReal(t, func(c *pipeline.Config) {
 		*pipeline.SettingsIn[session.Config](c) = session.Config{PerNamespace: n, Total: n}
 	})

@@ -89,7 +89,7 @@ func (s *Session) startKernel(ctx context.Context, sandbox backends.Sandbox, lan
 	wall := s.Info().Limits.Wall
 	within, cancel := context.WithTimeoutCause(ctx, time.Duration(wall*float64(time.Second)), fmt.Errorf("it was not ready after %g seconds, the time of a cell", wall))
 	defer cancel()
-	k, err := kernel.StartOwn(within, sandbox, own, as)
+	k, err := kernel.StartCustom(within, sandbox, own, as)
 	if err != nil && ctx.Err() == nil {
 		return nil, backends.Refuse(err.Error(), "correct ", remedy.Setting.With("runtimes."+language+".kernel"))
 	}

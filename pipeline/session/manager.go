@@ -23,7 +23,7 @@ type Manager struct {
 	cfg   Config
 	ended func(Info)
 	lines sync.Mutex
-	lists guest.Places // large lists of files of all sessions
+	lists guest.ListSlots // large lists of files of all sessions
 
 	mu      sync.Mutex
 	all     map[string]*Session
@@ -44,7 +44,7 @@ type Config struct {
 	MaxIdle      time.Duration // the most that can be asked for
 	PausedBytes  int64         // bytes of the files of all paused sessions together
 
-	Kernels map[string]kernel.Own // of the operator's own languages, by name
+	Kernels map[string]kernel.CustomLanguage // of the operator's own languages, by name
 
 	// Pause keeps the files of a session that is to be paused when its lifetime is up, and ends it; nil lets it end.
 	Pause func(context.Context, Info)
@@ -79,7 +79,7 @@ func NewManager(cfg Config, ended func(Info)) *Manager {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	k := &Manager{cfg: cfg, ended: ended, all: map[string]*Session{}, coming: map[coming]int{}, stop: make(chan struct{}), lists: guest.NewPlaces()}
+	k := &Manager{cfg: cfg, ended: ended, all: map[string]*Session{}, coming: map[coming]int{}, stop: make(chan struct{}), lists: guest.NewListSlots()}
 	k.reaping.Go(k.reap)
 	return k
 }

@@ -21,8 +21,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/pipeline/remedy"
 )
 
-// bare is a sandbox that contains nothing, but does all else that one does: what is under test is the way
-// to it.
+// bare is a sandbox without containment: the tests are about the connection to it.
 type bare struct {
 	dir     string
 	keep    context.Context
@@ -33,7 +32,7 @@ type bare struct {
 
 var held = backends.Containment{Backend: "bare", Layers: []backends.Layer{{Name: backends.LayerNNP, Detail: "not at all"}}}
 
-// bareStart starts one whose sockets are on ports that were free.
+// bareStart returns a starter of bare sandboxes with sockets on free ports.
 func bareStart(t testing.TB) starter {
 	return func(_ context.Context, spec backends.Spec) (backends.Sandbox, error) {
 		if spec.Language == "latin" {

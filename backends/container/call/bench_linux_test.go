@@ -22,7 +22,7 @@ func overEachConn(b *testing.B, f func(b *testing.B, s backends.Sandbox)) {
 	})
 	for _, kind := range connKinds {
 		b.Run(kind, func(b *testing.B) {
-			s, err := start(b.Context(), b, kind, backends.Spec{}, bareStart(b))
+			s, err := startRemote(b.Context(), b, kind, backends.Spec{}, bareStart(b))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -32,7 +32,7 @@ func overEachConn(b *testing.B, f func(b *testing.B, s backends.Sandbox)) {
 	}
 }
 
-// idle is a sandbox whose commands have ended before they begin.
+// idle is a sandbox whose commands end at once.
 type idle struct{ backends.Sandbox }
 
 func (idle) Exec(_ context.Context, _ backends.Command, s backends.Streams) (backends.Result, error) {
@@ -40,11 +40,11 @@ func (idle) Exec(_ context.Context, _ backends.Command, s backends.Streams) (bac
 	return backends.Result{End: backends.End{Ended: backends.EndedOK}}, nil
 }
 
-// BenchmarkExec measures what the connection adds to a command with all three streams.
+// BenchmarkExec measures the connection's overhead for a command with all three streams.
 func BenchmarkExec(b *testing.B) {
 	for _, kind := range connKinds {
 		b.Run(kind, func(b *testing.B) {
-			s, err := start(b.Context(), b, kind, backends.Spec{}, func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+			s, err := startRemote(b.Context(), b, kind, backends.Spec{}, func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 				s, err := bareStart(b)(ctx, spec)
 				return idle{s}, err
 			})
@@ -63,14 +63,14 @@ func BenchmarkExec(b *testing.B) {
 	}
 }
 
-// BenchmarkBuild is a connection from its greeting to its end, with a sandbox that is there already.
+// BenchmarkBuild measures a connection from its greeting to its end, with an existing sandbox.
 func BenchmarkBuild(b *testing.B) {
 	for _, kind := range connKinds {
 		b.Run(kind, func(b *testing.B) {
 			real := &bare{dir: b.TempDir()}
 			real.keep, real.close = context.WithCancel(b.Context())
 			for b.Loop() {
-				s, err := start(b.Context(), b, kind, backends.Spec{}, func(context.Context, backends.Spec) (backends.Sandbox, error) { return real, nil })
+				s, err := startRemote(b.Context(), b, kind, backends.Spec{}, func(context.Context, backends.Spec) (backends.Sandbox, error) { return real, nil })
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -80,13 +80,13 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// BenchmarkStdout is what a program can write, and only the connection limits.
+// BenchmarkStdout measures the output rate that the connection permits.
 func BenchmarkStdout(b *testing.B) {
-	const size = 256 << 20
+	const commandSize = 256 << 20
 	overEachConn(b, func(b *testing.B, s backends.Sandbox) {
-		b.SetBytes(size)
+		b.SetBytes(commandSize)
 		for b.Loop() {
-			_, err := s.Exec(b.Context(), backends.Command{Args: []string{"head", "-c", fmt.Sprint(size), "/dev/zero"}},
+			_, err := s.Exec(b.Context(), backends.Command{Args: []string{"head", "-c", fmt.Sprint(commandSize), "/dev/zero"}},
 				backends.Streams{Stdout: onlyWriter{io.Discard}, Begun: func(backends.Containment) {}})
 			if err != nil {
 				b.Fatal(err)

@@ -3,12 +3,13 @@
 //
 // Both share one connection, a Unix socket mounted into the container or the container's standard input and output, and
 // the server trusts nothing that arrives: a program may have taken over the init. The init begins with a greeting,
-// which has facts about its surroundings. All else is HTTP/2, of which the server is the client: it has the init build
-// the sandbox, and each command, each of a command's streams, each file and each direction of a connection is one
-// request. Content that has to be whole ends with a trailer.
+// which has facts about its surroundings. All else is HTTP/2 with the server as its client: the init builds the sandbox
+// at its request, and each command, each stream of a command, each file and each direction of a connection is one
+// request. Content that must be complete ends with a trailer.
 //
 // Over Unix sockets ([Local]), the init hands its sockets to the server as descriptors, and the server accepts and
-// answers inside the container's network namespace. Elsewhere their connections are asked for, and travel as requests.
+// answers inside the container's network namespace. Elsewhere the server requests their connections, which travel as
+// requests.
 package call
 
 import (
@@ -18,15 +19,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/role"
 )
 
-// Where the container has our binary, and the socket on which the server waits.
+// Paths of our binary and of the server's socket in the container.
 const (
 	Home       = "/.sandboxmcp"        // ours
 	InitPath   = role.ContainerInit    // the binary; its init function takes over under this name
-	SocketPath = Home + "/conn/socket" // gone when the init has connected
+	SocketPath = Home + "/conn/socket" // removed once the init has connected
 )
 
-// Facts describe the container as its init sees it. The server believes them as far as they concern the container
-// before any program ran in it.
+// Facts describe the container as its init sees it. The server trusts them only about the time before any program ran
+// in the container.
 type Facts struct {
 	PID        int               // 1
 	Namespaces map[string]string // by the name in /proc/self/ns: "net": "net:[4026531840]"
@@ -35,16 +36,16 @@ type Facts struct {
 	Interfaces []string // of the network
 	ReadOnly   bool     // the root directory is
 	Hostname   string
-	CgroupRoot bool   // it sees its own cgroup as the root of all
+	CgroupRoot bool   // its own cgroup is the visible root
 	Cgroup     string // the limits in force: "v1: memory pids cpu", "v2: ..."; "" if no limit can be read
 	Seccomp    bool   // a filter is in force already
 	NoNewPrivs bool
 	Caps       uint64           // the union of its five sets of capabilities
 	Runtime    backends.Runtime // the interpreter of the container's language
-	// Probed are the addresses that the init has tried to reach over the network before any program, and Answered those
-	// from which anything came back. Where one did, programs get no internet sockets, unless there is a gateway.
+	// Probed are the addresses that the init tried to reach before any program ran; Answered are those that replied. If
+	// one replied, programs get no internet sockets unless there is a gateway.
 	Probed, Answered []string
 }
 
-// ErrLost reports that the container ended while it was needed. The engine knows why.
+// ErrLost reports that the container ended during a call. The engine knows the reason.
 var ErrLost = errors.New("the container has ended")

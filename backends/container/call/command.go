@@ -10,26 +10,26 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// job is a command that runs, as its other requests find it.
+// job is a running command, shared by its requests.
 type job struct {
-	ctx    context.Context // until it has ended
+	ctx    context.Context // ends with the command
 	cancel func()
 
 	stderr, channel chan part
-	// The server's signals. A program that so many did not stop will not care for more, and of sizes the last one counts.
+	// The server's signals. Further signals are dropped, and only the last size counts.
 	interrupt, terminate chan struct{}
 	resized              chan backends.Size
 
 	outputs [2]atomic.Pointer[output] // standard output, and standard error
 }
 
-// part is a stream of a command that is not the body of its request or response.
+// part is a stream of a command outside the body of its request and response.
 type part struct {
 	*stream
-	done chan struct{} // closed when the command needs it no more
+	done chan struct{} // closed when the command no longer needs it
 }
 
-// addJob makes a command known until remove is called.
+// addJob registers a command until remove is called.
 func (s *service) addJob(ctx context.Context, number uint64) (j *job, remove func()) {
 	j = &job{
 		stderr: make(chan part), channel: make(chan part), interrupt: make(chan struct{}, 64), terminate: make(chan struct{}, 64),
@@ -49,8 +49,8 @@ func (s *service) addJob(ctx context.Context, number uint64) (j *job, remove fun
 	}
 }
 
-// job returns a command once its request has arrived, nil if ctx ends before.
-func (s *service) job(ctx context.Context, number uint64) *job {
+// awaitJob returns a command once its request has arrived; nil if ctx ends first.
+func (s *service) awaitJob(ctx context.Context, number uint64) *job {
 	for {
 		s.mu.Lock()
 		j, added := s.jobs[number], s.jobAdded
@@ -66,9 +66,9 @@ func (s *service) job(ctx context.Context, number uint64) *job {
 	}
 }
 
-// part hands a stream to its command, and keeps it open as long as the command needs it.
-func (s *service) part(ctx context.Context, out *stream, q request) error {
-	j := s.job(ctx, q.Command)
+// serveStream passes a stream to its command, and keeps it open until the command finishes it.
+func (s *service) serveStream(ctx context.Context, out *stream, q request) error {
+	j := s.awaitJob(ctx, q.Command)
 	if j == nil {
 		return ctx.Err()
 	}
@@ -89,8 +89,8 @@ func (s *service) part(ctx context.Context, out *stream, q request) error {
 	return setTrailer(out.w.Header(), response{})
 }
 
-// take waits for the request of one of a command's streams.
-func (j *job) take(from chan part) (part, error) {
+// awaitPart waits for the request of a command's stream.
+func (j *job) awaitPart(from chan part) (part, error) {
 	select {
 	case p := <-from:
 		return p, nil
@@ -101,13 +101,13 @@ func (j *job) take(from chan part) (part, error) {
 
 // finish ends a stream.
 func (p part) finish() {
-	p.end()
+	p.closeWrites()
 	close(p.done)
 }
 
-// control passes a signal on to its command.
-func (s *service) control(ctx context.Context, q request) {
-	j := s.job(ctx, q.Command)
+// signalJob passes a signal on to its command.
+func (s *service) signalJob(ctx context.Context, q request) {
+	j := s.awaitJob(ctx, q.Command)
 	if j == nil {
 		return
 	}
@@ -121,12 +121,12 @@ func (s *service) control(ctx context.Context, q request) {
 	case opResize:
 		j.resize(*q.Size)
 	case opSkip, opCarry:
-		j.spare(q)
+		j.setSkip(q)
 	}
 }
 
-// spare begins or ends to leave out output.
-func (j *job) spare(q request) {
+// setSkip starts or stops skipping output.
+func (j *job) setSkip(q request) {
 	which := 0
 	if q.Skip.Stderr {
 		which = 1
@@ -134,20 +134,20 @@ func (j *job) spare(q request) {
 	switch o := j.outputs[which].Load(); {
 	case o == nil: // there is none
 	case q.Op == opSkip:
-		o.begin(*q.Skip)
+		o.startSkip(*q.Skip)
 	default:
-		o.end()
+		o.endSkip()
 	}
 }
 
-// output makes one of a command's output streams.
-func (j *job) output(which int, to *stream, lasting bool) *output {
+// newOutput makes an output stream of a command.
+func (j *job) newOutput(which int, to *stream, lasting bool) *output {
 	o := &output{to: to, lasting: lasting}
 	j.outputs[which].Store(o)
 	return o
 }
 
-// resize replaces a size that nobody has yet.
+// resize replaces an unread size.
 func (j *job) resize(size backends.Size) {
 	select {
 	case <-j.resized:
@@ -177,23 +177,23 @@ func (s *service) runCommand(ctx context.Context, sandbox backends.Sandbox, out 
 	}
 	lasting := c.Main || c.Endless
 	if c.Stdout {
-		o := j.output(0, out, lasting)
-		defer o.end()
+		o := j.newOutput(0, out, lasting)
+		defer o.endSkip()
 		streams.Stdout = o
 	}
 	if c.Stderr {
-		p, err := j.take(j.stderr)
+		p, err := j.awaitPart(j.stderr)
 		if err != nil {
 			return err
 		}
 		defer p.finish()
-		o := j.output(1, p.stream, lasting)
-		defer o.end()
+		o := j.newOutput(1, p.stream, lasting)
+		defer o.endSkip()
 		streams.Stderr = o
 	}
 	if c.Channel {
 		streams.Channel = func(program io.ReadWriteCloser) {
-			p, err := j.take(j.channel)
+			p, err := j.awaitPart(j.channel)
 			if err != nil {
 				program.Close()
 				return
@@ -201,7 +201,7 @@ func (s *service) runCommand(ctx context.Context, sandbox backends.Sandbox, out 
 			s.work.Go(func() { copyChannel(program, p) })
 		}
 	}
-	// Output waits until Begun was written before it.
+	// Output waits until Begun has been written.
 	out.mu.Lock()
 	begin := sync.OnceFunc(out.mu.Unlock)
 	defer begin()
@@ -209,19 +209,19 @@ func (s *service) runCommand(ctx context.Context, sandbox backends.Sandbox, out 
 	var beginErr error
 	streams.Begun = func(held backends.Containment) {
 		begun = true
-		beginErr = write(writerFunc(out.write), response{Begun: &held})
+		beginErr = writeMessage(writerFunc(out.write), response{Begun: &held})
 		begin()
 	}
 	r, err := sandbox.Exec(j.ctx, backends.Command{Args: toStrings(c.Args), Env: toStrings(c.Env), Dir: string(c.Dir), Main: c.Main, Endless: c.Endless}, streams)
 	begin()
 	m := response{Failure: failureOf(cmp.Or(err, beginErr))}
 	if !begun {
-		return write(out, m)
+		return writeMessage(out, m)
 	}
 	if o := j.outputs[0].Load(); o != nil {
-		o.end()
+		o.endSkip()
 	}
-	out.end()
+	out.closeWrites()
 	if m.Failure == nil {
 		r.Contained = backends.Containment{} // Begun has reported it
 		m.Result = &r

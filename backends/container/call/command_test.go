@@ -6,7 +6,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// TestLastSize: of many sizes that come before the terminal is there, it gets the last one.
+// TestLastSize: of many sizes that arrive before the terminal exists, the last applies.
 func TestLastSize(t *testing.T) {
 	j := &job{resized: make(chan backends.Size, 1)}
 	for n := range uint16(200) {

@@ -19,27 +19,26 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/duplex"
 )
 
-// Conn is the server's end of the connection with an init. Whatever the init sends, the worst it can do is to end the
-// connection.
+// Conn is the server's end of the connection with an init. A malicious init can do no more than end the connection.
 type Conn struct {
 	wire   *duplex.Conn
 	facts  Facts
 	client *http.ClientConn
 
-	initTimeout time.Duration // for an answer of the init
+	initTimeout time.Duration // bounds an answer of the init
 	pace        atomic.Pointer[Pace]
 
-	ctx    context.Context // until the connection ends; its cause is the reason, ErrLost if that is not known
+	ctx    context.Context // ends with the connection; its cause is the reason, ErrLost if unknown
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup
 }
 
 // Handshake waits for the init's greeting and returns the connection, which owns conn. Closing conn must end a Read and
-// a Write that wait. An init of another version is an error that says so.
+// a Write that wait. An init of another version is an error.
 func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
 	c := &Conn{wire: duplex.New(conn), initTimeout: defaultInitTimeout}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	stop := context.AfterFunc(ctx, func() { c.end(ctx.Err()) })
+	stop := context.AfterFunc(ctx, func() { c.shutDown(ctx.Err()) })
 	defer stop()
 	err := c.readGreeting()
 	if err == nil {
@@ -50,9 +49,9 @@ func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
 		c.Close()
 		return nil, err
 	}
-	c.work.Go(func() { // the library closes the wire when it can't be read
+	c.work.Go(func() { // the library closes the wire when a read fails
 		<-c.wire.Closed()
-		c.end(nil)
+		c.shutDown(nil)
 	})
 	if !stop() {
 		c.Close()
@@ -65,9 +64,9 @@ func Handshake(ctx context.Context, conn io.ReadWriteCloser) (*Conn, error) {
 func (c *Conn) readGreeting() error {
 	var g struct {
 		Version int
-		Facts   json.RawMessage // which only the same version understands
+		Facts   json.RawMessage // valid only between equal versions
 	}
-	if err := read(c.wire, &g); err != nil {
+	if err := readMessage(c.wire, &g); err != nil {
 		return err
 	}
 	if g.Version != version {
@@ -85,18 +84,18 @@ func (c *Conn) Facts() Facts { return c.facts }
 // SetPace bounds the output that this connection and others carry together.
 func (c *Conn) SetPace(p *Pace) { c.pace.Store(p) }
 
-// Done returns a channel that is closed when the connection has ended, for whatever reason.
+// Done returns a channel that is closed when the connection has ended, for any reason.
 func (c *Conn) Done() <-chan struct{} { return c.ctx.Done() }
 
 // Close ends the connection, and with it the init and everything that runs there.
 func (c *Conn) Close() error {
-	c.end(nil)
+	c.shutDown(nil)
 	c.work.Wait()
 	return nil
 }
 
-// end closes the connection. The first reason is the one that is reported.
-func (c *Conn) end(why error) {
+// shutDown closes the connection. Only the first reason is reported.
+func (c *Conn) shutDown(why error) {
 	c.cancel(cmp.Or(why, ErrLost))
 	c.wire.Close()
 }
@@ -106,10 +105,10 @@ func (c *Conn) ended() bool { return c.ctx.Err() != nil }
 // lostError ends the connection because of err, and returns the error to report: ErrLost with its reason, the caller's
 // own context, or the init's breach of the protocol.
 func (c *Conn) lostError(err error) error {
-	if isEnd(err) {
-		err = nil // it just ended
+	if isConnEnd(err) {
+		err = nil // it ended without a reason
 	}
-	c.end(err)
+	c.shutDown(err)
 	why := context.Cause(c.ctx)
 	if errors.Is(why, ErrLost) || errors.Is(why, context.Canceled) || errors.Is(why, context.DeadlineExceeded) {
 		return why
@@ -117,31 +116,31 @@ func (c *Conn) lostError(err error) error {
 	return fmt.Errorf("%w: %w", ErrLost, why)
 }
 
-// protocolError ends a connection on which something arrived that our init does not send.
+// protocolError ends a connection after a message that our init never sends.
 func (c *Conn) protocolError(what string, args ...any) error {
 	return c.lostError(fmt.Errorf("its init broke the protocol: "+what, args...))
 }
 
-// reply is a response of the init's that is under way. Errors of its methods have ended the connection, but for those
-// of the caller: that its context has ended, or that it has closed the reply.
+// reply is a response in progress. Errors of its methods have ended the connection, except the caller's: an ended
+// context or a closed reply.
 type reply struct {
 	conn   *Conn
 	res    *http.Response
 	ctx    context.Context // of the request
 	cancel context.CancelCauseFunc
-	within time.Duration // that the init may be silent
+	within time.Duration // maximum silence of the init
 	silent *time.Timer
 	err    error // the first of Read
 }
 
-// patient bounds what may take the init as long as it likes.
-const patient = time.Duration(math.MaxInt64)
+// unlimited is the timeout of requests that may take any time.
+const unlimited = time.Duration(math.MaxInt64)
 
-// contentError is an error of the reader of a request's content.
+// contentError is an error from the reader of a request's content.
 type contentError struct{ error }
 
-// ask sends a request, with content if that is not nil, and returns the beginning of the response.
-func (c *Conn) ask(ctx context.Context, q request, content io.ReadCloser, within time.Duration) (*reply, error) {
+// send sends a request, with content if that is not nil, and returns the beginning of the response.
+func (c *Conn) send(ctx context.Context, q request, content io.ReadCloser, within time.Duration) (*reply, error) {
 	r := &reply{conn: c, within: within}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	post, err := http.NewRequestWithContext(r.ctx, http.MethodPost, "http://init/", nil)
@@ -159,14 +158,14 @@ func (c *Conn) ask(ctx context.Context, q request, content io.ReadCloser, within
 		err = fmt.Errorf("its init broke the protocol: status %d", r.res.StatusCode)
 	}
 	if err != nil {
-		err = r.failed(err)
+		err = r.failWith(err)
 		r.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-// sent is the body of a request. The time that its content takes does not count as the init's.
+// sent is the body of a request. The time for reading its content does not count against the init.
 type sent struct {
 	io.ReadCloser
 	reply *reply
@@ -185,8 +184,8 @@ func (s *sent) Read(b []byte) (int, error) {
 
 var errSilent = errors.New("its init does not answer")
 
-// failed returns the error to report.
-func (r *reply) failed(err error) error {
+// failWith ends the reply and returns the error to report.
+func (r *reply) failWith(err error) error {
 	why := context.Cause(r.ctx)
 	if failed, is := errors.AsType[contentError](err); is {
 		return failed
@@ -203,15 +202,15 @@ func (r *reply) Read(b []byte) (int, error) {
 	n, err := r.res.Body.Read(b)
 	r.silent.Stop()
 	if err != nil && err != io.EOF {
-		err = r.failed(err)
+		err = r.failWith(err)
 		r.err = cmp.Or(r.err, err)
 	}
 	return n, err
 }
 
-// next reads a message.
-func (r *reply) next() (m response, err error) {
-	if err = read(r, &m); r.err != nil {
+// readNext reads a message.
+func (r *reply) readNext() (m response, err error) {
+	if err = readMessage(r, &m); r.err != nil {
 		return m, r.err
 	}
 	if err != nil {
@@ -220,8 +219,8 @@ func (r *reply) next() (m response, err error) {
 	return m, err
 }
 
-// end returns the message after the content, which was read to its end.
-func (r *reply) end() (response, error) {
+// readLast returns the message after the content, which must have been read to its end.
+func (r *reply) readLast() (response, error) {
 	m, err := readTrailer(r.res.Trailer)
 	if err != nil {
 		err = r.conn.lostError(err)
@@ -241,18 +240,18 @@ func (r *reply) Close() error {
 
 // roundTrip sends a request and waits for its one response.
 func (c *Conn) roundTrip(ctx context.Context, q request, within time.Duration) (m response, err error) {
-	r, err := c.ask(ctx, q, nil, within)
+	r, err := c.send(ctx, q, nil, within)
 	if err != nil {
 		return m, err
 	}
 	defer r.Close()
-	if m, err = r.next(); err != nil {
+	if m, err = r.readNext(); err != nil {
 		return m, err
 	}
-	return m, m.Failure.err()
+	return m, m.Failure.decode()
 }
 
-// Prepare has the init prepare for the sandbox that Build will probably ask for. It must precede Build.
+// Prepare asks the init to prepare for the sandbox that Build will probably request. It must precede Build.
 func (c *Conn) Prepare(spec backends.Spec) error {
 	if err := checkEncodable(spec); err != nil {
 		return err
@@ -261,8 +260,8 @@ func (c *Conn) Prepare(spec backends.Spec) error {
 	return err
 }
 
-// Build has the init build a sandbox, once. A *backends.Refusal of the init arrives as one. The sandbox's Close ends
-// the connection, and so does any error; a connection that ends by itself makes running calls fail with ErrLost.
+// Build asks the init to build a sandbox, once. A refusal by the init is a *backends.Refusal. The sandbox's Close ends
+// the connection, and so does any error; if the connection ends by itself, running calls fail with ErrLost.
 func (c *Conn) Build(ctx context.Context, spec backends.Spec) (_ backends.Sandbox, err error) {
 	defer func() {
 		if err != nil {
@@ -272,12 +271,12 @@ func (c *Conn) Build(ctx context.Context, spec backends.Spec) (_ backends.Sandbo
 	if err := checkEncodable(spec); err != nil {
 		return nil, err
 	}
-	if _, err := c.roundTrip(ctx, request{Op: opBuild, Spec: &spec}, patient); err != nil {
+	if _, err := c.roundTrip(ctx, request{Op: opBuild, Spec: &spec}, unlimited); err != nil {
 		return nil, err
 	}
 	s := &sandbox{conn: c, wall: spec.Limits.WithDefaults().Wall, proposed: spec.Workspace.Propose}
 	if local, is := c.wire.ReadWriteCloser.(*Local); is {
-		if s.gateway, err = local.takeSockets(spec); err != nil {
+		if s.gateway, err = local.receiveSockets(spec); err != nil {
 			return nil, c.protocolError("take its sockets over: %w", err)
 		}
 	} else if spec.Resolves() {

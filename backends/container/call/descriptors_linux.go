@@ -29,7 +29,7 @@ func ReceiveFiles(conn *net.UnixConn, n int) (all []*os.File, err error) {
 	}
 	messages, err := syscall.ParseSocketControlMessage(rights[:m])
 	for _, message := range messages {
-		fds, _ := syscall.ParseUnixRights(&message) // none are in a message of another kind
+		fds, _ := syscall.ParseUnixRights(&message) // messages of other kinds contain none
 		for _, fd := range fds {
 			all = append(all, os.NewFile(uintptr(fd), "received"))
 		}
@@ -38,5 +38,5 @@ func ReceiveFiles(conn *net.UnixConn, n int) (all []*os.File, err error) {
 		return all, nil
 	}
 	backends.CloseAll(all)
-	return nil, errors.Join(err, fmt.Errorf("%d descriptors came in place of %d", len(all), n))
+	return nil, errors.Join(err, fmt.Errorf("received %d descriptors, want %d", len(all), n))
 }

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// SendFiles is not supported: here no container shares our sockets.
+// SendFiles is not supported: on this system no container shares our sockets.
 func SendFiles(*net.UnixConn, ...*os.File) error { return errors.ErrUnsupported }
 
 // ReceiveFiles is not supported.

@@ -19,9 +19,9 @@ type running struct {
 	conn    *Conn
 	number  uint64
 	streams backends.Streams
-	busy    atomic.Int32  // writers of the caller's that are at work
-	ended   chan struct{} // closed when the init has told the result
-	done    chan struct{} // closed when all output has reached its writers, too
+	busy    atomic.Int32  // active writers of the caller
+	ended   chan struct{} // closed when the init has sent the result
+	done    chan struct{} // closed when all output has reached its writers
 }
 
 // Exec implements [backends.Sandbox].
@@ -29,21 +29,22 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	if err := ctx.Err(); err != nil {
 		return backends.Result{}, fmt.Errorf("the program could not be started: %w", err)
 	}
-	done, err := s.use()
+	done, err := s.keepOpen()
 	if err != nil {
 		return backends.Result{}, err
 	}
 	defer done()
-	if size(cmd) > maxServerMessage/2 {
+	if commandSize(cmd) > maxServerMessage/2 {
 		return backends.Result{}, errors.New("the command's arguments and environment are too long")
 	}
 	began := time.Now()
 	r := &running{conn: s.conn, number: s.commands.Add(1), streams: streams, ended: make(chan struct{}), done: make(chan struct{})}
-	// The caller's own context asks for an end, whose result is awaited. This one ends all of the command's requests.
+	// The caller's context requests the end of the command, whose result is awaited. This context ends all of the
+	// command's requests.
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var others sync.WaitGroup
-	others.Go(func() { r.watch(ctx, requests, s.wallBound(cmd)) })
+	others.Go(func() { r.forwardSignals(ctx, requests, s.wallBound(cmd)) })
 	contained, end, err := r.run(requests, cmd)
 	cancel()
 	close(r.done)
@@ -52,7 +53,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	case err != nil:
 		return backends.Result{}, err
 	case end.Failure != nil:
-		return backends.Result{}, end.Failure.err()
+		return backends.Result{}, end.Failure.decode()
 	case end.Result == nil:
 		return backends.Result{}, s.conn.protocolError("a command without a result")
 	}
@@ -63,7 +64,7 @@ func (s *sandbox) Exec(ctx context.Context, cmd backends.Command, streams backen
 	return *end.Result, nil
 }
 
-// wallBound is the time within which a command must end, however long it took to start; 0 for none.
+// wallBound bounds the run time of a command, independent of its start; 0 for none.
 func (s *sandbox) wallBound(cmd backends.Command) time.Duration {
 	if cmd.Lasting() {
 		return 0
@@ -71,15 +72,15 @@ func (s *sandbox) wallBound(cmd backends.Command) time.Duration {
 	return 2*s.wall + s.conn.initTimeout
 }
 
-// size estimates the length of a command's message, in bytes.
-func size(cmd backends.Command) (n int) {
+// commandSize estimates the length of a command's message, in bytes.
+func commandSize(cmd backends.Command) (n int) {
 	for _, s := range slices.Concat(cmd.Args, cmd.Env, []string{cmd.Dir}) {
 		n += len(s)*4/3 + 8
 	}
 	return n
 }
 
-// run has the init run a command, and returns when all output has reached its writers.
+// run runs a command in the init, and returns when all output has reached its writers.
 func (r *running) run(ctx context.Context, cmd backends.Command) (contained backends.Containment, end response, err error) {
 	s := r.streams
 	c := &command{
@@ -100,10 +101,10 @@ func (r *running) run(ctx context.Context, cmd backends.Command) (contained back
 		err = cmp.Or(err, cut)
 	}()
 	if s.Channel != nil {
-		channel, cancel := r.channel()
+		channel, cancel := r.openChannel()
 		s.Channel(channel)
 		defer func() {
-			if end.Result == nil { // or else it outlasts the command
+			if end.Result == nil { // without a result it outlasts the command
 				cancel()
 			}
 		}()
@@ -111,28 +112,28 @@ func (r *running) run(ctx context.Context, cmd backends.Command) (contained back
 	if s.Stderr != nil {
 		stderr.Go(func() {
 			var from *reply
-			if from, cut = r.conn.ask(ctx, request{Op: opStderr, Command: r.number}, nil, patient); cut == nil {
+			if from, cut = r.conn.send(ctx, request{Op: opStderr, Command: r.number}, nil, unlimited); cut == nil {
 				<-begun
-				cut = r.pass(ctx, s.Stderr, true, from)
+				cut = r.passOutput(ctx, s.Stderr, true, from)
 			}
 		})
 	}
 	var stdin io.ReadCloser
 	if s.Stdin != nil {
-		from, to := io.Pipe() // which the library can close while the caller's own Read waits
+		from, to := io.Pipe() // the library can close it while the caller's Read waits
 		stdin = from
 		go func() {
 			copyAll(to, s.Stdin)
 			to.Close()
 		}()
 	}
-	out, err := r.conn.ask(ctx, request{Op: opExec, Exec: c, Command: r.number}, stdin, patient)
+	out, err := r.conn.send(ctx, request{Op: opExec, Exec: c, Command: r.number}, stdin, unlimited)
 	if err != nil {
 		return contained, end, err
 	}
-	first, err := out.next()
+	first, err := out.readNext()
 	if err == nil && first.Failure == nil {
-		contained, err = r.conn.confirm(first.Begun)
+		contained, err = r.conn.checkBegun(first.Begun)
 	}
 	if err != nil || first.Failure != nil {
 		out.Close()
@@ -142,19 +143,19 @@ func (r *running) run(ctx context.Context, cmd backends.Command) (contained back
 		s.Begun(contained)
 	}
 	begin()
-	if err := r.pass(ctx, s.Stdout, false, out); err != nil {
+	if err := r.passOutput(ctx, s.Stdout, false, out); err != nil {
 		return contained, end, err
 	}
-	end, err = out.end()
+	end, err = out.readLast()
 	return contained, end, err
 }
 
-// channel makes the command's channel.
-func (r *running) channel() (*remoteConn, func()) {
+// openChannel opens the command's channel.
+func (r *running) openChannel() (*remoteConn, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := newRemoteConn(r.conn)
 	r.conn.work.Go(func() {
-		if from, err := r.conn.ask(ctx, request{Op: opChannel, Command: r.number}, c.sending, patient); err == nil {
+		if from, err := r.conn.send(ctx, request{Op: opChannel, Command: r.number}, c.sending, unlimited); err == nil {
 			c.receive(from)
 		}
 		cancel()
@@ -164,9 +165,9 @@ func (r *running) channel() (*remoteConn, func()) {
 	return c, cancel
 }
 
-// confirm checks the init's report that the command has begun.
-func (c *Conn) confirm(begun *backends.Containment) (held backends.Containment, err error) {
-	fault := "a message that a command does not have"
+// checkBegun checks the init's report that the command has begun.
+func (c *Conn) checkBegun(begun *backends.Containment) (held backends.Containment, err error) {
+	fault := "an unexpected message for a command"
 	if begun != nil {
 		held, fault = checkContainment(*begun)
 	}
@@ -176,9 +177,9 @@ func (c *Conn) confirm(begun *backends.Containment) (held backends.Containment, 
 	return held, err
 }
 
-// watch passes the caller's requests on until the command has ended. A command that must end and does not ends the
-// connection: time that the caller's own writers take does not count.
-func (r *running) watch(ctx, requests context.Context, within time.Duration) {
+// forwardSignals forwards the caller's signals until the command has ended. A command that does not end in time ends
+// the connection; the time of the caller's writers does not count.
+func (r *running) forwardSignals(ctx, requests context.Context, within time.Duration) {
 	const step = 100 * time.Millisecond
 	var up, tick <-chan time.Time
 	if within > 0 {

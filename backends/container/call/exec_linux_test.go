@@ -21,11 +21,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// onBoth runs a test on both kinds of line, with a sandbox that ends with it.
-func onBoth(t *testing.T, spec backends.Spec, f func(t *testing.T, s backends.Sandbox)) {
+// onBothConns runs a test over both kinds of connection, with a sandbox that is closed at its end.
+func onBothConns(t *testing.T, spec backends.Spec, f func(t *testing.T, s backends.Sandbox)) {
 	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
-			s, err := start(t.Context(), t, kind, spec, bareStart(t))
+			s, err := startRemote(t.Context(), t, kind, spec, bareStart(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -35,8 +35,8 @@ func onBoth(t *testing.T, spec backends.Spec, f func(t *testing.T, s backends.Sa
 	}
 }
 
-// sh runs a line of shell.
-func sh(t testing.TB, s backends.Sandbox, script string, streams backends.Streams) backends.Result {
+// runShell runs a line of shell.
+func runShell(t testing.TB, s backends.Sandbox, script string, streams backends.Streams) backends.Result {
 	t.Helper()
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", script}}, streams)
 	if err != nil {
@@ -46,7 +46,7 @@ func sh(t testing.TB, s backends.Sandbox, script string, streams backends.Stream
 }
 
 func TestExec(t *testing.T) {
-	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		var out, errs bytes.Buffer
 		var begun []backends.Containment
 		r, err := s.Exec(t.Context(), backends.Command{
@@ -70,7 +70,7 @@ func TestExec(t *testing.T) {
 		if !reflect.DeepEqual(begun, []backends.Containment{held}) {
 			t.Errorf("begun with %+v", begun)
 		}
-		if r := sh(t, s, "kill -9 $$", backends.Streams{}); r.Ended != backends.EndedSignal || r.ExitCode != 137 {
+		if r := runShell(t, s, "kill -9 $$", backends.Streams{}); r.Ended != backends.EndedSignal || r.ExitCode != 137 {
 			t.Errorf("got %+v", r)
 		}
 		if _, err := s.Exec(t.Context(), backends.Command{Args: []string{"/nowhere"}}, backends.Streams{}); !errors.Is(err, fs.ErrNotExist) {
@@ -94,21 +94,21 @@ func TestExec(t *testing.T) {
 	})
 }
 
-// TestRefused: what the init can't build arrives as what it was.
+// TestRefused: a refusal by the init arrives unchanged.
 func TestRefused(t *testing.T) {
 	for _, kind := range connKinds {
-		_, err := start(t.Context(), t, kind, backends.Spec{Language: "latin"}, bareStart(t))
+		_, err := startRemote(t.Context(), t, kind, backends.Spec{Language: "latin"}, bareStart(t))
 		var r *backends.Refusal
 		if !errors.As(err, &r) || r.Layer != backends.LayerPID || r.Reason != "nobody speaks it" || r.Remedy.String() != "learn" {
 			t.Errorf("%s: got %v, want a refusal", kind, err)
 		}
-		_, err = start(t.Context(), t, kind, backends.Spec{Mounts: []backends.Mount{{Host: "/\xff"}}}, bareStart(t))
+		_, err = startRemote(t.Context(), t, kind, backends.Spec{Mounts: []backends.Mount{{Host: "/\xff"}}}, bareStart(t))
 		if err == nil {
 			t.Errorf("%s: a spec was changed on the way", kind)
 		}
 		var got backends.Spec
 		want := backends.Spec{ID: "\x7f\x00\n\u00e9\u202e"}
-		s, err := start(t.Context(), t, kind, want, func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+		s, err := startRemote(t.Context(), t, kind, want, func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 			got = spec
 			return bareStart(t)(ctx, spec)
 		})
@@ -121,7 +121,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// slowly takes what a program that says its number has written only when that has ended.
+// slowly reads a program's output only after the program, which prints its pid, has ended.
 type slowly struct {
 	t   *testing.T
 	all bytes.Buffer
@@ -138,36 +138,36 @@ type never struct{}
 
 func (never) Write([]byte) (int, error) { return 0, errors.New("this reader left") }
 
-// TestStreams: exactly what was written arrives, before the result, whatever the other streams do.
+// TestStreams: exactly the written output arrives, before the result, independent of the other streams.
 func TestStreams(t *testing.T) {
 	data := make([]byte, 5<<20+17)
 	rand.New(rand.NewSource(1)).Read(data)
-	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		var out, errs bytes.Buffer
-		if sh(t, s, "cat", backends.Streams{Stdin: bytes.NewReader(data), Stdout: &out}); !bytes.Equal(out.Bytes(), data) {
+		if runShell(t, s, "cat", backends.Streams{Stdin: bytes.NewReader(data), Stdout: &out}); !bytes.Equal(out.Bytes(), data) {
 			t.Errorf("%d bytes came back, of %d, or others", out.Len(), len(data))
 		}
 		slow := slowly{t: t}
-		if sh(t, s, "echo $$ all", backends.Streams{Stdout: &slow}); !strings.HasSuffix(slow.all.String(), " all\n") {
+		if runShell(t, s, "echo $$ all", backends.Streams{Stdout: &slow}); !strings.HasSuffix(slow.all.String(), " all\n") {
 			t.Errorf("with a writer that is slower than the program: %q", slow.all.String())
 		}
-		r := sh(t, s, "head -c 3000000 /dev/zero; head -c 2000000 /dev/zero >&2; exit 3", backends.Streams{Stdout: never{}, Stderr: &errs})
+		r := runShell(t, s, "head -c 3000000 /dev/zero; head -c 2000000 /dev/zero >&2; exit 3", backends.Streams{Stdout: never{}, Stderr: &errs})
 		if r.ExitCode != 3 || errs.Len() != 2000000 {
 			t.Errorf("with a writer that fails: exit code %d, %d bytes", r.ExitCode, errs.Len())
 		}
-		if r := sh(t, s, "head -c 3000000 /dev/zero", backends.Streams{}); r.ExitCode != 0 {
+		if r := runShell(t, s, "head -c 3000000 /dev/zero", backends.Streams{}); r.ExitCode != 0 {
 			t.Errorf("without writers: %+v", r)
 		}
 		blocked, w := io.Pipe()
 		defer w.Close()
-		if r := sh(t, s, "exit 4", backends.Streams{Stdin: blocked}); r.ExitCode != 4 {
+		if r := runShell(t, s, "exit 4", backends.Streams{Stdin: blocked}); r.ExitCode != 4 {
 			t.Errorf("with an input that never comes: %+v", r)
 		}
-		if r := sh(t, s, "exec <&-; sleep 0.1; exit 5", backends.Streams{Stdin: bytes.NewReader(data)}); r.ExitCode != 5 {
+		if r := runShell(t, s, "exec <&-; sleep 0.1; exit 5", backends.Streams{Stdin: bytes.NewReader(data)}); r.ExitCode != 5 {
 			t.Errorf("with an input that is not read: %+v", r)
 		}
 		out.Reset()
-		if sh(t, s, "cat", backends.Streams{Stdin: io.MultiReader(strings.NewReader("part"), badReader{}), Stdout: &out}); out.String() != "part" {
+		if runShell(t, s, "cat", backends.Streams{Stdin: io.MultiReader(strings.NewReader("part"), badReader{}), Stdout: &out}); out.String() != "part" {
 			t.Errorf("with an input that fails: %q", out.String())
 		}
 	})
@@ -177,19 +177,19 @@ type badReader struct{}
 
 func (badReader) Read([]byte) (int, error) { return 0, errors.New("this writer left") }
 
-// TestSlowReader: one that does not read holds up neither the other stream nor another command.
+// TestSlowReader: a slow reader blocks neither the other stream nor another command.
 func TestSlowReader(t *testing.T) {
-	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		stuck, free := io.Pipe()
 		defer free.Close()
 		heard := make(chan struct{})
 		done := make(chan backends.Result, 1)
 		go func() {
-			done <- sh(t, s, "head -c 20000000 /dev/zero & sleep 0.2; echo here >&2; wait", backends.Streams{Stdout: free, Stderr: closer{heard}})
+			done <- runShell(t, s, "head -c 20000000 /dev/zero & sleep 0.2; echo here >&2; wait", backends.Streams{Stdout: free, Stderr: closer{heard}})
 		}()
-		<-heard // or else stderr waits for stdout
+		<-heard // or stderr would wait for stdout
 		for range 3 {
-			sh(t, s, "true", backends.Streams{})
+			runShell(t, s, "true", backends.Streams{})
 		}
 		if n, _ := io.Copy(io.Discard, io.LimitReader(stuck, 20000000)); n != 20000000 {
 			t.Errorf("%d bytes", n)
@@ -205,7 +205,7 @@ type closer struct{ c chan struct{} }
 func (c closer) Write(p []byte) (int, error) { close(c.c); return len(p), nil }
 
 func TestCancel(t *testing.T) {
-	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		ctx, cancel := context.WithCancel(t.Context())
 		r, err := s.Exec(ctx, backends.Command{Args: []string{"sleep", "10000"}}, backends.Streams{Begun: func(backends.Containment) { cancel() }})
 		if err != nil || r.Ended != backends.EndedCancelled {
@@ -217,7 +217,7 @@ func TestCancel(t *testing.T) {
 		done := make(chan backends.Result, 1)
 		begun := make(chan struct{})
 		go func() {
-			done <- sh(t, s, "sleep 100", backends.Streams{Begun: func(backends.Containment) { close(begun) }})
+			done <- runShell(t, s, "sleep 100", backends.Streams{Begun: func(backends.Containment) { close(begun) }})
 		}()
 		<-begun
 		s.Close()
@@ -234,12 +234,12 @@ func TestCancel(t *testing.T) {
 }
 
 func TestChannel(t *testing.T) {
-	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		interrupt := make(chan struct{})
 		got := make(chan io.ReadWriteCloser, 1)
 		done := make(chan backends.Result, 1)
 		go func() {
-			done <- sh(t, s, `trap 'echo stop >&3' INT; while read -r line <&3; do echo "$line!" >&3; done; exit 9`,
+			done <- runShell(t, s, `trap 'echo stop >&3' INT; while read -r line <&3; do echo "$line!" >&3; done; exit 9`,
 				backends.Streams{Channel: func(c io.ReadWriteCloser) { got <- c }, Interrupt: interrupt})
 		}()
 		c := <-got
@@ -265,8 +265,8 @@ func TestChannel(t *testing.T) {
 		if r := <-done; r.ExitCode != 9 {
 			t.Errorf("got %+v", r)
 		}
-		// The last output of the program is there after its end.
-		sh(t, s, "printf last >&3", backends.Streams{Channel: func(c io.ReadWriteCloser) { got <- c }})
+		// The program's last output is available after its end.
+		runShell(t, s, "printf last >&3", backends.Streams{Channel: func(c io.ReadWriteCloser) { got <- c }})
 		c = <-got
 		defer c.Close()
 		if text, err := io.ReadAll(c); string(text) != "last" || err != nil {
@@ -279,7 +279,7 @@ func TestChannel(t *testing.T) {
 }
 
 func TestManyAtOnce(t *testing.T) {
-	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		var all sync.WaitGroup
 		var bad atomic.Int32
 		for i := range 60 {
@@ -296,20 +296,20 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestFlood: however much a program writes while nobody reads it, memory is bounded.
+// TestFlood: memory is bounded while a program writes and nobody reads.
 func TestFlood(t *testing.T) {
-	size := hosttest.Long(256<<20, 1<<30)
-	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+	size := hosttest.Rounds(256<<20, 1<<30)
+	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		other := &all{size: size, came: make(chan struct{})}
 		w := &counting{wait: other.came}
-		sh(t, s, fmt.Sprintf("head -c %d /dev/zero & head -c %d /dev/zero >&2; wait", size, size), backends.Streams{Stdout: w, Stderr: other})
-		if w.n != size || w.peak > uint64(size)/2 { // a few windows, and what other tests have left
+		runShell(t, s, fmt.Sprintf("head -c %d /dev/zero & head -c %d /dev/zero >&2; wait", size, size), backends.Streams{Stdout: w, Stderr: other})
+		if w.n != size || w.peak > uint64(size)/2 { // a few windows, and leftovers of other tests
 			t.Errorf("%d bytes came, of %d, and took %d bytes of memory", w.n, size, w.peak)
 		}
 	})
 }
 
-// counting counts what it gets once it need not wait, and looks at the memory before, and now and then.
+// counting counts bytes once it may, and samples the memory before and in between.
 type counting struct {
 	wait chan struct{}
 	n    int
@@ -327,7 +327,7 @@ func (c *counting) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// all says when size bytes came.
+// all closes a channel after size bytes.
 type all struct {
 	size int
 	came chan struct{}

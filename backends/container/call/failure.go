@@ -10,7 +10,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// failure is an error as it travels. Its kind keeps what callers decide by.
+// failure is an encoded error. Its kind preserves the errors that callers match.
 type failure struct {
 	Text    string
 	Kind    string              `json:",omitempty"` // of kinds
@@ -30,12 +30,12 @@ var kinds = []struct {
 	{"full", syscall.ENOSPC},
 }
 
-// failureOf encodes an error, nil for none.
+// failureOf encodes an error; nil for nil.
 func failureOf(err error) *failure {
 	if err == nil {
 		return nil
 	}
-	f := &failure{Text: engine.Plain(err.Error())}
+	f := &failure{Text: engine.OneLine(err.Error())}
 	if errors.As(err, &f.Refusal) || errors.As(err, &f.Program) {
 		return f
 	}
@@ -48,18 +48,18 @@ func failureOf(err error) *failure {
 	return f
 }
 
-// err decodes it.
-func (f *failure) err() error {
+// decode returns the encoded error.
+func (f *failure) decode() error {
 	if f == nil {
 		return nil
 	}
 	if r := f.Refusal; r != nil {
-		return &backends.Refusal{Layer: engine.Plain(r.Layer), Reason: engine.Plain(r.Reason), Remedy: r.Remedy.Clean(engine.Plain)}
+		return &backends.Refusal{Layer: engine.OneLine(r.Layer), Reason: engine.OneLine(r.Reason), Remedy: r.Remedy.Clean(engine.OneLine)}
 	}
 	if p := f.Program; p != nil {
-		return &backends.NoProgram{Name: engine.Plain(p.Name), Path: engine.Plain(p.Path), Found: p.Found, Reason: engine.Plain(p.Reason)}
+		return &backends.NoProgram{Name: engine.OneLine(p.Name), Path: engine.OneLine(p.Path), Found: p.Found, Reason: engine.OneLine(p.Reason)}
 	}
-	e := &initError{text: engine.Plain(f.Text)}
+	e := &initError{text: engine.OneLine(f.Text)}
 	for _, k := range kinds {
 		if k.name == f.Kind {
 			e.kind = k.is

@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
 )
 
-// files is the workspace in the container. Its calls have no context: an init that is silent for ioTimeout loses the
-// connection.
+// files is the workspace in the container. Its calls have no context: the connection ends if the init is silent for
+// ioTimeout.
 type files struct {
 	conn     *Conn
 	proposed bool
@@ -24,17 +24,17 @@ type files struct {
 
 // Put implements [backends.Files].
 func (f files) Put(name string, mode uint32, r io.Reader) error {
-	from, to := io.Pipe() // r is read here alone: the library may go on for a moment
+	from, to := io.Pipe() // only this goroutine reads r: the library may read for a moment longer
 	answered := make(chan error, 1)
 	go func() {
-		reply, err := f.conn.ask(context.Background(), request{Op: opPut, Put: &put{[]byte(name), mode}}, unwanted{from}, ioTimeout)
+		reply, err := f.conn.send(context.Background(), request{Op: opPut, Put: &put{[]byte(name), mode}}, unwanted{from}, ioTimeout)
 		var m response
 		if err == nil {
-			m, err = reply.next()
+			m, err = reply.readNext()
 			reply.Close()
 		}
 		unwanted{from}.Close()
-		answered <- cmp.Or(err, m.Failure.err())
+		answered <- cmp.Or(err, m.Failure.decode())
 	}()
 	if err := copyAll(to, r); err != nil && !errors.Is(err, errUnwanted) {
 		to.CloseWithError(err)
@@ -47,7 +47,7 @@ func (f files) Put(name string, mode uint32, r io.Reader) error {
 
 var errUnwanted = errors.New("the init wants no more of a file")
 
-// unwanted is a pipe that tells its writer so when it is closed.
+// unwanted is a pipe whose Close stops its writer with errUnwanted.
 type unwanted struct{ *io.PipeReader }
 
 // Close implements [io.Closer].
@@ -58,22 +58,22 @@ func (f files) Each(ctx context.Context, do func(backends.File) error) (int, err
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	r, err := f.conn.ask(ctx, request{Op: opEach}, nil, ioTimeout)
+	r, err := f.conn.send(ctx, request{Op: opEach}, nil, ioTimeout)
 	if err != nil {
 		return 0, err
 	}
 	defer r.Close()
 	for {
-		m, err := r.next()
+		m, err := r.readNext()
 		switch {
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
 		case err != nil:
 			return 0, err
 		case m.Done:
-			return max(m.Skipped, 0), m.Failure.err()
+			return max(m.Skipped, 0), m.Failure.decode()
 		}
-		file, err := f.checked(m.File)
+		file, err := f.checkEntry(m.File)
 		if err != nil {
 			return 0, err
 		}
@@ -86,16 +86,16 @@ func (f files) Each(ctx context.Context, do func(backends.File) error) (int, err
 // Unpack fills the workspace of the sandbox that was built with an archive of [snapshot.Source.Pack]. The error is
 // [snapshot.ErrFull] if there is no room.
 func (c *Conn) Unpack(ctx context.Context, archive io.ReadCloser) error {
-	r, err := c.ask(ctx, request{Op: opUnpack}, archive, ioTimeout)
+	r, err := c.send(ctx, request{Op: opUnpack}, archive, ioTimeout)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	m, err := r.next()
+	m, err := r.readNext()
 	if m.Full && err == nil {
 		err = snapshot.ErrFull
 	}
-	return cmp.Or(err, m.Failure.err())
+	return cmp.Or(err, m.Failure.decode())
 }
 
 // Changes implements [backends.Files], of a workspace that Unpack has filled: it lists all that is there.
@@ -106,22 +106,22 @@ func (f files) Changes(ctx context.Context, do func(backends.Change) error) erro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r, err := f.conn.ask(ctx, request{Op: opChanges}, nil, ioTimeout)
+	r, err := f.conn.send(ctx, request{Op: opChanges}, nil, ioTimeout)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	for {
-		m, err := r.next()
+		m, err := r.readNext()
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			return err
 		case m.Done:
-			return m.Failure.err()
+			return m.Failure.decode()
 		}
-		file, err := f.checked(m.File)
+		file, err := f.checkEntry(m.File)
 		if err != nil {
 			return err
 		}
@@ -137,33 +137,33 @@ func (f files) Changes(ctx context.Context, do func(backends.Change) error) erro
 	}
 }
 
-// checked converts an entry into a file that can be opened. A name that no workspace has breaks the protocol.
-func (f files) checked(l *fileEntry) (backends.File, error) {
-	const longest = 64 << 10 // bytes, of a path that was made directory by directory
+// checkEntry converts an entry into a file that can be opened. An impossible name breaks the protocol.
+func (f files) checkEntry(l *fileEntry) (backends.File, error) {
+	const longest = 64 << 10 // bytes, of a path made directory by directory
 	if l == nil {
 		return backends.File{}, f.conn.protocolError("a walk without files")
 	}
 	name := string(l.Name)
 	if name == "" || len(name) > longest || path.Clean(name) != name || name[0] == '/' || name == "." || name == ".." ||
 		strings.HasPrefix(name, "../") || strings.ContainsRune(name, 0) || l.Size < 0 || l.Nsec < 0 || l.Nsec > 1e9 {
-		return backends.File{}, f.conn.protocolError("a file that no workspace has")
+		return backends.File{}, f.conn.protocolError("an impossible file name")
 	}
 	which := *l
 	return backends.File{
 		Name: name, Size: l.Size, Mode: l.Mode & 0o777, Changed: time.Unix(l.Sec, l.Nsec),
-		Open: func() (io.ReadCloser, error) { return f.open(which) },
+		Open: func() (io.ReadCloser, error) { return f.openEntry(which) },
 	}, nil
 }
 
-// open opens a file that was listed.
-func (f files) open(l fileEntry) (io.ReadCloser, error) {
-	r, err := f.conn.ask(context.Background(), request{Op: opOpen, Open: &l}, nil, ioTimeout)
+// openEntry opens a file that was listed.
+func (f files) openEntry(l fileEntry) (io.ReadCloser, error) {
+	r, err := f.conn.send(context.Background(), request{Op: opOpen, Open: &l}, nil, ioTimeout)
 	if err != nil {
 		return nil, err
 	}
-	m, err := r.next()
+	m, err := r.readNext()
 	if err == nil {
-		err = m.Failure.err()
+		err = m.Failure.decode()
 	}
 	if err != nil {
 		r.Close()
@@ -172,15 +172,15 @@ func (f files) open(l fileEntry) (io.ReadCloser, error) {
 	return fileReader{r}, nil
 }
 
-// fileReader is a file that is open.
+// fileReader is an open file.
 type fileReader struct{ *reply }
 
-// Read implements [io.Reader]. Only the trailer tells that the content was whole.
+// Read implements [io.Reader]. Only the trailer confirms that the content is complete.
 func (r fileReader) Read(b []byte) (int, error) {
 	n, err := r.reply.Read(b)
 	if err != io.EOF {
 		return n, err
 	}
-	m, err := r.end()
-	return n, cmp.Or(err, m.Failure.err(), io.EOF)
+	m, err := r.readLast()
+	return n, cmp.Or(err, m.Failure.decode(), io.EOF)
 }

@@ -29,7 +29,7 @@ func contentOf(t testing.TB, f backends.File) string {
 
 func TestFiles(t *testing.T) {
 	before := time.Now().Add(-time.Second) // a file system's clock is coarse
-	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		f := s.Files()
 		big := strings.Repeat("0123456789abcde\n", 300_000)
 		for name, text := range map[string]string{"\xff\xfe\n": "bytes", "empty": "", "big": big} {
@@ -46,7 +46,7 @@ func TestFiles(t *testing.T) {
 		if err := f.Put("part", 0o644, io.MultiReader(strings.NewReader("x"), closedReader{})); !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("a reader that is a closed pipe: %v", err)
 		}
-		sh(t, s, "rm part; mkfifo fifo", backends.Streams{})
+		runShell(t, s, "rm part; mkfifo fifo", backends.Streams{})
 		var written []backends.File
 		skipped, err := f.Each(t.Context(), func(f backends.File) error {
 			written = append(written, f)
@@ -80,7 +80,7 @@ func TestFiles(t *testing.T) {
 		if _, err := f.Each(ctx, func(backends.File) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want that it was cancelled", err)
 		}
-		sh(t, s, "rm empty; mv big moved; cp moved big; echo more >>$'\\xff\\xfe\\n'", backends.Streams{})
+		runShell(t, s, "rm empty; mv big moved; cp moved big; echo more >>$'\\xff\\xfe\\n'", backends.Streams{})
 		for _, f := range written {
 			switch r, err := f.Open(); {
 			case f.Name == "empty":

@@ -25,17 +25,17 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// answering is an init that gives the same answer to whatever is asked of its sandbox.
-func answering(t testing.TB, spec backends.Spec, answer func(w http.ResponseWriter, r *http.Request, q request)) (*Conn, backends.Sandbox) {
+// answerAll starts an init that gives the same answer to every request for its sandbox.
+func answerAll(t testing.TB, spec backends.Spec, answer func(w http.ResponseWriter, r *http.Request, q request)) (*Conn, backends.Sandbox) {
 	t.Helper()
-	l, _ := puppet(t, func(conn io.ReadWriteCloser) {
+	l, _ := newPuppet(t, func(conn io.ReadWriteCloser) {
 		duplex.Serve(newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var q request
 			switch err := json.Unmarshal([]byte(r.Header.Get(messageName)), &q); {
 			case err != nil:
 				t.Error(err)
 			case q.Op == opBuild:
-				write(w, response{})
+				writeMessage(w, response{})
 			default:
 				answer(w, r, q)
 			}
@@ -53,8 +53,8 @@ func answering(t testing.TB, spec backends.Spec, answer func(w http.ResponseWrit
 // trailer is a message in the trailer.
 type trailer response
 
-// say writes messages, and bytes that are none.
-func say(w http.ResponseWriter, words ...any) {
+// writeMessages writes messages, and invalid bytes.
+func writeMessages(w http.ResponseWriter, words ...any) {
 	for _, word := range words {
 		switch word := word.(type) {
 		case []byte:
@@ -62,12 +62,12 @@ func say(w http.ResponseWriter, words ...any) {
 		case trailer:
 			setTrailer(w.Header(), response(word))
 		case response:
-			write(w, word)
+			writeMessage(w, word)
 		}
 	}
 }
 
-// TestLies: a message that our init does not send ends the connection.
+// TestLies: a message that our init never sends ends the connection.
 func TestLies(t *testing.T) {
 	begun := response{Begun: &held}
 	ok := backends.Result{End: backends.End{Ended: backends.EndedOK}}
@@ -104,7 +104,7 @@ func TestLies(t *testing.T) {
 		{"a length", []any{[]byte("\xff\xff\xff\xff")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) { say(w, c.words...) })
+			l, s := answerAll(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) { writeMessages(w, c.words...) })
 			r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{Stdout: io.Discard})
 			if !errors.Is(err, ErrLost) || r.Ended != "" {
 				t.Fatalf("got %+v, %v", r, err)
@@ -114,19 +114,19 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestUnended: a result whose other output does not end ends the connection, and so does a reset of any response.
+// TestUnended: a result with unfinished output ends the connection, and so does a reset of any response.
 func TestUnended(t *testing.T) {
 	for name, stderr := range map[string]func(r *http.Request){
 		"standard error that stays open": func(r *http.Request) { <-r.Context().Done() },
 		"standard error that is reset":   func(*http.Request) { panic(http.ErrAbortHandler) },
 	} {
-		l, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, r *http.Request, q request) {
+		l, s := answerAll(t, backends.Spec{}, func(w http.ResponseWriter, r *http.Request, q request) {
 			if q.Op == opStderr {
 				w.Write([]byte("x"))
 				http.NewResponseController(w).Flush()
 				stderr(r)
 			}
-			say(w, response{Begun: &held}, trailer{Result: &backends.Result{End: backends.End{Ended: backends.EndedOK}}})
+			writeMessages(w, response{Begun: &held}, trailer{Result: &backends.Result{End: backends.End{Ended: backends.EndedOK}}})
 		})
 		r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{Stderr: io.Discard})
 		if !errors.Is(err, ErrLost) || r.Ended != "" {
@@ -136,11 +136,11 @@ func TestUnended(t *testing.T) {
 	}
 }
 
-// TestBelieved: what may be shown is made harmless.
+// TestBelieved: displayed text is made harmless.
 func TestBelieved(t *testing.T) {
 	c := backends.Containment{Backend: "b\x1b[2J", Layers: []backends.Layer{{Name: backends.LayerPID, Detail: strings.Repeat("x", 1<<20/2)}}}
-	_, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
-		say(w, response{Begun: &c}, trailer{Result: &backends.Result{End: backends.End{Ended: backends.EndedOK}, Wall: 100 * time.Hour, Contained: backends.Containment{Profile: "other"}}})
+	_, s := answerAll(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
+		writeMessages(w, response{Begun: &c}, trailer{Result: &backends.Result{End: backends.End{Ended: backends.EndedOK}, Wall: 100 * time.Hour, Contained: backends.Containment{Profile: "other"}}})
 	})
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"x"}}, backends.Streams{})
 	if err != nil {
@@ -153,30 +153,30 @@ func TestBelieved(t *testing.T) {
 
 func TestLiesAboutFiles(t *testing.T) {
 	for _, name := range []string{"", "/etc/passwd", "..", "../x", "a/../../x", "a//b", "a/", ".", "x\x00", strings.Repeat("n", 1<<17)} {
-		_, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
-			say(w, response{File: &fileEntry{Name: []byte(name)}})
+		_, s := answerAll(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
+			writeMessages(w, response{File: &fileEntry{Name: []byte(name)}})
 		})
 		if _, err := s.Files().Each(t.Context(), func(backends.File) error { t.Errorf("%.20q was shown", name); return nil }); !errors.Is(err, ErrLost) {
 			t.Errorf("%.20q: got %v", name, err)
 		}
 	}
-	// A walk without end ends when nobody wants it any more.
+	// An endless walk ends when its caller stops.
 	endless := func(w http.ResponseWriter, r *http.Request, _ request) {
-		for write(w, response{File: &fileEntry{Name: []byte("x")}}) == nil {
+		for writeMessage(w, response{File: &fileEntry{Name: []byte("x")}}) == nil {
 		}
 	}
-	_, s := answering(t, backends.Spec{}, endless)
+	_, s := answerAll(t, backends.Spec{}, endless)
 	ctx, cancel := context.WithCancel(t.Context())
 	if _, err := s.Files().Each(ctx, func(backends.File) error { cancel(); return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was cancelled", err)
 	}
-	// A file is whole only if its trailer says so.
+	// A file is complete only if its trailer says so.
 	for _, words := range [][]any{{response{}, []byte("part")}, {response{}, []byte("part"), trailer{Failure: &failure{Text: "broken"}}}} {
-		_, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, q request) {
+		_, s := answerAll(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, q request) {
 			if q.Op == opEach {
-				say(w, response{File: &fileEntry{Name: []byte("x"), Size: 4}}, response{Done: true})
+				writeMessages(w, response{File: &fileEntry{Name: []byte("x"), Size: 4}}, response{Done: true})
 			} else {
-				say(w, words...)
+				writeMessages(w, words...)
 			}
 		})
 		if _, err := s.Files().Each(t.Context(), func(f backends.File) error {
@@ -197,7 +197,7 @@ func TestLiesAboutFiles(t *testing.T) {
 
 var anywhere = netip.MustParseAddrPort("127.0.0.1:1")
 
-// frame is one of HTTP/2.
+// frame returns an HTTP/2 frame.
 func frame(kind, flags byte, stream uint32, content []byte) []byte {
 	b := append(binary.BigEndian.AppendUint32(nil, uint32(len(content)))[1:], kind, flags)
 	return append(binary.BigEndian.AppendUint32(b, stream), content...)
@@ -224,8 +224,8 @@ func TestFloods(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
-			runtime.GC() // what earlier tests have left is not the flood's
-			l, done := puppet(t, func(conn io.ReadWriteCloser) {
+			runtime.GC() // garbage of earlier tests does not count
+			l, done := newPuppet(t, func(conn io.ReadWriteCloser) {
 				go io.Copy(io.Discard, conn)
 				conn.Write(frame(frameSettings, 0, 0, nil))
 				for range 1 << 14 {
@@ -244,25 +244,25 @@ func TestFloods(t *testing.T) {
 				t.Errorf("it took %d bytes", m.HeapInuse)
 			}
 			l.Close()
-			settled(t, before)
+			waitGoroutines(t, before)
 		})
 	}
 }
 
-// TestUnasked: connections that no program can have made end the connection.
+// TestUnasked: impossible connections end the connection.
 func TestUnasked(t *testing.T) {
 	for _, m := range []response{{}, {Arrival: &arrival{Conn: 1}}, {Arrival: &arrival{Conn: 1, Local: anywhere}}} {
-		l, s := answering(t, backends.Spec{Gateway: []int{1}}, func(w http.ResponseWriter, _ *http.Request, _ request) { say(w, m) })
+		l, s := answerAll(t, backends.Spec{Gateway: []int{1}}, func(w http.ResponseWriter, _ *http.Request, _ request) { writeMessages(w, m) })
 		if c, err := s.Gateway().Ports[0].Accept(); err == nil {
 			t.Errorf("got %v", c)
 		}
 		<-l.Done()
 	}
-	// What a program has sent is whole only if the init says so.
-	_, s := answering(t, backends.Spec{Gateway: []int{1}}, func(w http.ResponseWriter, r *http.Request, q request) {
+	// A program's data is complete only if the init says so.
+	_, s := answerAll(t, backends.Spec{Gateway: []int{1}}, func(w http.ResponseWriter, r *http.Request, q request) {
 		switch q.Op {
 		case opAccept:
-			say(w, response{Arrival: &arrival{Conn: 1, Local: anywhere, Remote: anywhere}}, []byte("part"))
+			writeMessages(w, response{Arrival: &arrival{Conn: 1, Local: anywhere, Remote: anywhere}}, []byte("part"))
 		case opReceive: // no packet comes: an empty response would end the connection
 			<-r.Context().Done()
 		}
@@ -276,8 +276,7 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// TestLiesAboutSockets: descriptors that are not the sockets that were asked for end the connection, and none stays
-// open.
+// TestLiesAboutSockets: descriptors other than the requested sockets end the connection, and none stays open.
 func TestLiesAboutSockets(t *testing.T) {
 	listen := func(network, address string) *os.File {
 		l, err := net.Listen(network, address)
@@ -322,19 +321,19 @@ func TestLiesAboutSockets(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := countFiles(t)
-			ours, theirs := ends(t, "socket")
+			ours, theirs := connPair(t, "socket")
 			init := theirs.(*Local)
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				write(init, greeting{Version: version})
+				writeMessage(init, greeting{Version: version})
 				duplex.Serve(newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if c.files != nil {
 						if err := SendFiles(init.files, c.files...); err != nil {
 							t.Error(err)
 						}
 					}
-					write(w, response{})
+					writeMessage(w, response{})
 				}), true), duplex.New(init))
 			}()
 			l, err := Handshake(t.Context(), ours)
@@ -364,16 +363,16 @@ func countFiles(t *testing.T) int {
 	return len(all)
 }
 
-// scripted is a connection whose content is there already.
+// scripted is a connection with prepared content.
 type scripted struct{ io.Reader }
 
 func (scripted) Write(p []byte) (int, error) { return len(p), nil }
 func (scripted) Close() error                { return nil }
 
-// FuzzConn reads any bytes as what an init says from the beginning.
+// FuzzConn reads arbitrary bytes as an init's connection.
 func FuzzConn(f *testing.F) {
 	var hello bytes.Buffer
-	write(&hello, greeting{Version: version})
+	writeMessage(&hello, greeting{Version: version})
 	f.Add(hello.Bytes())
 	f.Add(append(bytes.Clone(hello.Bytes()), frame(frameSettings, 0, 0, nil)...))
 	f.Add(append(bytes.Clone(hello.Bytes()), frame(frameHeaders, 4, 1, []byte{0x88})...))
@@ -394,11 +393,11 @@ func FuzzConn(f *testing.F) {
 	})
 }
 
-// FuzzAnswer has any bytes be the answer to all that is asked.
+// FuzzAnswer answers every request with arbitrary bytes.
 func FuzzAnswer(f *testing.F) {
 	for _, m := range []response{{Begun: &held}, {Result: &backends.Result{End: backends.End{Ended: "ok"}}}, {File: &fileEntry{Name: []byte("x")}}, {Done: true}, {Failure: &failure{Text: "x"}}} {
 		var b bytes.Buffer
-		write(&b, m)
+		writeMessage(&b, m)
 		f.Add(b.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -418,7 +417,7 @@ func FuzzAnswer(f *testing.F) {
 			func(s backends.Sandbox) { s.Files().Put("x", 0o644, strings.NewReader("x")) },
 			func(s backends.Sandbox) { s.Usage(); s.Limit(backends.Limits{}) },
 		} {
-			l, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
+			l, s := answerAll(t, backends.Spec{}, func(w http.ResponseWriter, _ *http.Request, _ request) {
 				w.Write(data)
 				w.Header().Set(http.TrailerPrefix+trailerName, base64.StdEncoding.EncodeToString(data[min(4, len(data)):]))
 			})

@@ -10,9 +10,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/snapshot"
 )
 
-// opener is what a sandbox's files must be besides: the server opens a file later than it was listed.
+// opener is implemented by a sandbox's files: the server opens a file after listing it.
 type opener interface {
-	// Open opens a file that was listed, and no replacement.
+	// Open opens a listed file, and never a replacement.
 	Open(name string, id backends.FileID) (io.ReadCloser, error)
 }
 
@@ -21,15 +21,15 @@ func listFiles(ctx context.Context, all backends.Files, out *stream) error {
 	to := bufio.NewWriterSize(onlyWriter{out}, chunk)
 	skipped, err := all.Each(ctx, func(f backends.File) error {
 		l := fileEntry{[]byte(f.Name), f.Size, f.Mode, f.Changed.Unix(), int64(f.Changed.Nanosecond()), f.ID, nil, false}
-		return write(to, response{File: &l})
+		return writeMessage(to, response{File: &l})
 	})
-	if err := write(to, response{Done: true, Skipped: skipped, Failure: failureOf(err)}); err != nil {
+	if err := writeMessage(to, response{Done: true, Skipped: skipped, Failure: failureOf(err)}); err != nil {
 		return err
 	}
 	return to.Flush()
 }
 
-// openFile sends the content of a file that was listed, and in the trailer whether that is all of it.
+// openFile sends the content of a listed file, and in the trailer whether it is complete.
 func openFile(all backends.Files, out *stream, l fileEntry) error {
 	files, ok := all.(opener)
 	if !ok {
@@ -37,10 +37,10 @@ func openFile(all backends.Files, out *stream, l fileEntry) error {
 	}
 	r, err := files.Open(string(l.Name), l.ID)
 	if err != nil {
-		return write(out, response{Failure: failureOf(err)})
+		return writeMessage(out, response{Failure: failureOf(err)})
 	}
 	defer r.Close()
-	if err := write(out, response{}); err != nil {
+	if err := writeMessage(out, response{}); err != nil {
 		return err
 	}
 	_, err = io.CopyBuffer(onlyWriter{out}, onlyReader{r}, make([]byte, max(1, min(l.Size+1, chunk))))
@@ -66,9 +66,9 @@ func unpack(all backends.Files, archive io.Reader) (m response) {
 func listChanges(ctx context.Context, all backends.Files, out *stream) error {
 	to := bufio.NewWriterSize(onlyWriter{out}, chunk)
 	err := all.Changes(ctx, func(c backends.Change) error {
-		return write(to, response{File: &fileEntry{[]byte(c.Name), c.Size, uint32(c.Mode), c.ModTime.Unix(), int64(c.ModTime.Nanosecond()), c.ID, []byte(c.Target), c.Removed}})
+		return writeMessage(to, response{File: &fileEntry{[]byte(c.Name), c.Size, uint32(c.Mode), c.ModTime.Unix(), int64(c.ModTime.Nanosecond()), c.ID, []byte(c.Target), c.Removed}})
 	})
-	if err := write(to, response{Done: true, Failure: failureOf(err)}); err != nil {
+	if err := writeMessage(to, response{Done: true, Failure: failureOf(err)}); err != nil {
 		return err
 	}
 	return to.Flush()

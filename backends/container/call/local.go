@@ -10,24 +10,23 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// Local is a connection between processes of one host: descriptors travel beside its bytes, on a connection of their
-// own.
+// Local is a connection between processes of one host: descriptors travel on a second connection.
 type Local struct {
 	*net.UnixConn
 	files *net.UnixConn
 }
 
-// LocalConns is how many connections a Local has.
+// LocalConns is the number of connections of a Local.
 const LocalConns = 2
 
-// NewLocal returns a connection over two, which it owns.
+// NewLocal returns a Local over two connections, which it owns.
 func NewLocal(conns []*net.UnixConn) *Local { return &Local{conns[0], conns[1]} }
 
 // Close implements [io.Closer].
 func (l *Local) Close() error { return errors.Join(l.UnixConn.Close(), l.files.Close()) }
 
-// sendSockets hands a sandbox's sockets over. A socket stays in the network namespace where it was made, whoever holds
-// it.
+// sendSockets sends a sandbox's sockets. A socket stays in the network namespace where it was made, whichever process
+// holds it.
 func (l *Local) sendSockets(g backends.Sockets) error {
 	files, err := g.Files()
 	if err == nil {
@@ -37,9 +36,9 @@ func (l *Local) sendSockets(g backends.Sockets) error {
 	return err
 }
 
-// takeSockets returns the sockets of a sandbox, which the init has sent before it answered. No more descriptors are
-// taken: unread, they would count as the server's.
-func (l *Local) takeSockets(spec backends.Spec) (backends.Sockets, error) {
+// receiveSockets returns the sockets of a sandbox, which the init sent before its answer. It reads no other
+// descriptors: unread ones do not count against the server.
+func (l *Local) receiveSockets(spec backends.Spec) (backends.Sockets, error) {
 	defer l.files.Close()
 	if !spec.Resolves() {
 		return backends.Sockets{}, nil
@@ -62,7 +61,7 @@ func ReceiveConns(over *net.UnixConn, n int) ([]*net.UnixConn, error) {
 	return OpenConns(files)
 }
 
-// OpenConns returns the connections that files are. The caller closes the files.
+// OpenConns converts files to connections. The caller closes the files.
 func OpenConns(files []*os.File) (all []*net.UnixConn, err error) {
 	for _, f := range files {
 		c, err := net.FileConn(f)

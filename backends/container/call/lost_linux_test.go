@@ -19,8 +19,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// settled waits until there are no more goroutines than before, and says who they are if there are.
-func settled(t *testing.T, before int) {
+// waitGoroutines waits until there are no more goroutines than before, or fails with their stacks.
+func waitGoroutines(t *testing.T, before int) {
 	t.Helper()
 	defer func() {
 		if all := make([]byte, 1<<20); t.Failed() {
@@ -30,21 +30,21 @@ func settled(t *testing.T, before int) {
 	hosttest.Until(t, "there are no more goroutines than before", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// TestLost cuts the connection while all kinds of things are under way.
+// TestLost cuts the connection during every kind of operation.
 func TestLost(t *testing.T) {
 	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
 			before := runtime.NumGoroutine()
-			for i := range hosttest.Long(20, 40) {
-				cut(t, kind, time.Duration(rand.Intn(1+i*2))*time.Millisecond, i%2 == 0)
+			for i := range hosttest.Rounds(20, 40) {
+				cutConnection(t, kind, time.Duration(rand.Intn(1+i*2))*time.Millisecond, i%2 == 0)
 			}
-			settled(t, before)
+			waitGoroutines(t, before)
 		})
 	}
 }
 
-func cut(t *testing.T, kind string, after time.Duration, server bool) {
-	ours, theirs := ends(t, kind)
+func cutConnection(t *testing.T, kind string, after time.Duration, server bool) {
+	ours, theirs := connPair(t, kind)
 	served := make(chan error, 1)
 	go func() { served <- Serve(context.Background(), theirs, Facts{}, func(backends.Spec) {}, bareStart(t)) }()
 	end := theirs
@@ -123,7 +123,7 @@ func TestIdle(t *testing.T) {
 	for _, kind := range connKinds {
 		before := runtime.NumGoroutine()
 		for _, server := range []bool{false, true} {
-			ours, theirs := ends(t, kind)
+			ours, theirs := connPair(t, kind)
 			served := make(chan error, 1)
 			go func() {
 				served <- Serve(context.Background(), theirs, Facts{PID: 1, Hostname: "h"}, func(backends.Spec) {}, bareStart(t))
@@ -145,11 +145,11 @@ func TestIdle(t *testing.T) {
 				t.Errorf("served: %v", err)
 			}
 		}
-		settled(t, before)
+		waitGoroutines(t, before)
 	}
 }
 
-// TestSilent: an init that stops sending is waited for as long as it should be.
+// TestSilent: the wait for a silent init is bounded.
 func TestSilent(t *testing.T) {
 	ours, theirs := net.Pipe()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -160,21 +160,21 @@ func TestSilent(t *testing.T) {
 	theirs.Close()
 
 	ours, theirs = net.Pipe()
-	go write(theirs, greeting{Version: version + 1})
+	go writeMessage(theirs, greeting{Version: version + 1})
 	if _, err := Handshake(t.Context(), ours); err == nil || !strings.Contains(err.Error(), fmt.Sprint("version ", version+1)) {
 		t.Errorf("got %v, want that it is of another version", err)
 	}
 
-	l, _ := puppet(t, func(conn io.ReadWriteCloser) { io.Copy(io.Discard, conn) })
+	l, _ := newPuppet(t, func(conn io.ReadWriteCloser) { io.Copy(io.Discard, conn) })
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := l.Build(ctx, backends.Spec{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want that it was too late", err)
 	}
 
-	// It takes a command, and does nothing.
+	// It accepts a command, and does nothing.
 	before := runtime.NumGoroutine()
-	l, s := answering(t, backends.Spec{}, func(w http.ResponseWriter, r *http.Request, _ request) { <-r.Context().Done() })
+	l, s := answerAll(t, backends.Spec{}, func(w http.ResponseWriter, r *http.Request, _ request) { <-r.Context().Done() })
 	l.initTimeout = 300 * time.Millisecond
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -182,17 +182,17 @@ func TestSilent(t *testing.T) {
 		t.Errorf("got %v, want that the container has ended", err)
 	}
 	l.Close()
-	settled(t, before)
+	waitGoroutines(t, before)
 }
 
-// puppet is an init that a test moves. It returns when that has greeted.
-func puppet(t testing.TB, f func(io.ReadWriteCloser)) (*Conn, chan struct{}) {
+// newPuppet starts an init that a test controls. It returns after the greeting.
+func newPuppet(t testing.TB, f func(io.ReadWriteCloser)) (*Conn, chan struct{}) {
 	t.Helper()
 	ours, theirs := net.Pipe()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		write(theirs, greeting{Version: version})
+		writeMessage(theirs, greeting{Version: version})
 		f(theirs)
 		theirs.Close()
 	}()

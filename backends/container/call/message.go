@@ -15,12 +15,11 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// version covers everything that the two sides send each other. They are the same binary, unless a mounted or seeded
-// one was left over from another release.
+// version covers all messages of both sides. Both are the same binary, unless a mounted or seeded one is left over from
+// another release.
 const version = 8
 
-// Sizes of the largest messages, in bytes of JSON. The init's may come from a program that
-// has taken it over.
+// Maximum message sizes, in bytes of JSON. A program that has taken over the init may send its messages.
 const (
 	maxInitMessage   = 1 << 20
 	maxServerMessage = 16 << 20 // a Spec with certificates, the arguments of a command
@@ -29,18 +28,18 @@ const (
 // A request is JSON in a header. The init's messages are a length of four bytes, high ones first, and JSON: content may
 // follow. Text of arbitrary bytes travels as bytes, since JSON would not keep what is not UTF-8.
 type (
-	// greeting is the first thing on a connection, and the only one that is not HTTP.
+	// greeting is the first message on a connection, and the only one outside HTTP.
 	greeting struct {
 		Version int
 		Facts   Facts
 	}
 
-	// request is what the server asks for. Its content is the body.
+	// request is a request of the server. Its content is the body.
 	request struct {
 		Op      string
 		Spec    *backends.Spec   `json:",omitempty"`
 		Exec    *command         `json:",omitempty"`
-		Command uint64           `json:",omitempty"` // that a part or a signal is for
+		Command uint64           `json:",omitempty"` // of a part or a signal
 		Size    *backends.Size   `json:",omitempty"`
 		Put     *put             `json:",omitempty"`
 		Open    *fileEntry       `json:",omitempty"`
@@ -56,8 +55,7 @@ type (
 		Main      bool
 		Endless   bool           `json:",omitempty"`
 		Terminal  *backends.Size `json:",omitempty"`
-		// Which streams the caller has. Those that are not the body of the request or its response have requests of their
-		// own.
+		// The caller's streams. Those outside the body of the request and its response have separate requests.
 		Stdin, Stdout, Stderr, Channel bool
 	}
 	put struct {
@@ -89,7 +87,7 @@ type (
 		Done    bool                  `json:",omitempty"`
 		Full    bool                  `json:",omitempty"` // the archive has no room
 	}
-	// arrival is a connection that a program has made.
+	// arrival is a connection from a program.
 	arrival struct {
 		Conn          uint64
 		Local, Remote netip.AddrPort
@@ -102,8 +100,8 @@ type (
 
 // The operations of a request.
 const (
-	opPrepare = "prepare" // for the sandbox that is probably asked for
-	opBuild   = "build"   // it, once
+	opPrepare = "prepare" // for the predicted sandbox
+	opBuild   = "build"   // the sandbox, once
 	opClose   = "close"
 	opUsage   = "usage"
 	opLimit   = "limit"
@@ -116,25 +114,25 @@ const (
 	opTerminate = "terminate" // a command
 	opResize    = "resize"    // a command's terminal
 	opSkip      = "skip"      // output of a command
-	opCarry     = "carry"     // it again
+	opCarry     = "carry"     // stops skipping
 
 	opPut  = "put"  // content: a file
 	opEach = "each" // a response for each file
-	opOpen = "open" // content: a file that was listed
+	opOpen = "open" // content: a listed file
 
 	opUnpack  = "unpack"  // content: an archive for the workspace
 	opChanges = "changes" // a response for each path
 
 	opAccept  = "accept"  // waits for a connection; content: what the program sends
-	opSend    = "send"    // content: what is sent on a connection
-	opReceive = "receive" // a response for each packet that comes to the gateway's DNS
-	opReply   = "reply"   // sends one
+	opSend    = "send"    // content: data for a connection
+	opReceive = "receive" // a response for each packet to the gateway's DNS
+	opReply   = "reply"   // sends a packet
 )
 
 var errLong = errors.New("a message is too long")
 
-// write writes a message of the init's with a single Write.
-func write(w io.Writer, m any) error {
+// writeMessage writes a message of the init with a single Write.
+func writeMessage(w io.Writer, m any) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode a message: %w", err)
@@ -153,8 +151,8 @@ func checkLength(n, limit int) error {
 	return nil
 }
 
-// read reads one message of the init's, and not a byte more.
-func read(r io.Reader, m any) error {
+// readMessage reads exactly one message of the init.
+func readMessage(r io.Reader, m any) error {
 	var header [4]byte
 	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return err
@@ -163,7 +161,7 @@ func read(r io.Reader, m any) error {
 	if err := checkLength(n, maxInitMessage); err != nil {
 		return err
 	}
-	// A length alone does not make us take memory.
+	// A claimed length alone allocates no memory.
 	var text bytes.Buffer
 	if _, err := io.CopyN(&text, r, int64(n)); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -177,10 +175,10 @@ func read(r io.Reader, m any) error {
 	return nil
 }
 
-// messageName is the header that has a request.
+// messageName is the header that carries a request.
 const messageName = "Message"
 
-// setMessage puts a request into a header, which may have all characters that JSON does not escape but one.
+// setMessage puts a request into a header. Of the characters that JSON leaves unescaped, a header permits all but one.
 func setMessage(h http.Header, q request) error {
 	text, err := json.Marshal(q)
 	if err != nil {
@@ -190,10 +188,10 @@ func setMessage(h http.Header, q request) error {
 	return checkLength(len(text), maxServerMessage)
 }
 
-// trailerName is the trailer that ends a response with content: without it, the content was cut.
+// trailerName is the trailer that ends a response with content: without it, the content is incomplete.
 const trailerName = "End"
 
-// setTrailer has a response end with a message.
+// setTrailer sets the message that ends a response.
 func setTrailer(h http.Header, m response) error {
 	text, err := json.Marshal(m)
 	h.Set(http.TrailerPrefix+trailerName, base64.StdEncoding.EncodeToString(text))

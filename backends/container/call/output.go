@@ -10,15 +10,15 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// An output stream of a command travels in parts, each behind its length. While the server needs nothing of it, its
-// bytes are counted by the init, and a part of another kind reports their number: what no caller keeps must not cost
-// the engine, or a cluster's API server, anything. There is exactly one report for each request to skip.
+// An output stream of a command travels in parts, each behind its length. While the server needs no output, the init
+// counts its bytes, and a part of another kind reports their number: discarded output must not cost the engine, or a
+// cluster's API server, anything. Each skip request has exactly one report.
 const (
 	reported  = 1 << 31 // in the place of a length: a number of eight bytes follows
 	partLimit = 1 << 20
 )
 
-// skip is a request to leave out output.
+// skip is a request to skip output.
 type skip struct {
 	Stderr bool   `json:",omitempty"`
 	Until  []byte `json:",omitempty"`
@@ -28,13 +28,13 @@ type skip struct {
 // output is the init's end of an output stream.
 type output struct {
 	to      *stream
-	lasting bool // of a command whose output may be skipped in parts: recent is kept
+	lasting bool // parts of the command's output may be skipped: recent is kept
 
 	mu     sync.Mutex
 	skip   *skip  // nil: all is sent
-	recent []byte // the last bytes of the stream: more than the server can have left unread, and than it may want to keep
+	recent []byte // the last bytes of the stream: more than the server can have unread or may keep
 	total  int64  // bytes of the stream
-	at     int64  // of them, those that were sent or reported
+	at     int64  // position: bytes sent or reported
 }
 
 // Write implements [io.Writer].
@@ -51,7 +51,7 @@ func (o *output) Write(b []byte) (int, error) {
 	switch {
 	case o.skip == nil:
 		o.at = o.total
-		err = o.to.part(b)
+		err = o.to.writePart(b)
 	case len(o.skip.Until) > 0:
 		tail := o.recent[max(0, len(o.recent)-len(b)-len(o.skip.Until)+1):]
 		if i := bytes.Index(tail, o.skip.Until); i >= 0 {
@@ -64,12 +64,12 @@ func (o *output) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// begin begins to skip, unless the text that is to end that has been sent, and is on its way.
-func (o *output) begin(s skip) {
+// startSkip starts skipping, unless the text that ends the skip has been sent already.
+func (o *output) startSkip(s skip) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s.Keep = min(max(s.Keep, 0), backends.MaxKeep)
-	if o.skip != nil { // our server does not ask twice
+	if o.skip != nil { // our server never asks twice
 		return
 	}
 	o.skip = &s
@@ -78,8 +78,8 @@ func (o *output) begin(s skip) {
 	}
 }
 
-// end ends what is skipped, if anything is.
-func (o *output) end() {
+// endSkip ends a skip in progress.
+func (o *output) endSkip() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.skip != nil {
@@ -87,24 +87,24 @@ func (o *output) end() {
 	}
 }
 
-// resume reports what was left out, and goes on with the stream from a position.
+// resume reports the skipped bytes, and continues the stream from a position.
 func (o *output) resume(from int64) error {
 	from = max(from, o.at)
 	report := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, reported), uint64(from-o.at))
 	o.skip, o.at = nil, o.total
-	return errors.Join(o.to.write2(report, nil), o.to.part(o.recent[len(o.recent)-int(o.total-from):]))
+	return errors.Join(o.to.writePair(report, nil), o.to.writePart(o.recent[len(o.recent)-int(o.total-from):]))
 }
 
-// part sends a part of an output.
-func (s *stream) part(b []byte) error {
+// writePart sends a part of an output.
+func (s *stream) writePart(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
-	return s.write2(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b)
+	return s.writePair(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b)
 }
 
-// write2 writes two texts, and sends them at once.
-func (s *stream) write2(a, b []byte) error {
+// writePair writes two texts, and sends them at once.
+func (s *stream) writePair(a, b []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {

@@ -48,7 +48,7 @@ func (k *prefixWriter) Spare() *backends.Skip {
 	}}
 }
 
-// check has a prefixWriter say how much was carried: all that it needs, not much more, and no byte uncounted.
+// check checks how much a prefixWriter received: all that it needs, not much more, and no byte uncounted.
 func (k *prefixWriter) check(t *testing.T, what string, all int64) {
 	t.Helper()
 	k.mu.Lock()
@@ -61,12 +61,12 @@ func (k *prefixWriter) check(t *testing.T, what string, all int64) {
 	}
 }
 
-// TestSpare has a program write much more than its caller needs.
+// TestSpare runs a program that writes much more than its caller needs.
 func TestSpare(t *testing.T) {
-	onBoth(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
+	onBothConns(t, backends.Spec{}, func(t *testing.T, s backends.Sandbox) {
 		const all = 50_000_000
 		out, errs := &prefixWriter{limit: 100_000}, &prefixWriter{limit: 1}
-		r := sh(t, s, fmt.Sprintf("head -c %d /dev/zero & head -c %[1]d /dev/zero >&2; wait; exit 3", all), backends.Streams{Stdout: out, Stderr: errs})
+		r := runShell(t, s, fmt.Sprintf("head -c %d /dev/zero & head -c %[1]d /dev/zero >&2; wait; exit 3", all), backends.Streams{Stdout: out, Stderr: errs})
 		out.check(t, "standard output", all)
 		errs.check(t, "standard error", all)
 		if r.ExitCode != 3 {
@@ -75,7 +75,7 @@ func TestSpare(t *testing.T) {
 	})
 }
 
-// counted counts the bytes that a connection brings.
+// counted counts the bytes read from a connection.
 type counted struct {
 	io.ReadWriteCloser
 	n atomic.Int64
@@ -87,9 +87,9 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestSpareFailed has the caller's writer fail: what nobody gets is not carried.
+// TestSpareFailed fails the caller's writer: unneeded output is not carried.
 func TestSpareFailed(t *testing.T) {
-	ours, theirs := ends(t, "stream")
+	ours, theirs := connPair(t, "stream")
 	served := make(chan error, 1)
 	go func() { served <- Serve(context.Background(), theirs, Facts{}, func(backends.Spec) {}, bareStart(t)) }()
 	line := &counted{ReadWriteCloser: ours}
@@ -101,7 +101,7 @@ func TestSpareFailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sh(t, s, "head -c 50000000 /dev/zero", backends.Streams{Stdout: writerFunc(func([]byte) (int, error) { return 0, io.ErrShortWrite })})
+	runShell(t, s, "head -c 50000000 /dev/zero", backends.Streams{Stdout: writerFunc(func([]byte) (int, error) { return 0, io.ErrShortWrite })})
 	if n := line.n.Load(); n > 8*window {
 		t.Errorf("%d bytes came for a writer that has failed", n)
 	}
@@ -109,11 +109,11 @@ func TestSpareFailed(t *testing.T) {
 	<-served
 }
 
-// TestSpareCells has a session's code write more than its caller needs, cell after cell: each cell's output is its own,
-// whenever the request to leave some out meets the mark that ends it.
+// TestSpareCells runs cells that write more than the caller needs: each cell keeps its own output, whenever a skip
+// request meets the mark that ends the cell.
 func TestSpareCells(t *testing.T) {
 	hosttest.Program(t, "python3")
-	onBoth(t, backends.Spec{Keep: true}, func(t *testing.T, s backends.Sandbox) {
+	onBothConns(t, backends.Spec{Keep: true}, func(t *testing.T, s backends.Sandbox) {
 		k, err := kernel.Start(t.Context(), renamed{s}, "python", backends.Command{Main: true})
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +128,7 @@ func TestSpareCells(t *testing.T) {
 			return out, errs
 		}
 		run("import os, subprocess\ndef flood(fd, n):\n  while n: n -= os.write(fd, b'x' * min(n, 50000))", 0)
-		for i := range hosttest.Long(60, 600) {
+		for i := range hosttest.Rounds(60, 600) {
 			n, limit := rand.IntN(1<<21), rand.IntN(1<<18)
 			if i == 0 {
 				n = 50_000_000
@@ -154,7 +154,7 @@ func TestSpareCells(t *testing.T) {
 	})
 }
 
-// renamed has a bare sandbox find its Python.
+// renamed resolves python for a bare sandbox.
 type renamed struct{ backends.Sandbox }
 
 func (r renamed) Exec(ctx context.Context, c backends.Command, s backends.Streams) (backends.Result, error) {
@@ -162,8 +162,7 @@ func (r renamed) Exec(ctx context.Context, c backends.Command, s backends.Stream
 	return r.Sandbox.Exec(ctx, c, s)
 }
 
-// TestOutput has requests to leave out output come at all times around the text that ends them, however the stream is
-// split.
+// TestOutput sends skip requests at all times around the text that ends them, with every split of the stream.
 func TestOutput(t *testing.T) {
 	const mark = "\x00mark\x00"
 	for _, tt := range []struct {
@@ -186,11 +185,11 @@ func TestOutput(t *testing.T) {
 			if tt.until {
 				s.Until = []byte(mark)
 			}
-			o.begin(s)
+			o.startSkip(s)
 			for part := range slices.Chunk([]byte(tt.skipped), size+1) {
 				o.Write(part)
 			}
-			o.end()
+			o.endSkip()
 			got := ""
 			for in := r.Body; in.Len() > 0; {
 				n, report, is, err := readPart(in)
@@ -208,7 +207,7 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestPace has two connections carry as much as they can.
+// TestPace saturates two connections.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p Pace

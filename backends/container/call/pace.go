@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Pace bounds the output that several connections carry together, where an engine or a cluster's API server carries it,
-// too. The zero value is ready, and nil bounds nothing. A program that writes faster waits, once the buffers on the way
-// are full.
+// Pace bounds the total output of several connections that pass through an engine or a cluster's API server. The zero
+// value is ready, and nil bounds nothing. A program that writes faster blocks once the buffers are full.
 type Pace struct {
 	mu   sync.Mutex
-	next time.Time // when what was carried so far would have been, at the rate
+	next time.Time // when the output so far would be done at the rate
 }
 
-// How fast output may be carried for long, in bytes a second, and how much of it at once.
+// The sustained rate of output in bytes per second, and the burst in bytes.
 const (
 	paceRate  = 8 << 20
 	paceBurst = 16 << 20

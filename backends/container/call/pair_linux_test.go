@@ -14,8 +14,8 @@ import (
 // connKinds are the kinds of connections: a Unix socket that passes descriptors, or any stream.
 var connKinds = []string{"socket", "stream"}
 
-// ends returns the two ends of a connection.
-func ends(t testing.TB, kind string) (ours, theirs io.ReadWriteCloser) {
+// connPair returns the two ends of a connection.
+func connPair(t testing.TB, kind string) (ours, theirs io.ReadWriteCloser) {
 	t.Helper()
 	if kind == "stream" {
 		return net.Pipe()
@@ -40,9 +40,9 @@ func ends(t testing.TB, kind string) (ours, theirs io.ReadWriteCloser) {
 // starter starts the real sandbox.
 type starter func(context.Context, backends.Spec) (backends.Sandbox, error)
 
-// start starts a sandbox at the other end of a new connection.
-func start(ctx context.Context, t testing.TB, kind string, spec backends.Spec, real starter) (backends.Sandbox, error) {
-	ours, theirs := ends(t, kind)
+// startRemote starts a sandbox at the other end of a new connection.
+func startRemote(ctx context.Context, t testing.TB, kind string, spec backends.Spec, real starter) (backends.Sandbox, error) {
+	ours, theirs := connPair(t, kind)
 	served := make(chan error, 1)
 	go func() { served <- Serve(context.Background(), theirs, Facts{PID: 7}, func(backends.Spec) {}, real) }()
 	l, err := Handshake(ctx, ours)

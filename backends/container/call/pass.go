@@ -10,35 +10,35 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// passing moves one output stream of a command to the caller's writer.
+// passing copies one output stream of a command to the caller's writer.
 type passing struct {
 	*running
 	ctx    context.Context // of the command's requests
 	to     io.Writer
 	stderr bool
 	lost   bool           // the writer has failed, or there is none
-	skip   *backends.Skip // that the init was asked for
-	over   chan struct{}  // closed when it is through
+	skip   *backends.Skip // requested from the init
+	over   chan struct{}  // closed when the stream has ended
 }
 
-// pass moves output to the caller's writer, and goes on when that fails.
-func (r *running) pass(ctx context.Context, to io.Writer, stderr bool, from *reply) error {
+// passOutput copies output to the caller's writer, and continues when that fails.
+func (r *running) passOutput(ctx context.Context, to io.Writer, stderr bool, from *reply) error {
 	defer from.Close()
 	p := &passing{running: r, ctx: ctx, to: to, stderr: stderr, lost: to == nil}
-	err := p.move(bufio.NewReaderSize(from, chunk))
+	err := p.copyParts(bufio.NewReaderSize(from, chunk))
 	if p.skip != nil {
-		p.done(0)
+		p.countSkipped(0)
 	}
 	switch {
 	case err == io.EOF:
 		return nil
-	case from.err != nil: // which has ended the connection
+	case from.err != nil: // it has ended the connection
 		return from.err
 	}
 	return r.conn.lostError(err)
 }
 
-func (p *passing) move(in io.Reader) error {
+func (p *passing) copyParts(in io.Reader) error {
 	buf := make([]byte, chunk)
 	for {
 		left, n, isReport, err := readPart(in)
@@ -46,9 +46,9 @@ func (p *passing) move(in io.Reader) error {
 		case err != nil:
 			return err
 		case isReport && (p.skip == nil || n < 0 || n > math.MaxInt64/4):
-			return errors.New("its init broke the protocol: a report that nobody has asked for")
+			return errors.New("its init broke the protocol: an unrequested report")
 		case isReport:
-			p.done(n)
+			p.countSkipped(n)
 			continue
 		}
 		for left > 0 {
@@ -65,8 +65,7 @@ func (p *passing) move(in io.Reader) error {
 	}
 }
 
-// write passes on a part, and asks to be spared what the writer does not need. The time that this takes is the
-// caller's.
+// write writes a part, and requests a skip of output that the writer does not need. Its time counts as the caller's.
 func (p *passing) write(b []byte) {
 	p.busy.Add(1)
 	defer p.busy.Add(-1)
@@ -79,14 +78,14 @@ func (p *passing) write(b []byte) {
 		return
 	}
 	if s, is := p.to.(backends.Sparing); p.lost {
-		p.ask(&backends.Skip{Done: func(int64) {}})
+		p.requestSkip(&backends.Skip{Done: func(int64) {}})
 	} else if is {
-		p.ask(s.Spare())
+		p.requestSkip(s.Spare())
 	}
 }
 
-// ask has the init leave out output, and go on with it when the writer says so.
-func (p *passing) ask(s *backends.Skip) {
+// requestSkip asks the init to skip output until the writer ends the skip.
+func (p *passing) requestSkip(s *backends.Skip) {
 	if s == nil {
 		return
 	}
@@ -107,8 +106,8 @@ func (p *passing) ask(s *backends.Skip) {
 	})
 }
 
-// done has the writer count what the init has left out.
-func (p *passing) done(n int64) {
+// countSkipped reports the bytes skipped by the init to the writer.
+func (p *passing) countSkipped(n int64) {
 	close(p.over)
 	s := p.skip
 	p.skip = nil

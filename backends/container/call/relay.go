@@ -10,21 +10,20 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// maxConns is how many connections of programs an init carries at once; more wait to be accepted. Each may take a
-// window where a program does not read.
+// maxConns bounds the program connections that an init carries at once; further ones wait to be accepted. Each may hold
+// a window while a program does not read.
 const maxConns = 128
 
-// expired is a deadline that has passed: it ends what waits.
+// expired is a past deadline, which ends waiting calls.
 var expired = time.Unix(1, 0)
 
-// relayed is a program's connection that is carried to the server, by a request for each direction.
+// relayed is a program's connection, carried to the server by a request for each direction.
 type relayed struct {
 	net.Conn
 	open atomic.Int32 // directions
 }
 
-// accept waits for a connection of a program and sends what it says, and in the trailer whether the program closed its
-// end.
+// accept waits for a connection of a program and sends its data, and in the trailer whether the program closed its end.
 func (s *service) accept(ctx context.Context, sandbox backends.Sandbox, out *stream, which int) error {
 	all := sandbox.Gateway().Listeners()
 	if which < 0 || which >= len(all) {
@@ -47,10 +46,10 @@ func (s *service) accept(ctx context.Context, sandbox backends.Sandbox, out *str
 	number := s.accepted
 	s.conns[number] = c
 	s.mu.Unlock()
-	defer s.leave(number, c)
+	defer s.closeDirection(number, c)
 	// The server may have closed its end, and may still send.
 	defer context.AfterFunc(ctx, func() { c.SetReadDeadline(expired) })()
-	if err := write(out, response{Arrival: &arrival{number, addrPort(c.LocalAddr()), addrPort(c.RemoteAddr())}}); err != nil {
+	if err := writeMessage(out, response{Arrival: &arrival{number, addrPort(c.LocalAddr()), addrPort(c.RemoteAddr())}}); err != nil {
 		return err
 	}
 	return setTrailer(out.w.Header(), response{Failure: failureOf(copyAll(out, c))})
@@ -70,11 +69,11 @@ func acceptConn(ctx context.Context, l net.Listener) (net.Conn, error) {
 		if c, err := l.Accept(); err == nil || ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 			return c, err
 		}
-		time.Sleep(10 * time.Millisecond) // such as that there is no descriptor left
+		time.Sleep(10 * time.Millisecond) // such as no descriptor left
 	}
 }
 
-// send passes the server's bytes on to a program.
+// send writes the server's bytes to a program.
 func (s *service) send(ctx context.Context, out *stream, number uint64) error {
 	s.mu.Lock()
 	c := s.conns[number]
@@ -82,7 +81,7 @@ func (s *service) send(ctx context.Context, out *stream, number uint64) error {
 	if c == nil {
 		return errors.New("no connection")
 	}
-	defer s.leave(number, c)
+	defer s.closeDirection(number, c)
 	defer context.AfterFunc(ctx, func() { c.SetWriteDeadline(expired) })()
 	if err := copyAll(c, out.in); err != nil {
 		c.Close()
@@ -94,8 +93,8 @@ func (s *service) send(ctx context.Context, out *stream, number uint64) error {
 	return nil
 }
 
-// leave ends one direction of a connection.
-func (s *service) leave(number uint64, c *relayed) {
+// closeDirection ends one direction of a connection.
+func (s *service) closeDirection(number uint64, c *relayed) {
 	if c.open.Add(-1) > 0 {
 		return
 	}
@@ -106,7 +105,7 @@ func (s *service) leave(number uint64, c *relayed) {
 	<-s.slots
 }
 
-// receivePackets sends what comes to a packet socket.
+// receivePackets sends the packets of a packet socket.
 func receivePackets(ctx context.Context, out *stream, c net.PacketConn) error {
 	defer context.AfterFunc(ctx, func() { c.SetReadDeadline(expired) })()
 	for buf := make([]byte, maxPacket); ; {
@@ -114,7 +113,7 @@ func receivePackets(ctx context.Context, out *stream, c net.PacketConn) error {
 		if err != nil {
 			return err
 		}
-		if err := write(out, response{Packet: &packet{addrPort(from), buf[:n]}}); err != nil {
+		if err := writeMessage(out, response{Packet: &packet{addrPort(from), buf[:n]}}); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// makeSockets makes the sockets of a sandbox whose real ones stay in the container.
+// makeSockets makes sockets that stand for those in the container.
 func (c *Conn) makeSockets(ports []int) backends.Sockets {
 	listen := func(socket int, ip net.IP, port int) net.Listener {
 		l := &remoteListener{conn: c, socket: socket, addr: &net.TCPAddr{IP: ip, Port: port}}
@@ -55,13 +55,13 @@ func (l *remoteListener) Accept() (net.Conn, error) {
 func (l *remoteListener) accept() (net.Conn, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(l.ctx, cancel) // a connection outlives its listener
-	r, err := l.conn.ask(ctx, request{Op: opAccept, Socket: l.socket}, nil, patient)
+	r, err := l.conn.send(ctx, request{Op: opAccept, Socket: l.socket}, nil, unlimited)
 	if err != nil {
 		return nil, err
 	}
-	m, err := r.next()
+	m, err := r.readNext()
 	if a := m.Arrival; err == nil && (a == nil || !a.Local.IsValid() || !a.Remote.IsValid()) {
-		err = l.conn.protocolError("a connection that can't be")
+		err = l.conn.protocolError("an impossible connection")
 	}
 	if err != nil || !stop() {
 		r.Close()
@@ -87,8 +87,8 @@ func (l *remoteListener) Close() error {
 // Addr implements [net.Listener].
 func (l *remoteListener) Addr() net.Addr { return l.addr }
 
-// remoteConn is a connection that is carried by a request for each direction: one that a program has made, or a
-// command's channel, which has one request for both. Pipes give it deadlines.
+// remoteConn is a connection from a program, carried by a request for each direction, or a command's channel, which
+// uses one request for both. Pipes give it deadlines.
 type remoteConn struct {
 	conn          *Conn
 	local, remote net.Addr
@@ -107,23 +107,23 @@ func newRemoteConn(conn *Conn) *remoteConn {
 	return c
 }
 
-// receive moves the program's bytes until it has closed its end, or is gone.
+// receive copies the program's bytes until it closes its end or is gone.
 func (c *remoteConn) receive(from *reply) {
 	defer from.Close()
 	err := copyAll(c.received, from)
 	if err == nil {
 		var m response
-		m, err = from.end()
-		err = cmp.Or(err, m.Failure.err())
+		m, err = from.readLast()
+		err = cmp.Or(err, m.Failure.decode())
 	}
 	if err != nil {
 		c.readErr.Store(&err)
 	}
 }
 
-// send moves bytes to the program until they end or it is gone.
+// send copies bytes to the program until they end or it is gone.
 func (c *remoteConn) send(q request) {
-	if r, err := c.conn.ask(context.Background(), q, c.sending, patient); err == nil {
+	if r, err := c.conn.send(context.Background(), q, c.sending, unlimited); err == nil {
 		r.Close()
 	}
 	c.sending.Close()
@@ -161,7 +161,7 @@ func (c *remoteConn) netError(op string, err error) error {
 // CloseWrite ends the direction towards the program.
 func (c *remoteConn) CloseWrite() error { return c.out.Close() }
 
-// Close ends both directions, and what waits. The program still gets what was written.
+// Close ends both directions and waiting calls. The program still receives written data.
 func (c *remoteConn) Close() error {
 	if c.closed.Swap(true) {
 		return net.ErrClosed
@@ -180,8 +180,8 @@ func (c *remoteConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// remotePacketConn is the packet socket of the container's DNS. A request brings its packets, each in one piece through
-// a pipe, and each answer is a request.
+// remotePacketConn is the packet socket of the container's DNS. One request brings its packets, each whole through a
+// pipe, and each answer is a request.
 type remotePacketConn struct {
 	net.Conn // our end of the pipe
 	conn     *Conn
@@ -198,13 +198,13 @@ func newRemotePacketConn(conn *Conn) *remotePacketConn {
 	ctx, c.cancel = context.WithCancel(context.Background())
 	conn.work.Go(func() {
 		defer received.Close()
-		r, err := conn.ask(ctx, request{Op: opReceive}, nil, patient)
+		r, err := conn.send(ctx, request{Op: opReceive}, nil, unlimited)
 		if err != nil {
 			return
 		}
 		defer r.Close()
 		for {
-			m, err := r.next()
+			m, err := r.readNext()
 			if err != nil || m.Packet == nil || len(m.Packet.Data) > maxPacket {
 				return
 			}
@@ -233,7 +233,7 @@ func (c *remotePacketConn) ReadFrom(b []byte) (int, net.Addr, error) {
 		}
 		var from netip.AddrPort
 		data := 1 + int(c.buf[0])
-		if from.UnmarshalBinary(c.buf[1:data]) == nil && from.IsValid() { // or else nobody could be answered
+		if from.UnmarshalBinary(c.buf[1:data]) == nil && from.IsValid() { // or there is nobody to answer
 			return copy(b, c.buf[data:n]), net.UDPAddrFromAddrPort(from), nil
 		}
 	}
@@ -260,7 +260,7 @@ func (c *remotePacketConn) LocalAddr() net.Addr {
 // maxPacket is the size of the largest packet, in bytes.
 const maxPacket = 64 << 10
 
-// addrPort converts an address for transport; sockets of a sandbox have no other kinds.
+// addrPort converts an address for transport; a sandbox's sockets have only these kinds.
 func addrPort(a net.Addr) netip.AddrPort {
 	switch a := a.(type) {
 	case *net.TCPAddr:

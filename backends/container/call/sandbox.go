@@ -15,7 +15,7 @@ type sandbox struct {
 	conn     *Conn
 	wall     time.Duration
 	gateway  backends.Sockets
-	commands atomic.Uint64 // that were run
+	commands atomic.Uint64 // numbers commands
 	proposed bool          // the workspace's changes
 
 	mu      sync.Mutex
@@ -24,7 +24,7 @@ type sandbox struct {
 	using   sync.WaitGroup
 }
 
-// defaultInitTimeout is how long the init may take to end a command that must end.
+// defaultInitTimeout bounds the time in which the init ends a command.
 const defaultInitTimeout = 30 * time.Second
 
 // Gateway implements [backends.Sandbox].
@@ -66,8 +66,8 @@ func (s *sandbox) Limit(l backends.Limits) (backends.Limits, error) {
 	return *m.Limits, nil
 }
 
-// use keeps the sandbox open until the returned function is called.
-func (s *sandbox) use() (done func(), err error) {
+// keepOpen keeps the sandbox open until the returned function is called.
+func (s *sandbox) keepOpen() (done func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
@@ -83,7 +83,7 @@ func (s *sandbox) use() (done func(), err error) {
 	}, nil
 }
 
-// closeTimeout is how long running commands may take to end when the sandbox is closed.
+// closeTimeout bounds the wait for running commands when the sandbox is closed.
 const closeTimeout = 5 * time.Second
 
 // Close implements [backends.Sandbox].
@@ -100,12 +100,12 @@ func (s *sandbox) Close() error {
 	return err
 }
 
-// closeRemote has the init close the real sandbox, so that the results of running commands still arrive.
+// closeRemote closes the sandbox in the init, so that the results of running commands still arrive.
 func (s *sandbox) closeRemote() {
 	late := time.After(closeTimeout)
 	ended := make(chan struct{})
 	go func() {
-		s.conn.roundTrip(context.Background(), request{Op: opClose}, patient)
+		s.conn.roundTrip(context.Background(), request{Op: opClose}, unlimited)
 		s.using.Wait()
 		close(ended)
 	}()

@@ -16,25 +16,25 @@ import (
 
 // service is the init's end of a connection: it answers the server's requests.
 type service struct {
-	local   *Local // nil: descriptors can't be sent
+	local   *Local // nil if descriptors can't be sent
 	prepare func(backends.Spec)
 	start   func(context.Context, backends.Spec) (backends.Sandbox, error)
-	slots   chan struct{} // semaphore: of connections that are carried
+	slots   chan struct{} // semaphore: of carried connections
 
 	mu       sync.Mutex
-	ended    bool           // no request is served any more
+	ended    bool           // no further request is served
 	work     sync.WaitGroup // requests
-	asked    bool           // for a sandbox
+	asked    bool           // whether a sandbox was requested
 	sandbox  backends.Sandbox
 	jobs     map[uint64]*job
-	jobAdded chan struct{} // closed and made anew when one comes
+	jobAdded chan struct{} // replaced and closed when a job is added
 	conns    map[uint64]*relayed
 	accepted uint64 // connections
 }
 
-// Serve runs the init's end. It greets, calls prepare for each specification that it is to prepare for, has start build
-// the sandbox that the server asks for, serves it, and returns when the connection has ended and the sandbox is closed.
-// An end of ctx closes the connection, which must end a Read and a Write that wait.
+// Serve runs the init's end. It greets, calls prepare for each specification to prepare for, builds the requested
+// sandbox by start, serves it, and returns when the connection has ended and the sandbox is closed. The end of ctx
+// closes the connection, which must end waiting Reads and Writes.
 func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare func(backends.Spec), start func(context.Context, backends.Spec) (backends.Sandbox, error)) error {
 	s := &service{
 		prepare: prepare, start: start, slots: make(chan struct{}, maxConns),
@@ -45,7 +45,7 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare fu
 	defer wire.Close()
 	stop := context.AfterFunc(ctx, func() { wire.Close() })
 	defer stop()
-	if err := write(wire, greeting{version, facts}); err != nil {
+	if err := writeMessage(wire, greeting{version, facts}); err != nil {
 		return err
 	}
 	duplex.Serve(newServer(s, s.local != nil), wire)
@@ -60,8 +60,8 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, facts Facts, prepare fu
 	return nil
 }
 
-// enter has a request be waited for, until leave is called.
-func (s *service) enter() (leave func(), ok bool) {
+// addRequest counts a request until leave is called: Serve waits for it.
+func (s *service) addRequest() (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -73,14 +73,14 @@ func (s *service) enter() (leave func(), ok bool) {
 
 // ServeHTTP serves one request. A response that can't be completed is reset.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	leave, ok := s.enter()
+	leave, ok := s.addRequest()
 	if !ok {
 		panic(http.ErrAbortHandler)
 	}
 	defer leave()
-	w.Header()["Content-Type"] = nil // or else the library guesses it from what a program writes
+	w.Header()["Content-Type"] = nil // or the library would guess it from a program's output
 	out := &stream{w: w, in: r.Body}
-	defer out.end()
+	defer out.closeWrites()
 	var q request
 	if json.Unmarshal([]byte(r.Header.Get(messageName)), &q) != nil {
 		panic(http.ErrAbortHandler)
@@ -95,7 +95,7 @@ func (s *service) answer(ctx context.Context, out *stream, q request) error {
 	switch {
 	case q.Op == opPrepare && q.Spec != nil:
 		s.prepare(*q.Spec)
-		return write(out, response{})
+		return writeMessage(out, response{})
 	case q.Op == opBuild && q.Spec != nil:
 		return s.build(out, *q.Spec)
 	}
@@ -109,9 +109,9 @@ func (s *service) answer(ctx context.Context, out *stream, q request) error {
 	case q.Op == opExec && q.Exec != nil:
 		return s.runCommand(ctx, sandbox, out, q.Command, *q.Exec)
 	case q.Op == opStderr, q.Op == opChannel:
-		return s.part(ctx, out, q)
+		return s.serveStream(ctx, out, q)
 	case q.Op == opCancel, q.Op == opInterrupt, q.Op == opTerminate, q.Op == opResize && q.Size != nil, q.Op == opSkip && q.Skip != nil, q.Op == opCarry && q.Skip != nil:
-		s.control(ctx, q)
+		s.signalJob(ctx, q)
 	case q.Op == opEach:
 		return listFiles(ctx, sandbox.Files(), out)
 	case q.Op == opOpen && q.Open != nil:
@@ -142,7 +142,7 @@ func (s *service) answer(ctx context.Context, out *stream, q request) error {
 	default:
 		m.Failure = failureOf(errors.New("the container's init can't do that: this is our bug"))
 	}
-	return write(out, m)
+	return writeMessage(out, m)
 }
 
 // build starts the sandbox, once, and sends its sockets where descriptors can be sent.
@@ -157,7 +157,7 @@ func (s *service) build(out *stream, spec backends.Spec) error {
 	// Not in the request's context: a sandbox outlives it, and the end of the connection closes it.
 	sandbox, err := s.start(context.Background(), spec)
 	if err != nil {
-		return write(out, response{Failure: failureOf(err)})
+		return writeMessage(out, response{Failure: failureOf(err)})
 	}
 	s.mu.Lock()
 	if s.sandbox = sandbox; s.ended {
@@ -167,14 +167,14 @@ func (s *service) build(out *stream, spec backends.Spec) error {
 	if s.local != nil && spec.Resolves() {
 		defer sandbox.Gateway().Close()
 		if err := s.local.sendSockets(sandbox.Gateway()); err != nil {
-			return fmt.Errorf("hand sockets over: %w", err)
+			return fmt.Errorf("send sockets: %w", err)
 		}
 	}
-	return write(out, response{})
+	return writeMessage(out, response{})
 }
 
-// stream is a response under way, with the rest of its request's body. It may be written by programs' copiers that
-// outlast the request.
+// stream is a response in progress, with the rest of its request's body. Copiers of program output may write to it
+// after the request.
 type stream struct {
 	in io.Reader
 
@@ -190,7 +190,7 @@ func (s *stream) Write(b []byte) (n int, err error) {
 	return s.write(b)
 }
 
-// write is Write for who holds mu.
+// write is Write for a caller that holds mu.
 func (s *stream) write(b []byte) (n int, err error) {
 	if s.ended {
 		return 0, io.ErrClosedPipe
@@ -206,8 +206,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// end has all later writes fail.
-func (s *stream) end() {
+// closeWrites makes all later writes fail.
+func (s *stream) closeWrites() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ended = true

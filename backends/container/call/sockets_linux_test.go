@@ -17,12 +17,12 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends"
 )
 
-// withSockets runs a test on both kinds of line, and gives it what programs would connect to.
+// withSockets runs a test over both kinds of connection, with the sockets that programs would connect to.
 func withSockets(t *testing.T, f func(t *testing.T, s backends.Sandbox, real *bare)) {
 	for _, kind := range connKinds {
 		t.Run(kind, func(t *testing.T) {
 			made := make(chan *bare, 1)
-			s, err := start(t.Context(), t, kind, backends.Spec{Gateway: []int{80, 443}}, starter(func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
+			s, err := startRemote(t.Context(), t, kind, backends.Spec{Gateway: []int{80, 443}}, starter(func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 				s, err := bareStart(t)(ctx, spec)
 				made <- s.(*bare)
 				return s, err
@@ -36,7 +36,7 @@ func withSockets(t *testing.T, f func(t *testing.T, s backends.Sandbox, real *ba
 	}
 }
 
-// dial connects to where a sandbox's socket is and accepts at ours.
+// dial connects to a sandbox's socket and accepts the connection at ours.
 func dial(t testing.TB, ours net.Listener, at net.Listener) (program *net.TCPConn, c net.Conn) {
 	t.Helper()
 	p, err := net.Dial("tcp", at.Addr().String())
@@ -90,7 +90,7 @@ func TestConnections(t *testing.T) {
 	})
 }
 
-// TestConnectionsEnd: what one end does to a connection, the other sees.
+// TestConnectionsEnd: each end sees what the other does to a connection.
 func TestConnectionsEnd(t *testing.T) {
 	withSockets(t, func(t *testing.T, s backends.Sandbox, real *bare) {
 		pair := func() (*net.TCPConn, net.Conn) { return dial(t, s.Gateway().Ports[0], real.gateway.Ports[0]) }
@@ -163,7 +163,7 @@ func TestDeadlines(t *testing.T) {
 		time.AfterFunc(50*time.Millisecond, func() { c.SetReadDeadline(time.Unix(1, 0)) })
 		_, err = c.Read(buf)
 		late(err)
-		// What a deadline has cut is not lost: as much arrives as was counted.
+		// A deadline loses no data: the counted bytes arrive.
 		sent := int64(0)
 		c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		for err = nil; err == nil; {
@@ -231,7 +231,7 @@ func TestPackets(t *testing.T) {
 	})
 }
 
-// TestCrowd: more connections than an init carries at once all get their turn.
+// TestCrowd: all of more connections than an init carries at once are served.
 func TestCrowd(t *testing.T) {
 	withSockets(t, func(t *testing.T, s backends.Sandbox, real *bare) {
 		listener := s.Gateway().Ports[0]
@@ -267,7 +267,7 @@ func TestCrowd(t *testing.T) {
 	})
 }
 
-// TestStalled: connections whose programs do not read hold up nothing else.
+// TestStalled: connections whose programs do not read block nothing else.
 func TestStalled(t *testing.T) {
 	withSockets(t, func(t *testing.T, s backends.Sandbox, real *bare) {
 		var all sync.WaitGroup
@@ -285,7 +285,7 @@ func TestStalled(t *testing.T) {
 		}
 		all.Wait()
 		var out bytes.Buffer
-		if sh(t, s, "cat", backends.Streams{Stdin: bytes.NewReader(stalled), Stdout: &out}); !bytes.Equal(out.Bytes(), stalled) {
+		if runShell(t, s, "cat", backends.Streams{Stdin: bytes.NewReader(stalled), Stdout: &out}); !bytes.Equal(out.Bytes(), stalled) {
 			t.Errorf("%d bytes came back", out.Len())
 		}
 		program, c := dial(t, s.Gateway().Ports[1], real.gateway.Ports[1])

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// How long one side of a connection waits for the other, and how much it buffers.
+// Timeouts and buffer sizes of a connection.
 const (
-	// keepAlive is how often a side asks whether the other is still there, and ioTimeout how long one write, or the
-	// answer, may take: the init shares what CPU time the program leaves.
+	// keepAlive is the interval of pings, and ioTimeout bounds one write or ping answer: the init gets only the CPU
+	// time that the program leaves.
 	keepAlive = 30 * time.Second
 	ioTimeout = 60 * time.Second
 
@@ -20,9 +20,9 @@ const (
 	chunk      = 32 << 10  // bytes of one copy, and of one frame
 )
 
-// newServer returns the server that the init is. Streams that nobody reads must hold up no other: so the connection's
-// window is that of all connections that a program may have, and more. Where the kernel reports the end of the other
-// side, no sign of life is asked for: our server may be stopped for as long as its user likes.
+// newServer returns the init's HTTP server. Unread streams must not block others, so the connection's window exceeds
+// the windows of all connections that a program may have. Where the kernel reports the end of the other side, there are
+// no pings: a user may stop our server for any time.
 func newServer(h http.Handler, local bool) *http.Server {
 	c := &http.HTTP2Config{
 		MaxConcurrentStreams: maxStreams, MaxReadFrameSize: chunk,
@@ -54,6 +54,6 @@ func copyAll(to io.Writer, from io.Reader) error {
 	return err
 }
 
-func isEnd(err error) bool {
+func isConnEnd(err error) bool {
 	return err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe)
 }

@@ -17,14 +17,14 @@ import (
 // Attach implements [container.Engine].
 func (c *Client) Attach(ctx context.Context, id string, stderr io.Writer) (io.ReadWriteCloser, error) {
 	var r moby.ContainerAttachResult
-	err := c.Once(ctx, func(l Link) (err error) {
+	err := c.Send(ctx, func(l Link) (err error) {
 		r, err = l.ContainerAttach(ctx, id, moby.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 		return err
 	})
 	if err != nil {
 		return nil, c.Explain("attach to container "+id, err)
 	}
-	return &attached{Reader: output(r.Reader, stderr), hijacked: &r.HijackedResponse}, nil
+	return &attached{Reader: demultiplex(r.Reader, stderr), hijacked: &r.HijackedResponse}, nil
 }
 
 // attached is a connection to the standard streams of a container.
@@ -36,7 +36,7 @@ type attached struct {
 
 func (a *attached) Write(b []byte) (int, error) { return a.hijacked.Conn.Write(b) }
 
-// SetWriteDeadline bounds a Write: who reads may not.
+// SetWriteDeadline bounds a Write: the reader may be slow.
 func (a *attached) SetWriteDeadline(t time.Time) error { return a.hijacked.Conn.SetWriteDeadline(t) }
 
 // CloseWrite ends the container's input.
@@ -51,20 +51,20 @@ func (a *attached) Close() error {
 	return nil
 }
 
-// output returns the standard output of a container without a terminal. from carries all its streams in frames: a byte
+// demultiplex returns the standard output of a container without a terminal. from carries all its streams in frames: a byte
 // for the stream, three of padding, and a length of four bytes (big endian). Standard error goes to stderr as it
 // arrives; an error of stderr loses only its own text. An end within a frame is [io.ErrUnexpectedEOF].
-func output(from io.Reader, stderr io.Writer) io.Reader {
+func demultiplex(from io.Reader, stderr io.Writer) io.Reader {
 	stderr = cmp.Or(stderr, io.Discard)
 	return &demultiplexer{from: from, stderr: lossy{stderr}}
 }
 
-// demultiplexer keeps no frame in memory, since a frame may claim any length.
+// demultiplexer holds no frame in memory, since a frame may claim any length.
 type demultiplexer struct {
 	from   io.Reader
 	stderr lossy
 	header [8]byte
-	left   uint32 // of the frame of standard output that is being read
+	left   uint32 // bytes of the current frame of standard output
 }
 
 // Read implements [io.Reader].
@@ -105,9 +105,9 @@ func (o *demultiplexer) frame() error {
 	case 3: // an error of the engine
 		text := make([]byte, min(size, engine.Longest))
 		n, _ := io.ReadFull(o.from, text)
-		return fmt.Errorf("read from the container: the engine says: %s", engine.Plain(string(text[:n])))
+		return fmt.Errorf("read from the container: the engine says: %s", engine.OneLine(string(text[:n])))
 	}
-	return fmt.Errorf("read from the container: a frame for a stream %d, which there is not", o.header[0])
+	return fmt.Errorf("read from the container: unknown stream %d", o.header[0])
 }
 
 // lossy ignores errors of its writer: standard error is not worth the connection.

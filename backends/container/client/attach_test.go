@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// frame is one as the engine sends it.
+// frame returns a frame as the engine sends it.
 func frame(stream byte, size int, content string) string {
 	h := []byte{stream, 0, 0, 0, 0, 0, 0, 0}
 	binary.BigEndian.PutUint32(h[4:], uint32(size))
@@ -32,14 +32,14 @@ func TestOutput(t *testing.T) {
 	} {
 		for name, reader := range map[string]io.Reader{"at once": strings.NewReader(c.in), "by bytes": iotest.OneByteReader(strings.NewReader(c.in))} {
 			var stderr bytes.Buffer
-			out, err := io.ReadAll(output(reader, &stderr))
+			out, err := io.ReadAll(demultiplex(reader, &stderr))
 			if string(out) != c.stdout || stderr.String() != c.stderr || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s, %s: got %q, %q, %v", c.name, name, out, stderr.String(), err)
 			}
 		}
 	}
-	// A standard error that nobody takes does not hold up the output.
-	out, err := io.ReadAll(output(strings.NewReader(full(2, "xy")+full(1, "a")), closed{}))
+	// An unread standard error does not block the output.
+	out, err := io.ReadAll(demultiplex(strings.NewReader(full(2, "xy")+full(1, "a")), closed{}))
 	if string(out) != "a" || err != nil {
 		t.Errorf("got %q, %v", out, err)
 	}
@@ -54,7 +54,7 @@ func FuzzOutput(f *testing.F) {
 	f.Add([]byte(frame(1, 1<<32-1, "")), 1)
 	f.Fuzz(func(t *testing.T, in []byte, size int) {
 		var stderr bytes.Buffer
-		s := output(bytes.NewReader(in), &stderr)
+		s := demultiplex(bytes.NewReader(in), &stderr)
 		b := make([]byte, 1+uint(size)%100)
 		total := 0
 		for {

@@ -1,4 +1,4 @@
-// Package client has what Docker's and Podman's clients do alike: Podman serves most of Docker's API, too.
+// Package client is the common part of Docker's and Podman's clients: Podman serves most of Docker's API, too.
 //
 // Libraries: moby/moby/client is Docker's own client; distribution/reference parses the names of images as engines do.
 package client
@@ -20,24 +20,24 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// Link is a connection with an engine: the library's client, and one for requests that are not of Docker's API.
+// Link is a connection with an engine: the library's client, and one for requests outside Docker's API.
 type Link struct {
 	*moby.Client
-	HTTP *http.Client // nil where there are none
+	HTTP *http.Client // nil if there are no such requests
 }
 
 // Client is the common part of a [container.Engine].
 type Client struct {
 	// Connect returns the connection, and makes it if there is none.
 	Connect func(context.Context) (Link, error)
-	// Lost forgets a connection that failed, if it does not come back by itself; may be nil.
+	// Lost drops a failed connection that does not recover by itself; may be nil.
 	Lost func(Link)
 	// Explain adds the operation to an error, as the function Explain does.
 	Explain func(doing string, err error) error
 }
 
-// Once sends a request.
-func (c *Client) Once(ctx context.Context, send func(Link) error) error {
+// Send sends a request.
+func (c *Client) Send(ctx context.Context, send func(Link) error) error {
 	l, err := c.Connect(ctx)
 	if err != nil {
 		return err
@@ -51,27 +51,26 @@ func (c *Client) Once(ctx context.Context, send func(Link) error) error {
 // retryPause is the time before a second attempt.
 const retryPause = 300 * time.Millisecond
 
-// Retry sends a request, and once more if the first attempt failed by chance. It is only for requests that may be
-// repeated.
+// Retry sends a request, and once more after a temporary failure. It is only for idempotent requests.
 func (c *Client) Retry(ctx context.Context, send func(Link) error) error {
 	return c.RetryIf(ctx, IsTemporary, send)
 }
 
-// RetryIf sends a request, and once more if the error of the first attempt is one that may be answered so.
+// RetryIf sends a request, and once more if may accepts the error of the first attempt.
 func (c *Client) RetryIf(ctx context.Context, may func(error) bool, send func(Link) error) error {
-	if err := c.Once(ctx, send); !may(err) || !engine.Pause(ctx, retryPause) {
+	if err := c.Send(ctx, send); !may(err) || !engine.Pause(ctx, retryPause) {
 		return err
 	}
-	return c.Once(ctx, send)
+	return c.Send(ctx, send)
 }
 
-// IsTemporary reports whether an error is one of an engine that stops or starts: no connection, one that was cut before
-// the answer, or an answer about the engine and not about the request.
+// IsTemporary reports whether an error is that of a stopping or starting engine: no connection, a connection cut before
+// the answer, or an answer about the engine instead of the request.
 func IsTemporary(err error) bool {
 	return connectionFailed(err) || errdefs.IsUnavailable(err) || errdefs.IsInternal(err)
 }
 
-// connectionFailed reports whether a request got no answer, for another reason than that its context has ended.
+// connectionFailed reports whether a request got no answer, for another reason than the end of its context.
 func connectionFailed(err error) bool {
 	if isContext(err) {
 		return false
@@ -108,15 +107,15 @@ func Message(err error) string {
 
 // Start implements [container.Engine].
 func (c *Client) Start(ctx context.Context, id string) error {
-	return c.Explain("start container "+id, c.Once(ctx, func(l Link) error {
+	return c.Explain("start container "+id, c.Send(ctx, func(l Link) error {
 		_, err := l.ContainerStart(ctx, id, moby.ContainerStartOptions{})
 		return err
 	}))
 }
 
-// Inspect describes a container. It asks once: while Podman takes a container away, an error tells enough.
+// Inspect describes a container. It does not retry: while Podman removes a container, an error is enough.
 func (c *Client) Inspect(ctx context.Context, id string) (r moby.ContainerInspectResult, err error) {
-	err = c.Once(ctx, func(l Link) error {
+	err = c.Send(ctx, func(l Link) error {
 		r, err = l.ContainerInspect(ctx, id, moby.ContainerInspectOptions{})
 		return err
 	})
@@ -128,13 +127,13 @@ func (c *Client) Remove(ctx context.Context, id string) error {
 	return c.Explain("remove container "+id, c.remove(ctx, id))
 }
 
-// remove kills and removes a container. The engine may fail at it for a while (a file system that is busy), and may be
-// removing it already, because the container has just ended by itself.
+// remove kills and removes a container. The engine may fail for a while (a busy file system), and may be removing the
+// container already because it has just ended.
 func (c *Client) remove(ctx context.Context, id string) error {
-	const removeTimeout = 30 * time.Second // for an engine that fails
+	const removeTimeout = 30 * time.Second // bounds the retries
 	deadline := time.Now().Add(removeTimeout)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := c.Once(ctx, func(l Link) error {
+		err := c.Send(ctx, func(l Link) error {
 			_, err := l.ContainerRemove(ctx, id, moby.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 			return err
 		})
@@ -167,8 +166,7 @@ func (c *Client) List(ctx context.Context, label string) ([]container.Entry, err
 	var all []container.Entry
 	for _, s := range r.Items {
 		if len(s.Names) == 0 {
-			// Docker 20.10 may list a container that does not exist until it is restarted, when it was killed while it removed
-			// that.
+			// Docker 20.10, killed during a removal, lists the removed container until it is restarted.
 			if _, err := c.Inspect(ctx, s.ID); errdefs.IsNotFound(err) {
 				continue
 			}

@@ -28,11 +28,11 @@ func (c *Client) Image(ctx context.Context, ref string) (container.Image, error)
 		r, err = l.ImageInspect(ctx, ref)
 		return err
 	})
-	return c.Described(ref, r.InspectResponse, err)
+	return c.ConvertImage(ref, r.InspectResponse, err)
 }
 
-// Described converts the answer to a question about the image ref.
-func (c *Client) Described(ref string, r image.InspectResponse, err error) (container.Image, error) {
+// ConvertImage converts an engine's description of the image ref.
+func (c *Client) ConvertImage(ref string, r image.InspectResponse, err error) (container.Image, error) {
 	if errdefs.IsNotFound(err) {
 		return container.Image{}, fmt.Errorf("%w: %s", container.ErrNoImage, ref)
 	}
@@ -40,10 +40,10 @@ func (c *Client) Described(ref string, r image.InspectResponse, err error) (cont
 		return container.Image{}, c.Explain("look up image "+ref, err)
 	}
 	i := container.Image{
-		ID:    "sha256:" + strings.TrimPrefix(r.ID, "sha256:"), // Podman's API has the number alone
-		Names: r.RepoTags, Digest: digest(ref, r.RepoDigests), Arch: r.Architecture, Size: r.Size,
+		ID:    "sha256:" + strings.TrimPrefix(r.ID, "sha256:"), // Podman's API has no prefix
+		Names: r.RepoTags, Digest: chooseDigest(ref, r.RepoDigests), Arch: r.Architecture, Size: r.Size,
 	}
-	i.Created, _ = time.Parse(time.RFC3339Nano, r.Created) // may be missing
+	i.Created, _ = time.Parse(time.RFC3339Nano, r.Created) // it may be missing
 	if c := r.Config; c != nil {
 		i.Env, i.Labels = c.Env, c.Labels
 		i.Volumes = slices.Sorted(maps.Keys(c.Volumes))
@@ -64,7 +64,7 @@ func (c *Client) Images(ctx context.Context, label string) ([]container.Image, e
 	var images []container.Image
 	for _, s := range list.Items {
 		i, err := c.Image(ctx, s.ID)
-		if errors.Is(err, container.ErrNoImage) { // removed since
+		if errors.Is(err, container.ErrNoImage) { // removed meanwhile
 			continue
 		}
 		if err != nil {
@@ -78,10 +78,10 @@ func (c *Client) Images(ctx context.Context, label string) ([]container.Image, e
 	return images, nil
 }
 
-// Build makes an image from a tar archive with a Containerfile, with credentials by registry. It uses the builder that
-// is in all engines (not BuildKit, which needs a session).
+// Build makes an image from a tar archive with a Containerfile, with credentials by registry. It uses the builder of
+// all engines (not BuildKit, which needs a session).
 func (c *Client) Build(ctx context.Context, ref string, archive io.Reader, labels map[string]string, credentials map[string]registry.AuthConfig, progress func(string)) error {
-	return c.Explain("build image "+ref, c.Once(ctx, func(l Link) error {
+	return c.Explain("build image "+ref, c.Send(ctx, func(l Link) error {
 		r, err := l.ImageBuild(ctx, archive, moby.ImageBuildOptions{
 			Tags: []string{ref}, Dockerfile: "Containerfile", Labels: labels, Remove: true, ForceRemove: true,
 			Version: build.BuilderV1, AuthConfigs: credentials,
@@ -94,9 +94,10 @@ func (c *Client) Build(ctx context.Context, ref string, archive io.Reader, label
 	}))
 }
 
-// digest chooses an image's digest (repository@sha256:...) at the registry of ref: the same content may have come from
-// several. It is "" if no registry can know it: Podman gives local images one, too, under the name localhost.
-func digest(ref string, digests []string) string {
+// chooseDigest chooses an image's digest (repository@sha256:...) at the registry of ref: the same content may have come
+// from several. It is "" if no registry has the image: Podman gives local images a digest, too, under the name
+// localhost.
+func chooseDigest(ref string, digests []string) string {
 	asked, _ := reference.ParseNormalizedNamed(ref) // may be an id
 	first := ""
 	for _, d := range digests {

@@ -18,14 +18,14 @@ func TestDigest(t *testing.T) {
 		"sha256:" + strings.Repeat("b", 64): "mirror.example/python" + sum,
 		"No Reference":                      "mirror.example/python" + sum,
 	} {
-		if got := digest(ref, all); got != want {
+		if got := chooseDigest(ref, all); got != want {
 			t.Errorf("%s: got %q, want %q", ref, got, want)
 		}
 	}
-	if got := digest("localhost/made:1", all[:1]); got != "" {
+	if got := chooseDigest("localhost/made:1", all[:1]); got != "" {
 		t.Errorf("made here: got %q", got)
 	}
-	if got := digest("python", nil); got != "" {
+	if got := chooseDigest("python", nil); got != "" {
 		t.Errorf("of none: got %q", got)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container/engine"
 )
 
-// PrintProgress reads an engine's messages while it pulls or builds, gives lines of them to progress, for people, and
-// returns the error with which it ended, if it did. progress may be nil.
+// PrintProgress reads an engine's messages about a pull or a build, passes lines for people to progress, and returns
+// the final error, if any. progress may be nil.
 func PrintProgress(r io.Reader, progress func(string)) error {
 	p := printer{emit: progress, layers: map[string]jsonstream.Progress{}, status: map[string]string{}}
 	if progress == nil {
@@ -24,7 +24,7 @@ func PrintProgress(r io.Reader, progress func(string)) error {
 	for d := json.NewDecoder(r); ; {
 		var m struct {
 			jsonstream.Message
-			ErrorText string `json:"error"` // which engines send instead of Error, or beside it
+			ErrorText string `json:"error"` // sent instead of Error, or with it
 		}
 		err := d.Decode(&m)
 		switch {
@@ -38,7 +38,7 @@ func PrintProgress(r io.Reader, progress func(string)) error {
 		case m.ErrorText != "":
 			failed = errors.New(engine.Shorten(m.ErrorText))
 		}
-		p.message(m.Message)
+		p.printMessage(m.Message)
 	}
 }
 
@@ -51,8 +51,8 @@ type printer struct {
 	reported time.Time                      // when the total was last printed
 }
 
-func (p *printer) message(m jsonstream.Message) {
-	p.stream(m.Stream)
+func (p *printer) printMessage(m jsonstream.Message) {
+	p.printOutput(m.Stream)
 	switch {
 	case m.Status == "":
 	case m.Progress != nil && m.Progress.Total > 0 && m.Status == "Downloading":
@@ -62,7 +62,7 @@ func (p *printer) message(m jsonstream.Message) {
 		p.emitLine(m.Status)
 	case m.Status == "Downloading" || m.Status == "Extracting" || m.Status == "Waiting" ||
 		m.Status == "Verifying Checksum" || p.status[m.ID] == m.Status:
-		// Sent many times a second, or of no interest.
+		// Too frequent, or without interest.
 	default:
 		p.status[m.ID] = m.Status
 		if l, ok := p.layers[m.ID]; ok && (m.Status == "Download complete" || m.Status == "Pull complete") {
@@ -73,7 +73,7 @@ func (p *printer) message(m jsonstream.Message) {
 	}
 }
 
-// emitTotal prints how much of all layers has arrived, once a second.
+// emitTotal prints the progress of all layers, once a second.
 func (p *printer) emitTotal() {
 	if time.Since(p.reported) < time.Second {
 		return
@@ -86,8 +86,8 @@ func (p *printer) emitTotal() {
 	p.emitLine(fmt.Sprintf("downloaded %.1f of %.1f MB", float64(have)/1e6, float64(want)/1e6))
 }
 
-// stream takes the output of a build, in pieces.
-func (p *printer) stream(s string) {
+// printOutput prints the output of a build, which arrives in pieces.
+func (p *printer) printOutput(s string) {
 	p.partial += s
 	for {
 		end := strings.IndexAny(p.partial, "\r\n")
@@ -110,7 +110,7 @@ func (p *printer) flush() {
 }
 
 func (p *printer) emitLine(s string) {
-	if s = engine.Plain(s); s != "" {
+	if s = engine.OneLine(s); s != "" {
 		p.emit(s)
 	}
 }

@@ -21,11 +21,11 @@ const (
 	seedPollInterval = 200 * time.Millisecond
 )
 
-// Fill makes a volume with the content of an archive, unless a whole one exists, through a helper: a container that
-// mounts it and never runs, for engines unpack archives into such, too. create is the engine's.
-func (c *Client) Fill(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string, create func(context.Context, container.Container) (string, error)) (err error) {
+// FillVolume makes a volume with the content of an archive, unless a complete one exists. Its helper is a container
+// that mounts the volume and never runs: engines unpack archives into such containers, too. create is the engine's.
+func (c *Client) FillVolume(ctx context.Context, volume string, labels map[string]string, archive io.Reader, image string, create func(context.Context, container.Container) (string, error)) (err error) {
 	defer func() { err = c.Explain("fill volume "+volume, err) }()
-	// That it is there already, with other labels or the same, is no error.
+	// An existing volume, with any labels, is not an error.
 	if err := c.Retry(ctx, func(l Link) error {
 		_, err := l.VolumeCreate(ctx, moby.VolumeCreateOptions{Name: volume, Driver: "local", Labels: labels})
 		return err
@@ -33,7 +33,7 @@ func (c *Client) Fill(ctx context.Context, volume string, labels map[string]stri
 		return err
 	}
 	name := volume + "-seed"
-	id, err := c.helper(ctx, name, func() (string, error) {
+	id, err := c.createHelper(ctx, name, func() (string, error) {
 		return create(ctx, container.Container{
 			Name: name, Image: image, Args: []string{seedPath}, User: "0:0", Labels: labels, Files: 64,
 			Binds: []container.Bind{{Host: volume, Inside: seedPath, Write: true}},
@@ -61,17 +61,17 @@ func (c *Client) Fill(ctx context.Context, volume string, labels map[string]stri
 	}
 	whole, err := c.isWhole(ctx, id)
 	if err == nil && !whole {
-		err = errors.New("what was put there is not there")
+		err = errors.New("the volume is empty after it was filled")
 	}
 	return err
 }
 
-// helper makes the helper once no other server has one: its name, which is unique, keeps two from filling the same
-// volume at once.
-func (c *Client) helper(ctx context.Context, name string, create func() (string, error)) (string, error) {
+// createHelper makes the helper once no other server has one: its unique name prevents two from filling the same volume
+// at once.
+func (c *Client) createHelper(ctx context.Context, name string, create func() (string, error)) (string, error) {
 	for deadline := time.Now().Add(helperTimeout); ; {
 		id, err := create()
-		if err == nil || !strings.Contains(err.Error(), "already in use") { // Podman's answer is no conflict
+		if err == nil || !strings.Contains(err.Error(), "already in use") { // Podman does not answer with a conflict
 			return id, err
 		}
 		if time.Now().After(deadline) {
@@ -88,7 +88,7 @@ func (c *Client) helper(ctx context.Context, name string, create func() (string,
 
 // Unpack unpacks a tar archive in a container, with the archive's owners.
 func (c *Client) Unpack(ctx context.Context, id, dir string, archive io.Reader) error {
-	return c.Once(ctx, func(l Link) error {
+	return c.Send(ctx, func(l Link) error {
 		_, err := l.CopyToContainer(ctx, id, moby.CopyToContainerOptions{DestinationPath: dir, Content: archive})
 		return err
 	})

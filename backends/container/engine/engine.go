@@ -24,9 +24,9 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Program finds a program on a PATH that need not be ours; a name with directories is taken as a path. The error is an
+// FindProgram finds a program on a PATH that need not be ours; a name with directories is taken as a path. The error is an
 // [exec.ErrNotFound].
-func Program(path, name string) (string, error) {
+func FindProgram(path, name string) (string, error) {
 	if filepath.Base(name) != name {
 		return exec.LookPath(name)
 	}
@@ -44,8 +44,8 @@ func Program(path, name string) (string, error) {
 // Longest is how many bytes of a text of others people are shown.
 const Longest = 2000
 
-// Plain makes one line of an engine's text, without its hidden characters: engines write for terminals.
-func Plain(s string) string {
+// OneLine makes one line of an engine's text, without its hidden characters: engines write for terminals.
+func OneLine(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -62,9 +62,9 @@ func Plain(s string) string {
 func Shorten(message string) string {
 	const limit = 600
 	if len(message) > limit {
-		return "..." + Plain(message[len(message)-limit:])
+		return "..." + OneLine(message[len(message)-limit:])
 	}
-	return Plain(message)
+	return OneLine(message)
 }
 
 // Tail keeps the end of the text that is written to it, which has the reason when a program fails. It may be used
@@ -97,7 +97,7 @@ func (t *Tail) String() string {
 	lines := strings.Split(strings.TrimSpace(string(t.last)), "\n")
 	lines = lines[max(0, len(lines)-tailLines):]
 	for i := range lines {
-		lines[i] = Plain(lines[i])
+		lines[i] = OneLine(lines[i])
 	}
 	return strings.Join(lines, "; ")
 }

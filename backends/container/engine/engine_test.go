@@ -33,7 +33,7 @@ func TestProgram(t *testing.T) {
 		{"", "ours", ""},
 		{"." + list + none, "ours", ""}, // of the current directory
 	} {
-		got, err := Program(test.path, test.name)
+		got, err := FindProgram(test.path, test.name)
 		if got != test.want || errors.Is(err, exec.ErrNotFound) != (test.want == "") {
 			t.Errorf("%s on %q: got %q, %v", test.name, test.path, got, err)
 		}

@@ -16,7 +16,7 @@ func TestPlain(t *testing.T) {
 		"\xff\u009b31m\u2066größe\ufffd": "31mgröße",
 		"a\u3164\U000e0101b\u034f":       "ab",
 	} {
-		if got := Plain(in); got != want {
+		if got := OneLine(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)
 		}
 	}
@@ -28,7 +28,7 @@ func FuzzPlain(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got := Plain(s)
+		got := OneLine(s)
 		if len(got) > Longest {
 			t.Errorf("%d bytes", len(got))
 		}

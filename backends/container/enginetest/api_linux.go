@@ -15,8 +15,8 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// api asks an engine at a socket. Podman answers the same paths as Docker does.
-func api(socket, method, path string, body io.Reader) ([]byte, error) {
+// callAPI asks an engine at a socket. Podman answers the same paths as Docker does.
+func callAPI(socket, method, path string, body io.Reader) ([]byte, error) {
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
@@ -50,7 +50,7 @@ type entry struct {
 }
 
 func containers(socket string) (all []entry, err error) {
-	text, err := api(socket, "GET", "/v1.40/containers/json?all=1", nil)
+	text, err := callAPI(socket, "GET", "/v1.40/containers/json?all=1", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -67,13 +67,13 @@ func (k *supervisor) removeContainers() {
 		if k.kind == "podman" { // which sends SIGTERM first, and waits
 			path = "/v4.0.0/libpod/containers/" + c.ID + "?force=true&v=true&timeout=0"
 		}
-		api(socket, "DELETE", path, nil)
+		callAPI(socket, "DELETE", path, nil)
 	}
 }
 
-// Left returns a function for backendtest's Options.Left: containers that have the id in their name or
+// ListLeftovers returns a function for backendtest's Options.Left: containers that have the id in their name or
 // labels, and volumes that do. Removal may take a moment when a sandbox was closed.
-func Left(engineURL string) func(t testing.TB, id string) []string {
+func ListLeftovers(engineURL string) func(t testing.TB, id string) []string {
 	return func(t testing.TB, id string) (found []string) {
 		t.Helper()
 		defer func() {
@@ -82,14 +82,14 @@ func Left(engineURL string) func(t testing.TB, id string) []string {
 			}
 		}()
 		hosttest.Until(t, "the engine has nothing of "+id, func() bool {
-			found = remains(t, engineURL, id)
+			found = listRemains(t, engineURL, id)
 			return len(found) == 0
 		})
 		return nil
 	}
 }
 
-func remains(t testing.TB, engineURL, id string) (found []string) {
+func listRemains(t testing.TB, engineURL, id string) (found []string) {
 	t.Helper()
 	socket := strings.TrimPrefix(engineURL, "unix://")
 	all, err := containers(socket)
@@ -107,7 +107,7 @@ func remains(t testing.TB, engineURL, id string) (found []string) {
 	var volumes struct {
 		Volumes []struct{ Name, Mountpoint string }
 	}
-	text, err := api(socket, "GET", "/v1.40/volumes", nil)
+	text, err := callAPI(socket, "GET", "/v1.40/volumes", nil)
 	if err == nil {
 		err = json.Unmarshal(text, &volumes)
 	}
@@ -122,11 +122,11 @@ func remains(t testing.TB, engineURL, id string) (found []string) {
 	return found
 }
 
-// Everything lists all containers, volumes and mounts of an engine, for comparing before and after.
-func Everything(t testing.TB, engineURL string) []string {
+// ListAll lists all containers, volumes and mounts of an engine, for comparing before and after.
+func ListAll(t testing.TB, engineURL string) []string {
 	t.Helper()
-	found := remains(t, engineURL, "")
-	e := find(t, engineURL)
+	found := listRemains(t, engineURL, "")
+	e := engineAt(t, engineURL)
 	for _, point := range mountsUnder(fmt.Sprintf("/proc/%d/mountinfo", e.supervisor.Process.Pid), e.dir) {
 		found = append(found, "mount "+point)
 	}
@@ -139,7 +139,7 @@ func load(engineURL string, archive io.Reader) error {
 	if err != nil {
 		return err
 	}
-	answer, err := api(u.Path, "POST", "/v1.40/images/load?quiet=1", archive)
+	answer, err := callAPI(u.Path, "POST", "/v1.40/images/load?quiet=1", archive)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 // medians in milliseconds, also of the parts, and of the work that is left when the result is there.
 func BenchPool(b *testing.B, url string, newEngine func() container.Engine) {
 	backend := container.New(newEngine(), container.Config{Images: Images(b, url), Pull: "never", StateDir: filepath.Join(b.TempDir(), "state"),
-		Binary: Binary(b), Ahead: 1})
+		Binary: InitBinary(b), Ahead: 1})
 	defer backend.Close()
 	for _, c := range []struct{ language, name, source string }{{"python", "main.py", "print(1)"}, {"shell", "main.sh", "echo 1"}} {
 		b.Run(c.language, func(b *testing.B) {

@@ -41,8 +41,8 @@ var modes = []mode{
 // Contract runs the attacks that all backends share, in containers of an image whose configuration interferes
 // wherever it can.
 func Contract(t *testing.T, url string, whole bool, newEngine func() container.Engine) {
-	c := container.Config{Images: Images(t, url), Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"), Binary: Binary(t)}
-	interferes(t, url, c.Images["shell"])
+	c := container.Config{Images: Images(t, url), Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"), Binary: InitBinary(t)}
+	checkInterferes(t, url, c.Images["shell"])
 	e := newEngine()
 	info, err := e.Info(t.Context())
 	e.Close()
@@ -51,7 +51,7 @@ func Contract(t *testing.T, url string, whole bool, newEngine func() container.E
 	}
 	o := backendtest.Options{
 		Profile: "hardened", Layers: slices.Clone(backends.EngineLayers), Cgroup: info.Limits, OwnDisks: true, OneAddress: true, Static: true,
-		Engine: find(t, url).supervisor.Process.Pid, Left: Left(url), Dirs: []string{c.StateDir}, Has: has,
+		Engine: engineAt(t, url).supervisor.Process.Pid, Left: ListLeftovers(url), Dirs: []string{c.StateDir}, Has: has,
 	}
 	if abi, err := ll.LandlockGetABIVersion(); err == nil && abi > 0 {
 		o.Layers = append(o.Layers, backends.LayerLandlock)
@@ -64,7 +64,7 @@ func Contract(t *testing.T, url string, whole bool, newEngine func() container.E
 		if whole {
 			o.Only = m.whole
 		}
-		if hosttest.Long(0, 1) > 0 {
+		if hosttest.Rounds(0, 1) > 0 {
 			o.Only = m.all
 		}
 		if m.attach && !info.Limits { // programs have a number that the image knows no name for, and that is what Language asks first
@@ -76,15 +76,15 @@ func Contract(t *testing.T, url string, whole bool, newEngine func() container.E
 	}
 }
 
-// interferes checks that an engine took the hostile configuration.
-func interferes(t *testing.T, url, image string) {
+// checkInterferes checks that an engine took the hostile configuration.
+func checkInterferes(t *testing.T, url, image string) {
 	t.Helper()
-	text, err := api(strings.TrimPrefix(url, "unix://"), "GET", "/v1.40/images/"+image+"/json", nil)
+	text, err := callAPI(strings.TrimPrefix(url, "unix://"), "GET", "/v1.40/images/"+image+"/json", nil)
 	var is struct{ Config struct{ WorkingDir string } }
 	if err == nil {
 		err = json.Unmarshal(text, &is)
 	}
-	if want := hostile()["WorkingDir"]; err != nil || is.Config.WorkingDir != want {
+	if want := hostileConfig()["WorkingDir"]; err != nil || is.Config.WorkingDir != want {
 		t.Fatalf("%s starts in %q, want %q: %v", image, is.Config.WorkingDir, want, err)
 	}
 }
@@ -93,6 +93,6 @@ func interferes(t *testing.T, url, image string) {
 func Hidden(t *testing.T, url string, newEngine func() container.Engine) {
 	backendtest.Hidden(t, func(t testing.TB, hidden []string) backends.Backend {
 		return container.New(newEngine(), container.Config{Images: Images(t, url), Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"),
-			Binary: Binary(t), Hidden: hidden})
+			Binary: InitBinary(t), Hidden: hidden})
 	}, backendtest.Options{Profile: "hardened", Has: has})
 }

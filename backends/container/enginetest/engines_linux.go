@@ -14,14 +14,14 @@ import (
 // Docker returns the URL of a dockerd of this process's own. It skips where there is none.
 func Docker(t testing.TB) string {
 	t.Helper()
-	return use(t, "docker").url()
+	return engineOf(t, "docker").url()
 }
 
 // Podman returns the URL of a podman service of this process's own, rootless if we are not root. It
 // skips where there is none.
 func Podman(t testing.TB) string {
 	t.Helper()
-	return use(t, "podman").url()
+	return engineOf(t, "podman").url()
 }
 
 func (e *engine) url() string {
@@ -31,8 +31,8 @@ func (e *engine) url() string {
 	return "unix://" + e.dir + "/" + e.kind + ".sock"
 }
 
-// missing returns the reason why this machine can't run an engine, nil if it can.
-func missing(kind string) error {
+// checkMachine returns the reason why this machine can't run an engine, nil if it can.
+func checkMachine(kind string) error {
 	for _, name := range map[string][]string{"docker": {"dockerd"}, "podman": {"podman"}, "ssh docker": {"sshd", "ssh-keygen", "docker"}, "ssh podman": {"sshd", "ssh-keygen"}}[kind] {
 		if _, err := exec.LookPath(name); err != nil {
 			return fmt.Errorf("%s is not installed", name)

@@ -45,7 +45,7 @@ func run(t *testing.T, e []string, image string, args ...string) string {
 // Packages docker and podman run what is in the large ones.
 func TestImages(t *testing.T) {
 	e := engines[0]
-	if missing("docker") != nil {
+	if checkMachine("docker") != nil {
 		e = engines[1]
 	}
 	url := e.get(t)
@@ -60,7 +60,7 @@ func TestImages(t *testing.T) {
 			t.Errorf("%s %s: got %q, want %q", c.image, c.code, got, c.want)
 		}
 	}
-	if left := Left(url)(t, "localhost/sandboxmcp-test"); len(left) > 0 {
+	if left := ListLeftovers(url)(t, "localhost/sandboxmcp-test"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }
@@ -131,7 +131,7 @@ func TestKilled(t *testing.T) {
 			if keepers {
 				sweep()
 			}
-			return !slices.ContainsFunc(dirs, func(dir string) bool { return fileExists(dir) || len(left(dir)) > 0 })
+			return !slices.ContainsFunc(dirs, func(dir string) bool { return fileExists(dir) || len(leftoversOf(dir)) > 0 })
 		})
 	}
 }
@@ -157,8 +157,8 @@ func killed(t *testing.T, keepers bool) (dirs []string) {
 		if n, _ := fmt.Sscanf(lines.Text(), "ENGINE %d %s", &pid, &socket); n < 2 {
 			continue
 		}
-		if dirs = append(dirs, filepath.Dir(socket)); len(left(filepath.Dir(socket))) < 3 {
-			t.Errorf("what is there of an engine is not seen: %q", left(filepath.Dir(socket)))
+		if dirs = append(dirs, filepath.Dir(socket)); len(leftoversOf(filepath.Dir(socket))) < 3 {
+			t.Errorf("what is there of an engine is not seen: %q", leftoversOf(filepath.Dir(socket)))
 		}
 		pids = append(pids, pid)
 	}
@@ -175,8 +175,8 @@ func killed(t *testing.T, keepers bool) (dirs []string) {
 	return dirs
 }
 
-// left lists the processes and cgroups of the engine of a directory.
-func left(dir string) (all []string) {
+// leftoversOf lists the processes and cgroups of the engine of a directory.
+func leftoversOf(dir string) (all []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range files {
 		args, _ := os.ReadFile(proc + "/cmdline")

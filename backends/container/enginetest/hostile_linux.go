@@ -17,9 +17,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/container"
 )
 
-// hostile is an image's configuration that would break a sandbox, or break out of one, if it had any
+// hostileConfig is an image's configuration that would break a sandbox, or break out of one, if it had any
 // effect. The word in the variables is one that backendtest looks for.
-func hostile() map[string]any {
+func hostileConfig() map[string]any {
 	const word = "/nonexistent/canary-of-the-host-environment"
 	return map[string]any{
 		"User":        "0:0",
@@ -43,11 +43,11 @@ func hostile() map[string]any {
 
 // separateLayers are the layers that are made on their own, on top of others or of nothing.
 func separateLayers() map[string]func(*layerWriter) {
-	return map[string]func(*layerWriter){"volume": volume, "setuid": setuid, "links": links, "full": full, "bare": bare, "own": own}
+	return map[string]func(*layerWriter){"volume": addVolumePrograms, "setuid": addSetuidPrograms, "links": addLinks, "full": addManyFiles, "bare": addBarePython, "own": addTestBinary}
 }
 
-// own has this test binary.
-func own(l *layerWriter) {
+// addTestBinary has this test binary.
+func addTestBinary(l *layerWriter) {
 	path, err := static()
 	if path == "" {
 		path = "/proc/self/exe"
@@ -56,41 +56,41 @@ func own(l *layerWriter) {
 		l.err = err
 		return
 	}
-	l.dir("/.sandboxmcp", 0o755)
-	l.dir("/.sandboxmcp/conn", 0o755)
-	l.copy("/.sandboxmcp/init", path, 0o555, nil)
+	l.writeDir("/.sandboxmcp", 0o755)
+	l.writeDir("/.sandboxmcp/conn", 0o755)
+	l.copyProgram("/.sandboxmcp/init", path, 0o555, nil)
 }
 
-// volume has programs in directories that the hostile configuration declares as volumes.
-func volume(l *layerWriter) {
+// addVolumePrograms has programs in directories that the hostile configuration declares as volumes.
+func addVolumePrograms(l *layerWriter) {
 	for _, dir := range []string{"/image", "/image/volume", "/image/elsewhere", "/var/volume with space", "/.sandboxmcp", "/.sandboxmcp/conn"} {
-		l.dir(dir, 0o777)
-		l.text(dir+"/left", 0o4755, "#!/bin/sh\necho a program of the image\n")
+		l.writeDir(dir, 0o777)
+		l.writeText(dir+"/left", 0o4755, "#!/bin/sh\necho a program of the image\n")
 	}
-	l.text("/.dockerenv", 0o644, "")
+	l.writeText("/.dockerenv", 0o644, "")
 }
 
-// setuid has programs that would be root's, were privileges gained by running them.
-func setuid(l *layerWriter) {
+// addSetuidPrograms has programs that would be root's, were privileges gained by running them.
+func addSetuidPrograms(l *layerWriter) {
 	// struct vfs_cap_data, version 2: CAP_CHOWN and CAP_DAC_OVERRIDE, permitted and effective. Programs with
 	// capabilities that an engine takes from all containers would not start at all.
 	var caps []byte
 	for _, word := range []uint32{0x02000001, 0x3, 0, 0, 0} {
 		caps = binary.LittleEndian.AppendUint32(caps, word)
 	}
-	for _, path := range found("id", "bash", "cat") {
-		l.copy("/usr/local/bin/su-"+filepath.Base(path), path, 0o6755, nil)
+	for _, path := range findPrograms("id", "bash", "cat") {
+		l.copyProgram("/usr/local/bin/su-"+filepath.Base(path), path, 0o6755, nil)
 	}
-	for _, path := range found("id", "bash", "chown") {
-		l.copy("/usr/local/bin/cap-"+filepath.Base(path), path, 0o755, map[string]string{"SCHILY.xattr.security.capability": string(caps)})
+	for _, path := range findPrograms("id", "bash", "chown") {
+		l.copyProgram("/usr/local/bin/cap-"+filepath.Base(path), path, 0o755, map[string]string{"SCHILY.xattr.security.capability": string(caps)})
 	}
-	l.text("/etc/sealed", 0o600, "only root reads this\n")
-	l.put(&tar.Header{Typeflag: tar.TypeChar, Name: "/srv/null", Mode: 0o666, Devmajor: 1, Devminor: 3}, nil)
-	l.put(&tar.Header{Typeflag: tar.TypeChar, Name: "/srv/kmsg", Mode: 0o666, Devmajor: 1, Devminor: 11}, nil)
+	l.writeText("/etc/sealed", 0o600, "only root reads this\n")
+	l.writeEntry(&tar.Header{Typeflag: tar.TypeChar, Name: "/srv/null", Mode: 0o666, Devmajor: 1, Devminor: 3}, nil)
+	l.writeEntry(&tar.Header{Typeflag: tar.TypeChar, Name: "/srv/kmsg", Mode: 0o666, Devmajor: 1, Devminor: 11}, nil)
 }
 
-// copy puts a program of this machine under another name.
-func (l *layerWriter) copy(name, from string, mode int64, pax map[string]string) {
+// copyProgram puts a program of this machine under another name.
+func (l *layerWriter) copyProgram(name, from string, mode int64, pax map[string]string) {
 	f, err := os.Open(from)
 	if err != nil {
 		l.err = err
@@ -99,33 +99,33 @@ func (l *layerWriter) copy(name, from string, mode int64, pax map[string]string)
 	defer f.Close()
 	size, _ := f.Seek(0, io.SeekEnd)
 	f.Seek(0, io.SeekStart)
-	l.put(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, PAXRecords: pax}, f)
+	l.writeEntry(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: size, PAXRecords: pax}, f)
 }
 
-// links has links in places where engines mount: a mount that follows one lands elsewhere.
-func links(l *layerWriter) {
-	l.dir("/image", 0o755)
-	l.dir("/image/elsewhere", 0o777)
+// addLinks has links in places where engines mount: a mount that follows one lands elsewhere.
+func addLinks(l *layerWriter) {
+	l.writeDir("/image", 0o755)
+	l.writeDir("/image/elsewhere", 0o777)
 	for name, to := range map[string]string{
 		"/workspace": "/image/elsewhere", "/tmp": "/image/elsewhere", "/run": "/image/elsewhere", "/.sandboxmcp": "/image/elsewhere",
 		"/etc/resolv.conf": "../run/resolver/stub.conf", "/etc/hosts": "/image/elsewhere/hosts", "/etc/hostname": "/image/elsewhere/hostname",
 		"/etc/ssl/certs/ca-certificates.crt": "/image/elsewhere/bundle", "/etc/passwd": "/image/elsewhere/passwd", "/data": "/../../../../tmp",
 	} {
-		l.link(name, to)
+		l.writeLink(name, to)
 	}
-	l.text("/image/elsewhere/passwd", 0o644, "root:x:0:0:root:/root:/bin/bash\n")
+	l.writeText("/image/elsewhere/passwd", 0o644, "root:x:0:0:root:/root:/bin/bash\n")
 }
 
-// full has files where the workspace goes, more than anybody would overlook.
-func full(l *layerWriter) {
-	l.dir("/workspace", 0o777)
+// addManyFiles has files where the workspace goes, more than anybody would overlook.
+func addManyFiles(l *layerWriter) {
+	l.writeDir("/workspace", 0o777)
 	for i := range 1000 {
-		l.text(fmt.Sprintf("/workspace/%d", i), 0o666, "")
+		l.writeText(fmt.Sprintf("/workspace/%d", i), 0o666, "")
 	}
 }
 
-// bare has a Python and the libraries that it loads.
-func bare(l *layerWriter) {
+// addBarePython has a Python and the libraries that it loads.
+func addBarePython(l *layerWriter) {
 	l.without = "/etc"
 	standardPython(l)
 }
@@ -153,7 +153,7 @@ func HostileImages(t *testing.T, engineURL string, newEngine func() container.En
 		t.Run(c.name, func(t *testing.T) {
 			reference := Image(t, engineURL, c.image)
 			b := container.New(newEngine(), container.Config{Images: map[string]string{"python": reference, "shell": reference, "node": reference},
-				Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"), Binary: Binary(t)})
+				Pull: "never", StateDir: filepath.Join(t.TempDir(), "state"), Binary: InitBinary(t)})
 			defer b.Close()
 			s, err := b.Start(t.Context(), backends.Spec{ID: ulid.Make().String(), Language: c.language, Limits: backends.Limits{Wall: 20 * time.Second}})
 			if err != nil {

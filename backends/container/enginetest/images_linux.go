@@ -41,7 +41,7 @@ type imageSpec struct {
 func imageSpecs() map[string]imageSpec {
 	return map[string]imageSpec{
 		Plain:   {[]string{"system", "python", "node"}, map[string]any{"Cmd": []string{"bash"}, "Env": []string{"PATH=/usr/local/bin:/usr/bin:/bin"}}},
-		Hostile: {[]string{"system", "python", "node", "volume"}, hostile()},
+		Hostile: {[]string{"system", "python", "node", "volume"}, hostileConfig()},
 		Setuid:  {[]string{"system", "setuid"}, nil},
 		Links:   {[]string{"system", "links"}, nil},
 		Full:    {[]string{"system", "full"}, nil},
@@ -61,7 +61,7 @@ func Images(t testing.TB, engineURL string) map[string]string {
 // Image gives an engine one of the images and returns its reference.
 func Image(t testing.TB, engineURL, name string) string {
 	t.Helper()
-	e := find(t, engineURL)
+	e := engineAt(t, engineURL)
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
 	reference := "localhost/sandboxmcp-test:" + name
@@ -70,7 +70,7 @@ func Image(t testing.TB, engineURL, name string) string {
 	}
 	begun := time.Now()
 	from, to := io.Pipe()
-	go func() { to.CloseWithError(save(to, reference, name, e.dir)) }()
+	go func() { to.CloseWithError(saveLocked(to, reference, name, e.dir)) }()
 	if err := load(engineURL, from); err != nil {
 		t.Fatalf("image %s: %v", name, err)
 	}
@@ -84,11 +84,11 @@ func Image(t testing.TB, engineURL, name string) string {
 func Save(to io.Writer, reference, name, dir string) error {
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
-	return save(to, reference, name, dir)
+	return saveLocked(to, reference, name, dir)
 }
 
-// save is Save with mine locked.
-func save(to io.Writer, reference, name, dir string) error {
+// saveLocked is Save with mine locked.
+func saveLocked(to io.Writer, reference, name, dir string) error {
 	spec, ok := imageSpecs()[name]
 	if !ok {
 		return fmt.Errorf("no image is called %q", name)
@@ -101,7 +101,7 @@ func save(to io.Writer, reference, name, dir string) error {
 		}
 		layers = append(layers, l)
 	}
-	return archive(to, reference, layers, spec.config)
+	return writeArchive(to, reference, layers, spec.config)
 }
 
 // cachedLayer makes a layer when it is first asked for, in an engine's directory: its supervisor removes it. It
@@ -123,7 +123,7 @@ func cachedLayer(dir, name string) (layer, error) {
 	for _, part := range []struct {
 		name string
 		fill func(*layerWriter)
-	}{{"system", system}, {"python", python}, {"node", node}} {
+	}{{"system", addSystem}, {"python", addPython}, {"node", addNode}} {
 		l, err := makeLayer(dir, part.name, seen, part.fill)
 		if err != nil {
 			return layer{}, err
@@ -133,8 +133,8 @@ func cachedLayer(dir, name string) (layer, error) {
 	return mine.layers[name], nil
 }
 
-// archive writes an image as `docker save` does.
-func archive(to io.Writer, reference string, layers []layer, config map[string]any) error {
+// writeArchive writes an image as `docker save` does.
+func writeArchive(to io.Writer, reference string, layers []layer, config map[string]any) error {
 	var sums, files []string
 	for _, l := range layers {
 		sums = append(sums, "sha256:"+l.sum)
@@ -157,14 +157,14 @@ func archive(to io.Writer, reference string, layers []layer, config map[string]a
 		return err
 	}
 	l := &layerWriter{w: tar.NewWriter(to)}
-	l.text(name, 0o644, string(description))
-	l.text("manifest.json", 0o644, string(manifest))
+	l.writeText(name, 0o644, string(description))
+	l.writeText("manifest.json", 0o644, string(manifest))
 	for i, from := range layers {
 		f, err := os.Open(from.file)
 		if err != nil {
 			return err
 		}
-		l.put(&tar.Header{Typeflag: tar.TypeReg, Name: files[i], Mode: 0o644, Size: from.size}, f)
+		l.writeEntry(&tar.Header{Typeflag: tar.TypeReg, Name: files[i], Mode: 0o644, Size: from.size}, f)
 		f.Close()
 	}
 	if l.err != nil {

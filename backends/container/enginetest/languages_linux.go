@@ -15,60 +15,60 @@ rm rmdir runcon seq sha1sum sha256sum sha512sum shred shuf sleep sort split stat
 timeout touch tr true truncate tsort tty uname unexpand uniq unlink users vdir wc who whoami yes
 sed grep egrep find xargs tar gzip gunzip zcat awk mawk setsid script mount umount unshare su newgrp passwd chsh locale git hostname ps`
 
-// system is the layer with a shell, tools, and the files that libraries look for.
-func system(l *layerWriter) {
+// addSystem is the layer with a shell, tools, and the files that libraries look for.
+func addSystem(l *layerWriter) {
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
 		l.seen[dir] = true
 	}
-	l.programs(found(strings.Fields(tools)...)...)
+	l.copyPrograms(findPrograms(strings.Fields(tools)...)...)
 	for _, path := range []string{"/bin", "/sbin", "/lib", "/lib64", "/etc/nsswitch.conf", "/etc/ssl/openssl.cnf", "/etc/ssl/certs/ca-certificates.crt", "/usr/lib/ssl/cert.pem",
 		"/usr/lib/ssl/certs", "/usr/lib/ssl/openssl.cnf", "/usr/share/zoneinfo/Europe/Berlin", "/usr/share/zoneinfo/UTC", "/usr/lib/git-core/git"} {
 		l.add(path)
 	}
-	l.tree("/usr/lib/locale/C.utf8")
-	perl(l)
-	l.dir("/tmp", 0o1777)
-	l.dir("/var/tmp", 0o1777)
+	l.copyTree("/usr/lib/locale/C.utf8")
+	addPerl(l)
+	l.writeDir("/tmp", 0o1777)
+	l.writeDir("/var/tmp", 0o1777)
 	for _, dir := range []string{"/root", "/home", "/run", "/proc", "/sys", "/dev", "/srv", "/opt", "/mnt"} {
-		l.dir(dir, 0o755)
+		l.writeDir(dir, 0o755)
 	}
-	l.text("/etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n")
-	l.text("/etc/group", 0o644, "root:x:0:\nnogroup:x:65534:\n")
-	l.text("/etc/hostname", 0o644, "image\n")
-	l.text("/etc/os-release", 0o644, "ID=test\n")
+	l.writeText("/etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/bin/false\n")
+	l.writeText("/etc/group", 0o644, "root:x:0:\nnogroup:x:65534:\n")
+	l.writeText("/etc/hostname", 0o644, "image\n")
+	l.writeText("/etc/os-release", 0o644, "ID=test\n")
 }
 
-// perl copies the system's Perl, if it is there, with the modules that the kernel of cli/examples needs.
-func perl(l *layerWriter) {
+// addPerl copies the system's Perl, if it is there, with the modules that the kernel of cli/examples needs.
+func addPerl(l *layerWriter) {
 	out, err := exec.Command("/usr/bin/perl", "-e", "use JSON::PP; use Data::Dumper; use IO::Handle; use POSIX; print join qq(\n), values %INC, @DynaLoader::dl_shared_objects").Output()
 	if err != nil {
 		return
 	}
-	l.programs("/usr/bin/perl")
+	l.copyPrograms("/usr/bin/perl")
 	for _, path := range strings.Fields(string(out)) {
 		l.add(path)
 	}
 }
 
-// python is the layer with the system's Python, and numpy if that is there.
-func python(l *layerWriter) {
+// addPython is the layer with the system's Python, and numpy if that is there.
+func addPython(l *layerWriter) {
 	standardPython(l)
 	out, err := exec.Command("/usr/bin/python3", "-I", "-c", "import numpy; print(numpy.__path__[0])").Output()
 	if err != nil {
 		return
 	}
 	dir := strings.TrimSpace(string(out))
-	l.tree(dir, "tests", "f2py", "doc")
+	l.copyTree(dir, "tests", "f2py", "doc")
 	for _, pattern := range []string{"/*/*.so", ".libs/*"} {
 		if objects, _ := filepath.Glob(dir + pattern); len(objects) > 0 {
-			l.programs(objects...)
+			l.copyPrograms(objects...)
 		}
 	}
 }
 
 // standardPython copies the system's Python, its standard library, and what that needs.
 func standardPython(l *layerWriter) {
-	programs := found("python3")
+	programs := findPrograms("python3")
 	if len(programs) == 0 {
 		return
 	}
@@ -78,20 +78,20 @@ func standardPython(l *layerWriter) {
 		return
 	}
 	dir := strings.TrimSpace(string(out))
-	l.tree(dir, "config-*", "test", "tests", "lib2to3", "idlelib", "tkinter", "pydoc_data", "dist-packages", "site-packages")
+	l.copyTree(dir, "config-*", "test", "tests", "lib2to3", "idlelib", "tkinter", "pydoc_data", "dist-packages", "site-packages")
 	objects, _ := filepath.Glob(dir + "/lib-dynload/*.so")
-	l.programs(append(programs, objects...)...)
+	l.copyPrograms(append(programs, objects...)...)
 }
 
-// node is the layer with Node and npm.
-func node(l *layerWriter) {
-	l.programs(found("node")...)
-	if path := found("npm"); len(path) > 0 {
+// addNode is the layer with Node and npm.
+func addNode(l *layerWriter) {
+	l.copyPrograms(findPrograms("node")...)
+	if path := findPrograms("npm"); len(path) > 0 {
 		l.add(path[0])
 		if real, err := filepath.EvalSymlinks(path[0]); err == nil {
 			root := filepath.Dir(filepath.Dir(real))
 			if _, err := os.Stat(root + "/package.json"); err == nil {
-				l.tree(root, "docs", "man")
+				l.copyTree(root, "docs", "man")
 			}
 		}
 	}

@@ -56,8 +56,8 @@ func makeLayer(dir, name string, seen map[string]bool, fill func(*layerWriter)) 
 	return layer{f.Name(), size, hex.EncodeToString(sum.Sum(nil))}, err
 }
 
-// put writes one entry, which all own root.
-func (l *layerWriter) put(h *tar.Header, content io.Reader) {
+// writeEntry writes one entry, which all own root.
+func (l *layerWriter) writeEntry(h *tar.Header, content io.Reader) {
 	if l.err != nil {
 		return
 	}
@@ -71,16 +71,16 @@ func (l *layerWriter) put(h *tar.Header, content io.Reader) {
 	}
 }
 
-func (l *layerWriter) dir(name string, mode int64) {
-	l.put(&tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: mode}, nil)
+func (l *layerWriter) writeDir(name string, mode int64) {
+	l.writeEntry(&tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: mode}, nil)
 }
 
-func (l *layerWriter) link(name, to string) {
-	l.put(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777}, nil)
+func (l *layerWriter) writeLink(name, to string) {
+	l.writeEntry(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777}, nil)
 }
 
-func (l *layerWriter) text(name string, mode int64, content string) {
-	l.put(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}, strings.NewReader(content))
+func (l *layerWriter) writeText(name string, mode int64, content string) {
+	l.writeEntry(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}, strings.NewReader(content))
 }
 
 // add copies a path of this machine, with the directories above it, the links on the way and what they lead
@@ -125,7 +125,7 @@ func (l *layerWriter) entry(path string, info fs.FileInfo, to string) {
 	}
 	h.Name = path
 	if !info.Mode().IsRegular() {
-		l.put(h, nil)
+		l.writeEntry(h, nil)
 		return
 	}
 	f, err := os.Open(path)
@@ -133,11 +133,11 @@ func (l *layerWriter) entry(path string, info fs.FileInfo, to string) {
 		return // what we may not read is not for programs either
 	}
 	defer f.Close()
-	l.put(h, io.LimitReader(f, info.Size()))
+	l.writeEntry(h, io.LimitReader(f, info.Size()))
 }
 
-// tree copies a directory without those below it whose names are in skip.
-func (l *layerWriter) tree(dir string, skip ...string) {
+// copyTree copies a directory without those below it whose names are in skip.
+func (l *layerWriter) copyTree(dir string, skip ...string) {
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
@@ -154,8 +154,8 @@ func (l *layerWriter) tree(dir string, skip ...string) {
 
 var libraryPath = regexp.MustCompile(`(?m)(?:=>|^\t)\s*(/\S+) \(0x`)
 
-// programs copies programs and shared objects with the libraries that they need.
-func (l *layerWriter) programs(paths ...string) {
+// copyPrograms copies programs and shared objects with the libraries that they need.
+func (l *layerWriter) copyPrograms(paths ...string) {
 	for _, path := range paths {
 		l.add(path)
 	}
@@ -165,8 +165,8 @@ func (l *layerWriter) programs(paths ...string) {
 	}
 }
 
-// found resolves names in the system's directories of programs, and leaves out what is not there.
-func found(names ...string) (paths []string) {
+// findPrograms resolves names in the system's directories of programs, and leaves out what is not there.
+func findPrograms(names ...string) (paths []string) {
 	for _, name := range names {
 		for _, dir := range []string{"/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/"} {
 			if _, err := os.Stat(dir + name); err == nil {

@@ -63,11 +63,11 @@ func Main(m *testing.M) int {
 	os.Chmod(dir, 0o777|os.ModeSticky) // of ordinary users, too
 	os.Setenv("TMPDIR", dir)
 	mine.running = true
-	defer end()
+	defer stopEngines()
 	return m.Run()
 }
 
-func end() {
+func stopEngines() {
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
 	for _, e := range mine.engines {
@@ -82,8 +82,8 @@ func end() {
 	}
 }
 
-// use returns the engine of a kind, and starts it if it is the first time.
-func use(t testing.TB, kind string) *engine {
+// engineOf returns the engine of a kind, and starts it if it is the first time.
+func engineOf(t testing.TB, kind string) *engine {
 	t.Helper()
 	mine.mu.Lock()
 	defer mine.mu.Unlock()
@@ -93,11 +93,11 @@ func use(t testing.TB, kind string) *engine {
 	e := mine.engines[kind]
 	if e == nil {
 		e = &engine{kind: kind, images: map[string]bool{}}
-		if e.missing = missing(kind); e.missing == nil {
+		if e.missing = checkMachine(kind); e.missing == nil {
 			e.missing = e.start()
 		}
 		if e.missing == nil && e.address == "" {
-			e.missing = e.runs()
+			e.missing = e.checkRuns()
 		}
 		if mine.engines == nil {
 			mine.engines = map[string]*engine{}
@@ -106,7 +106,7 @@ func use(t testing.TB, kind string) *engine {
 	}
 	if e.missing != nil {
 		thing, _, _ := strings.Cut(kind, " ")
-		hosttest.Missing(t, thing, e.missing.Error())
+		hosttest.SkipMissing(t, thing, e.missing.Error())
 	}
 	return e
 }
@@ -146,11 +146,11 @@ func (e *engine) start() (err error) {
 		return fmt.Errorf("start supervisor: %w", err)
 	}
 	e.supervisor = k
-	return e.answer()
+	return e.awaitReady()
 }
 
-// answer waits for the supervisor's report: "ready", or an error.
-func (e *engine) answer() error {
+// awaitReady waits for the supervisor's report: "ready", or an error.
+func (e *engine) awaitReady() error {
 	if line, err := e.out.ReadString('\n'); line != "ready\n" {
 		return fmt.Errorf("start %s: %s %v", e.kind, strings.ReplaceAll(strings.TrimSpace(line), "\t", "\n"), err)
 	}
@@ -165,15 +165,15 @@ func Restart(t testing.TB, url string) { command(t, url, "restart") }
 
 func command(t testing.TB, url, word string) {
 	t.Helper()
-	e := find(t, url)
+	e := engineAt(t, url)
 	fmt.Fprintln(e.in, word)
-	if err := e.answer(); err != nil {
+	if err := e.awaitReady(); err != nil {
 		t.Fatalf("%s: %v", word, err)
 	}
 }
 
-// find returns the engine with a URL.
-func find(t testing.TB, url string) *engine {
+// engineAt returns the engine with a URL.
+func engineAt(t testing.TB, url string) *engine {
 	t.Helper()
 	mine.mu.Lock()
 	defer mine.mu.Unlock()

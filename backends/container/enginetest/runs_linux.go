@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// runs has an engine run a container. One that is installed and answers may still be on a machine whose kernel or
+// checkRuns has an engine run a container. One that is installed and answers may still be on a machine whose kernel or
 // cgroups let it run none.
-func (e *engine) runs() error {
-	program := found("false")
-	l, err := makeLayer(e.dir, "ender", map[string]bool{}, func(l *layerWriter) { l.programs(program...) })
+func (e *engine) checkRuns() error {
+	program := findPrograms("false")
+	l, err := makeLayer(e.dir, "ender", map[string]bool{}, func(l *layerWriter) { l.copyPrograms(program...) })
 	if err != nil {
 		return err
 	}
 	const reference = "localhost/sandboxmcp-test:ender"
 	from, to := io.Pipe()
-	go func() { to.CloseWithError(archive(to, reference, []layer{l}, nil)) }()
+	go func() { to.CloseWithError(writeArchive(to, reference, []layer{l}, nil)) }()
 	if err := load(e.url(), from); err != nil {
 		return fmt.Errorf("load an image: %w", err)
 	}
@@ -25,7 +25,7 @@ func (e *engine) runs() error {
 	// Podman's own limits may be more than we have.
 	order := `{"Image": "` + reference + `", "Entrypoint": ["` + strings.Join(program, "") + `"], "HostConfig": {"NetworkMode": "none",
 		"Ulimits": [{"Name": "nofile", "Soft": 1024, "Hard": 1024}, {"Name": "nproc", "Soft": 4096, "Hard": 4096}]}}`
-	text, err := api(socket, "POST", "/v1.40/containers/create", strings.NewReader(order))
+	text, err := callAPI(socket, "POST", "/v1.40/containers/create", strings.NewReader(order))
 	var c struct {
 		ID string `json:"Id"`
 	}
@@ -35,11 +35,11 @@ func (e *engine) runs() error {
 	if err != nil {
 		return err
 	}
-	defer api(socket, "DELETE", "/v1.40/containers/"+c.ID+"?force=1", nil)
-	if _, err := api(socket, "POST", "/v1.40/containers/"+c.ID+"/start", nil); err != nil {
+	defer callAPI(socket, "DELETE", "/v1.40/containers/"+c.ID+"?force=1", nil)
+	if _, err := callAPI(socket, "POST", "/v1.40/containers/"+c.ID+"/start", nil); err != nil {
 		return err
 	}
-	if text, err = api(socket, "POST", "/v1.40/containers/"+c.ID+"/wait", nil); err != nil {
+	if text, err = callAPI(socket, "POST", "/v1.40/containers/"+c.ID+"/wait", nil); err != nil {
 		return err
 	}
 	var ended struct{ StatusCode int }

@@ -14,8 +14,8 @@ import (
 // address, and the environment in which ssh, and libraries that do the same, find key and known host.
 func SSH(t testing.TB, engineURL string) (url string, env []string) {
 	t.Helper()
-	target := find(t, engineURL)
-	e := use(t, "ssh "+target.kind)
+	target := engineAt(t, engineURL)
+	e := engineOf(t, "ssh "+target.kind)
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)

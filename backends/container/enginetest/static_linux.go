@@ -12,14 +12,14 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/hosttest"
 )
 
-// Binary returns what container.Config.Binary needs so that this test binary is its own init in
+// InitBinary returns what container.Config.Binary needs so that this test binary is its own init in
 // containers: "", or, if it needs libraries because it was built with cgo or the race detector, one that
 // is built of the same package without.
-func Binary(t testing.TB) string {
+func InitBinary(t testing.TB) string {
 	t.Helper()
 	path, err := static()
 	if err != nil {
-		hosttest.Missing(t, "go", "this test binary is not static, and another can't be built: "+err.Error())
+		hosttest.SkipMissing(t, "go", "this test binary is not static, and another can't be built: "+err.Error())
 	}
 	return path
 }

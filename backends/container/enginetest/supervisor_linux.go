@@ -131,7 +131,7 @@ func (k *supervisor) start() error {
 	if err != nil {
 		return err
 	}
-	for !k.answers() {
+	for !k.isAnswering() {
 		select {
 		case <-ended:
 			return errors.New("it ended at once")
@@ -143,12 +143,12 @@ func (k *supervisor) start() error {
 	return nil
 }
 
-func (k *supervisor) answers() bool {
+func (k *supervisor) isAnswering() bool {
 	if strings.HasPrefix(k.kind, "ssh") {
 		log, _ := os.ReadFile(k.dir + "/log")
 		return bytes.Contains(log, []byte("Server listening"))
 	}
-	_, err := api(k.dir+"/"+k.kind+".sock", "GET", "/_ping", nil)
+	_, err := callAPI(k.dir+"/"+k.kind+".sock", "GET", "/_ping", nil)
 	return err == nil
 }
 
@@ -244,7 +244,7 @@ func (k *supervisor) removeFiles() {
 		}
 		k.killDescendants() // the process that keeps that namespace
 	}
-	remove(k.dir)
+	removeDir(k.dir)
 }
 
 // removeCgroup removes a cgroup with those below, and kills the processes in it. They have no files that can be

@@ -30,11 +30,11 @@ func newDir(prefix string) (dir string, held *os.File, err error) {
 	if dir, err = os.MkdirTemp(filepath.Dir(prefix), filepath.Base(prefix)); err != nil {
 		return "", nil, err
 	}
-	held, err = hold(dir)
+	held, err = lockDir(dir)
 	return dir, held, err
 }
 
-func hold(dir string) (*os.File, error) {
+func lockDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
@@ -55,12 +55,12 @@ func sweep() {
 			if entries, _ := os.ReadDir(dir); len(entries) == 0 && isNew(dir) {
 				continue
 			}
-			held, err := hold(dir)
+			held, err := lockDir(dir)
 			if err != nil {
 				continue
 			}
-			kill(dir)
-			remove(dir)
+			killEngine(dir)
+			removeDir(dir)
 			held.Close()
 		}
 	}
@@ -71,9 +71,9 @@ func isNew(dir string) bool {
 	return err != nil || time.Since(info.ModTime()) < time.Minute
 }
 
-// kill kills the processes of a directory's engine: those whose arguments name the directory, such as shims and conmon,
+// killEngine kills the processes of a directory's engine: those whose arguments name the directory, such as shims and conmon,
 // and those in containers, whose root is mounted from it. They have networks without names, which end with them.
-func kill(dir string) {
+func killEngine(dir string) {
 	files, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range files {
 		args, _ := os.ReadFile(proc + "/cmdline")
@@ -97,8 +97,8 @@ func rootMount(proc string) string {
 	return ""
 }
 
-// remove removes a directory with its mounts, and the cgroups of its engine.
-func remove(dir string) {
+// removeDir removes a directory with its mounts, and the cgroups of its engine.
+func removeDir(dir string) {
 	points := mountsUnder("/proc/self/mountinfo", dir)
 	slices.Reverse(points) // the last is on top
 	for _, point := range points {

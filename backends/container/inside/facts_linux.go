@@ -20,7 +20,7 @@ func gatherFacts(b *process.Backend, runtime backends.Runtime) call.Facts {
 	for _, name := range []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"} {
 		f.Namespaces[name], _ = os.Readlink("/proc/self/ns/" + name)
 	}
-	f.UIDMap = read("/proc/self/uid_map")
+	f.UIDMap = readFile("/proc/self/uid_map")
 	f.Hostname, _ = os.Hostname()
 	interfaces, _ := net.Interfaces()
 	for _, i := range interfaces {
@@ -28,8 +28,8 @@ func gatherFacts(b *process.Backend, runtime backends.Runtime) call.Facts {
 	}
 	var root unix.Statfs_t
 	f.ReadOnly = unix.Statfs("/", &root) == nil && root.Flags&unix.ST_RDONLY != 0
-	f.CgroupRoot = atRoot(read("/proc/self/cgroup"))
-	for line := range strings.Lines(read("/proc/self/status")) {
+	f.CgroupRoot = isAtRoot(readFile("/proc/self/cgroup"))
+	for line := range strings.Lines(readFile("/proc/self/status")) {
 		key, value, _ := strings.Cut(line, ":")
 		switch value = strings.TrimSpace(value); key {
 		case "Seccomp":
@@ -47,9 +47,9 @@ func gatherFacts(b *process.Backend, runtime backends.Runtime) call.Facts {
 	return f
 }
 
-// atRoot reports whether all lines of /proc/self/cgroup ("number:controllers:path") end in the root, as in a cgroup
+// isAtRoot reports whether all lines of /proc/self/cgroup ("number:controllers:path") end in the root, as in a cgroup
 // namespace of one's own.
-func atRoot(text string) bool {
+func isAtRoot(text string) bool {
 	for line := range strings.Lines(text) {
 		if !strings.HasSuffix(strings.TrimSuffix(line, "\n"), ":/") {
 			return false
@@ -58,7 +58,7 @@ func atRoot(text string) bool {
 	return text != ""
 }
 
-func read(name string) string {
+func readFile(name string) string {
 	b, _ := os.ReadFile(name)
 	return string(b)
 }

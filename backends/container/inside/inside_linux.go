@@ -80,7 +80,7 @@ func run(language string, args []string) error {
 	used := false
 	start := func(ctx context.Context, spec backends.Spec) (backends.Sandbox, error) {
 		used = true
-		if err := trust(spec.Trust); err != nil {
+		if err := writeTrust(spec.Trust); err != nil {
 			return nil, err
 		}
 		return b.Start(ctx, spec)
@@ -130,7 +130,7 @@ func connect(args []string) (conn io.ReadWriteCloser, again func() (io.ReadWrite
 		conn, err = Dial(call.SocketPath)
 		return conn, nil, err
 	case args[0] == standardStreams:
-		conn, err = standard()
+		conn, err = openStdio()
 		return conn, nil, err
 	case args[0] == podRelayed:
 		again, err = dialRelay()
@@ -146,8 +146,8 @@ func connect(args []string) (conn io.ReadWriteCloser, again func() (io.ReadWrite
 // stdio is the standard input and output as one connection.
 type stdio struct{ in, out *os.File }
 
-// standard takes standard input and output, and leaves /dev/null to the programs that we start.
-func standard() (io.ReadWriteCloser, error) {
+// openStdio takes standard input and output, and leaves /dev/null to the programs that we start.
+func openStdio() (io.ReadWriteCloser, error) {
 	var files [2]*os.File
 	for i := range files {
 		fd, err := unix.FcntlInt(uintptr(i), unix.F_DUPFD_CLOEXEC, 3)
@@ -211,9 +211,9 @@ func sendEnds(over *net.UnixConn, n int) ([]*net.UnixConn, error) {
 	return call.OpenConns(ours)
 }
 
-// trust writes the file that programs' variables name: the image's certificates, and more. Where the server could mount
+// writeTrust writes the file that programs' variables name: the image's certificates, and more. Where the server could mount
 // it, the file is there already.
-func trust(more []byte) error {
+func writeTrust(more []byte) error {
 	if len(more) == 0 {
 		return nil
 	}
@@ -223,7 +223,7 @@ func trust(more []byte) error {
 	if err := os.MkdirAll(filepath.Dir(backends.TrustFile), 0o755); err != nil {
 		return fmt.Errorf("write certificates: %w", err)
 	}
-	if err := os.WriteFile(backends.TrustFile, backends.Trusted(more), 0o644); err != nil {
+	if err := os.WriteFile(backends.TrustFile, backends.TrustedWith(more), 0o644); err != nil {
 		return fmt.Errorf("write certificates: %w", err)
 	}
 	return nil

@@ -47,8 +47,8 @@ func probeTargets(args []string) (all []probeTarget, err error) {
 	}
 	add("API server", os.Getenv(apiHost), cmp.Or(os.Getenv(apiPort), "443"))
 	add("kubelet", os.Getenv(nodeVariable), "10250")
-	add("gateway", defaultGateway(read("/proc/net/route")), "10250")
-	add("gateway", defaultGateway6(read("/proc/net/ipv6_route")), "10250")
+	add("gateway", defaultGateway(readFile("/proc/net/route")), "10250")
+	add("gateway", defaultGateway6(readFile("/proc/net/ipv6_route")), "10250")
 	add("metadata", "169.254.169.254", "80")
 	add("metadata", "fd00:ec2::254", "80")
 	// A policy may keep pods from private networks only. These answer from everywhere.

@@ -153,7 +153,7 @@ func (f *Files) walk(ctx context.Context, dir string, depth int, do func(backend
 				skipped++
 				continue
 			}
-			if err := do(f.file(name, info)); err != nil {
+			if err := do(f.describeFile(name, info)); err != nil {
 				return skipped, err
 			}
 		}
@@ -188,8 +188,8 @@ func (f *Files) unlock(name string, mode fs.FileMode) bool {
 	return true
 }
 
-// file returns the description of an entry, which opens that file only.
-func (f *Files) file(name string, entry fs.FileInfo) backends.File {
+// describeFile returns the description of an entry, which opens that file only.
+func (f *Files) describeFile(name string, entry fs.FileInfo) backends.File {
 	return backends.File{
 		Name: name, Size: entry.Size(), Mode: uint32(entry.Mode().Perm()), Changed: changed(entry),
 		Open: func() (io.ReadCloser, error) { return f.Open(name, fileID(entry)) }, ID: fileID(entry),

@@ -65,13 +65,13 @@ func resetSignals() {
 	}
 }
 
-// load reads the plan from its descriptor, unless the message had it and inMessage is its size in bytes; checks its
+// loadPlan reads the plan from its descriptor, unless the message had it and inMessage is its size in bytes; checks its
 // size; and applies its fixups.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func load(inMessage uintptr) syscall.Errno {
+func loadPlan(inMessage uintptr) syscall.Errno {
 	base := unsafe.Pointer(&plan)
 	n := inMessage
 	if slots[SlotPlan] != ^uintptr(0) {
@@ -91,22 +91,22 @@ func load(inMessage uintptr) syscall.Errno {
 	return 0
 }
 
-// follow makes the plan's calls. At an unexpected result, it reports the step and exits.
+// runSteps makes the plan's calls. At an unexpected result, it reports the step and exits.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func follow() {
+func runSteps() {
 	base := unsafe.Pointer(&plan)
 	h := (*Header)(base)
 	for i := uint32(0); i < h.StepCount; i++ {
 		s := (*Step)(unsafe.Add(base, uintptr(h.Steps)+uintptr(i)*unsafe.Sizeof(Step{})))
 		r, errno := call(s)
 		if s.Errno != AnyErrno && int32(errno) != s.Errno {
-			fail(i, errno)
+			reportFailure(i, errno)
 		}
 		if errno == 0 && (s.Want >= 0 && int64(r) != s.Want || s.Want == Some && r == 0) {
-			fail(i, 0)
+			reportFailure(i, 0)
 		}
 		if s.Store >= 0 {
 			slots[s.Store] = r
@@ -141,7 +141,7 @@ func call(s *Step) (uintptr, syscall.Errno) {
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func fail(step uint32, errno syscall.Errno) {
+func reportFailure(step uint32, errno syscall.Errno) {
 	pid, _, _ := syscall.RawSyscall(syscall.SYS_GETPID, 0, 0, 0)
 	message.Kind, message.Index, message.Errno, message.Pid = Failed, int32(step), int32(errno), int32(pid)
 	send()

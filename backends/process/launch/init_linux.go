@@ -21,22 +21,22 @@ func serveSandbox() {
 		syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&polled)), 2, 0, 0, 0, 0)
 		if polled[1].revents != 0 {
 			syscall.RawSyscall(syscall.SYS_READ, signals, uintptr(unsafe.Pointer(&infos)), unsafe.Sizeof(infos))
-			wait()
+			reapAll()
 		}
 		if polled[0].revents != 0 && isTemplate {
 			spawnSandbox()
 		} else if polled[0].revents != 0 {
-			begin()
+			servePlan()
 		}
 	}
 }
 
-// wait reaps all ended processes.
+// reapAll reaps all ended processes.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func wait() {
+func reapAll() {
 	const noHang = 1
 	for {
 		var status int32
@@ -71,23 +71,23 @@ func alone() int32 {
 	return 0
 }
 
-// begin takes one plan from the server, and executes it or forks a process that does.
+// servePlan takes one plan from the server, and executes it or forks a process that does.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func begin() {
-	files, size := take(unsafe.Pointer(&hello), unsafe.Sizeof(hello), 2)
-	if errno := load(size - unsafe.Sizeof(hello)); errno != 0 {
-		fail(0, errno)
+func servePlan() {
+	files, size := receivePlan(unsafe.Pointer(&hello), unsafe.Sizeof(hello), 2)
+	if errno := loadPlan(size - unsafe.Sizeof(hello)); errno != 0 {
+		reportFailure(0, errno)
 	}
 	if hello[0] == ForProgram {
 		spawn()
 	} else {
-		follow()
+		runSteps()
 	}
 	isTemplate = hello[0] == ForTemplate
-	forget(files)
+	wipePlan(files)
 }
 
 // spawn forks the process of a program.
@@ -103,18 +103,18 @@ func spawn() {
 		return
 	}
 	if pid == 0 {
-		follow()
+		runSteps()
 		exit(126) // execve does not return
 	}
-	remember(int32(pid))
+	recordProgram(int32(pid))
 }
 
-// forget closes a plan's descriptors and wipes the plan, which may hold secrets of the environment.
+// wipePlan closes a plan's descriptors and wipes the plan, which may hold secrets of the environment.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func forget(files uintptr) {
+func wipePlan(files uintptr) {
 	for i := uintptr(0); i < files; i++ {
 		syscall.RawSyscall(syscall.SYS_CLOSE, slots[(SlotFiles+i)%Slots], 0, 0)
 	}
@@ -125,12 +125,12 @@ func forget(files uintptr) {
 	}
 }
 
-// remember records a program whose end the server awaits.
+// recordProgram records a program whose end the server awaits.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func remember(pid int32) {
+func recordProgram(pid int32) {
 	for i := range programs {
 		if programs[i] == 0 {
 			programs[i] = pid
@@ -139,14 +139,14 @@ func remember(pid int32) {
 	}
 }
 
-// take receives a message and its descriptors: the first, usually the plan's, into SlotPlan, the others into SlotFiles
+// receivePlan receives a message and its descriptors: the first, usually the plan's, into SlotPlan, the others into SlotFiles
 // and on; if the message contains the plan, behind the bytes at into, all of them into SlotFiles and on. It returns the
 // number of the others and the message's size, and ends the sandbox when the server is gone.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func take(into unsafe.Pointer, size, parts uintptr) (files, received uintptr) {
+func receivePlan(into unsafe.Pointer, size, parts uintptr) (files, received uintptr) {
 	*(*uintptr)(unsafe.Pointer(&iov[0].Base)) = uintptr(into)
 	*(*uintptr)(unsafe.Pointer(&iov[1].Base)) = uintptr(unsafe.Pointer(&plan))
 	*(*uintptr)(unsafe.Pointer(&header.Iov)) = uintptr(unsafe.Pointer(&iov))
@@ -155,7 +155,7 @@ func take(into unsafe.Pointer, size, parts uintptr) (files, received uintptr) {
 	header.Iovlen, header.Controllen = uint64(parts), uint64(len(cmsg))
 	n, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, slots[SlotControl], uintptr(unsafe.Pointer(&header)), syscall.MSG_CMSG_CLOEXEC)
 	if errno != 0 || n == 0 {
-		end()
+		endSandbox()
 	}
 	count, first := uintptr(0), uintptr(SlotFiles)
 	if cmsgHeader := (*syscall.Cmsghdr)(unsafe.Pointer(&cmsg)); header.Controllen >= syscall.SizeofCmsghdr+4 && cmsgHeader.Type == syscall.SCM_RIGHTS {
@@ -164,7 +164,7 @@ func take(into unsafe.Pointer, size, parts uintptr) (files, received uintptr) {
 	slots[SlotPlan] = ^uintptr(0)
 	if n <= size {
 		if count == 0 {
-			end()
+			endSandbox()
 		}
 		slots[SlotPlan] = uintptr(*(*int32)(unsafe.Add(unsafe.Pointer(&cmsg), syscall.SizeofCmsghdr)))
 		count, first = count-1, SlotFiles-1
@@ -176,13 +176,13 @@ func take(into unsafe.Pointer, size, parts uintptr) (files, received uintptr) {
 	return count, n
 }
 
-// end ends the sandbox. In a PID namespace, exiting is enough; without one, PID 1's stand-in is a subreaper, which
+// endSandbox ends the sandbox. In a PID namespace, exiting is enough; without one, PID 1's stand-in is a subreaper, which
 // kills and reaps its children until there are none. A launcher's children end by themselves.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
-func end() {
+func endSandbox() {
 	if pid, _, _ := syscall.RawSyscall(syscall.SYS_GETPID, 0, 0, 0); pid == 1 || isTemplate {
 		exit(0)
 	}

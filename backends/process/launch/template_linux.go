@@ -25,7 +25,7 @@ var (
 //go:norace
 //go:nocheckptr
 func spawnSandbox() {
-	files, _ := take(unsafe.Pointer(&request), unsafe.Sizeof(request), 1)
+	files, _ := receivePlan(unsafe.Pointer(&request), unsafe.Sizeof(request), 1)
 	pidfd := int32(-1)
 	sandboxClone.flags = request.Flags | clonePidfd
 	sandboxClone.pidfd = uint64(uintptr(unsafe.Pointer(&pidfd)))

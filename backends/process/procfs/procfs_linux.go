@@ -78,8 +78,8 @@ func PIDOf(pidfd *os.File) (int, error) {
 	return pid, nil
 }
 
-// OverWithin waits for the end of a pidfd's process, and reports whether it came in time.
-func OverWithin(pidfd *os.File, timeout time.Duration) bool {
+// EndsWithin waits for the end of a pidfd's process, and reports whether it came in time.
+func EndsWithin(pidfd *os.File, timeout time.Duration) bool {
 	poll := []unix.PollFd{{Fd: int32(pidfd.Fd()), Events: unix.POLLIN}}
 	for end := time.Now().Add(timeout); ; {
 		left := time.Until(end)
@@ -89,5 +89,5 @@ func OverWithin(pidfd *os.File, timeout time.Duration) bool {
 	}
 }
 
-// Over reports whether the process of a pidfd has ended.
-func Over(pidfd *os.File) bool { return OverWithin(pidfd, 0) }
+// HasEnded reports whether the process of a pidfd has ended.
+func HasEnded(pidfd *os.File) bool { return EndsWithin(pidfd, 0) }

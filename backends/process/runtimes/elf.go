@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// libraries adds the directories of shared libraries that a program names in its RUNPATH and the
+// addLibraries adds the directories of shared libraries that a program names in its RUNPATH and the
 // system's loader would not find: a Python whose libpython lies elsewhere.
-func (v *view) libraries(program string) {
-	if system(program) {
+func (v *view) addLibraries(program string) {
+	if isSystemPath(program) {
 		return
 	}
 	f, err := elf.Open(program)
@@ -25,19 +25,19 @@ func (v *view) libraries(program string) {
 		lists, _ := f.DynString(tag)
 		needed, _ := f.ImportedLibraries()
 		for _, dir := range strings.Split(strings.Join(lists, ":"), ":") {
-			v.library(expand(dir, program), needed)
+			v.addLibraryDir(expand(dir, program), needed)
 		}
 	}
 }
 
-// library adds a directory if one of the needed libraries lies in it.
-func (v *view) library(dir string, needed []string) {
-	if !filepath.IsAbs(dir) || v.shows(dir) || v.forbidden(dir) {
+// addLibraryDir adds a directory if one of the needed libraries lies in it.
+func (v *view) addLibraryDir(dir string, needed []string) {
+	if !filepath.IsAbs(dir) || v.isVisible(dir) || v.forbidden(dir) {
 		return
 	}
 	for _, name := range needed {
 		if fi, err := os.Stat(filepath.Join(dir, filepath.Base(name))); err == nil && fi.Mode().IsRegular() {
-			v.add(dir)
+			v.addDir(dir)
 			return
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/cli/lazy"
 )
 
-// installed returns the directory name in dir that a version stands for: itself, else the newest
+// findInstalled returns the directory name in dir that a version stands for: itself, else the newest
 // that begins with it ("3.12" is 3.12.7), else, for "latest" and the like, the newest of all. A
 // version file may come from anywhere, so a name never leads out of dir (CVE-2022-35861).
-func installed(dir, want string) (string, bool) {
+func findInstalled(dir, want string) (string, bool) {
 	if filepath.IsLocal(want) && want != "." && isDir(filepath.Join(dir, want)) {
 		return filepath.Clean(want), true
 	}

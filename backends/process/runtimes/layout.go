@@ -14,30 +14,30 @@ func (f *finder) layout(path string) (Runtime, error) {
 	if err != nil {
 		return Runtime{}, err
 	}
-	if err := safe(real); err != nil {
+	if err := checkSafe(real); err != nil {
 		return Runtime{}, err
 	}
 	r := Runtime{Path: real}
-	if system(real) && system(path) {
+	if isSystemPath(real) && isSystemPath(path) {
 		r.Argv0 = path
 		return r, nil
 	}
 	v := newView(f.env.Home)
-	hops := follow(path)
+	hops := linkHops(path)
 	env, err := f.venv(path, v)
 	if err != nil {
 		return Runtime{}, err
 	}
-	if err := v.tree(real); err != nil {
+	if err := v.addTree(real); err != nil {
 		return Runtime{}, err
 	}
-	v.libraries(real)
+	v.addLibraries(real)
 	for _, hop := range hops {
-		v.alias(hop)
+		v.addAlias(hop)
 	}
 	if env != nil {
 		r.Why, r.Version = "virtual environment "+env.root, env.version
-		r.Links = v.missing(hops)
+		r.Links = v.missingLinks(hops)
 	}
 	r.Prefixes = v.prefixes()
 	r.Argv0 = f.argv0(v, hops)
@@ -46,19 +46,19 @@ func (f *finder) layout(path string) (Runtime, error) {
 
 // argv0 returns the first of the hops from the user's name for the program that exists inside.
 func (f *finder) argv0(v *view, hops []string) string {
-	if f.name == "shell" && !v.shows(hops[0]) {
+	if f.name == "shell" && !v.isVisible(hops[0]) {
 		return filepath.Base(hops[0]) // bash and busybox use the base name alone
 	}
 	for _, hop := range hops {
-		if v.shows(hop) {
+		if v.isVisible(hop) {
 			return hop
 		}
 	}
 	return hops[len(hops)-1]
 }
 
-// follow lists a path and the paths it leads to while its last element is a link.
-func follow(path string) []string {
+// linkHops lists a path and the paths it leads to while its last element is a link.
+func linkHops(path string) []string {
 	hops := []string{path}
 	for range 40 { // the kernel's own limit
 		target, err := os.Readlink(path)
@@ -98,21 +98,21 @@ func (f *finder) venv(path string, v *view) (*environment, error) {
 	if v.forbidden(root) {
 		return nil, fmt.Errorf("%s: a virtual environment that is the home directory, or holds it, can't be shown: make one in a directory of its own", root)
 	}
-	v.add(root)
+	v.addDir(root)
 	if real, err := filepath.EvalSymlinks(root); err == nil && !v.forbidden(real) {
-		v.add(real)
+		v.addDir(real)
 	}
-	if env.home != "" && !system(env.home) {
+	if env.home != "" && !isSystemPath(env.home) {
 		base := filepath.Join(env.home, "python3")
-		if err := v.tree(base); err != nil {
+		if err := v.addTree(base); err != nil {
 			return nil, err
 		}
 		if real, err := filepath.EvalSymlinks(base); err == nil {
-			if err := v.tree(real); err != nil {
+			if err := v.addTree(real); err != nil {
 				return nil, err
 			}
-			v.libraries(real)
-			v.alias(base)
+			v.addLibraries(real)
+			v.addAlias(base)
 		}
 	}
 	return env, nil

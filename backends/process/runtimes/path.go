@@ -55,22 +55,22 @@ func (f *finder) usable(c candidate) bool {
 		// "", "." and relative entries mean the working directory, which is where downloaded and
 		// generated files lie.
 		if _, err := os.Stat(path); err == nil {
-			f.note("passed over %s: its PATH entry is relative", path)
+			f.addNote("passed over %s: its PATH entry is relative", path)
 		}
 		return false
 	}
-	if !executable(path) {
+	if !isExecutable(path) {
 		return false
 	}
-	if err := safe(c.dir, path); err != nil {
-		f.note("passed over %v", err)
+	if err := checkSafe(c.dir, path); err != nil {
+		f.addNote("passed over %v", err)
 		return false
 	}
 	return true
 }
 
-// safe refuses programs that any user of the host can replace.
-func safe(paths ...string) error {
+// checkSafe refuses programs that any user of the host can replace.
+func checkSafe(paths ...string) error {
 	for _, p := range paths {
 		fi, err := os.Stat(p)
 		if err != nil {
@@ -83,8 +83,8 @@ func safe(paths ...string) error {
 	return nil
 }
 
-// executable reports whether path is a regular file that somebody may execute, after symbolic links.
-func executable(path string) bool {
+// isExecutable reports whether path is a regular file that somebody may execute, after symbolic links.
+func isExecutable(path string) bool {
 	fi, err := os.Stat(path)
 	return err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o111 != 0
 }
@@ -95,11 +95,11 @@ func (f *finder) pathDirs(r Runtime) []string {
 		return nil
 	}
 	dir := filepath.Dir(r.Argv0)
-	if system(dir) && !system(r.Path) {
+	if isSystemPath(dir) && !isSystemPath(r.Path) {
 		// /usr/local/bin/node is a link to /opt/node/bin/node; npm may stand only there.
 		dir = filepath.Dir(r.Path)
 	}
-	if !system(dir) {
+	if !isSystemPath(dir) {
 		return []string{dir}
 	}
 	want, err := os.Stat(r.Path)
@@ -111,7 +111,7 @@ func (f *finder) pathDirs(r Runtime) []string {
 		return []string{dir} // a virtual environment below /usr: its python3 is the system's file
 	}
 	for _, d := range dirs {
-		if p := filepath.Join(d, name); executable(p) {
+		if p := filepath.Join(d, name); isExecutable(p) {
 			if fi, err := os.Stat(p); err == nil && os.SameFile(fi, want) {
 				return nil
 			}
@@ -121,15 +121,15 @@ func (f *finder) pathDirs(r Runtime) []string {
 	return []string{dir}
 }
 
-// unreadable returns the directory that keeps a user without files from starting r. Parents of a prefix do not count,
+// closedDir returns the directory that keeps a user without files from starting r. Parents of a prefix do not count,
 // because a bind mount does not pass through them.
-func unreadable(r Runtime) (string, bool) {
+func closedDir(r Runtime) (string, bool) {
 	for _, p := range []string{r.Path, r.Argv0} {
 		for filepath.IsAbs(p) {
 			if fi, err := os.Stat(p); err == nil && fi.Mode().Perm()&0o005 != 0o005 {
-				return top(r, p), true
+				return prefixOf(r, p), true
 			}
-			if top(r, p) == p { // the prefix itself, or nothing that a prefix holds
+			if prefixOf(r, p) == p { // the prefix itself, or nothing that a prefix holds
 				break
 			}
 			p = filepath.Dir(p)
@@ -138,8 +138,8 @@ func unreadable(r Runtime) (string, bool) {
 	return "", false
 }
 
-// top returns the prefix that contains p, or p.
-func top(r Runtime, p string) string {
+// prefixOf returns the prefix that contains p, or p.
+func prefixOf(r Runtime, p string) string {
 	for _, prefix := range r.Prefixes {
 		if paths.Within(p, prefix) {
 			return prefix
@@ -148,7 +148,7 @@ func top(r Runtime, p string) string {
 	return p
 }
 
-// system reports whether a path lies in the directories that every sandbox shows.
-func system(path string) bool {
+// isSystemPath reports whether a path lies in the directories that every sandbox shows.
+func isSystemPath(path string) bool {
 	return slices.ContainsFunc(backends.SystemDirs, func(dir string) bool { return paths.Within(path, dir) })
 }

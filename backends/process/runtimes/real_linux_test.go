@@ -12,11 +12,11 @@ import (
 // pythons are the interpreters of this machine, as Find sees them in different surroundings.
 func pythons(t *testing.T) map[string]Env {
 	out := map[string]Env{"as found": FromOS()}
-	if executable("/usr/bin/python3") {
+	if isExecutable("/usr/bin/python3") {
 		out["system"] = Env{Path: "/usr/bin:/bin", Home: os.Getenv("HOME"), Get: func(string) string { return "" }}
 	}
 	for name, env := range map[string]Env{"venv": FromOS(), "venv of the system's": out["system"]} {
-		r, err := Find(context.Background(), "python", env)
+		r, err := FindRuntime(context.Background(), "python", env)
 		if err != nil {
 			continue
 		}
@@ -78,11 +78,11 @@ func TestPrefixesAreEnough(t *testing.T) {
 	needUnshare(t)
 	for name, env := range pythons(t) {
 		t.Run(name, func(t *testing.T) {
-			r, err := Find(context.Background(), "python", env)
+			r, err := FindRuntime(context.Background(), "python", env)
 			if err != nil {
 				t.Skip(err)
 			}
-			sound(t, env, r)
+			checkRuntime(t, env, r)
 			t.Logf("%+v", r)
 			code := "import ctypes, ssl, hashlib, sys, subprocess; print(sys.executable, sys.prefix, " +
 				"subprocess.run([sys.executable, '-c', 'import sys; print(sys.prefix)'], capture_output=True, text=True, check=True).stdout)"
@@ -100,7 +100,7 @@ func TestPrefixesAreEnough(t *testing.T) {
 		})
 	}
 	t.Run("node", func(t *testing.T) {
-		r, err := Find(context.Background(), "node", FromOS())
+		r, err := FindRuntime(context.Background(), "node", FromOS())
 		if err != nil {
 			t.Skip(err)
 		}
@@ -109,7 +109,7 @@ func TestPrefixesAreEnough(t *testing.T) {
 		}
 	})
 	t.Run("shell", func(t *testing.T) {
-		r, err := Find(context.Background(), "shell", FromOS())
+		r, err := FindRuntime(context.Background(), "shell", FromOS())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,10 +139,10 @@ func TestLibrariesBesideTheProgram(t *testing.T) {
 		}
 	}
 	h.onPath("opt/py/bin")
-	h.want(t, "python", found{Path: "opt/py/bin/python3", Argv0: "opt/py/bin/python3",
+	h.checkFound(t, "python", found{Path: "opt/py/bin/python3", Argv0: "opt/py/bin/python3",
 		Prefixes: []string{"home/u/libs", "opt/py"}, PathDirs: []string{"opt/py/bin"}})
 	needUnshare(t)
-	r, err := Find(context.Background(), "python", h.env)
+	r, err := FindRuntime(context.Background(), "python", h.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,12 +151,12 @@ func TestLibrariesBesideTheProgram(t *testing.T) {
 
 func TestVersionsOfThisMachine(t *testing.T) {
 	for _, name := range []string{"python", "node", "shell", "r"} {
-		r, err := Find(context.Background(), name, FromOS())
+		r, err := FindRuntime(context.Background(), name, FromOS())
 		if err != nil {
 			t.Logf("%s: %v", name, err)
 			continue
 		}
-		v, err := Version(context.Background(), r)
+		v, err := QueryVersion(context.Background(), r)
 		t.Logf("%s %q: %+v %v", name, v, r, err)
 		if err != nil || v == "" && filepath.Base(r.Path) != "dash" {
 			t.Errorf("%s: version %q, %v", name, v, err)
@@ -168,7 +168,7 @@ func BenchmarkFind(b *testing.B) {
 	for _, name := range []string{"python", "node", "shell", "r"} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Find(b.Context(), name, FromOS()); err != nil {
+				if _, err := FindRuntime(b.Context(), name, FromOS()); err != nil {
 					b.Skip(err)
 				}
 			}

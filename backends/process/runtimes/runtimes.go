@@ -71,14 +71,14 @@ func FromOS() Env {
 	return e
 }
 
-// Missing is the error for an interpreter that does not exist or can't be used.
-type Missing struct {
+// MissingError is the error for an interpreter that does not exist or can't be used.
+type MissingError struct {
 	Language string
 	Reason   string // the search, and the faults of the candidates
 	Remedy   string // what to install
 }
 
-func (m *Missing) Error() string {
+func (m *MissingError) Error() string {
 	return fmt.Sprintf("no %s: %s (%s)", m.Language, m.Reason, m.Remedy)
 }
 
@@ -109,12 +109,12 @@ func languageOf(name string) (language, bool) {
 	return language{}, false
 }
 
-// Find returns the interpreter for "python", "node", "shell" or "r" that the user would get by typing
+// FindRuntime returns the interpreter for "python", "node", "shell" or "r" that the user would get by typing
 // its name. When there is none, the error is a *Missing and the Runtime holds Name and Why alone.
-func Find(ctx context.Context, name string, env Env) (Runtime, error) {
+func FindRuntime(ctx context.Context, name string, env Env) (Runtime, error) {
 	l, ok := languageOf(name)
 	if !ok {
-		return Runtime{Name: name}, &Missing{name, "unknown language", "use python, node, shell or r"}
+		return Runtime{Name: name}, &MissingError{name, "unknown language", "use python, node, shell or r"}
 	}
 	f := &finder{language: l, env: env}
 	for c := range f.candidates() {
@@ -126,10 +126,10 @@ func Find(ctx context.Context, name string, env Env) (Runtime, error) {
 		if ctx.Err() != nil {
 			return Runtime{Name: name}, ctx.Err()
 		}
-		f.note("%v", err)
+		f.addNote("%v", err)
 	}
 	f.notes = append([]string{strings.Join(l.programs, " and ") + " not found on PATH"}, f.notes...)
-	m := &Missing{name, strings.Join(f.notes, "; "), l.remedy}
+	m := &MissingError{name, strings.Join(f.notes, "; "), l.remedy}
 	return Runtime{Name: name, Why: m.Reason + " (" + m.Remedy + ")"}, m
 }
 
@@ -140,8 +140,8 @@ type finder struct {
 	notes []string
 }
 
-// note adds a note, unless there is an equal one.
-func (f *finder) note(format string, args ...any) {
+// addNote adds a note, unless there is an equal one.
+func (f *finder) addNote(format string, args ...any) {
 	if s := fmt.Sprintf(format, args...); !slices.Contains(f.notes, s) {
 		f.notes = append(f.notes, s)
 	}
@@ -150,7 +150,7 @@ func (f *finder) note(format string, args ...any) {
 // resolve converts a candidate to a Runtime: the program behind a shim, and its directories.
 func (f *finder) resolve(ctx context.Context, c candidate) (Runtime, error) {
 	path := filepath.Join(c.dir, c.name)
-	target, how, err := f.behind(ctx, path)
+	target, how, err := f.programBehind(ctx, path)
 	if err != nil {
 		return Runtime{}, err
 	}
@@ -167,7 +167,7 @@ func (f *finder) resolve(ctx context.Context, c candidate) (Runtime, error) {
 	}
 	r.Name, r.Why = f.name, how
 	r.PathDirs = f.pathDirs(r)
-	if closed, private := unreadable(r); private {
+	if closed, private := closedDir(r); private {
 		r.Private = true
 		r.Why += fmt.Sprintf("; other users can't use it: chmod o+rX %s", closed)
 	}

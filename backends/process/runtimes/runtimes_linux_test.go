@@ -92,9 +92,9 @@ type found struct {
 	Links              map[string]string
 }
 
-func (h *host) want(t *testing.T, language string, want found) {
+func (h *host) checkFound(t *testing.T, language string, want found) {
 	t.Helper()
-	r, err := Find(context.Background(), language, h.env)
+	r, err := FindRuntime(context.Background(), language, h.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,28 +118,28 @@ func (h *host) want(t *testing.T, language string, want found) {
 	if !strings.Contains(r.Why, want.Why) {
 		t.Errorf("why: %q lacks %q", r.Why, want.Why)
 	}
-	sound(t, h.env, r)
+	checkRuntime(t, h.env, r)
 }
 
-// sound checks what must hold for every answer.
-func sound(t *testing.T, env Env, r Runtime) {
+// checkRuntime checks what must hold for every answer.
+func checkRuntime(t *testing.T, env Env, r Runtime) {
 	t.Helper()
 	for _, p := range r.Prefixes {
-		if !filepath.IsAbs(p) || paths.Within(env.Home, p) || p == "/" || system(p) {
+		if !filepath.IsAbs(p) || paths.Within(env.Home, p) || p == "/" || isSystemPath(p) {
 			t.Errorf("prefix %s must not be shown", p)
 		}
 		if !isDir(p) {
 			t.Errorf("prefix %s is no directory", p)
 		}
 	}
-	if !system(r.Path) && top(r, r.Path) == r.Path {
+	if !isSystemPath(r.Path) && prefixOf(r, r.Path) == r.Path {
 		t.Errorf("%s lies in no prefix of %v", r.Path, r.Prefixes)
 	}
 	if filepath.IsAbs(r.Argv0) {
 		if real, err := filepath.EvalSymlinks(r.Argv0); err != nil || real != r.Path {
 			t.Errorf("argv[0] %s leads to %s (%v), want %s", r.Argv0, real, err, r.Path)
 		}
-		if _, linked := r.Links[r.Argv0]; !linked && !system(r.Argv0) && top(r, r.Argv0) == r.Argv0 {
+		if _, linked := r.Links[r.Argv0]; !linked && !isSystemPath(r.Argv0) && prefixOf(r, r.Argv0) == r.Argv0 {
 			t.Errorf("argv[0] %s does not exist inside", r.Argv0)
 		}
 	}
@@ -151,7 +151,7 @@ func TestPathOrder(t *testing.T) {
 	h.program("opt/old/bin/python3")
 	h.program("opt/older/bin/python")
 	h.onPath("missing", "opt/older/bin", "opt/new/bin", "opt/old/bin")
-	h.want(t, "python", found{Path: "opt/new/bin/python3", Argv0: "opt/new/bin/python3", Why: "on PATH",
+	h.checkFound(t, "python", found{Path: "opt/new/bin/python3", Argv0: "opt/new/bin/python3", Why: "on PATH",
 		Prefixes: []string{"opt/new"}, PathDirs: []string{"opt/new/bin"}})
 }
 
@@ -169,7 +169,7 @@ func TestUnsafePathEntriesArePassedOver(t *testing.T) {
 	h.program("good/bin/python3")
 	t.Chdir(h.env.Dir)
 	h.env.Path = strings.Join([]string{"", ".", h.path("drop"), h.path("loose/bin"), h.path("good/bin")}, ":")
-	r, err := Find(context.Background(), "python", h.env)
+	r, err := FindRuntime(context.Background(), "python", h.env)
 	if err != nil || r.Path != h.path("good/bin/python3") {
 		t.Fatalf("got %q, %v", r.Path, err)
 	}
@@ -187,7 +187,7 @@ func TestLinkToLooseProgram(t *testing.T) {
 	h.link("good/bin/node", h.path("elsewhere/bin/x"))
 	h.program("next/bin/node")
 	h.onPath("good/bin", "next/bin")
-	h.want(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "writable by everybody",
+	h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "writable by everybody",
 		Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
 }
 
@@ -199,7 +199,7 @@ func TestNotPrograms(t *testing.T) {
 	h.link("d/bin/python3", "python3")
 	h.program("e/bin/python3")
 	h.onPath("a/bin", "b/bin", "c/bin", "d/bin", "e/bin")
-	h.want(t, "python", found{Path: "e/bin/python3", Argv0: "e/bin/python3",
+	h.checkFound(t, "python", found{Path: "e/bin/python3", Argv0: "e/bin/python3",
 		Prefixes: []string{"e"}, PathDirs: []string{"e/bin"}})
 }
 
@@ -226,7 +226,7 @@ func TestHomeIsNeverVisible(t *testing.T) {
 				h.mkdir(c.lib)
 			}
 			h.onPath(filepath.Dir(c.program))
-			r, err := Find(context.Background(), "python", h.env)
+			r, err := FindRuntime(context.Background(), "python", h.env)
 			if c.want == nil {
 				if r.Path == h.path(c.program) || !strings.Contains(r.Why, "directory of its own") {
 					t.Fatalf("got %q, why %q, %v", r.Path, r.Why, err)
@@ -239,7 +239,7 @@ func TestHomeIsNeverVisible(t *testing.T) {
 			if d := cmp.Diff(c.want, r.Prefixes); d != "" {
 				t.Error(d, err)
 			}
-			sound(t, h.env, r)
+			checkRuntime(t, h.env, r)
 		})
 	}
 }
@@ -252,7 +252,7 @@ func TestHomeBehindLink(t *testing.T) {
 	h.link("users", "home")
 	h.env.Home = h.path("users/u")
 	h.onPath("home/u/bin")
-	r, err := Find(context.Background(), "python", h.env)
+	r, err := FindRuntime(context.Background(), "python", h.env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestVirtualEnvironments(t *testing.T) {
 		h.file("home/u/project/.venv/pyvenv.cfg",
 			"home = "+h.path("home/u/.local/share/uv/python/cpython-3.12-linux-x86_64-gnu/bin")+"\nuv = 0.9\nversion_info = 3.12.5\n", 0o644)
 		h.onPath("home/u/project/.venv/bin")
-		h.want(t, "python", found{
+		h.checkFound(t, "python", found{
 			Path: base + "/bin/python3.12", Argv0: "home/u/project/.venv/bin/python3", Why: "virtual environment",
 			Prefixes: []string{
 				"home/u/.local/share/uv/python/cpython-3.12-linux-x86_64-gnu", base, "home/u/project/.venv"},
@@ -288,7 +288,7 @@ func TestVirtualEnvironments(t *testing.T) {
 		h.program("v/bin/python3")
 		h.file("v/pyvenv.cfg", "home = "+h.path("opt/py/bin")+"\nversion = 3.13.1\n", 0o644)
 		h.onPath("v/bin")
-		h.want(t, "python", found{Path: "v/bin/python3", Argv0: "v/bin/python3",
+		h.checkFound(t, "python", found{Path: "v/bin/python3", Argv0: "v/bin/python3",
 			Prefixes: []string{"opt/py", "v"}, PathDirs: []string{"v/bin"}})
 	})
 	t.Run("VIRTUAL_ENV without PATH", func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestVirtualEnvironments(t *testing.T) {
 		if err != nil {
 			t.Skip(err)
 		}
-		h.want(t, "python", found{Path: real, Argv0: "v/bin/python3", Why: "VIRTUAL_ENV",
+		h.checkFound(t, "python", found{Path: real, Argv0: "v/bin/python3", Why: "VIRTUAL_ENV",
 			Prefixes: []string{"v"}, PathDirs: []string{"v/bin"}})
 	})
 	t.Run("the home directory itself", func(t *testing.T) {
@@ -311,7 +311,7 @@ func TestVirtualEnvironments(t *testing.T) {
 		h.mkdir("home/u/lib")
 		h.file("home/u/pyvenv.cfg", "home = /usr/bin\n", 0o644)
 		h.onPath("home/u/bin")
-		r, _ := Find(context.Background(), "python", h.env)
+		r, _ := FindRuntime(context.Background(), "python", h.env)
 		if r.Path == h.path("home/u/bin/python3") || !strings.Contains(r.Why, "is the home directory") {
 			t.Errorf("got %q, %q", r.Path, r.Why)
 		}
@@ -321,9 +321,9 @@ func TestVirtualEnvironments(t *testing.T) {
 		h.program("v/bin/python3")
 		h.file("v/pyvenv.cfg", "home = "+h.env.Home+"\n", 0o644)
 		h.onPath("v/bin")
-		r, err := Find(context.Background(), "python", h.env)
+		r, err := FindRuntime(context.Background(), "python", h.env)
 		if err == nil {
-			sound(t, h.env, r)
+			checkRuntime(t, h.env, r)
 		}
 		for _, p := range r.Prefixes {
 			if paths.Within(h.env.Home, p) {
@@ -337,7 +337,7 @@ func TestVirtualEnvironments(t *testing.T) {
 		h.link("home/u/miniconda3/envs/data/bin/python3", "python3.12")
 		h.mkdir("home/u/miniconda3/envs/data/conda-meta")
 		h.onPath("home/u/miniconda3/envs/data/bin", "home/u/miniconda3/condabin")
-		h.want(t, "python", found{Path: "home/u/miniconda3/envs/data/bin/python3.12",
+		h.checkFound(t, "python", found{Path: "home/u/miniconda3/envs/data/bin/python3.12",
 			Argv0:    "home/u/miniconda3/envs/data/bin/python3",
 			Prefixes: []string{"home/u/miniconda3/envs/data"}, PathDirs: []string{"home/u/miniconda3/envs/data/bin"}})
 	})
@@ -356,8 +356,8 @@ func TestUnknownWrapperIsAskedOnce(t *testing.T) {
 		b, _ := os.ReadFile(h.path("asked"))
 		return strings.Count(string(b), "x")
 	}
-	h.want(t, "python", want)
-	h.want(t, "python", want)
+	h.checkFound(t, "python", want)
+	h.checkFound(t, "python", want)
 	if n := asked(); n != 1 {
 		t.Errorf("asked %d times, want 1", n)
 	}
@@ -365,14 +365,14 @@ func TestUnknownWrapperIsAskedOnce(t *testing.T) {
 	if err := os.Chtimes(h.path("bin/python3"), later, later); err != nil {
 		t.Fatal(err)
 	}
-	h.want(t, "python", want)
+	h.checkFound(t, "python", want)
 	if n := asked(); n != 2 {
 		t.Errorf("asked %d times after it changed, want 2", n)
 	}
 	if err := os.Remove(target); err != nil {
 		t.Fatal(err)
 	}
-	if r, err := Find(context.Background(), "python", h.env); err == nil && r.Path == target {
+	if r, err := FindRuntime(context.Background(), "python", h.env); err == nil && r.Path == target {
 		t.Error("a remembered program that is gone was returned")
 	}
 }
@@ -387,7 +387,7 @@ func TestLyingWrapper(t *testing.T) {
 			h.script("bin/python3", body)
 			h.program("next/bin/python3")
 			h.onPath("bin", "next/bin")
-			h.want(t, "python", found{Path: "next/bin/python3", Argv0: "next/bin/python3", Why: h.path("bin/python3"),
+			h.checkFound(t, "python", found{Path: "next/bin/python3", Argv0: "next/bin/python3", Why: h.path("bin/python3"),
 				Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
 		})
 	}
@@ -402,7 +402,7 @@ func TestPrivateInterpreter(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.onPath("py/bin")
-			r, err := Find(context.Background(), "python", h.env)
+			r, err := FindRuntime(context.Background(), "python", h.env)
 			if err != nil || !r.Private || !strings.Contains(r.Why, "chmod o+rX "+h.path("py")) {
 				t.Errorf("private %v, why %q, %v", r.Private, r.Why, err)
 			}
@@ -414,7 +414,7 @@ func TestPrivateInterpreter(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.onPath("root/py/bin")
-	if r, err := Find(context.Background(), "python", h.env); err != nil || r.Private {
+	if r, err := FindRuntime(context.Background(), "python", h.env); err != nil || r.Private {
 		t.Errorf("a closed directory above the prefix: private %v, why %q, %v", r.Private, r.Why, err)
 	}
 }
@@ -424,7 +424,7 @@ func TestShellFallsBackToSh(t *testing.T) {
 	h.program("opt/box/bin/busybox")
 	h.link("tools/sh", h.path("opt/box/bin/busybox"))
 	h.onPath("tools")
-	h.want(t, "shell", found{Path: "opt/box/bin/busybox", Argv0: "sh",
+	h.checkFound(t, "shell", found{Path: "opt/box/bin/busybox", Argv0: "sh",
 		Prefixes: []string{"opt/box"}})
 }
 
@@ -436,16 +436,16 @@ func TestMissing(t *testing.T) {
 	for c := range f.candidates() {
 		t.Errorf("candidate %v", c)
 	}
-	r, err := Find(context.Background(), "cobol", h.env)
-	var m *Missing
+	r, err := FindRuntime(context.Background(), "cobol", h.env)
+	var m *MissingError
 	if !errors.As(err, &m) || r.Path != "" {
 		t.Errorf("got %+v, %v", r, err)
 	}
 }
 
 func TestFindIsRepeatable(t *testing.T) {
-	a, errA := Find(context.Background(), "python", FromOS())
-	b, errB := Find(context.Background(), "python", FromOS())
+	a, errA := FindRuntime(context.Background(), "python", FromOS())
+	b, errB := FindRuntime(context.Background(), "python", FromOS())
 	if errA != nil || errB != nil {
 		t.Skip("no python here: ", errA)
 	}

@@ -27,47 +27,47 @@ const answerTime = 5 * time.Second
 // startsManager finds the version manager in a shim: exec "/home/u/.pyenv/libexec/pyenv" exec "$program" "$@"
 var startsManager = lazy.Regexp(`(?m)^\s*exec "?([^"\s]+)"? exec `)
 
-// behind returns the program that a version manager's shim, or another script, would start, and the reason. A program
+// programBehind returns the program that a version manager's shim, or another script, would start, and the reason. A program
 // that is no script is returned itself, with an empty reason.
-func (f *finder) behind(ctx context.Context, path string) (target, how string, err error) {
+func (f *finder) programBehind(ctx context.Context, path string) (target, how string, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", "", err
 	}
-	start := head(real)
+	start := readHead(real)
 	manager := startsManager().FindStringSubmatch(start)
 	switch name := filepath.Base(real); {
 	case name == "snap":
 		return "", "", fmt.Errorf("%s is a snap, and snapd, which starts it, can't be reached from inside", path)
 	case name == "mise" || name == "rtx": // which reads argv[0]
-		return f.which(ctx, path, real)
+		return f.askManager(ctx, path, real)
 	case name == "volta-shim":
-		return f.which(ctx, path, filepath.Join(filepath.Dir(real), "volta"))
+		return f.askManager(ctx, path, filepath.Join(filepath.Dir(real), "volta"))
 	case !strings.HasPrefix(start, "#!"):
 		return path, "", nil
 	case manager != nil:
-		return f.which(ctx, path, manager[1])
+		return f.askManager(ctx, path, manager[1])
 	case f.name == "python":
-		target, err = f.ask(ctx, path, path, "-I", "-S", "-c", "import sys; print(sys.executable)")
+		target, err = f.askShim(ctx, path, path, "-I", "-S", "-c", "import sys; print(sys.executable)")
 	case f.name == "node":
-		target, err = f.ask(ctx, path, path, "-p", "process.execPath")
+		target, err = f.askShim(ctx, path, path, "-p", "process.execPath")
 	default:
 		return path, "", nil
 	}
 	return target, "behind the script " + path, err
 }
 
-// which asks a version manager which program its shim would start here. A project chooses versions, and some managers
+// askManager asks a version manager which program its shim would start here. A project chooses versions, and some managers
 // take a path for one: what is not among the manager's own is not heeded, since we start it outside of any sandbox to
 // ask for its version.
-func (f *finder) which(ctx context.Context, shim, manager string) (target, how string, err error) {
+func (f *finder) askManager(ctx context.Context, shim, manager string) (target, how string, err error) {
 	root := filepath.Dir(filepath.Dir(shim))
 	for _, dir := range f.searched() {
-		if path := filepath.Join(dir, manager); !filepath.IsAbs(manager) && executable(path) {
+		if path := filepath.Join(dir, manager); !filepath.IsAbs(manager) && isExecutable(path) {
 			manager = path
 		}
 	}
-	target, err = f.ask(ctx, shim, manager, "which", filepath.Base(shim))
+	target, err = f.askShim(ctx, shim, manager, "which", filepath.Base(shim))
 	if err == nil && (!paths.Within(filepath.Clean(target), root) || paths.Within(f.env.Dir, root)) {
 		err = fmt.Errorf("%s chooses %s for %s, which is none of its own", filepath.Base(manager), target, shim)
 	}
@@ -84,27 +84,27 @@ const (
 	chosen   = "version versions installs/python installs/node installs/nodejs tools/user/platform.json"
 )
 
-// ask has a program say which one a shim starts, once for as long as nothing changes that it may go by.
-func (f *finder) ask(ctx context.Context, shim, program string, args ...string) (string, error) {
+// askShim has a program say which one a shim starts, once for as long as nothing changes that it may go by.
+func (f *finder) askShim(ctx context.Context, shim, program string, args ...string) (string, error) {
 	env := []string{"PATH=" + strings.Join(f.searched(), ":"), "HOME=" + f.env.Home}
 	for name := range strings.FieldsSeq(managerVariables) {
 		if value := f.env.Get(name); value != "" {
 			env = append(env, name+"="+value)
 		}
 	}
-	state, err := f.state(shim, env)
+	state, err := f.stateHash(shim, env)
 	if err != nil {
 		return "", err
 	}
 	file := filepath.Join(f.env.Cache, state)
-	if known := head(file); f.env.Cache != "" && executable(known) {
+	if known := readHead(file); f.env.Cache != "" && isExecutable(known) {
 		return known, nil
 	}
-	target, err := answer(ctx, f.env.Dir, program, program, env, args...)
+	target, err := runProgram(ctx, f.env.Dir, program, program, env, args...)
 	switch {
 	case err != nil:
 		return "", err
-	case !filepath.IsAbs(target) || !executable(target) || strings.HasPrefix(head(target), "#!"):
+	case !filepath.IsAbs(target) || !isExecutable(target) || strings.HasPrefix(readHead(target), "#!"):
 		return "", fmt.Errorf("%s says that its program is %q, which is none", shim, target)
 	case f.env.Cache == "" || os.MkdirAll(f.env.Cache, 0o700) != nil:
 		return target, nil
@@ -117,12 +117,12 @@ func (f *finder) ask(ctx context.Context, shim, program string, args ...string) 
 
 // searched are the directories of PATH in which not everybody could have put programs.
 func (f *finder) searched() []string {
-	return slices.DeleteFunc(filepath.SplitList(f.env.Path), func(dir string) bool { return !filepath.IsAbs(dir) || safe(dir) != nil })
+	return slices.DeleteFunc(filepath.SplitList(f.env.Path), func(dir string) bool { return !filepath.IsAbs(dir) || checkSafe(dir) != nil })
 }
 
-// state is a hash of all that an answer about a shim may come from: variables, and of files the size, time and inode,
+// stateHash is a hash of all that an answer about a shim may come from: variables, and of files the size, time and inode,
 // as ccache does. A manager would read a fifo or a device that a project has for a file, and never end.
-func (f *finder) state(shim string, env []string) (string, error) {
+func (f *finder) stateHash(shim string, env []string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q", env)
 	add := func(file string) fs.FileMode {
@@ -151,8 +151,8 @@ func (f *finder) state(shim string, env []string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }
 
-// answer runs a program without variables that influence which code it loads.
-func answer(ctx context.Context, dir, path, argv0 string, env []string, args ...string) (string, error) {
+// runProgram runs a program without variables that influence which code it loads.
+func runProgram(ctx context.Context, dir, path, argv0 string, env []string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	var out, errs bytes.Buffer
@@ -178,7 +178,7 @@ func (f *finder) managed() (out []candidate) {
 	data, nvm := in("XDG_DATA_HOME", f.env.Home+"/.local/share"), in("NVM_DIR", f.env.Home+"/.nvm")
 	want := "default"
 	for range 5 { // an alias may be another's
-		want = cmp.Or(head(filepath.Join(nvm, "alias", filepath.Clean("/"+strings.TrimSpace(want)))), want)
+		want = cmp.Or(readHead(filepath.Join(nvm, "alias", filepath.Clean("/"+strings.TrimSpace(want)))), want)
 	}
 	mise := in("MISE_DATA_DIR", data+"/mise") + "/installs/" + f.name
 	places := map[string][][3]string{
@@ -187,17 +187,17 @@ func (f *finder) managed() (out []candidate) {
 			{"pyenv", in("PYENV_ROOT", f.env.Home+"/.pyenv") + "/versions", ""}},
 	}
 	for _, place := range places[f.name] {
-		version, ok := installed(place[1], place[2])
+		version, ok := findInstalled(place[1], place[2])
 		if !ok {
-			version, _ = installed(place[1], "latest")
+			version, _ = findInstalled(place[1], "latest")
 		}
 		out = append(out, candidate{filepath.Join(place[1], version, "bin"), f.programs[0], fmt.Sprintf("%s %s, which is not on PATH", place[0], version)})
 	}
 	return out
 }
 
-// head returns the beginning of a file, "" if there is none. A fifo is not opened.
-func head(path string) string {
+// readHead returns the beginning of a file, "" if there is none. A fifo is not opened.
+func readHead(path string) string {
 	if fi, err := os.Stat(path); err != nil || !fi.Mode().IsRegular() {
 		return ""
 	}
@@ -210,12 +210,12 @@ func head(path string) string {
 	return string(b)
 }
 
-// Version asks the interpreter for its version, if it is not known yet: "3.11.7". A shell without --version has none.
-func Version(ctx context.Context, r Runtime) (string, error) {
+// QueryVersion asks the interpreter for its version, if it is not known yet: "3.11.7". A shell without --version has none.
+func QueryVersion(ctx context.Context, r Runtime) (string, error) {
 	if r.Version != "" || r.Path == "" {
 		return r.Version, nil
 	}
-	out, err := answer(ctx, "", r.Path, r.Argv0, []string{"PATH=" + SystemPath}, "--version")
+	out, err := runProgram(ctx, "", r.Path, r.Argv0, []string{"PATH=" + SystemPath}, "--version")
 	if err != nil && r.Name == "shell" {
 		return "", nil // dash has no --version
 	}

@@ -18,7 +18,7 @@ func TestPyenv(t *testing.T) {
 		pyenv, err = filepath.EvalSymlinks(pyenv)
 	}
 	if err != nil {
-		hosttest.Missing(t, "pyenv", err.Error())
+		hosttest.SkipMissing(t, "pyenv", err.Error())
 	}
 	cases := []struct {
 		name string
@@ -75,17 +75,17 @@ func TestPyenv(t *testing.T) {
 			if c.want == "system" {
 				why = "pyenv"
 			}
-			h.want(t, "python", found{Path: path + "/bin/python3", Argv0: prefix + "/bin/python3", Why: why, Prefixes: prefixes, PathDirs: []string{prefix + "/bin"}})
+			h.checkFound(t, "python", found{Path: path + "/bin/python3", Argv0: prefix + "/bin/python3", Why: why, Prefixes: prefixes, PathDirs: []string{prefix + "/bin"}})
 		})
 	}
 }
 
-// asks is what stands for a version manager: it says what the file answer has, and counts how often it was asked.
-func (h *host) asks(manager string) {
+// addManager is what stands for a version manager: it says what the file answer has, and counts how often it was asked.
+func (h *host) addManager(manager string) {
 	h.script(manager, "[ \"$1\" = which ] || exit 3\necho x >>"+h.path("asked")+"\ncat "+h.path("answer")+"\n")
 }
 
-func (h *host) asked(t *testing.T, want int) {
+func (h *host) checkAsked(t *testing.T, want int) {
 	t.Helper()
 	b, _ := os.ReadFile(h.path("asked"))
 	if n := strings.Count(string(b), "x"); n != want {
@@ -104,7 +104,7 @@ func TestManagers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := newHost(t)
 			manager, shim := "home/u/tools/"+tt.name, filepath.Join(tt.root, tt.shims, "node")
-			h.asks(manager)
+			h.addManager(manager)
 			switch tt.name {
 			case "mise":
 				h.link(shim, h.path(manager))
@@ -121,16 +121,16 @@ func TestManagers(t *testing.T) {
 			h.program("next/bin/node")
 			h.onPath(filepath.Dir(shim), "home/u/tools", "next/bin", "/usr/bin", "/bin")
 			want := found{Path: prefix + "/bin/node", Argv0: prefix + "/bin/node", Why: "chosen by " + tt.name, Prefixes: []string{prefix}, PathDirs: []string{prefix + "/bin"}}
-			h.want(t, "node", want)
-			h.want(t, "node", want)
-			h.asked(t, 1)
+			h.checkFound(t, "node", want)
+			h.checkFound(t, "node", want)
+			h.checkAsked(t, 1)
 			h.file("home/u/"+tt.file, "something else", 0o644)
-			h.want(t, "node", want)
-			h.asked(t, 2)
+			h.checkFound(t, "node", want)
+			h.checkAsked(t, 2)
 			h.program(filepath.Join(filepath.Dir(prefix), "99/bin/node")) // "20" may be that one now
 			h.vars["VOLTA_HOME"] = h.path(tt.root)
-			h.want(t, "node", want)
-			h.asked(t, 3)
+			h.checkFound(t, "node", want)
+			h.checkAsked(t, 3)
 			next := found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "none of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}}
 			evil := h.program("home/u/project/evil/bin/node")
 			up, err := filepath.Rel(h.path(tt.root), evil)
@@ -140,7 +140,7 @@ func TestManagers(t *testing.T) {
 			for _, answer := range []string{evil, h.path(tt.root) + "/" + up} {
 				h.file("answer", answer, 0o644)
 				h.file("home/u/project/.tool-versions", answer, 0o644)
-				h.want(t, "node", next)
+				h.checkFound(t, "node", next)
 			}
 		})
 	}
@@ -149,18 +149,18 @@ func TestManagers(t *testing.T) {
 // TestShimAbove has a shim whose manager's root holds the project: what that chooses may be its own file.
 func TestShimAbove(t *testing.T) {
 	h := newHost(t)
-	h.asks("home/u/tools/mise")
+	h.addManager("home/u/tools/mise")
 	h.link("home/u/bin/node", h.path("home/u/tools/mise"))
 	h.file("answer", h.program("home/u/project/evil/bin/node"), 0o644)
 	h.program("next/bin/node")
 	h.onPath("home/u/bin", "next/bin", "/usr/bin", "/bin")
-	h.want(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "none of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
+	h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "none of its own", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
 }
 
 // TestSearchedDirectories has a PATH with the project in it, where a manager's script would take its tools from.
 func TestSearchedDirectories(t *testing.T) {
 	h := newHost(t)
-	h.asks("home/u/tools/mise")
+	h.addManager("home/u/tools/mise")
 	h.link("home/u/.local/share/mise/shims/node", h.path("home/u/tools/mise"))
 	prefix := "home/u/.local/share/mise/installs/node/22"
 	h.file("answer", h.program(prefix+"/bin/node"), 0o644)
@@ -170,7 +170,7 @@ func TestSearchedDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.env.Path = strings.Join([]string{".", "", h.path("open"), h.path("home/u/.local/share/mise/shims"), "/usr/bin", "/bin"}, ":")
-	h.want(t, "node", found{Path: prefix + "/bin/node", Argv0: prefix + "/bin/node", Why: "chosen by mise", Prefixes: []string{prefix}, PathDirs: []string{prefix + "/bin"}})
+	h.checkFound(t, "node", found{Path: prefix + "/bin/node", Argv0: prefix + "/bin/node", Why: "chosen by mise", Prefixes: []string{prefix}, PathDirs: []string{prefix + "/bin"}})
 	if _, err := os.Stat(h.path("evil")); err == nil {
 		t.Error("a program of the project was run")
 	}
@@ -186,7 +186,7 @@ func TestNodeManagers(t *testing.T) {
 		h.program("home/u/.nvm/versions/node/v20.1.0/bin/node")
 		h.program("home/u/.nvm/versions/node/v22.3.0/bin/node")
 		h.onPath("home/u/.nvm/versions/node/v20.1.0/bin")
-		h.want(t, "node", node("home/u/.nvm/versions/node/v20.1.0"))
+		h.checkFound(t, "node", node("home/u/.nvm/versions/node/v20.1.0"))
 	})
 	t.Run("nvm in a shell that did not load it", func(t *testing.T) {
 		h := newHost(t)
@@ -195,13 +195,13 @@ func TestNodeManagers(t *testing.T) {
 		h.program("home/u/.nvm/versions/node/v22.3.0/bin/node")
 		h.file("home/u/.nvm/alias/default", "lts/iron\n", 0o644)
 		h.file("home/u/.nvm/alias/lts/iron", "v20.9.0\n", 0o644)
-		h.want(t, "node", node("home/u/.nvm/versions/node/v20.9.0"))
+		h.checkFound(t, "node", node("home/u/.nvm/versions/node/v20.9.0"))
 		h.file("home/u/.nvm/alias/default", "20\n", 0o644)
-		h.want(t, "node", node("home/u/.nvm/versions/node/v20.10.0"))
+		h.checkFound(t, "node", node("home/u/.nvm/versions/node/v20.10.0"))
 		h.file("home/u/.nvm/alias/default", "node\n", 0o644)
-		h.want(t, "node", node("home/u/.nvm/versions/node/v22.3.0"))
+		h.checkFound(t, "node", node("home/u/.nvm/versions/node/v22.3.0"))
 		h.file("home/u/.nvm/alias/default", "../../x\n", 0o644)
-		h.want(t, "node", node("home/u/.nvm/versions/node/v22.3.0"))
+		h.checkFound(t, "node", node("home/u/.nvm/versions/node/v22.3.0"))
 	})
 	t.Run("fnm", func(t *testing.T) {
 		h := newHost(t)
@@ -209,7 +209,7 @@ func TestNodeManagers(t *testing.T) {
 		h.program(real + "/bin/node")
 		h.link("run/fnm_multishells/1_2", h.path(real))
 		h.onPath("run/fnm_multishells/1_2/bin")
-		h.want(t, "node", found{Path: real + "/bin/node", Argv0: "run/fnm_multishells/1_2/bin/node",
+		h.checkFound(t, "node", found{Path: real + "/bin/node", Argv0: "run/fnm_multishells/1_2/bin/node",
 			Prefixes: []string{real, "run/fnm_multishells/1_2"}, PathDirs: []string{"run/fnm_multishells/1_2/bin"}})
 	})
 	t.Run("a link in /usr/local/bin's place", func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestNodeManagers(t *testing.T) {
 		h.program("opt/node-v20/bin/node")
 		h.link("links/node", h.path("opt/node-v20/bin/node"))
 		h.onPath("links")
-		h.want(t, "node", node("opt/node-v20"))
+		h.checkFound(t, "node", node("opt/node-v20"))
 	})
 }
 
@@ -227,7 +227,7 @@ func TestSnapIsExplained(t *testing.T) {
 	h.link("snap/bin/node", h.path("usr/bin/snap"))
 	h.program("next/bin/node")
 	h.onPath("snap/bin", "next/bin")
-	h.want(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "snapd",
+	h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "snapd",
 		Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
 }
 
@@ -240,14 +240,14 @@ func TestStrangeVersionFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t)
-			h.asks("home/u/tools/mise")
+			h.addManager("home/u/tools/mise")
 			h.link("home/u/.local/share/mise/shims/node", h.path("home/u/tools/mise"))
 			h.file("answer", h.program("home/u/.local/share/mise/installs/node/22/bin/node"), 0o644)
 			make(h, "home/u/project/.tool-versions")
 			h.program("next/bin/node")
 			h.onPath("home/u/.local/share/mise/shims", "next/bin", "/usr/bin", "/bin")
-			h.want(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "no regular file", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
-			h.asked(t, 0)
+			h.checkFound(t, "node", found{Path: "next/bin/node", Argv0: "next/bin/node", Why: "no regular file", Prefixes: []string{"next"}, PathDirs: []string{"next/bin"}})
+			h.checkAsked(t, 0)
 		})
 	}
 }

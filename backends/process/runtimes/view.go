@@ -41,32 +41,32 @@ func (v *view) shared(dir string) bool {
 		slices.ContainsFunc(v.homes, func(home string) bool { return dir == filepath.Join(home, ".local") })
 }
 
-// add adds a directory, unless it is one of the system's, which all sandboxes have.
-func (v *view) add(dir string) {
-	if !system(dir) && !slices.Contains(v.dirs, dir) {
+// addDir adds a directory, unless it is one of the system's, which all sandboxes have.
+func (v *view) addDir(dir string) {
+	if !isSystemPath(dir) && !slices.Contains(v.dirs, dir) {
 		v.dirs = append(v.dirs, dir)
 	}
 }
 
-// tree adds the directory in which a program was installed.
-func (v *view) tree(program string) error {
-	if system(program) {
+// addTree adds the directory in which a program was installed.
+func (v *view) addTree(program string) error {
+	if isSystemPath(program) {
 		return nil
 	}
 	root := treeOf(program)
-	if !v.shared(root) || own(root) && !v.forbidden(root) {
-		v.add(root)
+	if !v.shared(root) || isOwnInstallation(root) && !v.forbidden(root) {
+		v.addDir(root)
 		return nil
 	}
 	found := false
 	for _, name := range []string{"bin", "lib", "lib64"} {
 		dir := filepath.Join(root, name)
 		if fi, err := os.Stat(dir); err == nil && fi.IsDir() && !v.forbidden(dir) {
-			v.add(dir)
+			v.addDir(dir)
 			found = true
 		}
 	}
-	if !found || !v.shows(program) {
+	if !found || !v.isVisible(program) {
 		return fmt.Errorf("%s lies in %s, which is not shown to programs: install it in a directory of its own", program, root)
 	}
 	return nil
@@ -90,8 +90,8 @@ func treeOf(program string) string {
 	return dir
 }
 
-// own reports whether a directory is marked as one installation's own.
-func own(dir string) bool {
+// isOwnInstallation reports whether a directory is marked as one installation's own.
+func isOwnInstallation(dir string) bool {
 	for _, mark := range []string{"pyvenv.cfg", "conda-meta"} {
 		if _, err := os.Stat(filepath.Join(dir, mark)); err == nil {
 			return true
@@ -100,22 +100,22 @@ func own(dir string) bool {
 	return paths.Within(dir, "/nix/store") || paths.Within(dir, "/gnu/store")
 }
 
-// alias also shows a tree under the name by which path reaches it, if that is a link.
-func (v *view) alias(path string) {
+// addAlias also shows a tree under the name by which path reaches it, if that is a link.
+func (v *view) addAlias(path string) {
 	root := treeOf(path)
-	if system(path) || v.shows(path) || v.forbidden(root) {
+	if isSystemPath(path) || v.isVisible(path) || v.forbidden(root) {
 		return
 	}
 	if real, err := filepath.EvalSymlinks(root); err == nil && slices.Contains(v.dirs, real) {
-		v.add(root)
+		v.addDir(root)
 	}
 }
 
-// missing returns the links among hops that no mounted directory contains.
-func (v *view) missing(hops []string) map[string]string {
+// missingLinks returns the links among hops that no mounted directory contains.
+func (v *view) missingLinks(hops []string) map[string]string {
 	var links map[string]string
 	for i := range len(hops) - 1 {
-		if v.shows(hops[i]) {
+		if v.isVisible(hops[i]) {
 			continue
 		}
 		if links == nil {
@@ -126,9 +126,9 @@ func (v *view) missing(hops []string) map[string]string {
 	return links
 }
 
-// shows reports whether a path is in the view, or one of the system's.
-func (v *view) shows(path string) bool {
-	return system(path) || slices.ContainsFunc(v.dirs, func(dir string) bool { return paths.Within(path, dir) })
+// isVisible reports whether a path is in the view, or one of the system's.
+func (v *view) isVisible(path string) bool {
+	return isSystemPath(path) || slices.ContainsFunc(v.dirs, func(dir string) bool { return paths.Within(path, dir) })
 }
 
 // prefixes returns the directories, without those that lie in others.
@@ -143,8 +143,8 @@ func (v *view) prefixes() []string {
 	return out
 }
 
-// Join merges several interpreters under a name, without a program of its own.
-func Join(name string, each []Runtime) Runtime {
+// Merge merges several interpreters under a name, without a program of its own.
+func Merge(name string, each []Runtime) Runtime {
 	all := Runtime{Name: name, Links: map[string]string{}}
 	v := &view{}
 	for _, r := range each {
@@ -157,6 +157,6 @@ func Join(name string, each []Runtime) Runtime {
 		maps.Copy(all.Links, r.Links)
 	}
 	all.Prefixes = v.prefixes()
-	maps.DeleteFunc(all.Links, func(at, _ string) bool { return v.shows(at) })
+	maps.DeleteFunc(all.Links, func(at, _ string) bool { return v.isVisible(at) })
 	return all
 }

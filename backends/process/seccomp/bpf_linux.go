@@ -53,11 +53,11 @@ func masked(arg uint32, mask, v uint64) condition { return condition{arg: arg, m
 // low32 holds when the low 32 bits are one of values: the kernel ignores the others of some arguments.
 func low32(arg uint32, values ...uint32) condition { return condition{arg: arg, any: values} }
 
-// without holds when none of the bits is set.
-func without(arg uint32, bits uint64) condition { return masked(arg, bits, 0) }
+// noBits holds when none of the bits is set.
+func noBits(arg uint32, bits uint64) condition { return masked(arg, bits, 0) }
 
-// with holds when all of the bits are set.
-func with(arg uint32, bits uint64) condition { return masked(arg, bits, bits) }
+// allBits holds when all of the bits are set.
+func allBits(arg uint32, bits uint64) condition { return masked(arg, bits, bits) }
 
 // assemble returns the instructions that follow when the call's number matches, and is in the accumulator.
 func (d decision) assemble() (list []netbpf.Instruction) {
@@ -110,29 +110,29 @@ func (c condition) isAny(rest int) (list []netbpf.Instruction) {
 	return list
 }
 
-// run is a range of call numbers, up to last inclusive, that are all allowed or all denied.
-type run struct {
+// numberRange is a range of call numbers, up to last inclusive, that are all allowed or all denied.
+type numberRange struct {
 	last    uint32
 	allowed bool
 }
 
-// runs converts sorted numbers to ranges that cover all numbers.
-func runs(numbers []int) []run {
-	var list []run
+// ranges converts sorted numbers to ranges that cover all numbers.
+func ranges(numbers []int) []numberRange {
+	var list []numberRange
 	next := 0
 	for i, n := range numbers {
 		if n > next {
-			list = append(list, run{uint32(n - 1), false})
+			list = append(list, numberRange{uint32(n - 1), false})
 		}
 		if next = n + 1; i+1 == len(numbers) || numbers[i+1] > next {
-			list = append(list, run{uint32(n), true})
+			list = append(list, numberRange{uint32(n), true})
 		}
 	}
-	return append(list, run{^uint32(0), false})
+	return append(list, numberRange{^uint32(0), false})
 }
 
 // search returns a binary search for the range of the number in the accumulator. What is not allowed goes on behind it.
-func search(list []run) ([]netbpf.Instruction, error) {
+func search(list []numberRange) ([]netbpf.Instruction, error) {
 	found, err := halve(list)
 	for i, in := range found {
 		if _, is := in.(netbpf.Jump); is {
@@ -143,7 +143,7 @@ func search(list []run) ([]netbpf.Instruction, error) {
 }
 
 // halve is search, with jumps that lead nowhere yet.
-func halve(list []run) ([]netbpf.Instruction, error) {
+func halve(list []numberRange) ([]netbpf.Instruction, error) {
 	if len(list) == 1 {
 		if list[0].allowed {
 			return []netbpf.Instruction{netbpf.RetConstant{Val: allowed}}, nil

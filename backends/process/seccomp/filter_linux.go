@@ -20,8 +20,8 @@ type Filters struct {
 	made map[Kind][]byte
 }
 
-// Of returns the filter of a kind, as an array of struct sock_filter.
-func (f *Filters) Of(k Kind) ([]byte, error) {
+// ForKind returns the filter of a kind, as an array of struct sock_filter.
+func (f *Filters) ForKind(k Kind) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.made[k] != nil {
@@ -57,7 +57,7 @@ func assemble(k Kind) ([]netbpf.RawInstruction, error) {
 		return nil, err
 	}
 	always = slices.DeleteFunc(always, func(n int) bool {
-		return slices.Contains(k.withheld(), info.SyscallNumbers[n])
+		return slices.Contains(k.deniedCalls(), info.SyscallNumbers[n])
 	})
 	newest := slices.Max(slices.Collect(maps.Values(info.SyscallNames)))
 	list := []netbpf.Instruction{
@@ -70,7 +70,7 @@ func assemble(k Kind) ([]netbpf.RawInstruction, error) {
 		netbpf.JumpIf{Cond: netbpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1},
 		netbpf.RetConstant{Val: enosys},
 	}
-	replies, decisions := k.replies(), append(ours(k), decisions...)
+	replies, decisions := k.fixedReplies(), append(ownDecisions(k), decisions...)
 	decisions = slices.DeleteFunc(decisions, func(d decision) bool { return replies[d.name] != 0 })
 	left := map[uint32]uint32{} // what decisions leave undecided
 	for _, d := range decisions {
@@ -82,7 +82,7 @@ func assemble(k Kind) ([]netbpf.RawInstruction, error) {
 		_, decided := left[uint32(n)]
 		return decided || replies[info.SyscallNumbers[n]] != 0
 	})
-	first, err := search(runs(free))
+	first, err := search(ranges(free))
 	if err != nil {
 		return nil, err
 	}

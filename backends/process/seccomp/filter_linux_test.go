@@ -208,23 +208,23 @@ func TestFilter(t *testing.T) {
 			if !ok {
 				t.Skipf("%s does not exist on %s", c.call, runtime.GOARCH)
 			}
-			if got := judge(t, c.kind, uint32(info.ID), uint32(number), c.args); got != c.want {
+			if got := runFilter(t, c.kind, uint32(info.ID), uint32(number), c.args); got != c.want {
 				t.Errorf("got %#x, want %#x", got, c.want)
 			}
 		})
 	}
 	t.Run("foreign architecture", func(t *testing.T) {
-		if got := judge(t, wide, uint32(arch.I386.ID), 1, [6]uint64{}); got != killed {
+		if got := runFilter(t, wide, uint32(arch.I386.ID), 1, [6]uint64{}); got != killed {
 			t.Errorf("got %#x, want %#x", got, uint32(killed))
 		}
 	})
 	t.Run("x32", func(t *testing.T) {
-		if got := judge(t, wide, uint32(info.ID), 0x40000001, [6]uint64{}); got != killed {
+		if got := runFilter(t, wide, uint32(info.ID), 0x40000001, [6]uint64{}); got != killed {
 			t.Errorf("got %#x, want %#x", got, uint32(killed))
 		}
 	})
 	t.Run("call of the future", func(t *testing.T) {
-		if got := judge(t, wide, uint32(info.ID), 9999, [6]uint64{}); got != enosys {
+		if got := runFilter(t, wide, uint32(info.ID), 9999, [6]uint64{}); got != enosys {
 			t.Errorf("got %#x, want %#x", got, enosys)
 		}
 	})
@@ -246,7 +246,7 @@ func TestFilterKnowsEveryCall(t *testing.T) {
 	}
 	depends := map[string]bool{"ioctl": true, "clone": true, "socket": true, "setsockopt": true, "prctl": true,
 		"mmap": true, "memfd_create": true, "shmget": true, "fcntl": true, "madvise": true, "socketpair": true, "sync": true, "syncfs": true}
-	for _, name := range (Kind{}).absent() {
+	for _, name := range (Kind{}).absentCalls() {
 		depends[name] = true
 	}
 	for _, d := range decisions {
@@ -260,7 +260,7 @@ func TestFilterKnowsEveryCall(t *testing.T) {
 		if free[number] {
 			want = allowed
 		}
-		if got := judge(t, Kind{Namespaces: true, Affinity: true}, uint32(info.ID), uint32(number), [6]uint64{}); got != want {
+		if got := runFilter(t, Kind{Namespaces: true, Affinity: true}, uint32(info.ID), uint32(number), [6]uint64{}); got != want {
 			t.Errorf("%s: got %#x, want %#x", name, got, want)
 		}
 	}
@@ -268,8 +268,8 @@ func TestFilterKnowsEveryCall(t *testing.T) {
 
 var machines = map[Kind]*netbpf.VM{}
 
-// judge runs the filter. The virtual machine reads numbers as the network does, high byte first.
-func judge(t *testing.T, k Kind, architecture, number uint32, args [6]uint64) uint32 {
+// runFilter runs the filter. The virtual machine reads numbers as the network does, high byte first.
+func runFilter(t *testing.T, k Kind, architecture, number uint32, args [6]uint64) uint32 {
 	t.Helper()
 	if machines[k] == nil {
 		code, err := assemble(k)

@@ -27,9 +27,9 @@ var forbidden = []string{
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
-// withheld returns the calls that this kind denies. Without an IPC namespace, objects of the latter calls would outlive
+// deniedCalls returns the calls that this kind denies. Without an IPC namespace, objects of the latter calls would outlive
 // the sandbox.
-func (k Kind) withheld() []string {
+func (k Kind) deniedCalls() []string {
 	var list []string
 	if !k.Affinity {
 		list = append(list, "sched_setaffinity", "msgget", "semget") // they hold memory that no process does
@@ -46,12 +46,12 @@ func (k Kind) withheld() []string {
 	return list
 }
 
-// replies returns the answers to calls whose arguments give a filter nothing to decide by: Landlock does not cover
+// fixedReplies returns the answers to calls whose arguments give a filter nothing to decide by: Landlock does not cover
 // these rights, and extended attributes of all the user's files could be read, too. To programs, the file system seems
 // not to support them.
-func (k Kind) replies() map[string]uint32 {
+func (k Kind) fixedReplies() map[string]uint32 {
 	replies := map[string]uint32{}
-	for _, name := range k.absent() {
+	for _, name := range k.absentCalls() {
 		replies[name] = enosys
 	}
 	if !k.WritesHost { // nothing of a sandbox is on a disk; and the calls write what all of the host have changed, or wait for it
@@ -71,9 +71,9 @@ func (k Kind) replies() map[string]uint32 {
 	return replies
 }
 
-// absent returns the calls that this kernel seems not to have, because a filter can't see their arguments: programs
+// absentCalls returns the calls that this kernel seems not to have, because a filter can't see their arguments: programs
 // then fall back to others.
-func (k Kind) absent() []string {
+func (k Kind) absentCalls() []string {
 	list := append([]string{"clone3", "seccomp"}, rare...)
 	if k.WritesHost {
 		list = append(list, "openat2", "fchmodat2")
@@ -143,16 +143,16 @@ func conditionsOf(args []specs.LinuxSeccompArg) (list conditions, err error) {
 	return list, nil
 }
 
-// ours are the decisions in addition to moby's list. The kernel evaluates only the low 32 bits of some arguments, the
+// ownDecisions are the decisions in addition to moby's list. The kernel evaluates only the low 32 bits of some arguments, the
 // filter 64: a rule that allows compares all of them (garbage above is refused), a rule that forbids only the low ones
 // (CVE-2019-10063 was to forget that).
-func ours(k Kind) []decision {
-	clone := []conditions{{without(0, newNamespaces)}}
+func ownDecisions(k Kind) []decision {
+	clone := []conditions{{noBits(0, newNamespaces)}}
 	if !k.Affinity {
 		// The watcher finds memory files by the descriptors of processes: no thread may have others.
 		clone = []conditions{
-			{without(0, newNamespaces|unix.CLONE_THREAD)},
-			{without(0, newNamespaces), with(0, unix.CLONE_FILES)},
+			{noBits(0, newNamespaces|unix.CLONE_THREAD)},
+			{noBits(0, newNamespaces), allBits(0, unix.CLONE_FILES)},
 		}
 	}
 	// A line discipline would be a driver of the kernel's behind a terminal, and setting it loads its module: n_hdlc and
@@ -210,10 +210,10 @@ const addrNoRandomize = 0x40000 // linux/personality.h, not in x/sys
 func hugePages() []decision {
 	const shmHugeTLB = 0o4000 // linux/shm.h, not in x/sys
 	return []decision{
-		{"mmap", []conditions{{with(3, unix.MAP_HUGETLB)}}, noMemory, allowed},
+		{"mmap", []conditions{{allBits(3, unix.MAP_HUGETLB)}}, noMemory, allowed},
 		// Chromium asks for all flags at once to see whether there is memfd_create, and aborts at another error than EINVAL.
-		{"memfd_create", []conditions{{with(1, unix.MFD_HUGETLB)}}, einval, allowed},
-		{"shmget", []conditions{{with(2, shmHugeTLB)}}, noMemory, undecided},
+		{"memfd_create", []conditions{{allBits(1, unix.MFD_HUGETLB)}}, einval, allowed},
+		{"shmget", []conditions{{allBits(2, shmHugeTLB)}}, noMemory, undecided},
 	}
 }
 
@@ -296,13 +296,13 @@ func noSetuid() []decision {
 	// The mode counts only where a file is made: O_CREAT, and O_TMPFILE's own bit.
 	const makes = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 	list := []decision{
-		{"openat", []conditions{{without(2, makes)}, {without(3, bits)}}, allowed, eperm},
-		{"open", []conditions{{without(1, makes)}, {without(2, bits)}}, allowed, eperm},
+		{"openat", []conditions{{noBits(2, makes)}, {noBits(3, bits)}}, allowed, eperm},
+		{"open", []conditions{{noBits(1, makes)}, {noBits(2, bits)}}, allowed, eperm},
 	}
 	for name, arg := range map[string]uint32{
 		"chmod": 1, "fchmod": 1, "fchmodat": 2, "creat": 1, "mknod": 1, "mknodat": 2, "mkdir": 1, "mkdirat": 2,
 	} {
-		list = append(list, decision{name, []conditions{{without(arg, bits)}}, allowed, eperm})
+		list = append(list, decision{name, []conditions{{noBits(arg, bits)}}, allowed, eperm})
 	}
 	return list
 }

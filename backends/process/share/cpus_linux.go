@@ -22,9 +22,9 @@ type CPUs struct {
 	bound map[int]int // sandboxes, by CPU
 }
 
-// Take chooses as many CPUs as a limit has cores, at least one: those of this process to which it has bound the fewest
+// Assign chooses as many CPUs as a limit has cores, at least one: those of this process to which it has bound the fewest
 // sandboxes. Of equals it takes any, since other servers choose, too.
-func (c *CPUs) Take(cores float64) (list []int, set *unix.CPUSet) {
+func (c *CPUs) Assign(cores float64) (list []int, set *unix.CPUSet) {
 	set = &unix.CPUSet{}
 	if unix.SchedGetaffinity(0, set) != nil {
 		return nil, nil

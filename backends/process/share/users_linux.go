@@ -27,8 +27,8 @@ type Users struct {
 	mark  int // a socket whose name reserves the block among servers
 }
 
-// Take assigns a user, until Return.
-func (u *Users) Take() (int, error) {
+// Assign assigns a user, until Return.
+func (u *Users) Assign() (int, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.first == 0 {

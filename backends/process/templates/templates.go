@@ -118,7 +118,7 @@ func New[T Template](l Limits) *Set[T] {
 func (t *Set[T]) Acquire(ctx context.Context, key string, begin func(context.Context) (T, error)) (T, error) {
 	for {
 		t.mu.Lock()
-		one, found, err := t.find(key)
+		one, found, err := t.runningTemplate(key)
 		if found || err != nil {
 			t.mu.Unlock()
 			return one, err
@@ -140,9 +140,9 @@ func (t *Set[T]) Acquire(ctx context.Context, key string, begin func(context.Con
 	}
 }
 
-// find returns a running template, or the reason why none can be had; neither if one is to be started. The caller holds
+// runningTemplate returns a running template, or the reason why none can be had; neither if one is to be started. The caller holds
 // mu.
-func (t *Set[T]) find(key string) (one T, found bool, err error) {
+func (t *Set[T]) runningTemplate(key string) (one T, found bool, err error) {
 	if t.closed {
 		return one, false, ErrClosed
 	}
@@ -195,14 +195,14 @@ func (t *Set[T]) add(ctx context.Context, key string, one T, err error) (none T,
 		t.forget(slices.MinFunc(all, func(a, b T) int { return a.use().used.Compare(b.use().used) }), nil)
 	}
 	u := one.use()
-	u.mu, u.remove, u.since = &t.mu, func() { t.end(one) }, time.Now()
+	u.mu, u.remove, u.since = &t.mu, func() { t.removeTemplate(one) }, time.Now()
 	t.running[key] = append(t.running[key], one)
 	return t.acquire(one), nil
 }
 
-// end ends a template that was given up. The caller holds mu. Close waits for it, unless that waits already: then
+// removeTemplate ends a template that was given up. The caller holds mu. Close waits for it, unless that waits already: then
 // nothing can be added any more.
-func (t *Set[T]) end(one T) {
+func (t *Set[T]) removeTemplate(one T) {
 	if t.closed {
 		go one.Remove()
 		return

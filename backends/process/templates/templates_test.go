@@ -20,12 +20,12 @@ type template struct {
 func (t *template) Good() bool { return !t.bad.Load() && t.gone.Load() == 0 }
 func (t *template) Remove()    { t.gone.Add(1) }
 
-func begin(context.Context) (*template, error) { return new(template), nil }
+func newTemplate(context.Context) (*template, error) { return new(template), nil }
 
 // spawn has a template of a key spawn something, which lives on.
 func spawn(t *testing.T, of *Set[*template], key string) *template {
 	t.Helper()
-	one, err := of.Acquire(t.Context(), key, begin)
+	one, err := of.Acquire(t.Context(), key, newTemplate)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestTemplatesAtWork(t *testing.T) {
 	of := New[*template](Limits{Each: 2})
 	var all []*template
 	for range 3 {
-		one, err := of.Acquire(t.Context(), "key", begin)
+		one, err := of.Acquire(t.Context(), "key", newTemplate)
 		if err != nil || !one.Busy() {
 			t.Fatal(one.Busy(), err)
 		}
@@ -168,7 +168,7 @@ func TestTemplateFails(t *testing.T) {
 		of.Acquire(cancelled, "other", fail)
 		spawn(t, of, "other") // that was nobody's fault
 		of.Drop(spawn(t, of, "dropped"), why)
-		if _, err := of.Acquire(t.Context(), "dropped", begin); err != why {
+		if _, err := of.Acquire(t.Context(), "dropped", newTemplate); err != why {
 			t.Errorf("after it was dropped for a reason: %v", err)
 		}
 		for i := range 2 * maxFailures {
@@ -201,7 +201,7 @@ func TestTemplateStarts(t *testing.T) {
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := of.Acquire(short, "stuck", begin); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := of.Acquire(short, "stuck", newTemplate); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("who waits got %v", err)
 		}
 		if !of.Tidy(0) {
@@ -211,7 +211,7 @@ func TestTemplateStarts(t *testing.T) {
 		if err := <-stuck; !errors.Is(err, context.Canceled) {
 			t.Errorf("who starts it got %v", err)
 		}
-		if _, err := of.Acquire(t.Context(), "other", begin); err != ErrClosed {
+		if _, err := of.Acquire(t.Context(), "other", newTemplate); err != ErrClosed {
 			t.Errorf("after Close: %v", err)
 		}
 	})

@@ -75,10 +75,10 @@ func (s *sandbox) announced(k *idleProcess, cmd backends.Command) bool {
 // assign gives the idle process its command, and connects it with the streams just before the program can run. If why
 // is not empty, it was not connected, and must be ended.
 func (s *sandbox) assign(k *idleProcess, cmd backends.Command, streams backends.Streams) (why string) {
-	if why := s.hindered(k); why != "" {
+	if why := s.workspaceHindrance(k); why != "" {
 		return why
 	}
-	if k.doomed() {
+	if k.isDoomed() {
 		return "it ended"
 	}
 	k.interpreter.Attach(streams)
@@ -112,8 +112,8 @@ func assignmentBytes(args, env []string) []byte {
 	return b.Bytes()
 }
 
-// hindered returns the change of the workspace that the interpreter would have seen at its start; "" if there is none.
-func (s *sandbox) hindered(k *idleProcess) string {
+// workspaceHindrance returns the change of the workspace that the interpreter would have seen at its start; "" if there is none.
+func (s *sandbox) workspaceHindrance(k *idleProcess) string {
 	info, err := s.Workspace().Lstat(k.key.script)
 	if err != nil || !info.Mode().IsRegular() || k.placeholder != nil && os.SameFile(info, k.placeholder) {
 		return "the program is not there"

@@ -106,14 +106,14 @@ func (b *Backend) start(ctx context.Context, spec backends.Spec) (s *sandbox, er
 	var why string // none stands ready
 	if b.pooled && spec.Program != nil {
 		if r, why = poolKeyOf(spec); why == "" {
-			s, why = b.pool.Take(r)
+			s, why = b.pool.LeaseItem(r)
 		}
 	}
 	if s == nil {
 		if b.Inside() {
 			b.pool.Clear() // or the program would see what stood ready for another
 		}
-		if s, err = process.InTime(ctx, b.Backend, func(ctx context.Context) (*sandbox, error) { return b.fresh(ctx, spec, r, why) }); err != nil {
+		if s, err = process.InTime(ctx, b.Backend, func(ctx context.Context) (*sandbox, error) { return b.startFresh(ctx, spec, r, why) }); err != nil {
 			return nil, err
 		}
 	}

@@ -217,7 +217,7 @@ func BenchmarkWarm(b *testing.B) {
 					b.Fatal(err)
 				}
 				times["bare"] = append(times["bare"], time.Since(begun))
-				stock(b, backend, spec)
+				makeReady(b, backend, spec)
 				begun = time.Now()
 				s, err := backend.Start(b.Context(), spec)
 				if err != nil {
@@ -251,7 +251,7 @@ func BenchmarkSustainedAnnounced(b *testing.B) {
 	spec := announced("python", cmd)
 	spec.Require = backends.ContainmentLayers
 	r := interpreter(b, "python")
-	stock(b, backend, spec)
+	makeReady(b, backend, spec)
 	rates := rates{}
 	for b.Loop() {
 		rates.measure(b, "bare", func() error { return command([]string{r.Path, "-I", "-S", "-c", "print(1)"}).Run() })

@@ -8,9 +8,9 @@ import (
 	"github.com/sandboxmcp/sandboxmcp/backends/process"
 )
 
-// fresh starts a sandbox for which none was idle. If a zygote is ready, its interpreter is forked for the program at
+// startFresh starts a sandbox for which none was idle. If a zygote is ready, its interpreter is forked for the program at
 // once, which is faster than a start. A zygote that fails costs time, and nothing else.
-func (b *Backend) fresh(ctx context.Context, spec backends.Spec, r poolKey, why string) (*sandbox, error) {
+func (b *Backend) startFresh(ctx context.Context, spec backends.Spec, r poolKey, why string) (*sandbox, error) {
 	if r.language == "python" && r.script != "" {
 		s, err := b.forkIdle(ctx, spec, r, false)
 		if s != nil {

@@ -41,7 +41,7 @@ func TestHiddenInPrefix(t *testing.T) {
 			b := newBackend(t, process.Config{Hidden: []string{state}, Runtimes: interpreters(t, prefix)}, c.config)
 			spec := announced("python", readyPython)
 			if c.stock {
-				stock(t, b, spec)
+				makeReady(t, b, spec)
 			}
 			got := runProgram(t, b, spec, map[string]string{"main.py": fmt.Sprintf(code, prefix)}, "")
 			if want := fmt.Sprintf("['%[1]s/', '%[1]s/state']\n", prefix); got.out != want || got.Warm != c.stock {

@@ -131,8 +131,8 @@ func (s *sandbox) Lease() bool {
 	return !over && s.Current()
 }
 
-// Watch implements [pool.Item]: the interpreter, or the whole sandbox, may end while idle.
-func (s *sandbox) Watch(ended func()) {
+// NotifyEnd implements [pool.Item]: the interpreter, or the whole sandbox, may end while idle.
+func (s *sandbox) NotifyEnd(ended func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.idle.ended = ended

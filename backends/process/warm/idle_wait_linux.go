@@ -32,12 +32,12 @@ func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
 		return errors.New("it ended")
 	}
 	if k.key.language == "python" {
-		if err := hello(ctx, k.channel); err != nil {
+		if err := awaitHello(ctx, k.channel); err != nil {
 			return err
 		}
 	}
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		waits, err := k.waits()
+		waits, err := k.isWaiting()
 		if err != nil {
 			return err
 		}
@@ -55,8 +55,8 @@ func (s *sandbox) awaitIdle(ctx context.Context, k *idleProcess) error {
 	}
 }
 
-// hello reads the byte that Python sends just before it waits.
-func hello(ctx context.Context, channel io.ReadWriteCloser) error {
+// awaitHello reads the byte that Python sends just before it waits.
+func awaitHello(ctx context.Context, channel io.ReadWriteCloser) error {
 	stop := context.AfterFunc(ctx, func() { channel.Close() })
 	_, err := io.ReadFull(channel, make([]byte, 1))
 	if !stop() {
@@ -65,15 +65,15 @@ func hello(ctx context.Context, channel io.ReadWriteCloser) error {
 	return err
 }
 
-// waits reports whether the interpreter's main thread is in the expected system call, by proc_pid_syscall(5): Python
+// isWaiting reports whether the interpreter's main thread is in the expected system call, by proc_pid_syscall(5): Python
 // reads descriptor 3, bash reads the descriptor that it opened by that name, Node opens the fifo.
-func (k *idleProcess) waits() (bool, error) {
+func (k *idleProcess) isWaiting() (bool, error) {
 	text, err := procfs.Read("/proc/" + strconv.Itoa(k.host) + "/syscall")
 	if err != nil {
 		return false, err
 	}
 	fields := strings.Fields(string(text))
-	if len(fields) < 3 || fields[0] != strconv.FormatUint(k.call(), 10) {
+	if len(fields) < 3 || fields[0] != strconv.FormatUint(k.currentCall(), 10) {
 		return false, nil
 	}
 	if k.fifo == "" {
@@ -97,16 +97,16 @@ func (k *idleProcess) waits() (bool, error) {
 	return string(got) == want, nil
 }
 
-// doomed reports whether the process has ended or is about to: a fatal signal is pending, or has been taken, so that it
+// isDoomed reports whether the process has ended or is about to: a fatal signal is pending, or has been taken, so that it
 // does not sleep any more.
-func (k *idleProcess) doomed() bool {
+func (k *idleProcess) isDoomed() bool {
 	text, err := procfs.Read(fmt.Sprintf("/proc/%d/status", k.host))
 	pending, _ := strconv.ParseUint(procfs.StatusField(text, "SigPnd"), 16, 64)
-	return err != nil || !strings.HasPrefix(procfs.StatusField(text, "State"), "S") || pending&(1<<(unix.SIGKILL-1)) != 0 || procfs.Over(k.process)
+	return err != nil || !strings.HasPrefix(procfs.StatusField(text, "State"), "S") || pending&(1<<(unix.SIGKILL-1)) != 0 || procfs.HasEnded(k.process)
 }
 
-// call returns the system call in which the process waits.
-func (k *idleProcess) call() uint64 {
+// currentCall returns the system call in which the process waits.
+func (k *idleProcess) currentCall() uint64 {
 	if k.fifo != "" {
 		return unix.SYS_OPENAT
 	}

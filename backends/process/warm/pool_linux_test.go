@@ -31,9 +31,9 @@ func newBackend(t testing.TB, core process.Config, c Config) *Backend {
 // interpreter returns that of a language.
 func interpreter(t testing.TB, language string) runtimes.Runtime {
 	t.Helper()
-	r, err := runtimes.Find(t.Context(), language, runtimes.FromOS())
+	r, err := runtimes.FindRuntime(t.Context(), language, runtimes.FromOS())
 	if err != nil {
-		hosttest.Missing(t, language, err.Error())
+		hosttest.SkipMissing(t, language, err.Error())
 	}
 	return r
 }
@@ -54,8 +54,8 @@ func announced(language string, cmd backends.Command) backends.Spec {
 	return backends.Spec{ID: "announced", Language: language, Program: &cmd}
 }
 
-// stock has a sandbox stand ready for a program.
-func stock(t testing.TB, b *Backend, spec backends.Spec) {
+// makeReady has a sandbox stand ready for a program.
+func makeReady(t testing.TB, b *Backend, spec backends.Spec) {
 	t.Helper()
 	r, why := poolKeyOf(spec)
 	if why != "" {
@@ -99,7 +99,7 @@ func runProgram(t testing.TB, b *Backend, spec backends.Spec, files map[string]s
 // TestContract runs the attacks that every backend must withstand where PID 1s are spawned before.
 func TestContract(t *testing.T) {
 	only := []string{"Contained", "Files", "Isolation", "Kernel", "Streams"} // of all groups
-	if hosttest.Long(0, 1) > 0 {
+	if hosttest.Rounds(0, 1) > 0 {
 		only = nil
 	}
 	contract(t, Config{Ahead: 2}, backendtest.Options{Only: only})
@@ -113,8 +113,8 @@ func TestContractWarm(t *testing.T) {
 func contract(t *testing.T, c Config, o backendtest.Options) {
 	probe := cgroup.Groups{Name: cgroup.NewName()}
 	defer probe.Close()
-	probe.Find()
-	o.Profile, o.Cgroup = "hardened", probe.Found()
+	probe.FindBase()
+	o.Profile, o.Cgroup = "hardened", probe.HasBase()
 	backendtest.Run(t, func(t testing.TB) backends.Backend { return New(process.New(process.Config{StateDir: t.TempDir()}), c) }, o)
 }
 

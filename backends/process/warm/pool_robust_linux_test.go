@@ -34,8 +34,8 @@ func kinds() []backends.Spec {
 	return []backends.Spec{announced("python", readyPython), announced("node", readyNode), announced("shell", readyShell)}
 }
 
-// alive fails unless a program of spec's kind does its work.
-func alive(t *testing.T, b *Backend, spec backends.Spec) ran {
+// checkWorks fails unless a program of spec's kind does its work.
+func checkWorks(t *testing.T, b *Backend, spec backends.Spec) ran {
 	t.Helper()
 	name := spec.Program.Args[1]
 	r := runProgram(t, b, spec, map[string]string{name: texts[name]}, "")
@@ -45,8 +45,8 @@ func alive(t *testing.T, b *Backend, spec backends.Spec) ran {
 	return r
 }
 
-// standing is what stands ready of a kind.
-func standing(b *Backend, spec backends.Spec) []*sandbox {
+// idleSandboxes is what stands ready of a kind.
+func idleSandboxes(b *Backend, spec backends.Spec) []*sandbox {
 	r, _ := poolKeyOf(spec)
 	return b.pool.Idle(r)
 }
@@ -57,17 +57,17 @@ func TestReadyDies(t *testing.T) {
 	for _, spec := range kinds() {
 		t.Run(spec.Language, func(t *testing.T) {
 			b := pooled(t)
-			stock(t, b, spec)
-			s := standing(b, spec)[0]
+			makeReady(t, b, spec)
+			s := idleSandboxes(b, spec)[0]
 			unix.PidfdSendSignal(int(s.idle.process.Fd()), unix.SIGKILL, nil, 0)
-			alive(t, b, spec)
-			stock(t, b, spec)
-			s = standing(b, spec)[0]
+			checkWorks(t, b, spec)
+			makeReady(t, b, spec)
+			s = idleSandboxes(b, spec)[0]
 			unix.Kill(s.PID(), unix.SIGKILL)
 			hosttest.Until(t, "the sandbox has ended", func() bool { return s.HasEnded(0) })
-			alive(t, b, spec)
-			stock(t, b, spec)
-			s = standing(b, spec)[0]
+			checkWorks(t, b, spec)
+			makeReady(t, b, spec)
+			s = idleSandboxes(b, spec)[0]
 			taken, err := b.Start(t.Context(), spec)
 			if err != nil || taken != backends.Sandbox(s) {
 				t.Fatalf("took another: %v", err)
@@ -75,7 +75,7 @@ func TestReadyDies(t *testing.T) {
 			defer taken.Close()
 			process := s.idle.process
 			unix.PidfdSendSignal(int(process.Fd()), unix.SIGKILL, nil, 0)
-			hosttest.Until(t, "the interpreter has ended", func() bool { return procfs.Over(process) })
+			hosttest.Until(t, "the interpreter has ended", func() bool { return procfs.HasEnded(process) })
 			name := spec.Program.Args[1]
 			if err := taken.Files().Put(name, 0o644, strings.NewReader(texts[name])); err != nil {
 				t.Fatal(err)
@@ -104,7 +104,7 @@ func TestReadyForOthers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			spec := announced("python", readyPython)
-			stock(t, b, spec)
+			makeReady(t, b, spec)
 			s, err := b.Start(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
@@ -130,7 +130,7 @@ func TestReadyCancelled(t *testing.T) {
 	b := pooled(t)
 	for _, spec := range kinds() {
 		for _, after := range []time.Duration{-1, 0, 200 * time.Microsecond, time.Millisecond, 20 * time.Millisecond} {
-			stock(t, b, spec)
+			makeReady(t, b, spec)
 			s, err := b.Start(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
@@ -161,7 +161,7 @@ func TestReadyCancelled(t *testing.T) {
 func TestReadyRace(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
-	stock(t, b, spec)
+	makeReady(t, b, spec)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	seen := map[backends.Sandbox]bool{}
@@ -207,13 +207,13 @@ func TestReadyForkBomb(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
 	spec.Limits = backends.Limits{Processes: 10}
-	stock(t, b, spec)
+	makeReady(t, b, spec)
 	const bomb = "import os, time\nfor _ in range(6):\n  try: os.fork()\n  except OSError: os.write(1, b'refused ')\ntime.sleep(.1)" // 64, were nothing to refuse it
 	r := runProgram(t, b, spec, map[string]string{"main.py": bomb}, "")
 	if !r.Warm || r.Ended != backends.EndedOK || !strings.Contains(r.out, "refused") {
 		t.Errorf("%+v %q %q", r.Result, r.out, r.err)
 	}
-	if !alive(t, b, announced("shell", readyShell)).Contained.Layers[0].InForce {
+	if !checkWorks(t, b, announced("shell", readyShell)).Contained.Layers[0].InForce {
 		t.Error("not contained")
 	}
 }
@@ -222,8 +222,8 @@ func TestReadyForkBomb(t *testing.T) {
 func TestReadyRests(t *testing.T) {
 	b := pooled(t)
 	for _, spec := range kinds() {
-		stock(t, b, spec)
-		s := standing(b, spec)[0]
+		makeReady(t, b, spec)
+		s := idleSandboxes(b, spec)[0]
 		used := func() (sum string) {
 			names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", s.idle.host))
 			for _, name := range append(names, fmt.Sprintf("/proc/%d/schedstat", s.PID())) {
@@ -254,7 +254,7 @@ func TestReadySecrets(t *testing.T) {
 		name := map[string]string{"python": "main.py", "shell": "main.sh"}[language]
 		program := map[string]string{"python": "python", "shell": "bash"}[language]
 		spec := announced(language, backends.Command{Args: []string{program, name}, Env: []string{"KEY=" + secret}})
-		stock(t, b, spec)
+		makeReady(t, b, spec)
 		s, err := b.Start(t.Context(), spec)
 		if err != nil {
 			t.Fatal(err)
@@ -314,19 +314,19 @@ func occurrences(t *testing.T, pid int, word string) int {
 func TestReadyIdle(t *testing.T) {
 	b := newBackend(t, process.Config{}, Config{Max: 4, Idle: 400 * time.Millisecond})
 	spec := announced("python", readyPython)
-	stock(t, b, spec)
-	z := standing(b, spec)[0].zygote
+	makeReady(t, b, spec)
+	z := idleSandboxes(b, spec)[0].zygote
 	if z == nil {
 		t.Fatal("no zygote was started")
 	}
-	alive(t, b, spec)
-	hosttest.Until(t, "all is given up", func() bool { return len(standing(b, spec)) == 0 && gone(z) })
+	checkWorks(t, b, spec)
+	hosttest.Until(t, "all is given up", func() bool { return len(idleSandboxes(b, spec)) == 0 && gone(z) })
 }
 
 // TestNothingReady has a backend for which nothing may stand ready.
 func TestNothingReady(t *testing.T) {
 	b := newBackend(t, process.Config{}, Config{})
-	if r := alive(t, b, announced("python", readyPython)); r.Warm || r.Cold != "" || b.Pools() != nil || b.active {
+	if r := checkWorks(t, b, announced("python", readyPython)); r.Warm || r.Cold != "" || b.Pools() != nil || b.active {
 		t.Errorf("%+v %v", r, b.Pools())
 	}
 }
@@ -337,8 +337,8 @@ func TestReadyClosed(t *testing.T) {
 	before := hosttest.Descendants(os.Getpid())
 	for _, spec := range kinds() {
 		r, _ := poolKeyOf(spec)
-		b.pool.Take(r) // and so two are wanted
-		stock(t, b, spec)
+		b.pool.LeaseItem(r) // and so two are wanted
+		makeReady(t, b, spec)
 	}
 	all := hosttest.Descendants(os.Getpid())
 	if err := b.Close(); err != nil {
@@ -347,7 +347,7 @@ func TestReadyClosed(t *testing.T) {
 	for pid := range before {
 		delete(all, pid)
 	}
-	if left := hosttest.Living(all); len(all) < 5 || len(left) > 0 {
+	if left := hosttest.FilterLiving(all); len(all) < 5 || len(left) > 0 {
 		t.Errorf("of %d processes %v are alive", len(all), left)
 	}
 	for _, p := range b.Pools() {
@@ -364,7 +364,7 @@ func TestReadyClosed(t *testing.T) {
 func serveReady() {
 	b := New(process.New(process.Config{StateDir: os.Getenv("SANDBOXMCP_TEST_STATE")}), Config{Max: 8})
 	for _, spec := range kinds() {
-		for len(standing(b, spec)) == 0 {
+		for len(idleSandboxes(b, spec)) == 0 {
 			if s, err := b.Start(context.Background(), spec); err == nil {
 				s.Close()
 			}
@@ -383,7 +383,7 @@ func TestReadyServerKilled(t *testing.T) {
 	if len(descendants) < 6 {
 		t.Errorf("there are only %d processes below the server", len(descendants))
 	}
-	hosttest.Outlive(t, cmd, descendants)
+	hosttest.KillServer(t, cmd, descendants)
 }
 
 // TestPoolTellsWhy has no zygote be had: who finds nothing ready learns that.
@@ -395,7 +395,7 @@ func TestPoolTellsWhy(t *testing.T) {
 	b.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(context.Context) (*process.Template, error) { return nil, errors.New("no\npython") })
 	r, _ := poolKeyOf(spec)
 	b.pool.Prepare(r)
-	if r := alive(t, b, spec); r.Warm || r.Cold != "none stood ready: no python" {
+	if r := checkWorks(t, b, spec); r.Warm || r.Cold != "none stood ready: no python" {
 		t.Errorf("warm: %v, why not: %q", r.Warm, r.Cold)
 	}
 }
@@ -417,13 +417,13 @@ func TestPoolFollowsTheHost(t *testing.T) {
 		if err := errors.Join(os.RemoveAll(visible), os.Mkdir(visible, 0o755)); err != nil {
 			t.Fatal(err)
 		}
-		stock(t, b, spec)
+		makeReady(t, b, spec)
 		if err := errors.Join(os.Rename(visible, dir+"/"+spec.Language), os.Mkdir(visible, 0o755)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(200 * time.Millisecond) // the host is compared no more often
 		r, _ := poolKeyOf(spec)
-		if taken, _ := b.pool.Take(r); taken != nil {
+		if taken, _ := b.pool.LeaseItem(r); taken != nil {
 			t.Errorf("%s: what stood ready shows the host as it was", spec.Language)
 			taken.Close()
 		}

@@ -24,7 +24,7 @@ type poolKey struct {
 
 // poolKeyOf returns the key of the idle sandboxes that suit a program, or the reason why none can.
 func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
-	if why = onlyCold(spec); why != "" {
+	if why = coldOnlyReason(spec); why != "" {
 		return r, why
 	}
 	require := slices.Clone(spec.Require)
@@ -33,7 +33,7 @@ func poolKeyOf(spec backends.Spec) (r poolKey, why string) {
 	args := spec.Program.Args
 	switch {
 	case r.language == "shell":
-		if len(args) == 2 && args[0] == "bash" && simpleFileName(args[1]) && exportable(spec.Program.Env) {
+		if len(args) == 2 && args[0] == "bash" && simpleFileName(args[1]) && isExportable(spec.Program.Env) {
 			r.script = args[1] // or else bash is started when it comes
 		}
 		return r, ""
@@ -73,8 +73,8 @@ var common = []string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME
 // sourceMaps is the only option of Node with which a program can get an idle interpreter.
 const sourceMaps = "--enable-source-maps"
 
-// onlyCold returns the part of spec that an idle sandbox can't have; "" if there is none.
-func onlyCold(spec backends.Spec) string {
+// coldOnlyReason returns the part of spec that an idle sandbox can't have; "" if there is none.
+func coldOnlyReason(spec backends.Spec) string {
 	for why, is := range map[string]bool{
 		"host directories are shown":     len(spec.Mounts) > 0 || spec.Workspace.Host != "" || spec.Workspace.Propose,
 		"it has a way to the network":    len(spec.Gateway) > 0,
@@ -146,20 +146,20 @@ func (r poolKey) args() []string {
 // Kind implements [pool.Key].
 func (r poolKey) Kind() (language string, ram int64) { return r.language, r.limits.RAM }
 
-// exportable reports whether an idle bash can be given these variables as if it had begun with them.
-func exportable(env []string) bool {
+// isExportable reports whether an idle bash can be given these variables as if it had begun with them.
+func isExportable(env []string) bool {
 	size := 0
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
-		if size += len(kv); size > maxAssignment || readAtStart(name) || bashs(name) || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
+		if size += len(kv); size > maxAssignment || readAtStart(name) || isBashVariable(name) || !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl) {
 			return false
 		}
 	}
 	return true
 }
 
-// bashs reports whether a variable is one that bash(1) sets or uses itself, or is no valid name.
-func bashs(name string) bool {
+// isBashVariable reports whether a variable is one that bash(1) sets or uses itself, or is no valid name.
+func isBashVariable(name string) bool {
 	for i, r := range name {
 		if letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'; !letter && (i == 0 || r < '0' || r > '9') {
 			return true

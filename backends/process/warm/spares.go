@@ -22,10 +22,10 @@ type Spares[T Spare] struct {
 	closed bool
 }
 
-// Take returns an item of a key, and begins to make one for the next caller.
-func (s *Spares[T]) Take(ctx context.Context, key string, begin func(context.Context) (T, error)) (none T, _ error) {
+// Acquire returns an item of a key, and begins to make one for the next caller.
+func (s *Spares[T]) Acquire(ctx context.Context, key string, begin func(context.Context) (T, error)) (none T, _ error) {
 	defer s.Fill(key, s.Enough, begin)
-	for next := s.next(key); next != nil; next = s.next(key) {
+	for next := s.popNext(key); next != nil; next = s.popNext(key) {
 		select {
 		case one, made := <-next:
 			if made && one.Good() {
@@ -49,8 +49,8 @@ func discard[T Spare](next chan T) {
 	}
 }
 
-// next removes one item from the list.
-func (s *Spares[T]) next(key string) chan T {
+// popNext removes one item from the list.
+func (s *Spares[T]) popNext(key string) chan T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := s.coming[key]

@@ -45,7 +45,7 @@ func TestSpares(t *testing.T) {
 		take := func(what string, want time.Duration) {
 			t.Helper()
 			begun := time.Now()
-			one, err := s.Take(t.Context(), "key", begin)
+			one, err := s.Acquire(t.Context(), "key", begin)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil || one != made[number] || time.Since(begun) != want {
@@ -68,7 +68,7 @@ func TestSpares(t *testing.T) {
 		take("it failed", time.Second)
 		short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
-		if _, err := s.Take(short, "key", begin); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Acquire(short, "key", begin); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("who gave up got %v", err)
 		}
 		s.Close()

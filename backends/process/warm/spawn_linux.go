@@ -41,11 +41,11 @@ func (b *Backend) spawn(ctx context.Context, s *process.Sandbox) (*process.Init,
 	case !b.active || !s.HasNamespaces():
 		return b.Spawn(ctx, s)
 	case s.HostIndependent():
-		return b.spares.Take(ctx, rootKey(s.Runtime()), func(ctx context.Context) (*process.Init, error) {
+		return b.spares.Acquire(ctx, rootKey(s.Runtime()), func(ctx context.Context) (*process.Init, error) {
 			return b.spawnForRuntime(ctx, s.Runtime())
 		})
 	}
-	return b.spares.Take(ctx, "any", func(ctx context.Context) (*process.Init, error) { return b.SpawnByLauncher(ctx, b.Namespaces()) })
+	return b.spares.Acquire(ctx, "any", func(ctx context.Context) (*process.Init, error) { return b.SpawnByLauncher(ctx, b.Namespaces()) })
 }
 
 // spawnForRuntime has the runtime's template fork a PID 1, or another template if the first has died idle. Without a

@@ -31,7 +31,7 @@ func fromTemplate(t *testing.T, b *Backend) *sandbox {
 	return one.(*sandbox)
 }
 
-func say(t *testing.T, s *sandbox, script string) string {
+func runScript(t *testing.T, s *sandbox, script string) string {
 	t.Helper()
 	var out, errs bytes.Buffer
 	r, err := s.Exec(t.Context(), backends.Command{Args: []string{"bash", "-c", script}}, backends.Streams{Stdout: &out, Stderr: &errs})
@@ -49,7 +49,7 @@ func TestTemplateDies(t *testing.T) {
 		unix.Kill(one.PID(), unix.SIGKILL)
 	}
 	hosttest.Until(t, "the sandbox has ended", func() bool { return s.HasEnded(0) })
-	if got := say(t, fromTemplate(t, b), "echo on"); got != "on\n" {
+	if got := runScript(t, fromTemplate(t, b), "echo on"); got != "on\n" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -83,15 +83,15 @@ func TestTemplateFollowsTheHost(t *testing.T) {
 	write("new")
 	time.Sleep(200 * time.Millisecond) // the host is compared no more often
 	after := fromTemplate(t, b)
-	if got := say(t, after, "cat "+prefix+"/file"); got != "new" {
+	if got := runScript(t, after, "cat "+prefix+"/file"); got != "new" {
 		t.Errorf("the next sandbox shows %q", got)
 	}
-	if got := say(t, before, "echo alive"); got != "alive\n" {
+	if got := runScript(t, before, "echo alive"); got != "alive\n" {
 		t.Errorf("the one before says %q", got)
 	}
 	left := hosttest.Descendants(os.Getpid())
 	b.Close()
-	if left = hosttest.Living(left); len(left) > 0 {
+	if left = hosttest.FilterLiving(left); len(left) > 0 {
 		t.Errorf("of the templates live on: %v", left)
 	}
 }

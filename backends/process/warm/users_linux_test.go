@@ -43,7 +43,7 @@ func TestOwnUser(t *testing.T) {
 				continue
 			}
 			if b == one && w.spec.Program != nil {
-				stock(t, b, w.spec)
+				makeReady(t, b, w.spec)
 			}
 			started, err := b.Start(t.Context(), w.spec)
 			if _, old := errors.AsType[*backends.Refusal](err); old {

@@ -69,7 +69,7 @@ func TestZygoteExitCodes(t *testing.T) {
 			if code != c.want {
 				t.Fatalf("bare, it exits with %d: %s", code, errs)
 			}
-			stock(t, b, spec)
+			makeReady(t, b, spec)
 			got := runProgram(t, b, spec, map[string]string{"main.py": c.text}, "")
 			if !got.Warm {
 				t.Fatalf("cold: %s", got.Cold)

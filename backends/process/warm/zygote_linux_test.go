@@ -19,8 +19,8 @@ import (
 func TestZygoteForks(t *testing.T) {
 	b := pooled(t)
 	cmd := backends.Command{Args: []string{"python", "main.py"}}
-	stock(t, b, announced("python", cmd))
-	if s := standing(b, announced("python", cmd))[0]; s.zygote == nil {
+	makeReady(t, b, announced("python", cmd))
+	if s := idleSandboxes(b, announced("python", cmd))[0]; s.zygote == nil {
 		_, _, err := b.spawnByZygote(t.Context(), s.Runtime(), "main.py")
 		t.Fatalf("no zygote forked it: %v", err)
 	}
@@ -36,11 +36,11 @@ func TestZygoteDies(t *testing.T) {
 	spec := announced("python", readyPython)
 	b.zygotes.PauseFirst, b.zygotes.PauseMax = 0, 0 // or none would be started for a while
 	for range 3 {
-		stock(t, b, spec)
-		z := standing(b, spec)[0].zygote
+		makeReady(t, b, spec)
+		z := idleSandboxes(b, spec)[0].zygote
 		unix.Kill(z.PID(), unix.SIGKILL)
-		ends(t, z) // until then its fork is dying
-		alive(t, b, spec)
+		waitEnded(t, z) // until then its fork is dying
+		checkWorks(t, b, spec)
 	}
 }
 
@@ -48,35 +48,35 @@ func TestZygoteDies(t *testing.T) {
 func TestZygoteStops(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
-	stock(t, b, spec)
-	old := standing(b, spec)[0].zygote
+	makeReady(t, b, spec)
+	old := idleSandboxes(b, spec)[0].zygote
 	if old == nil {
 		t.Fatal("no zygote forked it")
 	}
 	unix.Kill(old.PID(), unix.SIGSTOP)
 	var all sync.WaitGroup
 	for range 4 { // one finds what stands ready
-		all.Go(func() { alive(t, b, spec) })
+		all.Go(func() { checkWorks(t, b, spec) })
 	}
 	all.Wait()
-	ends(t, old) // its children are gone, or going
+	waitEnded(t, old) // its children are gone, or going
 }
 
 // TestTemplateUnanswered has a template that did not answer in time be asked once more, when it would: the answer would
 // be that to the first.
 func TestTemplateUnanswered(t *testing.T) {
 	b := pooled(t)
-	stock(t, b, announced("python", readyPython))
-	z := standing(b, announced("python", readyPython))[0].zygote
+	makeReady(t, b, announced("python", readyPython))
+	z := idleSandboxes(b, announced("python", readyPython))[0].zygote
 	if z == nil {
 		t.Fatal("no zygote forked it")
 	}
 	unix.Kill(z.PID(), unix.SIGSTOP)
-	if _, err := b.SpawnByTemplate(t.Context(), acquired(t, b)); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := b.SpawnByTemplate(t.Context(), acquireZygote(t, b)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("it answered: %v", err)
 	}
 	unix.Kill(z.PID(), unix.SIGCONT)
-	if child, err := b.SpawnByTemplate(t.Context(), acquired(t, b)); err == nil {
+	if child, err := b.SpawnByTemplate(t.Context(), acquireZygote(t, b)); err == nil {
 		child.Remove()
 		t.Error("it forked for the request before")
 	}
@@ -86,29 +86,29 @@ func TestTemplateUnanswered(t *testing.T) {
 func TestZygoteWears(t *testing.T) {
 	b := pooled(t)
 	spec := announced("python", readyPython)
-	stock(t, b, spec)
-	old := standing(b, spec)[0].zygote
+	makeReady(t, b, spec)
+	old := idleSandboxes(b, spec)[0].zygote
 	b.zygotes.Uses = 1 // as many as it has forked
-	if r := alive(t, b, spec); !r.Warm {
+	if r := checkWorks(t, b, spec); !r.Warm {
 		t.Errorf("the fork of an old zygote was not used: %s", r.Cold)
 	}
-	stock(t, b, spec)
-	if now := standing(b, spec)[0].zygote; now == nil || now == old {
+	makeReady(t, b, spec)
+	if now := idleSandboxes(b, spec)[0].zygote; now == nil || now == old {
 		t.Error("the old zygote was asked for more")
 	}
-	ends(t, old) // its last child is gone, or going
+	waitEnded(t, old) // its last child is gone, or going
 }
 
 // gone says whether a zygote has ended.
-func gone(z *process.Template) bool { return hosttest.Ended(z.PID()) }
+func gone(z *process.Template) bool { return hosttest.HasEnded(z.PID()) }
 
-func ends(t *testing.T, z *process.Template) {
+func waitEnded(t *testing.T, z *process.Template) {
 	t.Helper()
 	hosttest.Until(t, "the zygote has ended", func() bool { return gone(z) })
 }
 
-// acquired is the zygote for main.py, for one more fork.
-func acquired(t *testing.T, b *Backend) *process.Template {
+// acquireZygote is the zygote for main.py, for one more fork.
+func acquireZygote(t *testing.T, b *Backend) *process.Template {
 	t.Helper()
 	python := interpreter(t, "python")
 	z, err := b.zygotes.Acquire(t.Context(), scriptKind(python, "main.py"), func(ctx context.Context) (*process.Template, error) {
@@ -129,7 +129,7 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 	const rounds = 12
 	killed, took := 0, time.Duration(0)
 	for round := range rounds + 2 {
-		z := acquired(t, b)
+		z := acquireZygote(t, b)
 		z.Spawned()
 		z.Release()
 		if round == 1 { // it will not have forked
@@ -141,7 +141,7 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 		begun := time.Now()
 		go func() {
 			defer close(done)
-			s, err = b.fresh(t.Context(), spec, r, "")
+			s, err = b.startFresh(t.Context(), spec, r, "")
 		}()
 		switch round {
 		case 0:
@@ -154,7 +154,7 @@ func TestZygoteDiesDuringStart(t *testing.T) {
 		}
 		unix.Kill(z.PID(), unix.SIGKILL)
 		<-done
-		ends(t, z)
+		waitEnded(t, z)
 		if err != nil {
 			t.Errorf("round %d: %v", round, err)
 			continue

@@ -198,7 +198,7 @@ func TestCut(t *testing.T) {
 
 // TestCrooked are pages that are made for the parser.
 func TestCrooked(t *testing.T) {
-	n := hosttest.Long(1, 10) // for those that take seconds where it is 10
+	n := hosttest.Rounds(1, 10) // for those that take seconds where it is 10
 	for name, body := range map[string]string{
 		"nested":     strings.Repeat("<div>", 1_000_000) + "deep",
 		"siblings":   strings.Repeat("<div>a</div>", 300_000),

@@ -56,7 +56,7 @@ func newHost(t testing.TB) *host {
 	probe, err := b.Probe(t.Context(), backends.Spec{Require: backends.ContainmentLayers})
 	if err != nil || !probe.Usable {
 		b.Close()
-		hosttest.Missing(t, "sandbox", fmt.Sprint(err, probe.Why))
+		hosttest.SkipMissing(t, "sandbox", fmt.Sprint(err, probe.Why))
 	}
 	h := &host{t: t, log: log, pipeline: pipeline.New(pipeline.Config{Backends: []backends.Backend{b}, Audit: log})}
 	h.server = New(h.pipeline)
@@ -734,7 +734,7 @@ http.server.HTTPServer(('127.0.0.1', 8000), H).serve_forever()"`))
 // TestManyClients runs commands for concurrent clients, some of which disconnect, and checks that nothing remains.
 func TestManyClients(t *testing.T) {
 	h := newHost(t)
-	clients, rounds := 16, hosttest.Long(5, 160)
+	clients, rounds := 16, hosttest.Rounds(5, 160)
 	if rounds > 5 {
 		clients = 64
 	}

@@ -195,7 +195,7 @@ func (u *upload) write(name string, content io.Reader) error {
 		}
 	}
 	e, _, err := pipeline.Do(u.r.Context(), u.pipeline, inside.WriteFile{
-		Namespace: u.Namespace, Session: u.Session, Put: guest.Put{Path: name, Metadata: u.metadata}, Content: door.Passing(u.r, content),
+		Namespace: u.Namespace, Session: u.Session, FileWrite: guest.FileWrite{Path: name, Metadata: u.metadata}, Content: door.Passing(u.r, content),
 	})
 	if err != nil {
 		return err

@@ -271,7 +271,7 @@ func TestSwapped(t *testing.T) {
 			_ = os.RemoveAll(p.root + "/old")
 		}
 	}()
-	seen, rounds := 0, hosttest.Long(600, 30_000)
+	seen, rounds := 0, hosttest.Rounds(600, 30_000)
 	for range rounds {
 		got, err := p.Read(t.Context(), p.root+"/sub/secret")
 		if err == nil && string(got) != "inside\n" && len(got) > 0 {
@@ -300,7 +300,7 @@ func TestLarge(t *testing.T) {
 	sparse := p.root + "/sparse"
 	p.put(sparse, "")
 	if err := os.Truncate(sparse, 1<<40); err != nil {
-		hosttest.Missing(t, "sparse files", err.Error())
+		hosttest.SkipMissing(t, "sparse files", err.Error())
 	}
 	if _, err := p.Read(t.Context(), sparse); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("a file of 1 TB: %v", err)
@@ -357,7 +357,7 @@ func TestSpecial(t *testing.T) {
 // A bind mount shows our own directory, a directory in it, and a file of it, below a root.
 func TestBindMount(t *testing.T) {
 	if os.Geteuid() != 0 {
-		hosttest.Missing(t, "root", "only root mounts")
+		hosttest.SkipMissing(t, "root", "only root mounts")
 	}
 	p := newPlace(t)
 	own := filepath.Dir(p.root) + "/own"
@@ -371,7 +371,7 @@ func TestBindMount(t *testing.T) {
 			p.put(to, "")
 		}
 		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-			hosttest.Missing(t, "mount", err.Error())
+			hosttest.SkipMissing(t, "mount", err.Error())
 		}
 		a := p.Access
 		a.Guard = NewGuard([]string{own}, "", nil)

@@ -24,7 +24,7 @@ type Guard struct {
 // obeyed is what programs of this machine take commands from, besides what is known here: absolute paths, and names of
 // files in any directory.
 func NewGuard(own []string, home string, obeyed []string) Guard {
-	g := Guard{own: backends.Hide(own), ours: own, ownIDs: identities(own)}
+	g := Guard{own: backends.LocateHidden(own), ours: own, ownIDs: identities(own)}
 	for _, name := range obeyed {
 		if !filepath.IsAbs(name) {
 			g.traps = append(g.traps, strings.ToLower(name))
@@ -65,13 +65,13 @@ type privatePlaces struct {
 
 func (g Guard) privatePlaces(r Root) privatePlaces {
 	places := slices.DeleteFunc(slices.Concat(g.private, privateOfSystem), func(place string) bool { return paths.Within(r.Path, place) })
-	return privatePlaces{places, backends.Hide(places), identities(places)}
+	return privatePlaces{places, backends.LocateHidden(places), identities(places)}
 }
 
 // check refuses by name.
 func (g Guard) check(s spot, write bool) error {
 	for _, name := range []string{s.asked, s.real} {
-		place := g.own.Holds(name)
+		place := g.own.PlaceAround(name)
 		for _, o := range g.ours { // what is not there yet is nowhere, and may not be made either
 			if paths.Within(name, o) {
 				place = o
@@ -83,7 +83,7 @@ func (g Guard) check(s spot, write bool) error {
 	}
 	what := s.named(privateNames)
 	if what == "" {
-		what = s.private.now.Holds(s.real)
+		what = s.private.now.PlaceAround(s.real)
 	}
 	if what != "" {
 		return deny(s.asked, "is kept from agents, as %s may hold credentials: only a root that names it, or what is in it, allows it", what)

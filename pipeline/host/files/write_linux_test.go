@@ -101,7 +101,7 @@ func TestModePreserved(t *testing.T) {
 
 func TestOwnerPreserved(t *testing.T) {
 	if os.Geteuid() != 0 {
-		hosttest.Missing(t, "root", "only root gives files away")
+		hosttest.SkipMissing(t, "root", "only root gives files away")
 	}
 	p := newPlace(t)
 	name := p.root + "/a.txt"
@@ -121,7 +121,7 @@ func TestAttributesPreserved(t *testing.T) {
 	p := newPlace(t)
 	name := p.root + "/a.txt"
 	if err := unix.Setxattr(name, "user.origin", []byte("here"), 0); err != nil {
-		hosttest.Missing(t, "extended attributes", err.Error())
+		hosttest.SkipMissing(t, "extended attributes", err.Error())
 	}
 	if _, err := p.Write(t.Context(), name, []byte("x"), Overwrite); err != nil {
 		t.Fatal(err)
@@ -151,11 +151,11 @@ func TestHardLinked(t *testing.T) {
 
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
-		hosttest.Missing(t, "root", "only root mounts")
+		hosttest.SkipMissing(t, "root", "only root mounts")
 	}
 	p := newPlace(t)
 	if err := unix.Mount("tmpfs", p.root, "tmpfs", 0, "size=256k"); err != nil {
-		hosttest.Missing(t, "mount", err.Error())
+		hosttest.SkipMissing(t, "mount", err.Error())
 	}
 	t.Cleanup(func() { _ = unix.Unmount(p.root, unix.MNT_DETACH) })
 	p.put(p.root+"/a.txt", "as it was\n")
@@ -259,7 +259,7 @@ func (unlimited) Value(any) any               { return nil }
 func TestKilled(t *testing.T) {
 	p := newPlace(t)
 	stale := 0
-	for i := range hosttest.Long(10, 100) {
+	for i := range hosttest.Rounds(10, 100) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "FILES_TEST_WRITE="+p.root)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

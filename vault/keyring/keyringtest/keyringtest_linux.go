@@ -36,11 +36,11 @@ func StartBus(t testing.TB) *Bus {
 	t.Helper()
 	for _, program := range []string{"dbus-daemon", "gnome-keyring-daemon"} {
 		if _, err := exec.LookPath(program); err != nil {
-			hosttest.Missing(t, "keyring", err.Error())
+			hosttest.SkipMissing(t, "keyring", err.Error())
 		}
 	}
 	if _, err := user.LookupId(strconv.Itoa(os.Getuid())); err != nil {
-		hosttest.Missing(t, "keyring", "a bus knows users by name: "+err.Error())
+		hosttest.SkipMissing(t, "keyring", "a bus knows users by name: "+err.Error())
 	}
 	home, err := os.MkdirTemp("", "keyring") // t.TempDir's names are too long for sockets
 	if err != nil {
