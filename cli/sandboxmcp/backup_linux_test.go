@@ -182,7 +182,7 @@ func TestRestoreRefuses(t *testing.T) {
 	if info.Mode() != 0o600 {
 		t.Errorf("the mode of a backup is %v", info.Mode())
 	}
-	if out, err := b.runCommand(t.Context(), b.home, "", "backup", "--out", file, "--to", b.to); err == nil || !strings.Contains(out, "is not overwritten") {
+	if out, err := b.runCommand(t.Context(), b.home, "", "backup", "--out", file, "--to", b.to); err == nil || !strings.Contains(out, "already exists") {
 		t.Errorf("an existing file: %v, %s", err, out)
 	}
 	if out, err := b.runCommand(t.Context(), b.home, "", "restore", file, "--identity", b.key); err == nil || !strings.Contains(out, "there is a state") {

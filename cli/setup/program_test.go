@@ -128,7 +128,7 @@ esac`, state))
 	}
 	os.WriteFile(state, []byte("no JSON"), 0o600)
 	if _, err := targetAt(t, c, path).plan(ours, false); err == nil {
-		t.Error("what is no JSON was read")
+		t.Error("invalid JSON was accepted")
 	}
 }
 
