@@ -78,7 +78,7 @@ func submitQuestion(t *testing.T, b *approval.Broker, q approval.Question) *appr
 func TestApprovals(t *testing.T) {
 	setTempHome(t)
 	b := serveApprovals(t, 7)
-	if code, out, errs := runCommandLine("approvals"); code != 0 || out != "nobody waits for an answer\n" || errs != "" {
+	if code, out, errs := runCommandLine("approvals"); code != 0 || out != "no request is waiting\n" || errs != "" {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 	if _, out, _ := runCommandLine("approvals", "list", "--json"); out != "[]\n" {
@@ -119,9 +119,9 @@ func TestApproveAndDeny(t *testing.T) {
 	}{
 		{[]string{"approve"}, 2, "", "needs the id of one question\nsandboxmcp: hint: sandboxmcp approvals"},
 		{[]string{"approve", web.Question.ID, cmd.Question.ID}, 2, "", "needs the id of one question"},
-		{[]string{"approve", "nonsense"}, 2, "", "\"nonsense\" is no whole id"},
-		{[]string{"approve", "../server"}, 2, "", "is no whole id"},
-		{[]string{"approve", web.Question.ID[:20]}, 2, "", "is no whole id"},
+		{[]string{"approve", "nonsense"}, 2, "", "\"nonsense\" is not a full id"},
+		{[]string{"approve", "../server"}, 2, "", "is not a full id"},
+		{[]string{"approve", web.Question.ID[:20]}, 2, "", "is not a full id"},
 		{[]string{"approve", unaskedID}, 1, "", "question " + unaskedID + ": there is no such question"},
 		{[]string{"approve", strings.ToLower(web.Question.ID), "--reason", "go on"}, 0, ": egress example.com for the namespace team\n", ""},
 		{[]string{"approve", web.Question.ID}, 1, "", "it was answered already"},
@@ -163,9 +163,9 @@ func TestApproveForLess(t *testing.T) {
 		{[]string{"--for", "10m"}, 0, "approved until ", approval.ScopeTime, 10 * time.Minute, true},
 		{[]string{"--for", "48h"}, 0, "approved until ", approval.ScopeTime, time.Hour, true},
 		{[]string{"--for", "run"}, 1, "no run waits for it", "", 0, false},
-		{[]string{"--for", "ever"}, 2, "neither run nor session, nor a time", "", 0, true},
-		{[]string{"--for", "-1h"}, 2, "neither run nor session, nor a time", "", 0, true},
-		{[]string{"--for", "0s"}, 2, "neither run nor session, nor a time", "", 0, true},
+		{[]string{"--for", "ever"}, 2, "is not run, session or a time", "", 0, true},
+		{[]string{"--for", "-1h"}, 2, "is not run, session or a time", "", 0, true},
+		{[]string{"--for", "0s"}, 2, "is not run, session or a time", "", 0, true},
 	} {
 		for _, command := range [][]string{{"approve"}, {"egress", "approve"}} {
 			q := approval.Question{Kind: approval.Egress, What: fmt.Sprintf("h%d.%s.example", i, command[0]), Namespace: "team", Session: "s1"}
@@ -196,11 +196,11 @@ const unaskedID = "01K9ZB5W7Q3M8Y2D4F6H8J0K2M"
 func TestNoServerOrSeveral(t *testing.T) {
 	setTempHome(t)
 	for _, words := range [][]string{{"approvals"}, {"approve", unaskedID}, {"deny", unaskedID}} {
-		if code, out, errs := runCommandLine(words...); code != 1 || out != "" || errs != "sandboxmcp: no server runs: start one with sandboxmcp serve\n" {
+		if code, out, errs := runCommandLine(words...); code != 1 || out != "" || errs != "sandboxmcp: no server is running: start one with sandboxmcp serve\n" {
 			t.Errorf("%v: exit %d, %q, %q", words, code, out, errs)
 		}
 	}
-	if code, _, errs := runCommandLine("approvals", "--server", "7"); code != 1 || !strings.Contains(errs, "no server 7 runs") {
+	if code, _, errs := runCommandLine("approvals", "--server", "7"); code != 1 || !strings.Contains(errs, "server 7 is not running") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 	one, other := serveApprovals(t, 7), serveApprovals(t, 123)

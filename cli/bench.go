@@ -29,18 +29,17 @@ const (
 func (p *program) benchCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "bench",
-		Usage:     "measure what isolation costs on this machine, beside what else is installed",
+		Usage:     "measure the cost of isolation on this machine, and of other installed tools",
 		UsageText: "sandboxmcp bench [--quick] [--json] [--language NAME ...] [--runs N]",
-		Description: `Runs a small file bare, under bubblewrap, runsc, Docker and Podman where they are installed and have an image
-(none is fetched), and in sandboxes of its own, also in containers of these engines, all in turn: read the ratios
-to the bare command, and to the engine's own run, not the milliseconds. The servers that are measured have the
-default settings and a state directory of their own, so that nothing is left in yours. It takes two to four
-minutes, --quick less than one; the machine should have nothing else to do.
+		Description: `Runs a small program bare, under bubblewrap, runsc, Docker and Podman if they are installed and have an image
+(none is pulled), and in sandboxmcp's sandboxes and containers, alternating. Compare the ratios to the bare command and
+to the engine's own run, not the milliseconds. The measured servers have the default settings and a temporary state
+directory. It takes two to four minutes, --quick less than one; the machine should be idle.
 
 Example: sandboxmcp bench --quick`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "quick", Usage: fmt.Sprintf("take less time: %d runs of each instead of %d, and shorter load", quickRuns, fullRuns)},
-			&cli.IntFlag{Name: "runs", Usage: "run each `N` times when one runs at a time", DefaultText: fmt.Sprint(fullRuns)},
+			&cli.IntFlag{Name: "runs", Usage: "run each program `N` times, one at a time", DefaultText: fmt.Sprint(fullRuns)},
 			&cli.StringSliceFlag{Name: "language", Usage: "measure only `NAME`: " + strings.Join(bench.Languages(), ", ") + " (may be given more than once)"},
 			command.JSONFlag(),
 		},

@@ -31,20 +31,20 @@ import (
 )
 
 // exitCodes is the section of the help about exit codes.
-const exitCodes = `Flags may stand before or after the other words. sandboxmcp COMMAND --help says more, with an example.
+const exitCodes = `Flags may come before or after arguments. sandboxmcp COMMAND --help has details and examples.
 
 Exit codes:
-  0    it did what it should
-  1    it could not do what it should, or found a fault
-  2    it was typed wrong
-of sandboxmcp run, beside those of the script itself:
-  124  the script's time was up
-  125  sandboxmcp refused to run it, or could not
+  0    success
+  1    failure, or a fault was found
+  2    usage error
+of sandboxmcp run, in addition to those of the script:
+  124  time limit reached
+  125  sandboxmcp refused or failed to run it
   126  the command can't be executed in the sandbox
-  127  there is no such command in the sandbox
-  128  and more: a signal ended it, 137 being SIGKILL, as for its memory
+  127  the command does not exist in the sandbox
+  128+ a signal ended it; 137 is SIGKILL, as by the memory limit
 
-With --json, what went wrong is on standard output, too: {"refused":{"reason":"...","remedy":"..."},"exit_code":1}`
+With --json, errors are on standard output, too: {"refused":{"reason":"...","remedy":"..."},"exit_code":1}`
 
 // Main runs one command line, whose first word is the program's name, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -142,11 +142,11 @@ Example: sandboxmcp run script.py`,
 func subcommandMissing(c *cli.Context) error {
 	path := strings.TrimPrefix(c.Command.HelpName, "sandboxmcp ")
 	if c.NArg() > 0 && path != "vault" && path != "token" { // the word may be a secret there
-		return exit.Usage(c.Command.HelpName+" --help", "there is no command %q", path+" "+c.Args().First())
+		return exit.Usage(c.Command.HelpName+" --help", "unknown command %q", path+" "+c.Args().First())
 	}
 	names := cmdline.CommandNames(c.Command.Subcommands)
 	last := len(names) - 1
-	return exit.Usage(c.Command.HelpName+" --help", "say what to do: sandboxmcp %s %s or %s", path, strings.Join(names[:last], ", "), names[last])
+	return exit.Usage(c.Command.HelpName+" --help", "missing subcommand: sandboxmcp %s %s or %s", path, strings.Join(names[:last], ", "), names[last])
 }
 
 // prepareCommands sets the fields that all commands and subcommands share.

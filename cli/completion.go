@@ -30,9 +30,9 @@ const completionHint = "sandboxmcp completion bash, zsh or fish"
 func (p *program) completionCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "completion",
-		Usage:     "print the script by which a shell completes this command line",
+		Usage:     "print the completion script of a shell",
 		UsageText: "sandboxmcp completion bash|zsh|fish",
-		Description: `Put it where the shell looks for it, or source it:
+		Description: `Install it where the shell finds it, or source it:
 
   bash   source <(sandboxmcp completion bash)
          sandboxmcp completion bash > ~/.local/share/bash-completion/completions/sandboxmcp
@@ -45,7 +45,7 @@ Example: source <(sandboxmcp completion bash)`,
 		Action: command.ExactlyOneWord(func(c *cli.Context) error {
 			shell := c.Args().First()
 			if !slices.Contains(complete.Shells(), shell) {
-				return exit.Usage(completionHint, "there is no completion for %q", shell)
+				return exit.Usage(completionHint, "no completion for %q", shell)
 			}
 			return complete.Script(p.Out, shell, c.App.Name)
 		}, completionHint, "completion needs the name of one shell"),
@@ -104,7 +104,7 @@ func completeLine(app *cli.App, typed []string, ask func(kind string) []string) 
 	return s, words
 }
 
-// flagValueSource returns the completions of the value of a flag of a command, or nil if there is no such flag or it takes no
+// flagValueSource returns the completions of the value of a flag of a command, or nil if unknown flag or it takes no
 // value.
 func flagValueSource(app *cli.App, at *cli.Command, path, typed string) *complete.Source {
 	name := strings.TrimLeft(typed, "-")

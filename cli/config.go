@@ -14,14 +14,14 @@ import (
 func (p *program) configCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "config",
-		Usage:     "print the settings in force, and where each comes from",
+		Usage:     "print the effective settings and their sources",
 		UsageText: "sandboxmcp config [--json | --policy]",
 		Description: `Flags override the environment, which overrides the file, which overrides the defaults.
 
 Example: sandboxmcp --config sandboxmcp.yaml config`,
 		Flags: []cli.Flag{
 			command.JSONFlag(),
-			&cli.BoolFlag{Name: "policy", Usage: "print only the settings that bound runs; the SHA-256 of this text is the policy_sha256 of receipts"},
+			&cli.BoolFlag{Name: "policy", Usage: "print only the settings that restrict runs; the SHA-256 of this text is the policy_sha256 of receipts"},
 		},
 		Action: command.NoWords(wiring.WithConfig(p.printConfig)),
 	}

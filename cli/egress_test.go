@@ -12,12 +12,12 @@ import (
 func TestEgressList(t *testing.T) {
 	setTempHome(t)
 	for _, words := range [][]string{{"egress", "list"}, {"egress", "approve", "X"}, {"egress", "deny", "X"}} {
-		if code, _, errs := runCommandLine(words...); code != 1 || !strings.Contains(errs, "no server runs") {
+		if code, _, errs := runCommandLine(words...); code != 1 || !strings.Contains(errs, "no server is running") {
 			t.Errorf("%v: exit %d, %q", words, code, errs)
 		}
 	}
 	one, other := serveApprovals(t, 7), serveApprovals(t, 123)
-	if code, out, errs := runCommandLine("egress", "list"); code != 0 || out != "nothing waits for an answer\nnothing is approved\n" {
+	if code, out, errs := runCommandLine("egress", "list"); code != 0 || out != "no connection is waiting\nnothing is approved\n" {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 	waits := submitQuestion(t, one, approval.Question{Kind: approval.Egress, What: "a.example\x1b[2J", Namespace: "team", Run: "r1", Reason: "it connects"})
@@ -38,7 +38,7 @@ func TestEgressList(t *testing.T) {
 		}
 	}
 	if strings.Contains(out, "git push") {
-		t.Errorf("a command on the host is no egress:\n%s", out)
+		t.Errorf("a command on the host is listed as egress:\n%s", out)
 	}
 	_, out, _ = runCommandLine("egress", "list", "--json")
 	var got struct {
@@ -76,15 +76,15 @@ func TestEgressApproveAndDeny(t *testing.T) {
 		{[]string{"egress", "approve"}, 2, "", "needs the id of one question"},
 		{[]string{"egress", "approve", a, b}, 2, "", "needs the id of one question"},
 		{[]string{"egress", "deny"}, 2, "", "needs ids or names"},
-		{[]string{"egress", "approve", command}, 1, "", "no connection waits"}, // whatever an agent called it
-		{[]string{"egress", "deny", command}, 1, "", "nothing waits for"},
-		{[]string{"egress", "approve", "a.example"}, 1, "", "no connection waits"},
+		{[]string{"egress", "approve", command}, 1, "", "no connection with the id"}, // whatever an agent called it
+		{[]string{"egress", "deny", command}, 1, "", "no request or approval matches"},
+		{[]string{"egress", "approve", "a.example"}, 1, "", "no connection with the id"},
 		{[]string{"egress", "approve", "\x1b[2J"}, 1, "", `\x1b[2J`},
 		{[]string{"egress", "approve", strings.ToLower(b), "--reason", "go on"}, 0, "approved until ", ""},
-		{[]string{"egress", "approve", b}, 1, "", "no connection waits"},
+		{[]string{"egress", "approve", b}, 1, "", "no connection with the id"},
 		{[]string{"egress", "deny", "A.example", d}, 0, "denied: egress a.example for the namespace team\ntaken back: egress a.example:22 for the namespace team\ndenied: egress d.example", ""},
-		{[]string{"egress", "deny", "a.example"}, 1, "", "nothing waits for a.example"},
-		{[]string{"egress", "approve", c, "--server", "7"}, 1, "", "no connection waits"},
+		{[]string{"egress", "deny", "a.example"}, 1, "", "no request or approval matches a.example"},
+		{[]string{"egress", "approve", c, "--server", "7"}, 1, "", "no connection with the id"},
 		{[]string{"egress", "approve", c, "--server", "123"}, 0, "approved until ", ""},
 	} {
 		code, out, errs := runCommandLine(tt.words...)
@@ -100,12 +100,12 @@ func TestEgressApproveAndDeny(t *testing.T) {
 // TestEgressGive allows hosts that nobody has requested.
 func TestEgressGive(t *testing.T) {
 	setTempHome(t)
-	if code, _, errs := runCommandLine("egress", "a.example", "--namespace", "team"); code != 1 || !strings.Contains(errs, "no server runs") || !strings.Contains(errs, "run FILE --allow a.example") {
+	if code, _, errs := runCommandLine("egress", "a.example", "--namespace", "team"); code != 1 || !strings.Contains(errs, "no server is running") || !strings.Contains(errs, "run FILE --allow a.example") {
 		t.Errorf("without a server: exit %d, %q", code, errs)
 	}
 	one, other := serveApprovals(t, 7), serveApprovals(t, 123)
 	for line, want := range map[string]string{
-		"egress http://a.example":       "nothing to connect to",
+		"egress http://a.example":       "invalid destination",
 		"egress a.example:53":           "port 53",
 		"egress a.example --for 48h":    "at most 24h",
 		"egress a.example --for -1h":    "at most 24h",

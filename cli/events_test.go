@@ -51,7 +51,7 @@ func eventsTo(ctx context.Context, out, errs io.Writer, args ...string) int {
 
 func TestEvents(t *testing.T) {
 	setTempHome(t)
-	if code, out, errs := events(t.Context()); code != 1 || out != "" || !strings.Contains(errs, "no server runs") || !strings.Contains(errs, "hint: sandboxmcp audit tail -f") {
+	if code, out, errs := events(t.Context()); code != 1 || out != "" || !strings.Contains(errs, "no server is running") || !strings.Contains(errs, "hint: sandboxmcp audit tail -f") {
 		t.Errorf("without a server: exit %d, %q, %q", code, out, errs)
 	}
 	bus, _ := busServer(t, 7)
@@ -102,8 +102,8 @@ func TestEventsMistyped(t *testing.T) {
 		want  string
 	}{
 		"kind":   {[]string{"--kind", "egress.deny"}, 2, `there is no event "egress.deny" (did you mean "egress.denied"?)`},
-		"word":   {[]string{"egress.denied"}, 2, "no use for"},
-		"server": {[]string{"--server", "12"}, 1, "no server 12 runs"},
+		"word":   {[]string{"egress.denied"}, 2, "unexpected argument"},
+		"server": {[]string{"--server", "12"}, 1, "server 12 is not running"},
 	} {
 		if code, _, errs := events(t.Context(), tt.words...); code != tt.code || !strings.Contains(errs, tt.want) {
 			t.Errorf("%s: exit %d, %s", name, code, errs)

@@ -23,27 +23,27 @@ func (p *program) installCommand() *cli.Command {
 		Name:      "install",
 		Usage:     "install Python or Node packages for all later runs of a namespace",
 		UsageText: "sandboxmcp install PACKAGE ... --language python|node [--namespace NS] [--backend NAME] [--timeout SECONDS] [--json]",
-		Description: `PACKAGE is what pip or npm takes: requests==2.32.3, 'numpy>=2', left-pad@1.3.0. The package manager runs in a
-sandbox that reaches the configured registries and nothing else; its packages' own install scripts do not run unless
-packages.scripts is set. It needs no server, and those that run show the packages to what they start from then on.
+		Description: `PACKAGE is a requirement of pip or npm: requests==2.32.3, 'numpy>=2', left-pad@1.3.0. The package manager runs in a
+sandbox that reaches only the configured registries; install scripts of packages do not run unless packages.scripts is
+set. It needs no server; running servers mount the packages in later runs.
 
-What was unpacked is kept, up to 2 GB, for whoever installs the same from the same registries, in whatever namespace,
-session or server. The registries are asked each time, with the credentials of pip's or npm's configuration. A registry whose files
-are on another host needs that host in this configuration, too: as one more index of pip (extra-index-url), or as the registry of a
-scope of npm that nobody uses (@files:registry).
+Unpacked packages are cached, up to 2 GB, for the same packages from the same registries, in any namespace, session or server. The
+registries are asked each time, with the credentials in pip's or npm's configuration. A registry whose files are on another host needs
+that host in this configuration, too: as a further index of pip (extra-index-url), or as the registry of an unused scope of npm
+(@files:registry).
 
-The exit code is 1 if the package manager fails; nothing has changed then.
+If the package manager fails, the exit code is 1 and nothing has changed.
 
 Examples:
   sandboxmcp install requests==2.32.3 --language python
   sandboxmcp install left-pad@1.3.0 --language node --namespace team-a`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` that the packages are for: python or node"},
+			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the packages: python or node"},
 			command.NamespaceFlag(),
 			&cli.StringFlag{Name: "session", Usage: "only for the session `ID`", Hidden: true}, // refused with a hint
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of the backend whose interpreter they are for: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
-			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "as much as configured, at most ten minutes"},
-			&cli.BoolFlag{Name: "quiet", Usage: "do not show what the package manager says meanwhile"},
+			&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
+			&cli.Float64Flag{Name: "timeout", Usage: "time limit in `SECONDS`", DefaultText: "as much as configured, at most ten minutes"},
+			&cli.BoolFlag{Name: "quiet", Usage: "do not print the package manager's output"},
 			command.JSONFlag(),
 		},
 		Action: p.install,
@@ -72,7 +72,7 @@ func (p *program) install(c *cli.Context) error {
 		return exit.Fail("leave --session out to install for all later runs of the namespace",
 			"a session's packages are installed by the server that has it: its agent calls install_package with session_id")
 	case language == "":
-		return exit.Usage("--language python, or --language node", "install needs to know whose packages these are")
+		return exit.Usage("--language python, or --language node", "install needs --language")
 	case c.IsSet("timeout") && c.Float64("timeout") <= 0:
 		return exit.Usage("leave it out for the default", "--timeout must be more than 0")
 	}
@@ -111,7 +111,7 @@ func (p *program) showInstalled(c *cli.Context, q install.Request, res pipeline.
 	for _, h := range res.Hints {
 		hints = append(hints, h.String())
 	}
-	return exit.Fail(strings.Join(hints, "; "), "nothing was installed: the package manager ended with %s, exit code %d", res.Ended, res.ExitCode)
+	return exit.Fail(strings.Join(hints, "; "), "nothing was installed: the package manager failed (%s, exit code %d)", res.Ended, res.ExitCode)
 }
 
 func (i installed) writeText(w io.Writer) error {

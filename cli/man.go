@@ -16,7 +16,7 @@ func (p *program) manCommand() *cli.Command {
 		Name:      "man",
 		Usage:     "print the manual page of all commands and settings",
 		UsageText: "sandboxmcp man",
-		Description: `Read it with man, or put it where man looks for it:
+		Description: `Read it with man, or install it where man finds it:
 
   sandboxmcp man | man -l -
   sandboxmcp man > ~/.local/share/man/man1/sandboxmcp.1

@@ -24,42 +24,40 @@ import (
 func (p *program) serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "serve",
-		Usage:     "answer agents over the Model Context Protocol, on standard input and output or over HTTP",
+		Usage:     "serve agents over the Model Context Protocol, on standard input and output or over HTTP",
 		UsageText: "sandboxmcp serve [--listen ADDRESS [--stdio]] [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--skills DIR] [--structured]",
-		Description: `Agents start it themselves: it is what their configuration names as the command of a server, such as
+		Description: `Agents start it themselves: their configuration names it as the command of a server, such as
 
   {"mcpServers": {"sandboxmcp": {"command": "sandboxmcp", "args": ["serve"]}}}
 
-Answers are text and images. Many clients hand structuredContent to their model instead of these, so a client gets it, and
-outputSchema, only if it is known to hand on both. --structured gives it to every client, as programs want it.
+Results are text and images. Many clients pass structuredContent to their model instead, so a client gets it, and
+outputSchema, only if it is known to pass on both. --structured sends it to every client, as programs need.
 
-A tool that the configuration has off (web.enabled, host.enabled) is listed in a few words, which say who can turn it on;
-with --tools on it is not listed. The configuration is read once, when the server starts.
+A tool that the configuration turns off (web.enabled, host.enabled) is listed with a note about how to enable it; with
+--tools on it is not listed. The configuration is read once, when the server starts.
 
-It ends when standard input does, and takes all sessions along. What it has to say goes to standard
-error. While it runs, sandboxmcp approvals lists what it asks a person, and sandboxmcp session, queue, inspect,
-bridge and limits show and change what it does. For these, a person may start one by hand, which stays as long as
-its standard input is open:
+It ends with standard input, and so do its sessions. It logs to standard error. While it runs, sandboxmcp approvals
+lists its requests for approval, and sandboxmcp session, queue, inspect, bridge and limits show and change its state. For
+these, a person may start one by hand, which runs as long as its standard input is open:
 
   tail -f /dev/null | sandboxmcp serve >/dev/null &
 
-With --listen, or http.listen in the configuration, it answers over HTTP: clients of MCP at /mcp, or /mcp/NAMESPACE, and
-old ones at /sse, one operation at /v1/tools/NAME, and the people's API below /v1 (/v1/openapi.json describes it); /healthz and /readyz
-tell whether it lives. ADDRESS is HOST:PORT, unix:PATH or systemd, which is the socket that
-systemd passes; without http.tls_cert it must be of this machine. Each client needs a token: sandboxmcp token create makes one.
-SIGTERM ends it when the requests under way have ended, after ten seconds at most.
+With --listen, or http.listen in the configuration, it serves HTTP: MCP at /mcp, or /mcp/NAMESPACE, and for old clients at /sse, one
+operation at /v1/tools/NAME, the people's API below /v1 (described by /v1/openapi.json), and the probes /healthz and /readyz. ADDRESS is
+HOST:PORT, unix:PATH or systemd, the socket that systemd passes; without http.tls_cert it must be local. Each client needs a token:
+sandboxmcp token create makes one. SIGTERM ends it once running requests have finished, after at most ten seconds.
 
 Example: sandboxmcp serve --namespace my-agent
 Example: sandboxmcp serve --listen 127.0.0.1:8750`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
-			&cli.StringFlag{Name: "listen", Usage: "answer over HTTP at `ADDRESS`, and not on standard input and output", DefaultText: command.SeeConfig},
+			&cli.StringFlag{Name: "backend", Usage: "default isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
+			&cli.StringFlag{Name: "listen", Usage: "serve HTTP at `ADDRESS` instead of standard input and output", DefaultText: command.SeeConfig},
 			&cli.BoolFlag{Name: "background", Usage: "be the server that sandboxmcp stop ends", Hidden: true}, // for start
-			&cli.BoolFlag{Name: "stdio", Usage: "with --listen: answer on standard input and output, too"},
-			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
+			&cli.BoolFlag{Name: "stdio", Usage: "with --listen: serve standard input and output, too"},
+			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of all callers, whatever they request"},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
-			&cli.StringFlag{Name: "skills", Usage: "give clients the skills in `DIR`, each a directory with a SKILL.md, as resources and prompts", DefaultText: command.SeeConfig},
-			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too"},
+			&cli.StringFlag{Name: "skills", Usage: "offer clients the skills in `DIR`, each a directory with a SKILL.md, as resources and prompts", DefaultText: command.SeeConfig},
+			&cli.BoolFlag{Name: "structured", Usage: "send structuredContent to every client"},
 		},
 		Action: command.NoWords(p.serve),
 	}
@@ -100,7 +98,7 @@ func (p *program) serve(c *cli.Context) error {
 		defer background.Close()
 	}
 	if stdio && terminal.IsInteractive(p.In) && terminal.IsTerminal(p.Err) {
-		p.Messagef("this is a terminal, and serve waits for an agent's messages: Ctrl-D ends it, and sandboxmcp setup has an agent start it")
+		p.Messagef("serve is waiting for an agent's messages on this terminal: Ctrl-D ends it; sandboxmcp setup makes an agent start it")
 	}
 	ctx, cancel := command.Interruptible(c.Context)
 	defer cancel(nil)

@@ -62,7 +62,7 @@ func TestTree(t *testing.T) {
 			owner := ownerOfLine(c, path, line)
 			for _, m := range flag.FindAllStringSubmatch(line, -1) {
 				if cmdline.FindFlag(owner.Flags, strings.TrimLeft(m[2], "-")) == nil && m[2] != "--" {
-					t.Errorf("%s: its usage has %s, which is no flag of it: %s", path, m[2], line)
+					t.Errorf("%s: its usage has %s, which is not one of its flags: %s", path, m[2], line)
 				}
 			}
 		}
@@ -172,7 +172,7 @@ func TestCommands(t *testing.T) {
 		"host access list", "host access request", "host access allow", "host access revoke", "key", "image", "verify", "setup", "completion", "man", "version",
 	} {
 		if !found[want] && !slices.Contains(plannedCommands, want) {
-			t.Errorf("there is no command %q", want)
+			t.Errorf("unknown command %q", want)
 		}
 	}
 }

@@ -36,11 +36,11 @@ func (p *program) validateCommand() *cli.Command {
 		Usage:     "check a script without running it: syntax, missing imports, dangerous patterns",
 		UsageText: "sandboxmcp validate FILE [--language LANGUAGE] [--no-auto-fix] [--write] [--json]",
 		Description: `FILE may be - for standard input, with --language. Each finding is on a line of its own, as FILE:LINE:COLUMN.
-Where imports are missing, the difference to the code with them is shown; --write changes FILE. Containment does
-not depend on what is found here.
+If imports are missing, it prints a diff that adds them; --write changes FILE. Containment does not depend on the
+findings.
 
-The exit code is 0 if the language's parser takes the code, and 1 if it does not. Of R, and of shell code that our
-parser does not know, only running it can tell: nothing is refused, which is said.
+The exit code is 0 if the language's parser accepts the code, and 1 if not. R, and shell code that our parser does not
+support, can only be tested by running it: nothing is refused, and a note says so.
 
 Examples:
   sandboxmcp validate script.py
@@ -119,7 +119,7 @@ func (p *program) validate(c *cli.Context) error {
 // validateOther runs the configured check command of a language on code, in a sandbox.
 func (p *program) validateOther(ctx context.Context, c *cli.Context, parts *wiring.Parts, file string, code validate.Code, language string) error {
 	if c.Bool("write") {
-		return exit.Usage("leave out --write", "code of %s is checked, and not changed", language)
+		return exit.Usage("leave out --write", "code of %s is only checked", language)
 	}
 	_, res, err := pipeline.Do(ctx, parts.Pipeline, runs.Request{
 		Language: language, Name: code.Name, Code: code.Source, CheckOnly: true,
@@ -142,7 +142,7 @@ func (p *program) validateOther(ctx context.Context, c *cli.Context, parts *wiri
 func (p *program) codeOf(file, language string, others []string) (validate.Code, error) {
 	code := validate.Code{Language: language}
 	if file == "-" && language == "" {
-		return code, exit.Usage("sandboxmcp validate - --language python", "standard input has no extension to know its language by: give --language")
+		return code, exit.Usage("sandboxmcp validate - --language python", "the language of standard input is unknown: give --language")
 	}
 	if language != "" {
 		if _, err := validate.Language(language); err != nil && !slices.Contains(others, language) {

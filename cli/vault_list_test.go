@@ -72,7 +72,7 @@ func TestHoldersOfOldValue(t *testing.T) {
 	}
 	run := homeWithLog(t, entries...)
 	_, stderr := run("vault", "rotate", "KEY", "second-"+"value")
-	if strings.Count(stderr, "the session LIVING was lent the old value") != 1 {
+	if strings.Count(stderr, "session LIVING keeps the old value") != 1 {
 		t.Errorf("the living session is not told of, once: %s", stderr)
 	}
 	for _, id := range []string{"ENDED", "ANOTHER", "UNUSED", "FOREIGN"} {

@@ -10,7 +10,7 @@ import (
 func (p *program) versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "version",
-		Usage:       "print which version this is",
+		Usage:       "print the version",
 		UsageText:   "sandboxmcp version [--json]",
 		Description: "Example: sandboxmcp version",
 		Flags:       []cli.Flag{command.JSONFlag()},

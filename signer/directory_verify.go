@@ -75,7 +75,7 @@ func verifyFile(top *os.Root, name string, s Sum) *Problem {
 	case err != nil:
 		return &Problem{Kind: Unreadable, Name: escapeInvalidUTF8(name), Why: WithoutPaths(err).Error()}
 	case got != s.SHA256:
-		return &Problem{Kind: Changed, Name: escapeInvalidUTF8(name), Why: "its SHA-256 is another one", Want: s.SHA256, Got: got}
+		return &Problem{Kind: Changed, Name: escapeInvalidUTF8(name), Why: "its SHA-256 does not match", Want: s.SHA256, Got: got}
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func NewWriter(format string, w io.Writer, follow bool) (export.Writer, error) {
 	case "csv":
 		return export.New(format, w, export.About{})
 	}
-	return nil, exit.Usage("--format table, json or csv", "there is no format %q", format)
+	return nil, exit.Usage("--format table, json or csv", "unknown format %q", format)
 }
 
 // JSON prints rows as a JSON array with a row on each line, or as bare lines if the rows never end.

@@ -114,7 +114,7 @@ func extract(r io.Reader, dir *os.Root) (h archiveHeader, m manifest, err error)
 		return h, m, err
 	}
 	if h.Format != format {
-		return h, m, fmt.Errorf("its format is version %d, and this program knows version %d: use the sandboxmcp that made it, version %q",
+		return h, m, fmt.Errorf("its format is version %d, and this program supports version %d: use the sandboxmcp that made it, version %q",
 			h.Format, format, h.Version)
 	}
 	found := newSums()
@@ -180,13 +180,13 @@ func checkEntry(head *tar.Header) error {
 	name := head.Name
 	switch {
 	case !filepath.IsLocal(name) || path.Clean(name) != name || !isIncluded(name):
-		return fmt.Errorf("it has %q, which no backup has", name)
+		return fmt.Errorf("unexpected entry %q", name)
 	case head.Typeflag != tar.TypeReg:
 		return fmt.Errorf("%q in it is not a file", name)
 	}
 	for key := range head.PAXRecords {
 		if strings.HasPrefix(key, "GNU.") {
-			return fmt.Errorf("%q in it has holes", name)
+			return fmt.Errorf("%q in it is a sparse file", name)
 		}
 	}
 	return nil

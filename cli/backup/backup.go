@@ -46,16 +46,16 @@ func (p commands) backupCommand() *cli.Command {
 		Name:      "backup",
 		Usage:     "write log, keys, vault and results to one encrypted file, while servers run",
 		UsageText: "sandboxmcp backup --out FILE --to RECIPIENT [--to RECIPIENT]... [--to-file FILE] [--json]",
-		Description: `FILE is encrypted to age recipients (age1...): age-keygen makes a key, and prints its recipient. Whoever has
-the key of one has all of this machine's sandboxmcp: the backup holds the key that signs, and the key of the vault with its
-secrets, also where that lies in the keyring of the operating system. Keep that key elsewhere. Secrets whose own values
-are in the keyring (vault add --store keyring) are not in it.
+		Description: `FILE is encrypted to age recipients (age1...): age-keygen creates a key and prints its recipient. The backup
+contains the signing key, and the vault with its key, even if that is in the keyring of the operating system: anyone who
+can decrypt it controls this machine's sandboxmcp. Keep the age key elsewhere. Secrets whose values are in the keyring
+(vault add --store keyring) are not included.
 
-It holds the state of one moment: all rows that were acknowledged before, and no key, token, secret or result that they
-do not know of. FILE is there whole, of mode 0600, or not at all, and overwrites none. A row of the log, state.backed_up,
-says its SHA-256 and for whom it is.
+The backup is a snapshot: it has all rows that were acknowledged before, and no key, token, secret or result without its
+row. FILE is written completely, with mode 0600, or not at all, and replaces nothing. A row of the log, state.backed_up,
+has its SHA-256 and recipients.
 
-In it:
+Included:
 ` + describeParts(true) + `
 Not in it, as it can be had again:
 ` + describeParts(false) + `  the configuration            which is yours to keep
@@ -63,7 +63,7 @@ Not in it, as it can be had again:
 Example: sandboxmcp backup --out /mnt/kept/monday.age --to-file recipients.txt`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "write it to the new file `FILE`"},
-			&cli.StringSliceFlag{Name: "to", Usage: "encrypt it to the age `RECIPIENT`, and others that are named"},
+			&cli.StringSliceFlag{Name: "to", Usage: "encrypt it to the age `RECIPIENT` (may be given more than once)"},
 			&cli.StringFlag{Name: "to-file", Usage: "encrypt it to the recipients in `FILE`, one a line"},
 			command.JSONFlag(),
 		},
@@ -84,7 +84,7 @@ type createdBackup struct {
 func (p commands) backup(c *cli.Context) error {
 	out := c.String("out")
 	if out == "" {
-		return exit.Usage("--out FILE", "where to write the backup is missing")
+		return exit.Usage("--out FILE", "the output file is missing")
 	}
 	recipients, err := recipientsOf(c)
 	if err != nil {
@@ -95,7 +95,7 @@ func (p commands) backup(c *cli.Context) error {
 		return err
 	}
 	if files, err := audit.Files(cfg.SQLitePath); err == nil && len(files) == 0 {
-		return exit.Fail("sandboxmcp config shows where it is looked for", "there is no log at %s, and so nothing to back up", cfg.SQLitePath)
+		return exit.Fail("sandboxmcp config shows its configured place", "no log at %s: nothing to back up", cfg.SQLitePath)
 	}
 	var b createdBackup
 	err = wiring.WithSignedLog(c, func(ctx context.Context, log *audit.Log) error {
@@ -143,7 +143,7 @@ func recipientsOf(c *cli.Context) (all []age.Recipient, err error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, exit.Usage("--to age1..., which age-keygen prints", "for whom the backup is, is missing")
+		return nil, exit.Usage("--to age1..., which age-keygen prints", "the recipient is missing")
 	}
 	return all, nil
 }
@@ -225,7 +225,7 @@ func (c *byteCounter) Write(b []byte) (int, error) {
 func explainWriteError(err error, out string) error {
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return exit.Fail("--out with another name", "%s exists, and is not overwritten", out)
+		return exit.Fail("--out with another name", "%s already exists", out)
 	case errors.Is(err, syscall.ENOSPC):
 		return exit.Fail("free some space, or --out on another disk; nothing is left of the backup", "write %s: %v", out, err)
 	}

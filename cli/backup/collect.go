@@ -126,12 +126,12 @@ func (m *snapshot) openLog(ctx context.Context, file string) error {
 		}
 	}
 	paths, err := audit.Files(file)
-	for _, path := range slices.Backward(paths) {
+	for _, logPath := range slices.Backward(paths) {
 		name := logName
-		if path != file {
-			name = logName + "-files/" + logName + filepath.Ext(path)
+		if logPath != file {
+			name = logName + "-files/" + logName + filepath.Ext(logPath)
 		}
-		s, err := statefile.OpenSnapshot(ctx, path, lockWait)
+		s, err := statefile.OpenSnapshot(ctx, logPath, lockWait)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func addResults(ctx context.Context, a *archive, dir string) error {
 			err = addFile(ctx, a, root.FS(), path.Join(e.Name(), last), "runs/"+path.Join(e.Name(), last))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("what is kept of run %s: %w", e.Name(), err)
+			return fmt.Errorf("stored files of run %s: %w", e.Name(), err)
 		}
 	}
 	return err

@@ -33,20 +33,19 @@ import (
 func (p commands) restoreCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "restore",
-		Usage:     "put the state of a backup in place, if all of it can be verified",
+		Usage:     "restore a backup after verifying all of it",
 		UsageText: "sandboxmcp restore FILE --identity KEYFILE [--json]",
-		Description: `KEYFILE has the age key that FILE was encrypted to. All is read into a directory beside the state directory
-and verified there: each file against the manifest, the log against its checkpoints and keys, the key that signs against its
-public half, and that the vault opens. Then that directory takes the place of the state directory, which must be missing
-or empty: nothing is overwritten. A row of the log, state.restored, says from what. Whatever fails, and wherever it is
-killed, nothing is in place that was not verified.
+		Description: `KEYFILE has an age key that FILE is encrypted to. The backup is extracted beside the state directory and
+verified there: each file against the manifest, the log against its checkpoints and keys, the signing key against its
+public half, and the vault by opening it. Then the new directory replaces the state directory, which must be missing or
+empty: nothing is overwritten. A row of the log, state.restored, records the backup. Nothing unverified is ever in place,
+even if the command fails or is killed.
 
-The key of the vault is then in a file, vault.key, wherever it was: sandboxmcp vault rekey keyring puts a new one into the keyring.
+The vault's key is then in the file vault.key: sandboxmcp vault rekey keyring puts a new one into the keyring.
 
-What was there after the moment of the backup is missing, and tokens that were revoked since are valid again: revoke them.
-Where checkpoints were pushed (audit.push), sandboxmcp audit verify says that the log is an older one: it is. A backup does
-not say who made it: whoever knows the recipient can make one with keys of his own. The id of the key, which is
-printed, and pushed checkpoints tell.
+Changes after the backup are missing, and tokens that were revoked since are valid again: revoke them. If checkpoints
+were pushed (audit.push), sandboxmcp audit verify reports an older log. A backup does not prove its origin: anyone who
+knows the recipient can create one with other keys. Compare the printed id of the key, and pushed checkpoints.
 
 Example: sandboxmcp restore /mnt/kept/monday.age --identity key.txt`,
 		Flags: []cli.Flag{
@@ -122,7 +121,7 @@ func checkDestination(cfg config.Config) error {
 func identitiesOf(c *cli.Context) ([]age.Identity, error) {
 	file := c.String("identity")
 	if file == "" {
-		return nil, exit.Usage("--identity KEYFILE, with the key that age-keygen wrote", "the key that opens the backup is missing")
+		return nil, exit.Usage("--identity KEYFILE, with the key that age-keygen wrote", "the decryption key is missing")
 	}
 	text, err := statefile.ReadSmall(file, maxSmallFile)
 	if err != nil {
@@ -160,7 +159,7 @@ func (r *restoration) run(ctx context.Context, cfg config.Config, identities []a
 	there := cfg
 	there.StateDir, there.SQLitePath = temp, filepath.Join(temp, logName)
 	if err := r.verify(ctx, there); err != nil {
-		return exit.Fail("nothing was put in place: take another backup", "what is in %s is not in order: %v", r.File, err)
+		return exit.Fail("nothing was put in place: take another backup", "%s is inconsistent: %v", r.File, err)
 	}
 	if err := r.record(ctx, there, sum); err != nil {
 		return err
@@ -300,10 +299,10 @@ func moveIntoPlace(temp, dir string) error {
 		return exit.Fail("set state_dir to a directory in it, such as "+filepath.Join(dir, "state")+", in the configuration",
 			"%s is a mount point, which nothing can take the place of", dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return exit.Fail("move it away, and restore once more", "something has come into %s meanwhile: %v", dir, err)
+		return exit.Fail("move it away, and restore once more", "%s is no longer empty: %v", dir, err)
 	}
 	if err := os.Rename(temp, dir); err != nil {
-		return exit.Fail("move it away, and restore once more", "something has come into %s meanwhile: %v", dir, err)
+		return exit.Fail("move it away, and restore once more", "%s is no longer empty: %v", dir, err)
 	}
 	return statefile.SyncDir(filepath.Dir(dir))
 }

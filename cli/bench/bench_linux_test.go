@@ -102,7 +102,7 @@ func TestContainers(t *testing.T) {
 	if !strings.HasSuffix(asked(), "rm --force one two\n") {
 		t.Errorf("its containers were not removed; it was asked:\n%s", asked())
 	}
-	want := map[string]string{"docker for python": "it has no image elsewhere here, and none is fetched"}
+	want := map[string]string{"docker for python": "it has no image elsewhere, and bench pulls none"}
 	if diff := cmp.Diff(want, b.report.LeftOut); diff != "" {
 		t.Error(diff)
 	}
@@ -119,7 +119,7 @@ func TestLeftOut(t *testing.T) {
 			t.Errorf("%s works", c.name)
 		}
 	}
-	want := map[string]string{"docker": "it does not answer: docker: Cannot connect to the daemon", "nothing": "not installed"}
+	want := map[string]string{"docker": "no answer: docker: Cannot connect to the daemon", "nothing": "not installed"}
 	if diff := cmp.Diff(want, b.report.LeftOut); diff != "" {
 		t.Error(diff)
 	}

@@ -163,7 +163,7 @@ func (b *bench) toolWorks(ctx context.Context, c command) bool {
 	out, err := "", errors.New("not installed")
 	if _, missing := exec.LookPath(words[0]); missing == nil {
 		if out, err = b.runTool(ctx, words); err != nil {
-			err = fmt.Errorf("it does not answer: %w", err)
+			err = fmt.Errorf("no answer: %w", err)
 		}
 	}
 	switch {
@@ -181,7 +181,7 @@ func (b *bench) newMethod(ctx context.Context, c command, p program) *method {
 	if c.needs != "" {
 		if _, err := b.runTool(ctx, b.commandWords(c.needs, p)); err != nil {
 			if c.tool != "" { // once for all languages
-				b.leaveOut(c.tool+" for "+p.language, fmt.Errorf("it has no image %s here, and none is fetched", b.Image(p.language)))
+				b.leaveOut(c.tool+" for "+p.language, fmt.Errorf("it has no image %s, and bench pulls none", b.Image(p.language)))
 			}
 			return nil
 		}

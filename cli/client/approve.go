@@ -24,23 +24,23 @@ import (
 
 // ServerFlag returns --server.
 func ServerFlag() cli.Flag {
-	return &cli.StringFlag{Name: "server", Usage: "talk to the server with this `PID`, if several run, at this path of a socket, or at this URL"}
+	return &cli.StringFlag{Name: "server", Usage: "use the server with this `PID`, path of a socket, or URL"}
 }
 
 func (p commands) approvalsCommand() *cli.Command {
 	flags := []cli.Flag{command.JSONFlag(), ServerFlag()}
 	return &cli.Command{
 		Name:      "approvals",
-		Usage:     "list what agents ask a person to approve",
+		Usage:     "list the requests that wait for approval",
 		UsageText: "sandboxmcp approvals [list] [--json] [--server PID]",
-		Description: `sandboxmcp approve and sandboxmcp deny answer. What nobody answers in time is denied.
+		Description: `Answer with sandboxmcp approve or sandboxmcp deny. Requests without an answer in time are denied.
 
 Example: sandboxmcp approvals`,
 		Flags:  flags,
 		Action: command.NoWords(p.approvals),
 		Subcommands: []*cli.Command{{
 			Name:        "list",
-			Usage:       "list what agents ask a person to approve",
+			Usage:       "list the requests that wait for approval",
 			UsageText:   "sandboxmcp approvals list [--json] [--server PID]",
 			Description: "Example: sandboxmcp approvals list --json",
 			Flags:       flags,
@@ -52,10 +52,10 @@ Example: sandboxmcp approvals`,
 func (p commands) approveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "approve",
-		Usage:     "approve what an agent asks for",
+		Usage:     "approve a request",
 		UsageText: "sandboxmcp approve ID [--for run|session|DURATION] [--reason TEXT] [--json] [--server PID]",
-		Description: `It holds for exactly what was asked, and for as long as was asked, or less with --for. The log keeps who
-approved it.
+		Description: `The approval covers exactly the request, for the requested time or the shorter one of --for. The log records
+the approver.
 
 Example: sandboxmcp approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M`,
 		Flags:  append(AnswerFlags(), forFlag()),
@@ -66,7 +66,7 @@ Example: sandboxmcp approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M`,
 func (p commands) denyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "deny",
-		Usage:     "deny what an agent asks for, or take an approval back",
+		Usage:     "deny a request, or revoke an approval",
 		UsageText: "sandboxmcp deny ID [--reason TEXT] [--json] [--server PID]",
 		Description: `The agent is told the reason.
 
@@ -82,7 +82,7 @@ func AnswerFlags() []cli.Flag {
 }
 
 func forFlag() cli.Flag {
-	return &cli.StringFlag{Name: "for", Usage: "approve it for less than was asked: `TIME` is run, session, or a time such as 10m"}
+	return &cli.StringFlag{Name: "for", Usage: "approve it for a shorter time: `TIME` is run, session, or a time such as 10m"}
 }
 
 // readVerdict returns the answer in the command line's flags.
@@ -96,7 +96,7 @@ func readVerdict(c *cli.Context, allow bool) (control.Verdict, error) {
 	default:
 		d, err := time.ParseDuration(text)
 		if err != nil || d <= 0 {
-			return v, exit.Usage("--for 10m", "--for %s is neither run nor session, nor a time", terminal.Visible(text))
+			return v, exit.Usage("--for 10m", "--for %s is not run, session or a time", terminal.Visible(text))
 		}
 		v.Scope, v.Seconds = approval.ScopeTime, d.Seconds()
 	}
@@ -155,13 +155,13 @@ func noServerError(err error, name string) error {
 				text += ", for namespace " + terminal.Visible(s.Namespace)
 			}
 		}
-		return exit.Fail("say which one: --server "+several.Servers[0].Name, "%s", text)
+		return exit.Fail("choose one: --server "+several.Servers[0].Name, "%s", text)
 	case errors.Is(err, control.ErrNone) && name != "":
-		return exit.Fail("leave --server out to see which ones there are", "no server %s runs", name)
+		return exit.Fail("leave --server out to list the running servers", "server %s is not running", name)
 	case errors.Is(err, context.DeadlineExceeded):
 		return exit.Fail("it may be stopped, or very busy; sandboxmcp audit needs no server", "%s", strings.ReplaceAll(err.Error(), ": "+context.DeadlineExceeded.Error(), ""))
 	case errors.Is(err, control.ErrNone):
-		return exit.Fail("", "no server runs: start one with sandboxmcp serve")
+		return exit.Fail("", "no server is running: start one with sandboxmcp serve")
 	}
 	return err
 }
@@ -174,7 +174,7 @@ func (p commands) approvals(c *cli.Context) error {
 		}
 		var b strings.Builder
 		if len(list) == 0 {
-			b.WriteString("nobody waits for an answer\n")
+			b.WriteString("no request is waiting\n")
 		}
 		for i, q := range list {
 			if i > 0 {
@@ -232,7 +232,7 @@ func questionID(c *cli.Context, list string) (string, error) {
 	case c.NArg() != 1:
 		return "", exit.Usage(list, "%s needs the id of one question", c.Command.Name)
 	case !wholeID().MatchString(id):
-		return "", exit.Usage(list, "%s is no whole id: that has 26 letters and digits", terminal.Visible(strconv.Quote(c.Args().First())))
+		return "", exit.Usage(list, "%s is not a full id (26 characters)", terminal.Visible(strconv.Quote(c.Args().First())))
 	}
 	return id, nil
 }
@@ -249,7 +249,7 @@ func SubmitVerdict(ctx context.Context, p *command.Streams, c *cli.Context, clie
 	case errors.Is(err, approval.ErrUnknown), errors.Is(err, approval.ErrAnswered):
 		return exit.Fail(list, "question %s: %v", id, err)
 	case err != nil:
-		return exit.Fail("the question still waits, if its time is not up: "+list, "the answer has no effect: %v", err)
+		return exit.Fail("the question is still open unless it has expired: "+list, "the answer has no effect: %v", err)
 	}
 	if out.Late.Late != "" {
 		p.Messagef("%s", out.Late.Late)

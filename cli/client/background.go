@@ -41,18 +41,18 @@ const (
 func (p commands) startCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "start",
-		Usage:     "start a server in the background, that answers over HTTP",
+		Usage:     "start an HTTP server in the background",
 		UsageText: "sandboxmcp start [--listen ADDRESS] [--namespace NAMESPACE] [--backend NAME] [--tools all|on] [--structured] [--json]",
-		Description: `It is sandboxmcp serve --listen ADDRESS, which goes on when this terminal is closed. It writes to server.log in the state
-directory. There is one for a state directory: where it runs already, start says so.
+		Description: `It runs sandboxmcp serve --listen ADDRESS, which outlives this terminal and logs to server.log in the state directory. A
+state directory has one background server: start reports one that is running already.
 
 Example: sandboxmcp start --listen 127.0.0.1:8750`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "listen", Usage: "answer at `ADDRESS`, as serve --listen has it", DefaultText: "http.listen, or " + usualAddress},
-			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that all callers work in, whatever they ask for"},
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains code that names nothing else: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
+			&cli.StringFlag{Name: "listen", Usage: "listen at `ADDRESS`, as serve --listen does", DefaultText: "http.listen, or " + usualAddress},
+			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of all callers, whatever they request"},
+			&cli.StringFlag{Name: "backend", Usage: "default isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
 			command.ToolsFlag("which tools are listed, as `WHICH`: all or on (those that the configuration has on)", "all"),
-			&cli.BoolFlag{Name: "structured", Usage: "answer every client with structuredContent, too"},
+			&cli.BoolFlag{Name: "structured", Usage: "send structuredContent to every client"},
 			command.JSONFlag(),
 		},
 		Action: command.NoWords(p.start),
@@ -62,9 +62,9 @@ Example: sandboxmcp start --listen 127.0.0.1:8750`,
 func (p commands) stopCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "stop",
-		Usage:     "end the server that start has started",
+		Usage:     "stop the background server",
 		UsageText: "sandboxmcp stop [--now] [--json]",
-		Description: `Requests under way have ten seconds to end. --now kills the server: its sandboxes end with it.
+		Description: `Running requests have ten seconds to finish. --now kills the server and its sandboxes.
 
 Example: sandboxmcp stop`,
 		Flags:  []cli.Flag{&cli.BoolFlag{Name: "now", Usage: "do not wait for requests under way"}, command.JSONFlag()},
@@ -75,9 +75,9 @@ Example: sandboxmcp stop`,
 func (p commands) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "status",
-		Usage:       "list the servers that run",
+		Usage:       "list the running servers",
 		UsageText:   "sandboxmcp status [--json]",
-		Description: "The exit code is 1 if there is none.\n\nExample: sandboxmcp status",
+		Description: "The exit code is 1 if none is running.\n\nExample: sandboxmcp status",
 		Flags:       []cli.Flag{command.JSONFlag()},
 		Action:      command.NoWords(wiring.WithConfig(p.status)),
 	}
@@ -264,7 +264,7 @@ func (p commands) stop(ctx context.Context, c *cli.Context, cfg config.Config) e
 		PID     int  `json:"pid,omitempty"`
 	}{}
 	if !lives || s.PID == 0 {
-		return p.Printf(c, facts, "no server runs in the background\n")
+		return p.Printf(c, facts, "no background server is running\n")
 	}
 	process, err := os.FindProcess(s.PID) // on Linux a pidfd: it can't refer to a later process
 	if err != nil {
@@ -289,7 +289,7 @@ func (p commands) stop(ctx context.Context, c *cli.Context, cfg config.Config) e
 			return p.Printf(c, facts, "stopped process %d\n", s.PID)
 		}
 		if time.Now().After(end) || ctx.Err() != nil {
-			return exit.Fail("sandboxmcp stop --now", "process %d has not ended yet", s.PID)
+			return exit.Fail("sandboxmcp stop --now", "process %d is still running", s.PID)
 		}
 	}
 }
@@ -318,7 +318,7 @@ func (p commands) status(ctx context.Context, c *cli.Context, cfg config.Config)
 		return err
 	}
 	columns := []terminal.Column{{Name: "PROCESS", Whole: true}, {Name: "BEGAN"}, {Name: "NAMESPACE"}, {Name: "STATE"}, {Name: "ADDRESS", Spare: true}}
-	err = command.Table(p.Streams, c, all, "no server runs", columns, func(f serverStatus) []string {
+	err = command.Table(p.Streams, c, all, "no server is running", columns, func(f serverStatus) []string {
 		state := "runs"
 		switch {
 		case !f.Answers:

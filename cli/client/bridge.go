@@ -21,7 +21,7 @@ import (
 func (p commands) bridgeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "bridge",
-		Usage:     "put a value into a session as a variable",
+		Usage:     "set a variable in a session",
 		UsageText: "sandboxmcp bridge SESSION KEY JSON|-|@FILE [--json] [--server PID]\nsandboxmcp bridge SESSION KEY --from SESSION [--from-key KEY]",
 		Description: `The value is JSON: from the command line, from standard input for -, or from a file for @FILE; at most 32 MB, and
 16 MB on another machine. In a shell it is the variable KEY, and the file $BRIDGE/KEY.json.
@@ -29,7 +29,7 @@ func (p commands) bridgeCommand() *cli.Command {
 Example: sandboxmcp bridge 01K9ZB5W7Q rows @rows.json`,
 		Flags: []cli.Flag{
 			sessionFlag(),
-			&cli.StringFlag{Name: "from", Usage: "take the value from the session `ID` of the same namespace"},
+			&cli.StringFlag{Name: "from", Usage: "copy the value from the session `ID` of the same namespace"},
 			&cli.StringFlag{Name: "from-key", Usage: "its `NAME` there (default: KEY)"},
 			command.JSONFlag(), ServerFlag(),
 		},

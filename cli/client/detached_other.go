@@ -8,5 +8,5 @@ import (
 )
 
 func detach(*exec.Cmd) error {
-	return errors.New("servers in the background are for Unix: use sandboxmcp serve --listen")
+	return errors.New("background servers need Unix: use sandboxmcp serve --listen")
 }

@@ -24,13 +24,13 @@ import (
 func (p commands) egressCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "egress",
-		Usage:     "allow a name, and list, approve and deny what programs want to connect to",
+		Usage:     "allow a host, and list, approve or deny connections that programs request",
 		UsageText: "sandboxmcp egress DOMAIN [--namespace NS] [--for DURATION] [--reason TEXT] [--json] [--server PID]\nsandboxmcp egress list|approve|deny ...",
-		Description: `With a DOMAIN it lets the programs of a namespace connect there for a while, without having been asked: example.com,
+		Description: `With a DOMAIN it allows the programs of a namespace to connect there for a limited time: example.com,
 '*.example.com' or db.example.com:5432.
 
-With network: ask in the configuration, the first connection to a name that is neither allowed nor denied
-waits for a person. Where several servers run, the commands mean all of them.
+With network: ask in the configuration, the first connection to a host that is neither allowed nor denied
+waits for a person. Without --server, the commands apply to all running servers.
 
 Examples:
   sandboxmcp egress api.example.com --namespace team-a --for 1h
@@ -43,27 +43,26 @@ Examples:
 		},
 		Subcommands: []*cli.Command{{
 			Name:        "list",
-			Usage:       "list the names that programs wait for, and those that were approved",
+			Usage:       "list requested and approved hosts",
 			UsageText:   "sandboxmcp egress list [--json] [--server PID]",
 			Description: "Example: sandboxmcp egress list --json",
 			Flags:       []cli.Flag{command.JSONFlag(), ServerFlag()},
 			Action:      command.NoWords(p.egressList),
 		}, {
 			Name:      "approve",
-			Usage:     "let a program connect to the name that it waits for",
+			Usage:     "approve a connection that a program waits for",
 			UsageText: "sandboxmcp egress approve ID [--for run|session|DURATION] [--reason TEXT] [--json] [--server PID]",
-			Description: `It holds for all of the namespace and for as long as was asked, or with --for for less: the run or the
-session that asked, or a shorter time.
+			Description: `The approval covers the whole namespace for the requested time. --for limits it to the run or session
+that requested it, or to a shorter time.
 
 Example: sandboxmcp egress approve 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --for session`,
 			Flags:  append(AnswerFlags(), forFlag()),
 			Action: command.ExactlyOneWord(p.egressApprove, "sandboxmcp egress list", "approve needs the id of one question"),
 		}, {
 			Name:      "deny",
-			Usage:     "deny what a program waits for, or take approvals back",
+			Usage:     "deny connections, or revoke approvals",
 			UsageText: "sandboxmcp egress deny ID|NAME ... [--reason TEXT] [--json] [--server PID]",
-			Description: `A NAME is all that waits for it, or was approved for it: example.com is also example.com:5432. Connections
-that stand already go on.
+			Description: `NAME matches all its ports: example.com also matches example.com:5432. Open connections stay open.
 
 Example: sandboxmcp egress deny example.com`,
 			Flags:  AnswerFlags(),
@@ -84,7 +83,7 @@ func (p commands) egressList(c *cli.Context) error {
 func (all Approvals) String() string {
 	var b strings.Builder
 	if len(all.Waiting) == 0 {
-		b.WriteString("nothing waits for an answer\n")
+		b.WriteString("no connection is waiting\n")
 	}
 	for _, q := range all.Waiting {
 		showQuestion(&b, q.Question, time.Now(), "sandboxmcp egress approve")
@@ -121,7 +120,7 @@ func (p commands) egressApprove(c *cli.Context) error {
 				return SubmitVerdict(ctx, p.Streams, c, q.client, q.ID, v, "sandboxmcp egress list")
 			}
 		}
-		return exit.Fail("sandboxmcp egress list", "no connection waits for an answer under %s, or not any more", terminal.Visible(id))
+		return exit.Fail("sandboxmcp egress list", "no connection with the id %s is waiting", terminal.Visible(id))
 	})
 }
 
@@ -133,7 +132,7 @@ func (p commands) egressDeny(c *cli.Context) error {
 		for _, word := range c.Args().Slice() {
 			n, err := all.Deny(ctx, p.Streams, c, "sandboxmcp egress list", func(q approval.Question) bool { return matchesQuestion(word, q) })
 			if err == nil && n == 0 {
-				err = exit.Fail("sandboxmcp egress list", "nothing waits for %s, and nothing of that id or name is approved", terminal.Visible(word))
+				err = exit.Fail("sandboxmcp egress list", "no request or approval matches %s", terminal.Visible(word))
 			}
 			if err != nil {
 				return err
@@ -180,7 +179,7 @@ func (p commands) egressAllow(c *cli.Context) error {
 	case err != nil:
 		return err
 	case held <= 0 || held > approval.MaxFor:
-		return exit.Usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
+		return exit.Usage("--for 1h", "--for must be positive and at most %v, not %v", approval.MaxFor, held)
 	}
 	ctx, stop := command.UntilSignal(c)
 	defer stop()
@@ -217,17 +216,17 @@ func (p commands) egressAllow(c *cli.Context) error {
 func checkAllowable(cfg config.Config, domain string) error {
 	policy, err := egress.NewPolicy([]string{domain}, nil)
 	if err != nil {
-		return exit.Usage("sandboxmcp egress example.com, '*.example.com' or db.example.com:5432", "%s is nothing to connect to: %v", terminal.Visible(domain), err)
+		return exit.Usage("sandboxmcp egress example.com, '*.example.com' or db.example.com:5432", "invalid destination %s: %v", terminal.Visible(domain), err)
 	}
 	if slices.Contains(policy.Ports(), backends.DNSPort) {
-		return exit.Usage("sandboxmcp egress "+strings.TrimSuffix(domain, fmt.Sprint(":", backends.DNSPort)), "port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
+		return exit.Usage("sandboxmcp egress "+strings.TrimSuffix(domain, fmt.Sprint(":", backends.DNSPort)), "port %d is reserved for name lookups in sandboxes", backends.DNSPort)
 	}
 	out, err := wiring.Egress(cfg)
 	if err != nil {
 		return err
 	}
 	if by, denied := out.Policy.Denies(domain); denied {
-		return exit.Fail("sandboxmcp config shows where egress.deny is set", "the configuration denies %s, and nobody can allow it", terminal.Visible(by))
+		return exit.Fail("sandboxmcp config shows where egress.deny is set", "the configuration denies %s; no approval can allow it", terminal.Visible(by))
 	}
 	return nil
 }

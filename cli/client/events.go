@@ -23,10 +23,10 @@ import (
 func (p commands) eventsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "events",
-		Usage:     "show what a running server does, as it happens",
+		Usage:     "print the events of a running server as they happen",
 		UsageText: "sandboxmcp events [-f] [--namespace NS] [--kind KIND] [--json] [--server PID]",
-		Description: `It prints the last events that the server remembers, at most 1,000, and with -f those that come. Events
-are for watching, and a slow reader loses some: what must not be lost is in sandboxmcp audit.
+		Description: `It prints up to 1,000 recent events, and with -f follows new ones. Events are for monitoring, and a slow
+reader loses some: use sandboxmcp audit for a complete record.
 
 The kinds are: ` + strings.Join(event.Names(), " ") + `
 
@@ -34,7 +34,7 @@ Examples:
   sandboxmcp events -f --kind egress.denied --kind execution.failed
   sandboxmcp events --json`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the events that come"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "follow new events"},
 			&cli.StringFlag{Name: "namespace", Usage: "only events of the namespace `NS`"},
 			&cli.StringSliceFlag{Name: "kind", Usage: "only events of the kind `KIND`, such as egress.denied"},
 			command.JSONFlag(),
@@ -58,7 +58,7 @@ func (p commands) events(c *cli.Context) error {
 	client, err := dial(ctx, cfg, c.String("server"))
 	switch {
 	case errors.Is(err, control.ErrNone) && c.String("server") == "":
-		return exit.Fail("sandboxmcp audit tail -f shows what is written to the log, by whomever", "no server runs: start one with sandboxmcp serve")
+		return exit.Fail("sandboxmcp audit tail -f follows the log without a server", "no server is running: start one with sandboxmcp serve")
 	case err != nil:
 		return noServerError(err, c.String("server"))
 	}
@@ -89,10 +89,10 @@ func (p commands) showEvent(line control.Line, asJSON bool) error {
 	case asJSON:
 		return terminal.WriteJSON(p.Out, line.Event)
 	case line.Unwritten > 0:
-		p.Messagef("event %d can't be shown: this is a bug of ours", line.Unwritten)
+		p.Messagef("event %d can't be shown: this is a bug in sandboxmcp", line.Unwritten)
 		return nil
 	case line.Seq == 0:
-		p.Messagef("%d events were lost here: they came faster than they were read", line.Dropped)
+		p.Messagef("%d events were lost: they arrived faster than they were read", line.Dropped)
 		return nil
 	}
 	e := line.Event // events are untrusted: no text may reach a terminal unescaped

@@ -31,13 +31,13 @@ import (
 func (p commands) pageCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "page",
-		Usage:     "open the page of a running server: what asks, what runs, what ran",
+		Usage:     "open the page of a running server: requests, programs, history",
 		UsageText: "sandboxmcp page [--namespace NS]... [--url URL] [--no-open] [--json] [--server PID]",
-		Description: `It prints a link that is good once, within two minutes, and opens it where there is a desktop. Whoever has the link is let in as you are, or for
-the namespaces that --namespace names. The browser stays signed in for twelve hours, or until an hour has passed without the page.
+		Description: `It prints a link that works once, within two minutes, and opens it if there is a desktop. The link signs its holder in as you, or for the namespaces in
+--namespace only. The browser stays signed in for twelve hours, or until the page has been unused for an hour.
 
-A server that answers over HTTP (serve --listen, unless http.page is no) has the page at its address; --url says by which URL browsers reach it, through
-a proxy or a tunnel. For any other server the page is of this command, at an address of this machine alone, for as long as it runs: Ctrl-C ends it.
+A server with HTTP (serve --listen, unless http.page is no) has the page at its address; --url is the URL by which browsers reach it through a proxy or
+a tunnel. For any other server this command serves the page, at an address of this machine only, until Ctrl-C.
 
 Example: sandboxmcp page
 Example: sandboxmcp page --no-open --namespace team --url https://agents.example.com/sandbox/`,
@@ -60,7 +60,7 @@ type pageLink struct {
 func (p commands) page(c *cli.Context) error {
 	if text := c.String("url"); text != "" {
 		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
-			return exit.Usage("sandboxmcp page --url https://agents.example.com/", "--url is the address of the page, such as https://HOST/")
+			return exit.Usage("sandboxmcp page --url https://agents.example.com/", "--url must be the page's address, such as https://HOST/")
 		}
 	}
 	return WithServerHint(c, func(ctx context.Context, client *control.Client) error {
@@ -112,7 +112,7 @@ func (p commands) servePage(ctx context.Context, c *cli.Context, client *control
 		err = p.showLink(c, d.Address(), code)
 	}
 	if err == nil {
-		p.Messagef("the page is there until Ctrl-C")
+		p.Messagef("serving the page until Ctrl-C")
 		err = waitForEnd(ctx, client, d.Failed())
 	}
 	site.Close()
@@ -167,7 +167,7 @@ func openLink(link string) error {
 		name, args = "rundll32", []string{"url.dll,FileProtocolHandler"}
 	default:
 		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-			return errors.New("there is no desktop here")
+			return errors.New("no desktop was found")
 		}
 	}
 	program, err := exec.LookPath(name)

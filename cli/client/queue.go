@@ -17,16 +17,16 @@ func (p commands) queueCommand() *cli.Command {
 	flags := []cli.Flag{command.JSONFlag(), ServerFlag()}
 	return &cli.Command{
 		Name:      "queue",
-		Usage:     "show what a running server runs, and what waits",
+		Usage:     "show the running and queued programs of a server",
 		UsageText: "sandboxmcp queue [status] [--json] [--server PID]",
-		Description: `A run takes one slot, and more if it may use several cores. Identities take turns, and in each its namespaces.
+		Description: `A run needs one slot, and more if it may use several cores. Identities alternate, and so do the namespaces of each.
 
 Example: sandboxmcp queue status`,
 		Flags:  flags,
 		Action: command.NoWords(p.queue),
 		Subcommands: []*cli.Command{{
 			Name:        "status",
-			Usage:       "show what a running server runs, and what waits",
+			Usage:       "show the running and queued programs of a server",
 			UsageText:   "sandboxmcp queue status [--json] [--server PID]",
 			Description: "Example: sandboxmcp queue status --json",
 			Flags:       flags,
@@ -66,16 +66,15 @@ func (p commands) queue(c *cli.Context) error {
 func (p commands) limitsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "limits",
-		Usage:     "show or set what runs of a running server may use",
+		Usage:     "show or set the limits of a server's runs",
 		UsageText: "sandboxmcp limits [--ram MB] [--cpu N] [--timeout S] [--processes N] [--namespace NS] [--session ID] [--json] [--server PID]",
-		Description: `Without limits it shows what is in force, and the caps of the configuration, above which nothing can be set. With
-them it sets what later runs and sessions of the namespace get that ask for nothing else, until the server ends; with
---session, what that session has from now on.
+		Description: `Without limits it shows the current ones and the caps of the configuration, which none may exceed. With limits it sets
+the defaults of later runs and sessions of the namespace, until the server ends; with --session, those of the session.
 
 Example: sandboxmcp limits --namespace my-agent --ram 1024 --timeout 120`,
 		Flags: append(limitFlags(),
 			&cli.StringFlag{Name: "namespace", Usage: "the `NAMESPACE`", DefaultText: serverNamespaceText},
-			&cli.StringFlag{Name: "session", Aliases: []string{"id"}, Usage: "the session `ID`, or its beginning"},
+			&cli.StringFlag{Name: "session", Aliases: []string{"id"}, Usage: "the session `ID`, or its prefix"},
 			command.JSONFlag(), ServerFlag(),
 		),
 		Action: command.NoWords(p.limits),
@@ -107,7 +106,7 @@ func (p commands) limits(c *cli.Context) error {
 			if l.Session != "" {
 				who = "session " + l.Session
 			}
-			fmt.Fprintf(w, "what %s has, and the most that can be asked for:\n", terminal.Visible(who))
+			fmt.Fprintf(w, "limits of %s, and their caps:\n", terminal.Visible(who))
 			t := terminal.NewTable(w, terminal.Columns("LIMIT", "IN FORCE", "CAP")...)
 			now, caps := l.Limits, l.Caps
 			t.Row("--ram", fmt.Sprintf("%d MB", now.RAM), fmt.Sprintf("%d MB", caps.RAM))

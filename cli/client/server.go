@@ -63,7 +63,7 @@ func ServerNamespace(c *cli.Context, client *control.Client) string {
 }
 
 func sessionFlag() cli.Flag {
-	return &cli.StringFlag{Name: "id", Usage: "`ID` of the session, or its beginning, instead of the word ID"}
+	return &cli.StringFlag{Name: "id", Usage: "`ID` of the session, or its prefix, instead of the word ID"}
 }
 
 // sessionArgument returns the session that the command line names, by --id or its first word, and the remaining words.
@@ -76,7 +76,7 @@ func sessionArgument(c *cli.Context, limit int) (id string, rest []string, err e
 	case id == "":
 		return "", nil, exit.Usage("sandboxmcp session list", "%s needs the id of a session", c.Command.Name)
 	case len(words) > limit:
-		return "", nil, exit.Usage(c.Command.HelpName+" --help", "%s has no use for %q", c.Command.Name, words[limit])
+		return "", nil, exit.Usage(c.Command.HelpName+" --help", "%s: unexpected argument %q", c.Command.Name, words[limit])
 	}
 	return id, words, nil
 }

@@ -24,8 +24,8 @@ func (p commands) sessionCommand() *cli.Command {
 		Name:      "session",
 		Usage:     "work with the sessions of a running server: list, create, exec, attach, put, get, copy, stats, kill",
 		UsageText: "sandboxmcp session COMMAND ...",
-		Description: `A session is a sandbox whose interpreter stays: variables, imports and files live on. Agents and people share
-them. The beginning of an id stands for it where no other has it.
+		Description: `A session is a sandbox whose interpreter keeps running: variables, imports and files persist. Agents and
+people share sessions. A unique prefix of an id stands for the id.
 
 Example: sandboxmcp session create --language python && sandboxmcp session list`,
 		Subcommands: []*cli.Command{p.sessionListCommand(), p.sessionCreateCommand(), p.sessionExecCommand(), p.sessionAttachCommand(),
@@ -41,7 +41,7 @@ func (p commands) sessionListCommand() *cli.Command {
 		Description: `Example: sandboxmcp session list --all`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
-			&cli.BoolFlag{Name: "all", Usage: "also the last that have ended, and why"},
+			&cli.BoolFlag{Name: "all", Usage: "include recently ended ones, with the reason"},
 			command.JSONFlag(), ServerFlag(),
 		},
 		Action: command.NoWords(p.sessionList),
@@ -70,9 +70,9 @@ func (p commands) sessionList(c *cli.Context) error {
 func (p commands) sessionKillCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "kill",
-		Usage:     "end a session, and all that runs in it",
+		Usage:     "end a session and its programs",
 		UsageText: "sandboxmcp session kill SESSION|--id SESSION [--json] [--server PID]",
-		Description: `Its variables and files are gone. The log keeps who ended it.
+		Description: `Its variables and files are lost. The log records who ended it.
 
 Example: sandboxmcp session kill 01K9ZB5W7Q`,
 		Flags:  []cli.Flag{sessionFlag(), command.JSONFlag(), ServerFlag()},
@@ -92,12 +92,12 @@ func (p commands) sessionKill(c *cli.Context) error {
 
 func limitFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all processes together", DefaultText: serverLimitsText},
-		&cli.Float64Flag{Name: "cpu", Usage: "`CORES`", DefaultText: serverLimitsText},
-		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that one run or one cell may take", DefaultText: serverLimitsText},
-		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: serverLimitsText},
-		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: serverLimitsText},
-		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept", DefaultText: serverLimitsText},
+		&cli.Int64Flag{Name: "ram", Usage: "memory limit in `MB`, for all processes together", DefaultText: serverLimitsText},
+		&cli.Float64Flag{Name: "cpu", Usage: "limit of `CORES`", DefaultText: serverLimitsText},
+		&cli.Float64Flag{Name: "timeout", Usage: "time limit of a run or cell in `SECONDS`", DefaultText: serverLimitsText},
+		&cli.IntFlag{Name: "processes", Usage: "allow `N` processes and threads, not counting the interpreter's", DefaultText: serverLimitsText},
+		&cli.Int64Flag{Name: "disk", Usage: "disk limit in `MB`, for /workspace, /tmp and /dev/shm together", DefaultText: serverLimitsText},
+		&cli.Int64Flag{Name: "output", Usage: "store at most `BYTES` of stdout, and as many of stderr", DefaultText: serverLimitsText},
 	}
 }
 
@@ -111,18 +111,18 @@ func requestedLimits(c *cli.Context) (b pipeline.Bounds, err error) {
 func (p commands) sessionCreateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
-		Usage:     "start a session, and print its id",
+		Usage:     "start a session and print its id",
 		UsageText: "sandboxmcp session create [--language LANGUAGE] [--namespace NS] [--allow DOMAIN] [--json] [--server PID] ...",
-		Description: `It prints the id alone. The session ends with session kill, with the server, or when it is idle or old.
+		Description: `It prints only the id. The session ends by session kill, with the server, or when it is idle or too old.
 
 Example: sandboxmcp session create --language python --namespace my-agent --ram 1024`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "language", Usage: "`LANGUAGE`: python, node, shell or r", Value: "python"},
-			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it belongs to", DefaultText: serverNamespaceText},
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman, docker or kubernetes", DefaultText: "the server's"},
+			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the session", DefaultText: serverNamespaceText},
+			&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: "the server's"},
 			&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile", DefaultText: "the server's"},
-			&cli.StringSliceFlag{Name: "allow", Usage: "let its cells connect to `DOMAIN[:PORT]`, where the configuration or a person allows it, and to nothing else"},
-			&cli.BoolFlag{Name: "no-network", Usage: "let them connect to nothing, whatever the configuration allows"},
+			&cli.StringSliceFlag{Name: "allow", Usage: "allow connections only to `DOMAIN[:PORT]`, if the configuration or a person allows it"},
+			&cli.BoolFlag{Name: "no-network", Usage: "allow no connections, whatever the configuration allows"},
 			&cli.Float64Flag{Name: "idle", Usage: "end it after `SECONDS` without a cell", DefaultText: "the server's"},
 			&cli.Float64Flag{Name: "lifetime", Usage: "end it after `SECONDS` in any case", DefaultText: "the server's"},
 			command.JSONFlag(), ServerFlag(),
@@ -165,9 +165,9 @@ func (p commands) sessionCreate(c *cli.Context) error {
 func (p commands) sessionStatsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "stats",
-		Usage:     "show what sessions use",
+		Usage:     "show the resource usage of sessions",
 		UsageText: "sandboxmcp session stats [SESSION|--id SESSION] [--namespace NS] [--json] [--server PID]",
-		Description: `Memory and disk are of now, CPU time since the session began.
+		Description: `Memory and disk are current, CPU time is since the start of the session.
 
 Example: sandboxmcp session stats 01K9ZB5W7Q`,
 		Flags: []cli.Flag{sessionFlag(), &cli.StringFlag{Name: "namespace", Usage: "only those of the namespace `NS`"},
@@ -228,7 +228,7 @@ func formatSeconds(seconds float64) string {
 func (p commands) inspectCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
-		Usage:     "show what is in a session: variables, files, environment",
+		Usage:     "show variables, files and environment of a session",
 		UsageText: "sandboxmcp inspect SESSION|--id SESSION [--json] [--server PID]",
 		Description: `Secrets are masked.
 

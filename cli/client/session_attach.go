@@ -33,19 +33,19 @@ func (p commands) sessionAttachCommand() *cli.Command {
 		Name:      "attach",
 		Usage:     "type code into a session",
 		UsageText: "sandboxmcp session attach SESSION|--id SESSION [--no-history] [--server PID]",
-		Description: `What is typed runs in the session when it is complete: a Python block ends with an empty line, and two empty lines end
-anything. Ctrl-C interrupts what runs. Ctrl-D or exit leaves, and the session goes on. %help lists what else there is.
+		Description: `Code runs in the session as soon as it is complete: an empty line ends a Python block, and two empty lines end any code.
+Ctrl-C interrupts running code. Ctrl-D or exit detaches, and the session keeps running. %help lists more commands.
 
-What is typed is remembered for the arrow keys, in history/LANGUAGE in the state directory, which only you can read;
-secrets in it can't be told from other text: begin a line with a space, or give --no-history.
+Lines are stored for the arrow keys, in history/LANGUAGE in the state directory, which only you can read. Secrets in
+them can't be recognised: begin a line with a space, or use --no-history.
 
-Where standard input is no terminal, it is code in the same form, without a prompt: pieces are run as soon as they are
-complete, and the first that raises an error ends it, with the exit code 1. It is 1, too, when the session or the
-server ends meanwhile.
+If standard input is not a terminal, the code comes from there, without a prompt: each piece runs as soon as it is
+complete, and the first error ends the command with exit code 1. The exit code is also 1 if the session or the server
+ends meanwhile.
 
 Example: sandboxmcp session attach 01K9ZB5W7Q`,
 		Flags: []cli.Flag{
-			sessionFlag(), &cli.BoolFlag{Name: "no-history", Usage: "remember nothing of what is typed"},
+			sessionFlag(), &cli.BoolFlag{Name: "no-history", Usage: "do not store the history"},
 			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the directory `DIR`"},
 			ServerFlag(),
 		},
@@ -92,7 +92,7 @@ func (p commands) sessionAttach(c *cli.Context) error {
 	}
 	past, err := console.OpenHistory(file)
 	if err != nil {
-		p.Messagef("what is typed is not remembered: %v", err)
+		p.Messagef("history is off: %v", err)
 	}
 	return a.runTyped(ctx, console.NewPrompt(tty, past, info.Language))
 }
@@ -189,7 +189,7 @@ func (a *attachment) runTyped(ctx context.Context, prompt *console.Prompt) error
 		}
 		switch {
 		case errors.Is(err, io.EOF), err == nil && isExitWord(a.info.Language, code):
-			a.Messagef("session %s goes on; sandboxmcp session kill %s ends it", a.info.ID, a.info.ID)
+			a.Messagef("detached; session %s keeps running. End it with sandboxmcp session kill %s", a.info.ID, a.info.ID)
 			return nil
 		case err != nil && ctx.Err() == nil && cause != nil:
 			return cause // the session or the server has ended

@@ -12,13 +12,13 @@ import (
 func (p commands) sessionCopyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "copy",
-		Usage:     "copy into a session what another one exports",
+		Usage:     "copy exported files of another session",
 		UsageText: "sandboxmcp session copy SESSION|--id SESSION --from SESSION PATH [TO] [--json] [--server PID]",
-		Description: `PATH is below /workspace/exports of a session of the same namespace: what that one's code puts there, and nothing else.
-A file, or what is in a directory, is put into the directory TO, by default /workspace.
+		Description: `PATH is below /workspace/exports of a session of the same namespace, where its code puts files to export. A file, or
+the content of a directory, is copied into the directory TO, by default /workspace.
 
 Example: sandboxmcp session copy 01K9ZB5W7Q --from 01K9ZC3M2A results data`,
-		Flags:  []cli.Flag{sessionFlag(), &cli.StringFlag{Name: "from", Usage: "the session `ID` that exports it"}, command.JSONFlag(), ServerFlag()},
+		Flags:  []cli.Flag{sessionFlag(), &cli.StringFlag{Name: "from", Usage: "copy from the session `ID`"}, command.JSONFlag(), ServerFlag()},
 		Action: p.sessionCopy,
 	}
 }

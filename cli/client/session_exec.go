@@ -32,19 +32,19 @@ func (p commands) sessionExecCommand() *cli.Command {
 		Name:      "exec",
 		Usage:     "run code in a session",
 		UsageText: "sandboxmcp session exec SESSION|--id SESSION [FILE|-] [-c CODE] [--timeout S] [--artifacts DIR] [--json] [--server PID]",
-		Description: `The code is a file, standard input for - or nothing, or CODE. Its output is printed as it comes, and its value as the
-language's own prompt prints it. Pictures are saved with --artifacts, as are files that the code leaves.
+		Description: `The code is a file, CODE, or standard input, also as -. Its output is printed as it comes, and its value as in the
+language's own prompt. --artifacts saves pictures and new files.
 
-The exit code is 0; 1 when the code raised an error; what it gave to exit; 124 when its time was up; 130 when Ctrl-C
-interrupted it, after which the session goes on; and 125 when it could not be run.
+The exit code is 0; 1 after an error in the code; the code's own for exit; 124 at the time limit; 130 after Ctrl-C, which
+leaves the session running; and 125 if the code could not run.
 
 Example: sandboxmcp session exec 01K9ZB5W7Q -c 'print(6 * 7)'`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "c", Usage: "run `CODE`"},
 			sessionFlag(),
-			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: "the session's"},
+			&cli.Float64Flag{Name: "timeout", Usage: "time limit in `SECONDS`", DefaultText: "the session's"},
 			&cli.StringFlag{Name: "artifacts", Usage: "save pictures and new files in the directory `DIR`"},
-			&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
+			&cli.BoolFlag{Name: "json", Usage: "print only the result, as JSON, at the end"},
 			ServerFlag(),
 		},
 		Action: func(c *cli.Context) error { return exit.AsRefusal(p.sessionExec(c)) },
@@ -92,7 +92,7 @@ func (p commands) readCell(c *cli.Context, words []string) (cell control.Cell, e
 	var code []byte
 	switch {
 	case c.IsSet("c") && len(words) > 0:
-		return cell, exit.Usage("leave one of them out", "there are both -c and a file")
+		return cell, exit.Usage("leave one of them out", "-c and a file contradict each other")
 	case c.IsSet("c"):
 		code = []byte(c.String("c"))
 	case len(words) == 0 || words[0] == "-":
@@ -149,7 +149,7 @@ func (p commands) runCell(ctx context.Context, client *control.Client, id string
 			displays = append(displays, part.Display)
 		}
 		if q := part.Asks; q != nil {
-			p.Messagef("a person is asked about %s %s; sandboxmcp approve %s", q.Kind, q.What, q.ID)
+			p.Messagef("waiting for approval of %s %s: sandboxmcp approve %s", q.Kind, q.What, q.ID)
 		}
 		return err
 	})
@@ -276,7 +276,7 @@ func savePictures(dir *hostfs.Dir, res pipeline.Outcome) error {
 			if kind != "image/svg+xml" {
 				var err error
 				if data, err = base64.StdEncoding.DecodeString(strings.Join(strings.Fields(b[kind]), "")); err != nil {
-					return fmt.Errorf("a picture can't be saved: what the code showed is no %s", kind)
+					return fmt.Errorf("a picture can't be saved: it is not a valid %s", kind)
 				}
 			}
 			n++

@@ -31,13 +31,12 @@ func (p commands) sessionGetCommand() *cli.Command {
 		Name:      "get",
 		Usage:     "save a file or a directory of a session",
 		UsageText: "sandboxmcp session get SESSION|--id SESSION PATH [DIR] [--max MB] [--json] [--server PID]",
-		Description: `It is saved in the directory DIR, by default the current one, under its own name: all of it, or nothing where
-something fails. Nothing that is there is replaced. A relative PATH is in the session's /workspace. What a secret of
-the session is in is withheld. The SHA-256 that is printed, and checked, is that of the file, or of the tar in which a
-directory came.
+		Description: `It is saved under its own name in the directory DIR, by default the current one: completely, or not at all if something
+fails. It replaces nothing. A relative PATH is below the session's /workspace. Files with a secret of the session are
+withheld. The SHA-256 that is printed and checked is that of the file, or of a directory's tar.
 
 Example: sandboxmcp session get 01K9ZB5W7Q results`,
-		Flags: []cli.Flag{sessionFlag(), &cli.Int64Flag{Name: "max", Usage: "save at most `MB`: files with holes in them may say that they are very large", DefaultText: "the session's limit of disk"},
+		Flags: []cli.Flag{sessionFlag(), &cli.Int64Flag{Name: "max", Usage: "save at most `MB`: sparse files can claim any size", DefaultText: "the session's limit of disk"},
 			command.JSONFlag(), ServerFlag()},
 		Action: p.sessionGet,
 	}
@@ -74,7 +73,7 @@ func (p commands) sessionGet(c *cli.Context) error {
 		}
 		defer content.Close()
 		if err := s.save(content, isTar, dir, path.Base(from)); errors.Is(err, io.ErrUnexpectedEOF) {
-			return exit.Fail("try again when nothing writes there", "not all of it came: a file became shorter while it was read, or the session has ended")
+			return exit.Fail("try again when nothing writes there", "incomplete: a file shrank while it was read, or the session ended")
 		} else if err != nil {
 			return err
 		}
@@ -101,10 +100,10 @@ func (s *download) save(content io.Reader, isTar bool, to, base string) error {
 		name, err = "root", nil
 	}
 	if err != nil {
-		return exit.Fail("move it in the session", "no file can be called %s here", terminal.Visible(base))
+		return exit.Fail("move it in the session", "%s is not a valid file name here", terminal.Visible(base))
 	}
 	s.path = filepath.Join(to, name)
-	taken := exit.Fail("name a directory without it", "%s is there already", terminal.Visible(s.path))
+	taken := exit.Fail("name a directory without it", "%s already exists", terminal.Visible(s.path))
 	dir, err := hostfs.MakeDir(to)
 	if err != nil {
 		return command.PathError("name a directory that can be written", "", err)
@@ -178,7 +177,7 @@ func (s *download) unpack(root *os.Root, content io.Reader) error {
 func (s *download) writeEntry(root *os.Root, h *tar.Header, content io.Reader) error {
 	name, err := filepath.Localize(path.Clean(h.Name))
 	if err != nil || name == "." {
-		return exit.Fail("", "the session sent %s, which is no name for a file in a directory", terminal.Visible(h.Name))
+		return exit.Fail("", "the session sent %s, which is not a valid file name", terminal.Visible(h.Name))
 	}
 	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
@@ -213,5 +212,5 @@ func (s *download) writeFile(root *os.Root, name string, mode fs.FileMode, conte
 }
 
 func (s *download) tooLargeError() error {
-	return exit.Fail("--max MB", "there is more than %d MB to save", s.most>>20)
+	return exit.Fail("--max MB", "more than %d MB to save", s.most>>20)
 }

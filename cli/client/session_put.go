@@ -28,11 +28,11 @@ import (
 func (p commands) sessionPutCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "put",
-		Usage:     "put a file or a directory into a session",
+		Usage:     "copy a file or a directory into a session",
 		UsageText: "sandboxmcp session put SESSION|--id SESSION FILE|DIR [TO] [--json] [--server PID]",
-		Description: `It is put into the directory TO of the session, by default /workspace, under its own name: all of it, or nothing where
-something fails. A file that is there is replaced at once. Links that lead out of DIR, and what is no file, are left
-out. The SHA-256 that is printed is that of the file, or of the tar in which a directory is sent; the server checks it.
+		Description: `It is copied under its own name into the directory TO of the session, by default /workspace: completely, or not at all if
+something fails. An existing file is replaced atomically. Links out of DIR and special files are left out. The SHA-256
+that is printed, and checked by the server, is that of the file, or of a directory's tar.
 
 Example: sandboxmcp session put 01K9ZB5W7Q src`,
 		Flags:  []cli.Flag{sessionFlag(), command.JSONFlag(), ServerFlag()},
@@ -76,7 +76,7 @@ func (p commands) sessionPut(c *cli.Context) error {
 			packed <- err
 		}()
 		moved, err := client.PutFiles(ctx, id, to, out)
-		out.CloseWithError(errors.New("the server takes no more"))
+		out.CloseWithError(errors.New("the server accepts no more data"))
 		if wrong := <-packed; wrong != nil && !errors.As(err, new(*control.Failure)) {
 			err = wrong // why nothing was sent
 		}
@@ -85,7 +85,7 @@ func (p commands) sessionPut(c *cli.Context) error {
 		}
 		t := transferred{moved.Session, path.Join(moved.Path, filepath.Base(source)), moved.Files, moved.Bytes, hex.EncodeToString(k.sum.Sum(nil)), k.leftOut}
 		if k.leftOut > 0 {
-			p.Messagef("%d left out: links that lead out of the directory, and what is no file", k.leftOut)
+			p.Messagef("%d left out: links out of the directory, and special files", k.leftOut)
 		}
 		return p.Printf(c, t, "put %s, %s, into session %s: %s\nSHA-256 %s\n", terminal.Count(t.Files, "file"), terminal.Count(int(t.Bytes), "byte"), terminal.Visible(t.Session), terminal.Visible(t.Path), t.SHA256)
 	})
@@ -185,7 +185,7 @@ func (k *upload) addFile(root *os.Root, name, to string, sum io.Writer) error {
 		return err
 	}
 	if _, err = io.CopyN(io.MultiWriter(k.out, sum), f, h.Size); errors.Is(err, io.EOF) {
-		return exit.Fail("try again when nothing writes to it", "%s became shorter while it was read", terminal.Visible(name))
+		return exit.Fail("try again when nothing writes to it", "%s shrank while it was read", terminal.Visible(name))
 	}
 	return err
 }

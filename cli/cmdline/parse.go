@@ -98,7 +98,7 @@ func (l *line) sortWord(rest []string) (int, error) {
 			continue
 		}
 		if len(l.local) > 0 {
-			return 0, exit.Usage("put flags after "+word, "%s stands before %s, and is none of its flags", l.local[0], word)
+			return 0, exit.Usage("put flags after "+word, "%s precedes %s and is not one of its flags", l.local[0], word)
 		}
 		l.path, l.own, l.commands = append(l.path, word), c.Flags, c.Subcommands
 		return 1, nil
@@ -148,15 +148,15 @@ func (l *line) sortFlag(rest []string) (int, error) {
 		if near := l.suggestFlag(name); near != "" {
 			hint = near + " Else " + hint
 		}
-		return 0, exit.Usage(hint, "there is no flag %s", flag)
+		return 0, exit.Usage(hint, "unknown flag %s", flag)
 	case f == nil && len(l.path) > 0 && l.path[0] == "vault": // it may be the value
-		return 0, exit.Usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " ")+"; a value that begins with a dash can come by --stdin", "there is no such flag")
+		return 0, exit.Usage("sandboxmcp "+strings.Join(append(l.path, "--help"), " ")+"; a value that begins with a dash can come by --stdin", "unknown flag")
 	case f == nil && l.mistypedCommand() != nil: // the flag may belong to the intended command
 		return 0, l.mistypedCommand()
 	case f == nil:
-		return 0, exit.Usage(cmp.Or(suggestOtherVerify(l.path, name), l.suggestFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "there is no flag %s", flag)
+		return 0, exit.Usage(cmp.Or(suggestOtherVerify(l.path, name), l.suggestFlag(name), "sandboxmcp "+strings.Join(append(l.path, "--help"), " ")), "unknown flag %s", flag)
 	case takesValue(f) && (inline || len(rest) > 1) && strings.TrimSpace(value) == "" && !slices.Contains(acceptEmpty, f.Names()[0]):
-		return 0, exit.Usage("leave it out, or say what is meant", "the value of %s is empty", flag)
+		return 0, exit.Usage("leave it out, or give a value", "the value of %s is empty", flag)
 	case inline || !takesValue(f):
 		*to = append(*to, rest[0])
 		return 1, nil
@@ -190,7 +190,7 @@ func (l *line) unknownCommand() error {
 	} else if near != "" {
 		hint = "did you mean sandboxmcp " + near + "?"
 	}
-	return exit.Usage(hint, "there is no command %q", word)
+	return exit.Usage(hint, "unknown command %q", word)
 }
 
 // mistypedCommand returns an error for a word that nearly is a subcommand and stands in its place.
@@ -200,7 +200,7 @@ func (l *line) mistypedCommand() error {
 	}
 	if near := spelling.Nearest(l.words[0], CommandNames(l.commands)); near != "" {
 		command := strings.Join(l.path, " ")
-		return exit.Usage(fmt.Sprintf("did you mean sandboxmcp %s %s?", command, near), "there is no command %q", command+" "+l.words[0])
+		return exit.Usage(fmt.Sprintf("did you mean sandboxmcp %s %s?", command, near), "unknown command %q", command+" "+l.words[0])
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func OutFlag() cli.Flag {
 func NoWords(action cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if c.NArg() > 0 {
-			return exit.Usage(c.Command.HelpName+" --help", "%s has no use for %q", c.Command.Name, c.Args().First())
+			return exit.Usage(c.Command.HelpName+" --help", "%s: unexpected argument %q", c.Command.Name, c.Args().First())
 		}
 		return action(c)
 	}
@@ -73,7 +73,7 @@ func ToolsOn(c *cli.Context) (on bool, err error) {
 	case "", "all":
 		return false, nil
 	default:
-		return false, exit.Usage("--tools on", "--tools %s is not known: use all or on", terminal.Visible(which))
+		return false, exit.Usage("--tools on", "unknown --tools %s: use all or on", terminal.Visible(which))
 	}
 }
 

@@ -51,7 +51,7 @@ func limitWrites(ctx context.Context) {
 }
 
 // ErrNoReader is the cause of a context that ends because the reader of the output has gone.
-var ErrNoReader = errors.New("nobody reads the output any more")
+var ErrNoReader = errors.New("the reader of the output has gone")
 
 // Interruptible returns a context that ends with the first SIGINT, SIGTERM, SIGHUP or SIGQUIT. A second signal
 // ends the process at once; the kernel ends the sandbox with it.

@@ -152,7 +152,7 @@ func (s *Streams) WriteOutAs(path string, mode fs.FileMode, f func(io.Writer) er
 func PathError(hint, flag string, err error) error {
 	text := strings.TrimLeft(flag+": "+err.Error(), ": ")
 	if link, is := errors.AsType[*hostfs.LinkError](err); is {
-		return exit.Usage("if it is meant, name what it leads to: "+strings.TrimLeft(flag+" ", " ")+terminal.Visible(link.To), "%s", text)
+		return exit.Usage("to use it, name its target: "+strings.TrimLeft(flag+" ", " ")+terminal.Visible(link.To), "%s", text)
 	}
 	return exit.Fail(hint, "%s", text)
 }

@@ -15,17 +15,17 @@ import (
 // (range, oneof, or is, the name of a kind), its default and its description. Paths are absolute; "" means none, or
 // detected.
 type Config struct {
-	Backend       string   `key:"backend" env:"BACKEND" is:"backend" default:"process" about:"what contains programs: a hardened process, containers of an engine, or pods of a cluster"`
-	MaxConcurrent int      `key:"max_concurrent" env:"MAX_CONCURRENT" range:"1..10000" about:"runs at the same time; up to three times as many, and four more at least, while some take long and others wait for their share"`
-	MaxQueue      int      `key:"max_queue" range:"0..1000000" default:"256" about:"runs that may wait; the next one is refused as busy"`
-	Network       string   `key:"network" env:"NETWORK" oneof:"deny ask" default:"deny" about:"what happens to a name that is not allowed: it is denied, or a person is asked"`
-	Vault         []string `key:"vault" env:"VAULT" is:"stores" default:"environment,sealed" about:"stores that lend secrets, in the order in which they are asked"`
-	StateDir      string   `key:"state_dir" is:"path" about:"directory of the log, the keys, the vault and kept results"`
+	Backend       string   `key:"backend" env:"BACKEND" is:"backend" default:"process" about:"isolation backend: a hardened process, containers of an engine, or pods of a cluster"`
+	MaxConcurrent int      `key:"max_concurrent" env:"MAX_CONCURRENT" range:"1..10000" about:"concurrent runs; up to three times as many, and at least four more, while long runs keep others waiting for their share"`
+	MaxQueue      int      `key:"max_queue" range:"0..1000000" default:"256" about:"maximum queued runs; further ones are refused as busy"`
+	Network       string   `key:"network" env:"NETWORK" oneof:"deny ask" default:"deny" about:"treatment of a name that is not allowed: deny it, or ask a person"`
+	Vault         []string `key:"vault" env:"VAULT" is:"stores" default:"environment,sealed" about:"secret stores, in search order"`
+	StateDir      string   `key:"state_dir" is:"path" about:"directory of the log, the keys, the vault and stored results"`
 	SQLitePath    string   `key:"sqlite_path" env:"SQLITE_PATH" is:"path" about:"database of the log"`
 	File          string   // absolute path of the file that was read, "" if none was
-	Profile       string   `key:"profile" env:"PROFILE" is:"profile" default:"hardened" about:"profile of runs that name none"`
+	Profile       string   `key:"profile" env:"PROFILE" is:"profile" default:"hardened" about:"default profile of runs"`
 	GitAuthor     string   `key:"git_author" is:"author" about:"author of commits that git makes in sandboxes, as NAME <EMAIL>"`
-	Skills        string   `key:"skills" is:"path or none" about:"directory of skills, each a directory with a SKILL.md, which a server gives its clients as resources and prompts"`
+	Skills        string   `key:"skills" is:"path or none" about:"directory of skills, each a directory with a SKILL.md, which a server offers clients as resources and prompts"`
 
 	Limits Limits `key:"limits"` // defaults of runs
 	Caps   Limits `key:"caps"`   // maximum values that a run may request
@@ -54,7 +54,7 @@ type Sections struct {
 	Packages   Packages   `key:"packages"`
 	Validate   Validate   `key:"validate"`
 	Keep       Keep       `key:"keep"`
-	Pool       bool       `key:"pool" env:"POOL" default:"true" about:"a server keeps sandboxes and containers ready for programs that may come"`
+	Pool       bool       `key:"pool" env:"POOL" default:"true" about:"a server keeps warm sandboxes and containers for later programs"`
 	Web        Web        `key:"web"`
 	Host       Host       `key:"host"`
 	HTTP       HTTP       `key:"http"`
@@ -66,43 +66,43 @@ type Sections struct {
 // Audit configures the content and the retention of the audit log, which is always on.
 type Audit struct {
 	Enabled    alwaysTrue `key:"enabled" env:"AUDIT" about:"the log is always on: a run without a row has no result"`
-	Capture    []string   `key:"capture" oneof:"code output" about:"what rows hold beside hashes, redacted, 64 KiB of each"`
-	RotateDays int        `key:"rotate_days" range:"0..36500" about:"days after which servers close the log's file and go on in a new one; 0 is never"`
+	Capture    []string   `key:"capture" oneof:"code output" about:"content of rows in addition to hashes, redacted, 64 KiB of each"`
+	RotateDays int        `key:"rotate_days" range:"0..36500" about:"days after which servers start a new log file; 0 is never"`
 	KeepDays   int        `key:"keep_days" range:"0..36500" about:"days after which servers delete closed files of the log; 0 is never"`
-	Push       []string   `key:"push" about:"places that checkpoints are pushed to: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY"`
+	Push       []string   `key:"push" about:"places for pushed checkpoints: a file, git:REMOTE#BRANCH, https://HOST/PREFIX#KEY"`
 }
 
 // Redact configures the redaction of secrets that are not in the vault.
 type Redact struct {
-	Unknown string `key:"unknown" oneof:"off warn mask" default:"warn" about:"what happens to text that looks like a token and is in no vault: nothing, a warning, or a mask"`
+	Unknown string `key:"unknown" oneof:"off warn mask" default:"warn" about:"treatment of text that looks like a token and is in no vault: nothing, a warning, or a mask"`
 }
 
 // Events are the external receivers of events.
 type Events struct {
 	Webhook       string   `key:"webhook" url:"https://collector.example.com:4318" about:"URL that events are posted to"`
 	WebhookSecret string   `key:"webhook_secret" is:"secret" about:"secret of the vault that signs these posts"`
-	WebhookKinds  []string `key:"webhook_kinds" default:"*" about:"kinds of events that are posted; * is all"`
+	WebhookKinds  []string `key:"webhook_kinds" default:"*" about:"kinds of events to post; * is all"`
 }
 
 // Egress configures the hosts that runs may reach. Load does not validate the patterns.
 type Egress struct {
-	Allow    []string `key:"allow" about:"names that runs may reach without asking for them, and that callers may name"`
+	Allow    []string `key:"allow" about:"names that all runs may reach, and that callers may request"`
 	Deny     []string `key:"deny" about:"names that nobody may reach"`
-	Networks []string `key:"networks" about:"private networks and addresses that names may lead to"`
+	Networks []string `key:"networks" about:"private networks and addresses that names may resolve to"`
 	Local    []int    `key:"local" about:"ports of this machine's loopback that runs and the web tools may reach as localhost"`
-	Resolver string   `key:"resolver" is:"resolver" default:"system" about:"DNS server that is asked for allowed names"`
+	Resolver string   `key:"resolver" is:"resolver" default:"system" about:"DNS server for allowed names"`
 }
 
 // Artifacts configures which files of a run are stored and returned.
 type Artifacts struct {
-	MaxCount int  `key:"max_count" range:"1..1000000" default:"1000" about:"files of a run that are kept"`
-	Withhold bool `key:"withhold" default:"true" about:"files in which a lent secret is found are named and hashed, and not handed out"`
+	MaxCount int  `key:"max_count" range:"1..1000000" default:"1000" about:"maximum number of stored files of a run"`
+	Withhold bool `key:"withhold" default:"true" about:"files that contain a leased secret are listed with their hash, but withheld"`
 }
 
 // Sessions bounds the sessions, whose interpreters outlast a run.
 type Sessions struct {
-	PerNamespace    int `key:"per_namespace" range:"1..100000" default:"64" about:"sessions of one namespace at the same time"`
-	Total           int `key:"total" range:"1..100000" default:"1024" about:"sessions at the same time"`
+	PerNamespace    int `key:"per_namespace" range:"1..100000" default:"64" about:"concurrent sessions of a namespace"`
+	Total           int `key:"total" range:"1..100000" default:"1024" about:"concurrent sessions"`
 	IdleSeconds     int `key:"idle_seconds" range:"1..2592000" default:"1800" about:"seconds after which an unused session ends"`
 	LifetimeSeconds int `key:"lifetime_seconds" range:"1..2592000" default:"86400" about:"seconds after which any session ends"`
 }
@@ -117,12 +117,12 @@ type Packages struct {
 // Validate configures the policy for code that looks dangerous.
 type Validate struct {
 	Reject   string   `key:"reject_dangerous" oneof:"never low medium high" default:"never" about:"severity from which dangerous patterns in code are refused"`
-	RulesOff []string `key:"rules_off" about:"rules that find nothing"`
+	RulesOff []string `key:"rules_off" about:"disabled rules"`
 }
 
 // Keep bounds the stored outputs and artifacts, for clients that ask for them later.
 type Keep struct {
-	MaxMB int64 `key:"max_mb" range:"1..16777216" default:"1024" about:"MB of outputs and artifacts that are kept for get_artifacts; the files of one run are at most half of it"`
+	MaxMB int64 `key:"max_mb" range:"1..16777216" default:"1024" about:"MB of outputs and artifacts that are stored for get_artifacts; the files of one run are at most half of it"`
 	Hours int   `key:"hours" range:"1..8760" default:"24" about:"hours after which they are removed"`
 }
 

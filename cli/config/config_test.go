@@ -272,8 +272,8 @@ func TestPlaces(t *testing.T) {
 		{name: "flag, relative", o: Options{Env: []string{"HOME=/h"}, Flags: map[string]string{"sqlite_path": "a/../b.db"}}, state: "/h/.local/state/sandboxmcp", db: cwd + "/b.db"},
 		{name: "flag, home", o: Options{Env: []string{"HOME=/h"}, Flags: map[string]string{"state_dir": "~/s"}}, state: "/h/s", db: "/h/s/sandboxmcp.db"},
 		{name: "no home, but a place", o: Options{Flags: map[string]string{"state_dir": "/s"}}, state: "/s", db: "/s/sandboxmcp.db"},
-		{name: "no home", error: "state_dir: no place for it: set HOME, XDG_STATE_HOME or state_dir"},
-		{name: "relative home", o: Options{Env: []string{"HOME=h"}}, error: "state_dir: no place for it"},
+		{name: "no home", error: "state_dir: no directory for it: set HOME, XDG_STATE_HOME or state_dir"},
+		{name: "relative home", o: Options{Env: []string{"HOME=h"}}, error: "state_dir: no directory for it"},
 		{name: "memory", o: Options{Env: []string{"HOME=/h", "SANDBOXMCP_SQLITE_PATH=:memory:"}}, error: "SANDBOXMCP_SQLITE_PATH: sqlite_path: the database must be a file"},
 		{name: "NUL", o: Options{Env: []string{"HOME=/h"}, Flags: map[string]string{"state_dir": "/s\x00"}}, error: "flag: state_dir: a path can't contain NUL"},
 	}

@@ -21,11 +21,11 @@ type Images struct {
 
 // Containers configures how the backends podman and docker make containers.
 type Containers struct {
-	Pull   string   `key:"pull" oneof:"missing never" default:"missing" about:"an image that is missing is pulled, or the run is refused"`
-	Podman string   `key:"podman" is:"podman" about:"address of Podman; auto goes by its own settings"`
-	Docker string   `key:"docker" is:"docker" about:"address of Docker; auto goes by DOCKER_HOST, contexts and the usual sockets"`
-	Binary string   `key:"binary" is:"path or auto" about:"static sandboxmcp for Linux that is each container's first program; auto is this one"`
-	GPUs   []string `key:"gpus" is:"gpus" about:"graphics processors of runs that ask for none"`
+	Pull   string   `key:"pull" oneof:"missing never" default:"missing" about:"policy for a missing image: pull it, or refuse the run"`
+	Podman string   `key:"podman" is:"podman" about:"address of Podman; auto uses Podman's own settings"`
+	Docker string   `key:"docker" is:"docker" about:"address of Docker; auto uses DOCKER_HOST, contexts and the usual sockets"`
+	Binary string   `key:"binary" is:"path or auto" about:"static sandboxmcp for Linux as PID 1 of each container; auto is this program"`
+	GPUs   []string `key:"gpus" is:"gpus" about:"default graphics processors of runs"`
 }
 
 // Languages returns the languages that have an image, which are the keys of images.
@@ -59,11 +59,11 @@ func CheckImage(text string) error {
 	case isReference(text):
 		return nil
 	case isReference(strings.ToLower(text)):
-		return fmt.Errorf("%.200q is no reference of an image: names have small letters only", text)
+		return fmt.Errorf("%.200q is not an image reference: names must be lower case", text)
 	case strings.Contains(text, "://"):
-		return fmt.Errorf("%.200q is no reference of an image: leave out what stands before the host", text)
+		return fmt.Errorf("%.200q is not an image reference: leave out the scheme before the host", text)
 	}
-	return fmt.Errorf("%.200q is no reference of an image: write one like python:3.12-slim or registry.example.com/me/python:1, or one with a digest", text)
+	return fmt.Errorf("%.200q is not an image reference: write one like python:3.12-slim or registry.example.com/me/python:1, or one with a digest", text)
 }
 
 // engineKind returns the kind of an engine's address.
@@ -72,7 +72,7 @@ func engineKind(name string, schemes []string, of *string) kind {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || !slices.Contains(schemes, u.Scheme):
-			return fmt.Errorf("%.200q is no address of an engine: write one like unix:///run/%s.sock or ssh://me@host, or %s", text, name, Found)
+			return fmt.Errorf("%.200q is not an engine address: write one like unix:///run/%s.sock or ssh://me@host, or %s", text, name, Found)
 		case u.Scheme == "unix" && (u.Host != "" || !strings.HasPrefix(u.Path, "/")):
 			return fmt.Errorf("%.200q has no absolute path: write three slashes, as in unix:///run/engine.sock", text)
 		case u.Scheme != "unix" && u.Scheme != "npipe" && u.Host == "":
@@ -147,13 +147,13 @@ func SplitGPUs(text string) []string {
 
 // Kubernetes configures the pods of the backend kubernetes, which also uses Images, Containers.Pull and Pool.
 type Kubernetes struct {
-	Kubeconfig    string   `key:"kubeconfig" is:"path or auto" about:"file that says how to reach the cluster; auto is KUBECONFIG, the home directory, or the account of the server's own pod"`
+	Kubeconfig    string   `key:"kubeconfig" is:"path or auto" about:"kubeconfig of the cluster; auto is KUBECONFIG, the home directory, or the account of the server's own pod"`
 	Context       string   `key:"context" about:"context of that file; none is its current one"`
 	Namespace     string   `key:"namespace" about:"namespace of the pods; none is the context's"`
-	Image         string   `key:"image" env:"KUBERNETES_IMAGE" is:"image or none" about:"image that has this version of sandboxmcp as /.sandboxmcp/init"`
+	Image         string   `key:"image" env:"KUBERNETES_IMAGE" is:"image or none" about:"image with this version of sandboxmcp as /.sandboxmcp/init"`
 	RuntimeClass  string   `key:"runtime_class" about:"RuntimeClass of the pods; none is the cluster's default"`
 	NodeSelector  []string `key:"node_selector" is:"labels" about:"labels of the nodes that may run sandboxes"`
-	PriorityClass string   `key:"priority_class" about:"PriorityClass of the pods, by which the cluster decides whose wait; none is the cluster's default"`
-	Account       string   `key:"service_account" about:"account of the pods, of which they get no token; none is the namespace's default"`
-	Overcommit    int      `key:"overcommit" range:"1..100" default:"1" about:"sandboxes that share what each may use of the CPUs: pods request that part"`
+	PriorityClass string   `key:"priority_class" about:"PriorityClass of the pods; none is the cluster's default"`
+	Account       string   `key:"service_account" about:"service account of the pods, without a token; none is the namespace's default"`
+	Overcommit    int      `key:"overcommit" range:"1..100" default:"1" about:"sandboxes per CPU limit: a pod requests its limit divided by this"`
 }

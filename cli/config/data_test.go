@@ -23,12 +23,12 @@ func TestData(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"A: /srv":         `:2: data: "A" can't be a name`,
-		"a: 7":            ":2: data.a: text is wanted",
-		"a: [/srv]":       "data.a: one value is wanted",
+		"a: 7":            ":2: data.a: expected text",
+		"a: [/srv]":       "data.a: expected one value",
 		"a: srv/sets":     "data.a: ",
-		"a: /b\n  a: /c":  "the key stands in line 2 already",
+		"a: /b\n  a: /c":  "the key is already in line 2",
 		"a: {path: /srv}": "data.a",
-		"- /srv":          "data: keys and values are wanted",
+		"- /srv":          "data: expected keys and values",
 	} {
 		if _, err := load(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)

@@ -126,7 +126,7 @@ func (d *document) eachPair(key string, n *yaml.Node, f func(key string, k, v *y
 		return // everything in the section is commented out
 	}
 	if n.Kind != yaml.MappingNode {
-		d.fail(d.position(n), parent, "keys and values are wanted here, not %s", nodeKind(n))
+		d.fail(d.position(n), parent, "expected keys and values, not %s", nodeKind(n))
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -137,7 +137,7 @@ func (d *document) eachPair(key string, n *yaml.Node, f func(key string, k, v *y
 		}
 		full := key + k.Value
 		if line, twice := d.seen[full]; twice {
-			d.fail(d.position(k), full, "the key stands in line %d already", line)
+			d.fail(d.position(k), full, "the key is already in line %d", line)
 			continue
 		}
 		d.seen[full] = k.Line
@@ -233,15 +233,15 @@ func (d *document) reportUnknown(full string, k *yaml.Node) {
 func scalarValue(n *yaml.Node) (value, error) {
 	switch {
 	case n.Style&yaml.TaggedStyle != 0:
-		return value{}, fmt.Errorf("tags such as %.40q are not used here", n.Tag)
+		return value{}, fmt.Errorf("tags such as %.40q are not supported", n.Tag)
 	case n.Kind == yaml.ScalarNode:
 		return value{words: []string{n.Value}, tag: n.Tag}, nil
 	case n.Kind != yaml.SequenceNode:
-		return value{}, fmt.Errorf("a value is wanted, not %s", nodeKind(n))
+		return value{}, fmt.Errorf("expected a value, not %s", nodeKind(n))
 	}
 	list := value{list: true}
 	for _, item := range n.Content {
-		no := fmt.Errorf("the list in line %d holds %s where text is wanted", item.Line, nodeKind(item))
+		no := fmt.Errorf("the list in line %d has %s instead of text", item.Line, nodeKind(item))
 		switch {
 		case item.Kind == yaml.ScalarNode && item.Tag == "!!int" && item.Style&yaml.TaggedStyle == 0:
 			list.numbers = no
@@ -274,5 +274,5 @@ func notRegular(info fs.FileInfo) error {
 	case mode&fs.ModeNamedPipe != 0:
 		return errors.New("this is a pipe: write the configuration to a file")
 	}
-	return errors.New("this is no regular file")
+	return errors.New("this is not a regular file")
 }

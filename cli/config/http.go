@@ -16,16 +16,16 @@ import (
 
 // HTTP configures the addresses at which a server listens, and the clients that need no token.
 type HTTP struct {
-	Listen       string                 `key:"listen" is:"listen" about:"where a server takes requests over HTTP, as serve --listen says; other machines need http.tls_cert"`
+	Listen       string                 `key:"listen" is:"listen" about:"address of a server's HTTP, as in serve --listen; other machines need http.tls_cert"`
 	Group        string                 `key:"socket_group" about:"group that may connect to the Unix socket of http.listen, besides its owner"`
-	Cert         string                 `key:"tls_cert" is:"path or none" about:"file of the server's certificate, which is read again when it changes"`
+	Cert         string                 `key:"tls_cert" is:"path or none" about:"file of the server's certificate; changes are noticed"`
 	Key          string                 `key:"tls_key" is:"path or none" about:"file of the certificate's key, likewise"`
-	Hosts        []string               `key:"hosts" about:"names and addresses that requests may have in Host, besides the server's own address"`
+	Hosts        []string               `key:"hosts" about:"names and addresses that requests may have in Host, in addition to the server's own address"`
 	Domain       string                 `key:"domain" is:"domain" about:"domain below which ports of sandboxes of E2B's protocol have the names PORT-ID.DOMAIN, and the server api.DOMAIN and sandbox.DOMAIN"`
 	Page         bool                   `key:"page" default:"true" about:"people have a page at the address, which sandboxmcp page opens"`
-	Proxies      []string               `key:"proxies" about:"reverse proxies whose X-Forwarded-For or Forwarded is believed: addresses, networks, and unix for whoever connects to a Unix socket"`
+	Proxies      []string               `key:"proxies" about:"reverse proxies with trusted X-Forwarded-For or Forwarded: addresses, networks, and unix for clients of a Unix socket"`
 	Origins      []string               `key:"origins" about:"origins of pages that may send requests, such as https://app.example.com"`
-	ClientCA     string                 `key:"client_ca" is:"path or none" about:"file of the certificates that sign those of clients"`
+	ClientCA     string                 `key:"client_ca" is:"path or none" about:"file of the certificate authorities of clients"`
 	Certificates map[string]Certificate // by "uri:...", "dns:..." or "cn:...", as in the client's certificate
 	OAuth        OAuth                  `key:"oauth"`
 	Templates    map[string]Template    // of E2B's protocol, by the names that its clients request, in addition to base and code-interpreter-v1
@@ -39,14 +39,14 @@ type Certificate struct {
 
 // OAuth configures the issuer of accepted JWTs. The zero value accepts none.
 type OAuth struct {
-	Issuer     string   `key:"issuer" url:"https://login.example.com" about:"URL of the issuer whose JWTs are taken, as they have it"`
-	Resource   string   `key:"resource" url:"https://sandbox.example.com/mcp" about:"URL of the server's /mcp as clients have it"`
+	Issuer     string   `key:"issuer" url:"https://login.example.com" about:"URL of the issuer of accepted JWTs, as in the JWTs"`
+	Resource   string   `key:"resource" url:"https://sandbox.example.com/mcp" about:"URL of the server's /mcp that clients use"`
 	Audience   string   `key:"audience" about:"audience of JWTs; none is http.oauth.resource"`
-	JWKS       string   `key:"jwks" url:"https://login.example.com/keys" about:"URL of the issuer's keys; none is where its metadata say"`
-	Namespaces string   `key:"namespaces_claim" default:"namespaces" about:"claim of a JWT that lists namespaces; who has another value there, or none, is refused"`
-	All        string   `key:"all_namespaces" about:"value of that claim, such as *, that means all namespaces to persons; with none, no JWT has all"`
+	JWKS       string   `key:"jwks" url:"https://login.example.com/keys" about:"URL of the issuer's keys; none is the one in its metadata"`
+	Namespaces string   `key:"namespaces_claim" default:"namespaces" about:"claim of a JWT that lists namespaces; a JWT without it, or with other values, is refused"`
+	All        string   `key:"all_namespaces" about:"value of that claim, such as *, that means all namespaces for persons; with none, no JWT has all"`
 	Scopes     []string `key:"scopes" about:"scopes that a JWT must have"`
-	Person     string   `key:"person_scope" about:"scope of the JWTs of persons; none takes all for agents'"`
+	Person     string   `key:"person_scope" about:"scope of the JWTs of persons; with none, all are agents'"`
 }
 
 // listenKind returns the kind of an address to listen at. It splits a TCP host and port without a lookup.
@@ -64,7 +64,7 @@ func listenKind(of *string) kind {
 			path, err = v.absolutePath(path)
 			at = "unix:" + path
 		case at != "systemd" && tcp != nil:
-			return fmt.Errorf("%q is no address: write one like 127.0.0.1:8750, unix:/run/sandboxmcp/http.sock, or systemd", at)
+			return fmt.Errorf("%q is not an address: write one like 127.0.0.1:8750, unix:/run/sandboxmcp/http.sock, or systemd", at)
 		}
 		if err == nil {
 			*of = at
@@ -79,7 +79,7 @@ func domainKind(of *string) kind {
 		name, port, found := strings.Cut(text, ":")
 		_, err := strconv.ParseUint(port, 10, 16)
 		if u, wrong := url.Parse("https://" + name + "/"); wrong != nil || u.Hostname() != name || strings.ContainsAny(name, "*_") || net.ParseIP(name) != nil || found && err != nil {
-			return fmt.Errorf("%q is no domain: write it as sandbox.example.com, without https:// and *", text)
+			return fmt.Errorf("%q is not a domain: write one like sandbox.example.com, without https:// and *", text)
 		}
 		return nil
 	})
@@ -102,7 +102,7 @@ func (d *document) readCertificates(n *yaml.Node) {
 	d.eachPair("http.certificates.", n, func(full string, k, v *yaml.Node) {
 		kind, name, _ := strings.Cut(k.Value, ":")
 		if !slices.Contains([]string{"uri", "dns", "cn"}, kind) || name == "" || kind == "dns" && name != strings.ToLower(name) {
-			d.fail(d.position(k), "http.certificates", "%.100q is no name in a certificate: write uri:URI, dns:NAME in small letters, or cn:NAME", k.Value)
+			d.fail(d.position(k), "http.certificates", "%.100q is not a certificate name: write uri:URI, dns:NAME in lower case, or cn:NAME", k.Value)
 			return
 		}
 		var c Certificate
@@ -130,13 +130,13 @@ func (l *loader) checkHTTP() {
 	h := l.c.HTTP
 	switch {
 	case h.OAuth.Issuer != "" && h.OAuth.Resource == "":
-		l.fail(l.c.From("http.oauth.issuer"), "http.oauth.resource", "an issuer's tokens need it: the URL of /mcp as clients have it")
+		l.fail(l.c.From("http.oauth.issuer"), "http.oauth.resource", "required with an issuer: the URL of /mcp that clients use")
 	case h.OAuth.Issuer == "" && h.OAuth.Resource != "":
-		l.fail(l.c.From("http.oauth.resource"), "http.oauth.issuer", "tokens need it: the URL of whoever issues them")
+		l.fail(l.c.From("http.oauth.resource"), "http.oauth.issuer", "required with a resource: the URL of the token issuer")
 	}
 	if len(h.Certificates) > 0 && h.ClientCA == "" {
 		name := slices.Sorted(maps.Keys(h.Certificates))[0]
-		l.fail(l.c.From("http.certificates."+name+".kind"), "http.client_ca", "certificates need it: the file of those that sign them")
+		l.fail(l.c.From("http.certificates."+name+".kind"), "http.client_ca", "required with certificates: the file of their authorities")
 	}
 }
 

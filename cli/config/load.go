@@ -157,7 +157,7 @@ func (l *loader) applyFlags(flags map[string]string) {
 		if s, known := l.findSetting(key); known {
 			l.set(s, value{words: []string{flags[key]}, dir: workDir()}, "flag")
 		} else {
-			l.fail("flag", key, "there is no such setting: this is a bug of sandboxmcp")
+			l.fail("flag", key, "unknown setting: this is a bug in sandboxmcp")
 		}
 	}
 }
@@ -177,7 +177,7 @@ func (l *loader) lowerDefaults() {
 func (l *loader) checkConsistency() {
 	if _, there := l.c.Profiles[l.c.Profile]; !there {
 		names := slices.Sorted(maps.Keys(l.c.Profiles))
-		l.fail(l.c.From("profile"), "profile", "there is no profile %q%s: use %s",
+		l.fail(l.c.From("profile"), "profile", "unknown profile %q%s: use %s",
 			l.c.Profile, spelling.DidYouMean(l.c.Profile, names), quotedChoices(names))
 	}
 	l.checkHTTP()
@@ -210,7 +210,7 @@ func (l *loader) setPaths() {
 	if l.c.StateDir == "" {
 		base := l.xdgDir("XDG_STATE_HOME", ".local/state")
 		if base == "" {
-			l.fail("default", "state_dir", "no place for it: set HOME, XDG_STATE_HOME or state_dir")
+			l.fail("default", "state_dir", "no directory for it: set HOME, XDG_STATE_HOME or state_dir")
 			return
 		}
 		l.c.StateDir = filepath.Join(base, "sandboxmcp")

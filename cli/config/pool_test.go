@@ -18,7 +18,7 @@ func TestPool(t *testing.T) {
 		{name: "the environment, on", file: "pool: false", variable: "on", want: true},
 		{name: "a word", file: "pool: warm", error: `:1: pool: "warm" is neither true nor false`},
 		{name: "a word in the environment", variable: "warm", error: "SANDBOXMCP_POOL: pool: "},
-		{name: "a key", file: "pool: {size: 3}", error: "pool: a value is wanted, not keys and values"},
+		{name: "a key", file: "pool: {size: 3}", error: "pool: expected a value, not keys and values"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, env := writeConfig(t, tt.file)

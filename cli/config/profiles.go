@@ -94,7 +94,7 @@ func (d *document) readProfiles(n *yaml.Node) {
 	d.eachPair("profiles.", n, func(full string, k, v *yaml.Node) {
 		name := k.Value
 		if _, fixed := builtinProfiles()[name]; fixed {
-			d.fail(d.position(k), full, "this profile is built in, and means the same everywhere: give yours another name")
+			d.fail(d.position(k), full, "this profile is built in: choose another name")
 			return
 		}
 		if !profileName().MatchString(name) {

@@ -48,9 +48,9 @@ func addressKind(example string, of *string) kind {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-			return fmt.Errorf("%s is no address: write one like %s", withoutToken(text), example)
+			return fmt.Errorf("%s is not an address: write one like %s", withoutToken(text), example)
 		case u.User != nil:
-			return errors.New("an address can't hold a name and password: this file is no place for them")
+			return errors.New("an address can't contain a name and password: keep them out of this file")
 		}
 		return nil
 	})

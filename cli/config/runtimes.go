@@ -40,7 +40,7 @@ func (d *document) readRuntimes(n *yaml.Node) {
 	d.eachPair("runtimes.", n, func(full string, k, v *yaml.Node) {
 		switch {
 		case slices.Contains(reservedNames(), k.Value):
-			d.fail(d.position(k), full, "this language is built in: give yours another name")
+			d.fail(d.position(k), full, "this language is built in: choose another name")
 		case !profileName().MatchString(k.Value):
 			d.fail(d.position(k), "runtimes", "%.40q can't be a name: use up to 32 of a-z, 0-9, - and _", k.Value)
 		default:
@@ -103,7 +103,7 @@ func (r Runtime) problem() string {
 	}
 	for _, e := range r.Extensions {
 		if !extensionPattern().MatchString(e) {
-			return strings.TrimSpace(e) + " is no extension: it has a dot and up to 16 of a-z, 0-9, +, - and _"
+			return strings.TrimSpace(e) + " is not an extension: write a dot and up to 16 of a-z, 0-9, +, - and _"
 		}
 		if slices.Contains(reservedNames(), e) {
 			return e + " is an extension of a language that is built in"

@@ -47,9 +47,9 @@ func TestRuntimes(t *testing.T) {
 		"x: {extensions: [.x]}":                                                              "runtimes.x: command is missing",
 		"x: {command: [x]}":                                                                  "runtimes.x: extensions is missing",
 		"x: {extensions: [.py], command: [x]}":                                               ".py is an extension of a language that is built in",
-		"x: {extensions: [x], command: [x]}":                                                 "x is no extension",
+		"x: {extensions: [x], command: [x]}":                                                 "x is not an extension",
 		"x: {extensions: [.x], command: [x], kernal: [x]}":                                   `:2: runtimes.x.kernal: unknown key (did you mean "kernel"?)`,
-		"x: {extensions: [.x], command: [x], kernel: true}":                                  ":2: runtimes.x.kernel: a list of names is wanted",
+		"x: {extensions: [.x], command: [x], kernel: true}":                                  ":2: runtimes.x.kernel: expected a list of names",
 		"x: {extensions: [.x], command: [x], kernel: [x, \"{file}\"]}":                       ":2: runtimes.x: kernel starts before there is code",
 		"x: {extensions: [.x], command: [x], kernel: [\"{program}\"]}":                       "kernel starts before there is code",
 		"x: {extensions: [.x], command: [x], kernel: [x, \"{driver}\"]}":                     "driver and the word {driver} of kernel go together",
@@ -63,9 +63,9 @@ func TestRuntimes(t *testing.T) {
 		"x: {extensions: [.x], command: [x], check: [\"{program}\"]}":                        "{program} is what compile makes",
 		"x: {extensions: [.x], command: [x], compile: [cc]}":                                 "compile leaves no {program}",
 		"x: {extensions: [.x], command: {a: b}}":                                             "runtimes.x.command",
-		"x: [a]":                                                                             "runtimes.x: keys and values are wanted",
+		"x: [a]":                                                                             "runtimes.x: expected keys and values",
 		"x: {extensions: [.x], command: [x]}\n  y: {extensions: [.y, .x], command: [y]}":     ".x is an extension of runtimes.x already",
-		"x: {extensions: [.x], command: [x]}\n  x: {extensions: [.y, .x], command: [y]}":     "the key stands in line 2 already",
+		"x: {extensions: [.x], command: [x]}\n  x: {extensions: [.y, .x], command: [y]}":     "the key is already in line 2",
 	} {
 		if _, err := load(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)

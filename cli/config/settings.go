@@ -267,7 +267,7 @@ func portsKind(of *[]int) kind {
 		for _, w := range words {
 			port, err := strconv.Atoi(w)
 			if err != nil || port < 1 || port > 65535 {
-				return fmt.Errorf("%q is no port: write numbers from 1 to 65535", w)
+				return fmt.Errorf("%q is not a port: write numbers from 1 to 65535", w)
 			}
 			all = append(all, port)
 		}
@@ -281,7 +281,7 @@ func resolverKind(of *string) kind {
 	k := checkedKind(System+", ADDRESS, ADDRESS:PORT", "", of, func(text string) error {
 		_, plain := netip.ParseAddr(text)
 		if _, port := netip.ParseAddrPort(text); text != System && plain != nil && port != nil {
-			return fmt.Errorf("%q is no address: write one like 10.0.0.2, 10.0.0.2:5353 or [fd00::2]:53, or %s", text, System)
+			return fmt.Errorf("%q is not an address: write one like 10.0.0.2, 10.0.0.2:5353 or [fd00::2]:53, or %s", text, System)
 		}
 		return nil
 	})
@@ -300,7 +300,7 @@ func storesKind(of *[]string) kind {
 	return checkedListKind("a list of "+strings.Join(known, ", "), of, func(name string, before []string) error {
 		switch {
 		case !slices.Contains(known, name):
-			return fmt.Errorf("%q is no store of secrets%s: use %s", name, spelling.DidYouMean(name, known), quotedChoices(known))
+			return fmt.Errorf("%q is not a secret store%s: use %s", name, spelling.DidYouMean(name, known), quotedChoices(known))
 		case slices.Contains(before, name):
 			return fmt.Errorf("store %s is listed twice", name)
 		}
@@ -330,9 +330,9 @@ func (v value) absolutePath(text string) (string, error) {
 	case strings.ContainsRune(text, 0):
 		return "", errors.New("a path can't contain NUL bytes")
 	case text == ":memory:":
-		return "", errors.New("the database must be a file: what is acknowledged has to survive")
+		return "", errors.New("the database must be a file: rows must survive a restart")
 	case inHome && v.home == "":
-		return "", errors.New("the home directory is not known: write an absolute path")
+		return "", errors.New("the home directory is unknown: write an absolute path")
 	case inHome:
 		return filepath.Join(v.home, rest), nil
 	case filepath.IsAbs(text):

@@ -12,9 +12,9 @@ import (
 func (v value) text() (string, error) {
 	switch {
 	case v.list:
-		return "", errors.New("one value is wanted, not a list")
+		return "", errors.New("expected one value, not a list")
 	case v.tag != "" && v.tag != "!!str":
-		return "", fmt.Errorf("text is wanted, not %s", typeName(v.tag))
+		return "", fmt.Errorf("expected text, not %s", typeName(v.tag))
 	case strings.TrimSpace(v.words[0]) == "":
 		return "", errors.New("the value is empty")
 	}
@@ -25,9 +25,9 @@ func (v value) text() (string, error) {
 func (v value) number() (float64, error) {
 	switch {
 	case v.list:
-		return 0, errors.New("one number is wanted, not a list")
+		return 0, errors.New("expected one number, not a list")
 	case v.tag != "" && v.tag != "!!int" && v.tag != "!!float":
-		return 0, fmt.Errorf("a number is wanted, not %s", typeName(v.tag))
+		return 0, fmt.Errorf("expected a number, not %s", typeName(v.tag))
 	}
 	text := v.words[0]
 	// Only plain decimals: readers disagree about 0x10, 1_000, 1e3, 010 or .inf.
@@ -45,7 +45,7 @@ func (v value) number() (float64, error) {
 // boolean returns the value as a bool: true, on, yes and 1, or false, off, no and 0.
 func (v value) boolean() (bool, error) {
 	if v.list {
-		return false, errors.New("true or false is wanted, not a list")
+		return false, errors.New("expected true or false, not a list")
 	}
 	switch v.words[0] {
 	case "true", "on", "yes", "1":
@@ -66,7 +66,7 @@ func (v value) wordList() ([]string, error) {
 		words = strings.Split(words[0], ",")
 	}
 	if v.tag != "" && v.tag != "!!str" {
-		return nil, fmt.Errorf("a list of names is wanted, not %s", typeName(v.tag))
+		return nil, fmt.Errorf("expected a list of names, not %s", typeName(v.tag))
 	}
 	words = slices.Clone(words)
 	for i := range words {

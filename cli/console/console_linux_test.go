@@ -190,7 +190,7 @@ func TestQuestionsOneByOne(t *testing.T) {
 	}
 	cancel()
 	<-first
-	s.waitForText("nobody waits for an answer any more")
+	s.waitForText("no request is waiting any more")
 	s.waitForText("connect to b.example")
 	s.typeText("y\n")
 	if a := <-second; !a.Allowed {

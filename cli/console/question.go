@@ -63,7 +63,7 @@ func (t *Console) askQuestion(ctx context.Context, b *approval.Broker, p *approv
 	switch {
 	case ctx.Err() != nil:
 		_ = t.tty.SetWriteDeadline(time.Now().Add(time.Second))
-		fmt.Fprint(t.tty, "\nsandboxmcp: nobody waits for an answer any more\n")
+		fmt.Fprint(t.tty, "\nsandboxmcp: no request is waiting any more\n")
 		return
 	case err != nil && !errors.Is(err, io.EOF):
 		return // the terminal has gone: no answer means no
@@ -119,7 +119,7 @@ func (t *Console) readYesNo(ctx context.Context) (bool, error) {
 // formatQuestion formats a question, without control characters that a terminal would execute.
 func formatQuestion(q approval.Question) string {
 	var b strings.Builder
-	wants := map[string]string{approval.Package: "asked for is to install", approval.Host: "asked for is, on this machine itself, to"}[q.Kind]
+	wants := map[string]string{approval.Package: "the script wants to install", approval.Host: "outside the sandbox, on this machine:"}[q.Kind]
 	fmt.Fprintf(&b, "sandboxmcp: %s %s\n", cmp.Or(wants, "the script wants to connect to"), terminal.Visible(q.What))
 	terminal.Fact(&b, "namespace", cmp.Or(q.Namespace, "default"))
 	if code := cmp.Or(q.CodeSHA256, q.CodeOf); code != "" {

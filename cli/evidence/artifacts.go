@@ -27,17 +27,17 @@ import (
 func (p commands) artifactsCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "artifacts",
-		Usage: "list and fetch what runs of a server left: files, output, receipts",
+		Usage: "list and fetch stored files, output and receipts of runs",
 		UsageText: `sandboxmcp artifacts [--namespace NS] [--json]
 sandboxmcp artifacts REQUEST_ID [--verify] [--json]
 sandboxmcp artifacts REQUEST_ID NAME [--out FILE|DIR] [--verify]
 sandboxmcp artifacts REQUEST_ID --out DIR [--verify]`,
-		Description: `Without REQUEST_ID it lists the runs that something is kept of, with it what that run left. NAME is a file
-as it is listed, or stdout, stderr or receipt.intoto.json; it goes to standard output unless --out says where
-to. --out without NAME saves all of it, with a SHA256SUMS and the receipt, so that sandboxmcp verify can check it.
+		Description: `Without REQUEST_ID it lists the runs with stored files, with it the files of that run. NAME is a listed file,
+or stdout, stderr or receipt.intoto.json; it goes to standard output, or to --out. --out without NAME saves all files
+with a SHA256SUMS and the receipt, so that sandboxmcp verify can check them.
 
-It needs no server. What servers keep, they keep for keep.hours, and as much as keep.max_mb. What sandboxmcp run
-leaves is not kept here, but in the directory that its --artifacts names.
+It needs no server. Servers store files for keep.hours, up to keep.max_mb. Files of sandboxmcp run are not stored
+here, but in the directory of its --artifacts.
 
 Examples:
   sandboxmcp artifacts 01K9ZB5W7Q3M8Y2D4F6H8J0K2M
@@ -45,7 +45,7 @@ Examples:
   sandboxmcp artifacts 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --out results --verify`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "save it as the new file `PATH`, or in that directory"},
-			&cli.BoolFlag{Name: "verify", Usage: "compare the files with what the run's signed receipt says of them, too"},
+			&cli.BoolFlag{Name: "verify", Usage: "verify the files with the run's signed receipt, too"},
 			&cli.StringFlag{Name: "namespace", Usage: "only runs of the namespace `NS`"},
 			command.JSONFlag(),
 		},
@@ -104,7 +104,7 @@ func (p commands) artifacts(c *cli.Context) error {
 	dir := wiring.ResultsDir(cfg)
 	if c.NArg() == 0 {
 		if set := setFlags(c, "out", "verify"); len(set) > 0 {
-			return exit.Usage("sandboxmcp artifacts REQUEST_ID --"+set[0], "--%s is about one run: give its REQUEST_ID", set[0])
+			return exit.Usage("sandboxmcp artifacts REQUEST_ID --"+set[0], "--%s needs a REQUEST_ID", set[0])
 		}
 		return p.listStored(c, cfg, dir)
 	}
@@ -120,7 +120,7 @@ func (p commands) artifacts(c *cli.Context) error {
 	r, err := store.Get(id)
 	switch {
 	case err == nil && c.IsSet("namespace") && r.Namespace != c.String("namespace"):
-		return exit.Fail("leave --namespace out", "run %s is of another namespace", terminal.Visible(id))
+		return exit.Fail("leave --namespace out", "run %s belongs to another namespace", terminal.Visible(id))
 	case errors.Is(err, results.ErrUnknown):
 		return p.notStoredError(c, cfg, id)
 	case err != nil:
@@ -223,7 +223,7 @@ func (k storedRun) writeText(w io.Writer) error {
 // notStoredError returns an error that explains, as far as the log knows, why no files of a run are stored.
 func (p commands) notStoredError(c *cli.Context, cfg config.Config, id string) error {
 	if _, err := ulid.ParseStrict(id); err != nil {
-		return exit.Usage("sandboxmcp artifacts lists the runs that something is kept of", "%q is not the id of a run: that has 26 letters and digits", terminal.Visible(id))
+		return exit.Usage("sandboxmcp artifacts lists the runs with stored files", "%q is not a run id (26 characters)", terminal.Visible(id))
 	}
 	ran := false
 	err := wiring.WithLog(c, func(ctx context.Context, log *audit.Log) error {
@@ -238,8 +238,8 @@ func (p commands) notStoredError(c *cli.Context, cfg config.Config, id string) e
 	}
 	limits := fmt.Sprintf("servers keep results for %s, and %d MB of them; a short one without files only until they end", terminal.Count(cfg.Keep.Hours, "hour"), cfg.Keep.MaxMB)
 	if !ran {
-		return exit.Fail("sandboxmcp artifacts lists what is kept, sandboxmcp audit what ran", "there is no run %s, or it was another user's; %s", terminal.Visible(id), limits)
+		return exit.Fail("sandboxmcp artifacts lists runs with stored files, sandboxmcp audit all runs", "run %s was not found, or belongs to another user; %s", terminal.Visible(id), limits)
 	}
-	return exit.Fail("sandboxmcp audit show "+id+" has what is known of it; files of sandboxmcp run are where its --artifacts put them",
+	return exit.Fail("sandboxmcp audit show "+id+" shows its record; files of sandboxmcp run are in its --artifacts directory",
 		"nothing is kept of run %s any more; %s", terminal.Visible(id), limits)
 }

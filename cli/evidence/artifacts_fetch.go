@@ -36,7 +36,7 @@ func (p commands) fetchOne(c *cli.Context, left *storedFiles, name string) error
 		return err
 	}
 	if c.Bool("json") {
-		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "a file is handed out as it is: --json is for the list")
+		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "--json is for the list; a file is written unchanged")
 	}
 	write := func(w io.Writer) error { return p.copyStored(c, left, stored, w) }
 	if c.Bool("verify") { // before any byte of it is written
@@ -90,7 +90,7 @@ func (left *storedFiles) resolveName(name string) (stored, base string, err erro
 	if near := spelling.Nearest(name, names); near != "" {
 		hint = "did you mean " + near + "?"
 	}
-	return "", "", exit.Fail(hint, "the run left nothing called %s", terminal.Visible(name))
+	return "", "", exit.Fail(hint, "the run left no file %s", terminal.Visible(name))
 }
 
 // safeBaseName returns the last part of an artifact's name, as a valid file name.
@@ -127,7 +127,7 @@ func (p commands) copyStored(c *cli.Context, left *storedFiles, stored string, w
 	}
 	i := slices.IndexFunc(left.Artifacts, func(a signer.Artifact) bool { return "files/"+a.Name == stored })
 	if i >= 0 && hex.EncodeToString(sum.Sum(nil)) != left.Artifacts[i].SHA256 {
-		return exit.Fail("sandboxmcp artifacts "+left.ID+" --verify", "%s is not what the run left: its SHA-256 is another one", terminal.Visible(left.Artifacts[i].Name))
+		return exit.Fail("sandboxmcp artifacts "+left.ID+" --verify", "%s was changed: its SHA-256 does not match", terminal.Visible(left.Artifacts[i].Name))
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func receiptOf(c *cli.Context, id string) (text []byte, err error) {
 // fetchAll saves all files that are not withheld in a directory, with the receipt. It replaces nothing.
 func (p commands) fetchAll(c *cli.Context, left *storedFiles) error {
 	if c.Bool("json") {
-		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "--json lists, and --out saves: one at a time")
+		return exit.Usage("sandboxmcp artifacts "+left.ID+" --json", "--json and --out contradict each other")
 	}
 	dir := c.String("out")
 	root, err := hostfs.MakeDir(dir) // a program chose the names: none may lead out of the directory
@@ -169,7 +169,7 @@ func (p commands) fetchAll(c *cli.Context, left *storedFiles) error {
 		}
 	}
 	if err := p.saveStored(c, left, root, signer.ReceiptName, signer.ReceiptName); err != nil {
-		p.Messagef("warning: there is no receipt: %v", err)
+		p.Messagef("warning: no receipt: %v", err)
 	}
 	text := fmt.Sprintf("saved %s in %s", terminal.Count(saved, "file"), dir)
 	if withheldFiles > 0 {
@@ -193,7 +193,7 @@ func (p commands) saveStored(c *cli.Context, left *storedFiles, root *os.Root, n
 func saveNew(root *os.Root, name string, write func(io.Writer) error) error {
 	local, err := filepath.Localize(name)
 	if err != nil {
-		return exit.Fail("fetch it by its NAME with --out FILE", "no file can be called %s here", terminal.Visible(name))
+		return exit.Fail("fetch it by its NAME with --out FILE", "%s is not a valid file name here", terminal.Visible(name))
 	}
 	parts := strings.Split(name, "/")
 	dir, err := hostfs.OpenBelow(root, parts[:len(parts)-1]...)
@@ -204,7 +204,7 @@ func saveNew(root *os.Root, name string, write func(io.Writer) error) error {
 	base := filepath.Base(local)
 	f, err := dir.OpenFile(base, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return exit.Fail("name a directory without it", "%s is there already", terminal.Visible(local))
+		return exit.Fail("name a directory without it", "%s already exists", terminal.Visible(local))
 	}
 	if err != nil {
 		return err

@@ -40,7 +40,7 @@ sandboxmcp audit rotate [--keep 365d]`,
 		Flags: append(filterFlags(),
 			&cli.IntFlag{Name: "limit", Usage: "only the newest `N` rows", DefaultText: "all"},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: table, json or csv", Value: "table"},
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the rows that come"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "follow new rows"},
 			asJSONFlag(),
 		),
 		Action: p.auditRows("limit", "--limit", "leave it out for all rows"),
@@ -66,12 +66,12 @@ func asJSONFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "the same
 func (p commands) auditTailCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "tail",
-		Usage:       "show the newest rows, and with -f those that come",
+		Usage:       "show the newest rows, and with -f follow new ones",
 		UsageText:   "sandboxmcp audit tail [-n N] [-f] [flags]",
 		Description: "Example: sandboxmcp audit tail -n 20 -f --namespace team",
 		Flags: append(filterFlags(),
 			&cli.IntFlag{Name: "lines", Aliases: []string{"n"}, Usage: "begin with the newest `N` rows", Value: 10},
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with the rows that come"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "follow new rows"},
 			&cli.StringFlag{Name: "format", Usage: "`FORMAT`: table, json or csv", Value: "table"},
 			asJSONFlag(),
 		),
@@ -82,7 +82,7 @@ func (p commands) auditTailCommand() *cli.Command {
 func (p commands) auditShowCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "show",
-		Usage:       "show all that the log has about one run, or one row by its number",
+		Usage:       "show all rows of a run, or one row by its number",
 		UsageText:   "sandboxmcp audit show ID [--json]",
 		Description: "Example: sandboxmcp audit show 01K9ZB5W7Q3M8Y2D4F6H8J0K2M",
 		Flags:       []cli.Flag{command.JSONFlag()},
@@ -93,12 +93,12 @@ func (p commands) auditShowCommand() *cli.Command {
 func (p commands) auditExportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
-		Usage:     "write rows for other programs, or as a table for a browser",
+		Usage:     "export rows for other programs, or as a table for a browser",
 		UsageText: "sandboxmcp audit export --format FORMAT [flags]",
 		Description: `FORMAT is
   jsonl  a line of JSON a row, with its hashes and byte for byte as the log has it
-  csv    for spreadsheets (RFC 4180); what they would take for a formula is made text
-  html   one page with a table, to be read in a browser or printed; it loads nothing and runs nothing
+  csv    for spreadsheets (RFC 4180); formulas are escaped
+  html   one page with a table, for a browser or for printing; it loads nothing and runs nothing
 
 Examples:
   sandboxmcp audit export --format jsonl --since 24h --out events.jsonl
@@ -112,16 +112,16 @@ Examples:
 func (p commands) auditReportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "report",
-		Usage:     "make one page about what ran, what was refused, and who allowed what",
+		Usage:     "write a report about runs, refusals and approvals",
 		UsageText: "sandboxmcp audit report [flags]",
-		Description: `The page is HTML, can be read in any browser and printed on A4 or Letter, and needs nothing else: it loads nothing
-and runs nothing. Its cover says for what period and machine it is, under which policies the runs were, whose keys sign, and whether
-the log is as it was written; then come the figures, the newest 1,000 runs one by one, and lines to sign on.
+		Description: `The report is one HTML page for any browser, or for printing on A4 or Letter; it loads nothing and runs nothing. Its cover
+has the period, the machine, the policies, the signing keys and the result of the log's verification; figures, the newest 1,000 runs and
+lines for signatures follow.
 
 Example: sandboxmcp audit report --since 30d --organisation 'Example Ltd' --out report.html`,
 		Flags: append(filterFlags(), keyFlag(), command.OutFlag(),
-			&cli.StringFlag{Name: "organisation", Usage: "write `NAME` on the cover, as whose report it is"},
-			&cli.BoolFlag{Name: "no-verify", Usage: "do not check the whole log first, and say so on the page"}),
+			&cli.StringFlag{Name: "organisation", Usage: "print the organisation `NAME` on the cover"},
+			&cli.BoolFlag{Name: "no-verify", Usage: "do not verify the log first, and say so in the report"}),
 		Action: p.auditReport,
 	}
 }
@@ -202,7 +202,7 @@ func (p commands) auditFilter(c *cli.Context, now time.Time) (audit.Filter, erro
 		*bound.to = t
 	}
 	if !f.Until.IsZero() && !f.Since.Before(f.Until) {
-		return f, exit.Usage("--since 2026-01-01 --until 2026-02-01", "--since is not before --until, and no row can be between them")
+		return f, exit.Usage("--since 2026-01-01 --until 2026-02-01", "--since must be before --until")
 	}
 	return f, nil
 }
@@ -211,7 +211,7 @@ func (p commands) auditFilter(c *cli.Context, now time.Time) (audit.Filter, erro
 func timeFlag(flag, text string, now time.Time) (time.Time, error) {
 	t, ok := audit.PointInTime(text, now)
 	if !ok {
-		return t, exit.Usage("--"+flag+" 2h, 3d, 2026-01-31 or 2026-01-31T15:04:05Z", "--%s %q is no time", flag, text)
+		return t, exit.Usage("--"+flag+" 2h, 3d, 2026-01-31 or 2026-01-31T15:04:05Z", "invalid --%s %q", flag, text)
 	}
 	return t, nil
 }
@@ -251,10 +251,10 @@ func (p commands) auditShow(c *cli.Context) error {
 		if first, err := log.FirstSeq(ctx); err != nil {
 			return err
 		} else if len(found) == 0 && first > 1 {
-			return exit.Fail("sandboxmcp audit export LOG, with the older file of the log", "what is here of the log, from row %d on, has nothing about %s", first, id)
+			return exit.Fail("sandboxmcp audit export LOG, with the older file of the log", "the log here, from row %d on, has no row about %s", first, id)
 		}
 		if len(found) == 0 {
-			return exit.Fail("sandboxmcp audit --limit 10", "the log has nothing about %s", id)
+			return exit.Fail("sandboxmcp audit --limit 10", "the log has no row about %s", id)
 		}
 		if c.Bool("json") {
 			out := &auditrows.JSON{W: p.Out}

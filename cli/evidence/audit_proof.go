@@ -22,24 +22,24 @@ import (
 func (p commands) auditCheckpointCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "checkpoint",
-		Usage:     "print the signed state of the log, to be kept elsewhere",
+		Usage:     "print a signed checkpoint of the log, to keep elsewhere",
 		UsageText: "sandboxmcp audit checkpoint [--push] [--to PLACE]... [--out FILE]",
-		Description: `A checkpoint is a short text (C2SP tlog-checkpoint) that covers all rows up to now. Whoever keeps it where the
-owner of this machine can't change it can tell later that no row before was changed, removed or cut off.
+		Description: `A checkpoint is a short text (C2SP tlog-checkpoint) that covers all rows so far. A copy that the owner of this
+machine can't change proves later that no earlier row was changed, removed or cut off.
 
---push takes it to the places of the setting audit.push, or to those that --to names. PLACE is
-  /mnt/kept/log.note       a file, on a disk or share that is not this machine's
+--push pushes it to the places in the setting audit.push, or in --to. PLACE is
+  /mnt/kept/log.note       a file, on a disk or share of another machine
   git:REMOTE#BRANCH        the file "checkpoint" in a branch, a commit each time; the branch is "checkpoints" if none is named
   https://HOST/PREFIX#KEY  a witness (C2SP tlog-witness), with its key, as NAME+HASH+KEY; its signature is printed, too
-What a place has is looked at first, and a log that does not go on from there is not pushed. With audit.push, a server
-pushes in the background as runs end, and sandboxmcp run before it exits; audit verify compares the log with each.
+A log that does not continue the checkpoint at a place is not pushed there. With audit.push, a server pushes in the
+background as runs end, and sandboxmcp run before it exits; audit verify compares the log with each place.
 
 Examples:
   sandboxmcp audit checkpoint --out monday.note
   sandboxmcp audit checkpoint --push --to git:git@example.com:ops/kept.git`,
 		Flags: []cli.Flag{command.OutFlag(),
-			&cli.BoolFlag{Name: "push", Usage: "take it to where it is witnessed"},
-			&cli.StringSliceFlag{Name: "to", Usage: "push it to `PLACE`, and to none of the setting (may be given more than once)"},
+			&cli.BoolFlag{Name: "push", Usage: "push it to the places in audit.push"},
+			&cli.StringSliceFlag{Name: "to", Usage: "push it only to `PLACE` (may be given more than once)"},
 		},
 		Action: command.NoWords(func(c *cli.Context) error {
 			return wiring.WithSignedLog(c, func(ctx context.Context, log *audit.Log) error {
@@ -57,10 +57,10 @@ Examples:
 func (p commands) auditProofCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "proof",
-		Usage:     "prove that a row is in the log, to somebody who has the public key alone",
+		Usage:     "prove that a row is in the log, to anyone with the public key",
 		UsageText: "sandboxmcp audit proof ID [--out FILE]",
 		Description: `ID is a run or the number of a row. The proof (C2SP tlog-proof) has the row, its place in the tree of all rows,
-and a signed checkpoint. It is checked, anywhere, with sandboxmcp audit verify --proof FILE --key KEY.
+and a signed checkpoint. Verify it on any machine with sandboxmcp audit verify --proof FILE --key KEY.
 
 Example: sandboxmcp audit proof 17 --out row17.proof`,
 		Flags: []cli.Flag{command.OutFlag()},
@@ -75,7 +75,7 @@ func (p commands) auditReceiptCommand() *cli.Command {
 		Name:      "receipt",
 		Usage:     "print the signed receipt of a run",
 		UsageText: "sandboxmcp audit receipt ID [--out FILE]",
-		Description: `The receipt is an in-toto statement in a DSSE envelope. sandboxmcp verify --receipt checks it.
+		Description: `The receipt is an in-toto statement in a DSSE envelope. Verify it with sandboxmcp verify --receipt.
 
 Example: sandboxmcp audit receipt 01K9ZB5W7Q3M8Y2D4F6H8J0K2M --out receipt.intoto.json`,
 		Flags: []cli.Flag{command.OutFlag()},
@@ -156,7 +156,7 @@ func (p commands) printProof(c *cli.Context, proven *audit.Proven, err error) er
 func (p commands) pushNow(ctx context.Context, c *cli.Context, log *audit.Log) ([]byte, error) {
 	if !c.Bool("push") {
 		if c.IsSet("to") {
-			return nil, exit.Usage("sandboxmcp audit checkpoint --push --to PLACE", "--to is for --push")
+			return nil, exit.Usage("sandboxmcp audit checkpoint --push --to PLACE", "--to needs --push")
 		}
 		return nil, nil
 	}
@@ -169,7 +169,7 @@ func (p commands) pushNow(ctx context.Context, c *cli.Context, log *audit.Log) (
 		return nil, err
 	}
 	if len(to) == 0 {
-		return nil, exit.Usage("sandboxmcp audit checkpoint --push --to PLACE", "no place is set to push to: name one with --to, or in audit.push")
+		return nil, exit.Usage("sandboxmcp audit checkpoint --push --to PLACE", "no place to push to: name one with --to, or in audit.push")
 	}
 	signatures, err := wiring.Push(ctx, cfg, log, to)
 	if err != nil {

@@ -28,7 +28,7 @@ func (p commands) auditExport(c *cli.Context) error {
 	format := c.String("format")
 	about := export.About{Version: version.Current().Version, Made: now, Scope: strings.Join(describeFilter(filter), ", ")}
 	if !slices.Contains(export.Formats(), format) {
-		return exit.Usage("--format "+strings.Join(export.Formats(), ", "), "there is no format %q to export to", format)
+		return exit.Usage("--format "+strings.Join(export.Formats(), ", "), "unknown export format %q", format)
 	}
 	return withNamedLog(c, func(ctx context.Context, log *audit.Log) error {
 		return p.WriteOut(c.String("out"), func(w io.Writer) error {

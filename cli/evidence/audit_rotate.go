@@ -17,16 +17,16 @@ import (
 func (p commands) auditRotateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "rotate",
-		Usage:     "close the log's file and go on in a new one; delete old files",
+		Usage:     "start a new log file; delete old ones",
 		UsageText: "sandboxmcp audit rotate [--keep AGE] [--json]",
 		Description: `The file gets a last row, and all of its rows are signed. The next file is beside it, with a number at the end of its name,
-and begins with a row that has the signed checkpoint: the chain and the tree go on. Servers that write go on there by themselves.
-A closed file may be moved to other storage; audit verify, report and export read it from anywhere, by its name.
-With --keep, files are deleted whose rows are all older. This works on a full disk, too: space is set aside for it.
+and begins with a row that has the signed checkpoint: chain and tree continue. Running servers switch to it by themselves.
+A closed file may be moved to other storage; audit verify, report and export read it there by its path.
+--keep deletes files with only older rows. This works on a full disk, too: space is reserved for it.
 
 Example: sandboxmcp audit rotate --keep 365d`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "keep", Usage: "delete the files whose rows are all older than `AGE`: 365d, 12w"},
+			&cli.StringFlag{Name: "keep", Usage: "delete files with only rows older than `AGE`: 365d, 12w"},
 			command.JSONFlag(),
 		},
 		Action: command.NoWords(p.auditRotate),
@@ -83,7 +83,7 @@ func prune(ctx context.Context, c *cli.Context, log *audit.Log) ([]audit.File, e
 // withNamedLog is [wiring.WithLogToRead] for the log in the files that the command line names, or else the configured one.
 func withNamedLog(c *cli.Context, f func(context.Context, *audit.Log) error) error {
 	if c.NArg() == 0 && c.Bool("damaged") {
-		return exit.Usage("sandboxmcp audit export --damaged --format jsonl FILE", "--damaged is for a file of a log that is named")
+		return exit.Usage("sandboxmcp audit export --damaged --format jsonl FILE", "--damaged needs the name of a log file")
 	}
 	if c.NArg() == 0 {
 		return wiring.WithLogToRead(c, f)

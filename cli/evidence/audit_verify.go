@@ -24,30 +24,29 @@ import (
 func (p commands) auditVerifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "verify",
-		Usage: "check that nobody has changed the log; the exit code is 1 if somebody has",
+		Usage: "verify the log; the exit code is 1 if it was changed",
 		UsageText: `sandboxmcp audit verify [--checkpoint FILE]... [--key KEY]... [--json] [LOG ...]
 sandboxmcp audit verify --proof FILE [--key KEY]... [--json]`,
-		Description: `The whole log is checked, with all of its files that are here: each row, its receipt and the checkpoints. With a
-checkpoint that was kept elsewhere, it shows, too, when rows were cut off the end, or an older copy was put back.
-Where keys or rows say that the log is signed and no checkpoint is there, it is not in order. Rows that were signed late,
-as after a process that was killed, are said.
-Where the setting audit.push names places, the log must go on from what each has: a log that was put back, or rewritten,
-does not, and a place that can't be asked makes the exit code 1. A witness is asked by pushing to it.
-Rows that are not signed a minute after they were written make the exit code 1: they could be cut off without a trace. The next
-server or run signs them, and so does sandboxmcp audit checkpoint.
-Rows that were acknowledged and are missing at the end, with a -wal file that was cut, damaged or deleted, are counted, until the next
-server or run records that.
-Files of a log that were moved away are checked by their names, the oldest first. A proof is checked alone, without the log, on any
-machine that has the public key.
+		Description: `It verifies all files of the log on this machine: each row, its receipt and the checkpoints. With a checkpoint that was
+kept elsewhere, it also detects rows cut off the end, and an older copy of the log. A log that is signed according to
+its keys or rows, but has no checkpoint, is an error. Rows that were signed late, as after a killed process, are reported.
+With the setting audit.push, the log must continue the checkpoint at each place: a restored or rewritten log does not,
+and an unreachable place means exit code 1. A witness is asked by pushing to it.
+Rows that are unsigned for more than a minute mean exit code 1: they could be cut off unnoticed. The next server or run
+signs them, and so does sandboxmcp audit checkpoint.
+Acknowledged rows that are missing at the end, because a -wal file was cut, damaged or deleted, are counted, until the next
+server or run records them.
+Name files of a log that were moved away, the oldest first. A proof is verified without the log, on any machine that has
+the public key.
 
-The keys are those of this machine, or of --key. Without any, what is signed is not taken as good: anybody could
-have signed it. The exit code is then 2, as for a file that is no checkpoint or proof at all.
+The keys are those of this machine, or of --key. Without any key, signatures prove nothing: anybody could have signed.
+The exit code is then 2, as for a file that is not a checkpoint or proof.
 
 Example: sandboxmcp audit verify --checkpoint /mnt/kept/monday.note`,
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "checkpoint", Usage: "compare the log with a checkpoint in `FILE` (may be given more than once)"},
 			&cli.StringFlag{Name: "proof", Usage: "check the proof in `FILE` instead of the log"},
-			&cli.BoolFlag{Name: "no-push", Usage: "do not compare it with what was pushed to the places of audit.push"},
+			&cli.BoolFlag{Name: "no-push", Usage: "do not compare it with the checkpoints pushed to audit.push"},
 			keyFlag(), command.JSONFlag(),
 		},
 		Action: p.auditVerify,
@@ -121,7 +120,7 @@ func checkpointError(file string, err error) error {
 	if errors.Is(err, checkpoint.ErrNotCheckpoint) {
 		return exit.Usage("--checkpoint FILE, with what sandboxmcp audit checkpoint printed", "%s is not a signed checkpoint", file)
 	}
-	return exit.Fail("it is the wrong file, or another log was put in the place of the one that it is of", "%s cannot be compared with the log: %v", file, err)
+	return exit.Fail("it is the wrong file, or the log was replaced", "%s cannot be compared with the log: %v", file, err)
 }
 
 // reportError converts a report to an error, or nil.
@@ -135,7 +134,7 @@ func reportError(r audit.Report, now time.Time) error {
 	case r.Checkpoint != nil && !r.Checkpoint.Signed:
 		return unknownKeyError("the log fits the checkpoints in it")
 	case r.Unsigned > 0 && now.Sub(r.UnsignedSince) > maxUnsigned:
-		return exit.Fail("sandboxmcp audit checkpoint, which signs what is there now", "%s at the end of the log are not signed, the first of %s: since then rows may have been cut off there without a trace",
+		return exit.Fail("sandboxmcp audit checkpoint, which signs what is there now", "%s at the end of the log are not signed, the first of %s: since then rows may have been cut off unnoticed",
 			terminal.Count(int(r.Unsigned), "row"), r.UnsignedSince.Local().Format(time.RFC3339))
 	}
 	return nil
@@ -147,7 +146,7 @@ const maxUnsigned = time.Minute
 
 // unknownKeyError returns the error for a signature by an unknown key.
 func unknownKeyError(what string) error {
-	return exit.Usage("--key FILE, with the public key that sandboxmcp key export prints", "%s, but it is not known who signed it: no key is known here", what)
+	return exit.Usage("--key FILE, with the public key that sandboxmcp key export prints", "%s, but the signer is unknown: no key is known here", what)
 }
 
 // setFlags returns those of the named flags that are set.
@@ -198,7 +197,7 @@ func comparePushed(ctx context.Context, cfg config.Config, o *audit.VerifyOption
 			errs = append(errs, err)
 		}
 		if err := errors.Join(errs...); err != nil {
-			return exit.Fail("--no-push, to check the log without what was pushed", "the log is sound in itself, and is not known to be what was pushed: %v", err)
+			return exit.Fail("--no-push, to check the log without what was pushed", "the log is consistent, but could not be compared with what was pushed: %v", err)
 		}
 		return nil
 	}, nil

@@ -22,10 +22,10 @@ import (
 func (p commands) keyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "key",
-		Usage:     "show, hand out, replace or revoke the key that receipts are signed with",
+		Usage:     "show, export, replace or revoke the key that signs receipts",
 		UsageText: "sandboxmcp key show [--json]\nsandboxmcp key export [--out FILE]\nsandboxmcp key rotate [--json]\nsandboxmcp key revoke ID --reason TEXT [--from TIME] [--json]",
-		Description: `The key is made when it is first needed, and kept in keys/signing.key in the state directory. Whoever has the
-public key can check receipts, on any machine and without a network.
+		Description: `The key is created when it is first needed, in keys/signing.key in the state directory. Anyone with the public
+key can verify receipts, on any machine and offline.
 
 Example: sandboxmcp key export --out signer.pub`,
 		Subcommands: []*cli.Command{
@@ -49,8 +49,8 @@ Example: sandboxmcp key export --out signer.pub`,
 				Name:      "rotate",
 				Usage:     "replace the key by a new one, and destroy the old one",
 				UsageText: "sandboxmcp key rotate [--json]",
-				Description: `What the old key signed until now stays verifiable, and what it signs later does not count. A statement about the new
-key, signed by both, is left for those who know only the old one.
+				Description: `Earlier signatures of the old key stay valid, later ones do not count. A statement about the new key, signed by both, is
+written for verifiers that know only the old one.
 
 Example: sandboxmcp key rotate`,
 				Flags:  []cli.Flag{command.JSONFlag()},
@@ -58,18 +58,18 @@ Example: sandboxmcp key rotate`,
 			},
 			{
 				Name:      "revoke",
-				Usage:     "say that what a replaced key has signed does not count",
+				Usage:     "revoke the signatures of a replaced key",
 				UsageText: "sandboxmcp key revoke ID --reason TEXT [--from TIME] [--json]",
-				Description: `ID is that of the key, or its beginning: key show lists them. What the key signed from TIME on does not count; what it is
-dated before counts only where the log has it, as whoever stole a key can date what they sign. The statement, signed by
-the key of today, goes with --key to others who check receipts. A key that signs today is replaced first.
+				Description: `ID is the id of the key, or its prefix: key show lists them. Its signatures from TIME on do not count; earlier ones count
+only if the log has them, since the thief of a key can backdate signatures. Give the statement, signed by the current
+key, to other verifiers, for --key. The current key must be rotated first.
 
 Examples:
   sandboxmcp key rotate
   sandboxmcp key revoke 34891b20 --from 2026-11-20 --reason "the disk was copied"`,
 				Flags: []cli.Flag{
-					&cli.StringFlag{Name: "reason", Usage: "`TEXT` that says why, for the log and for the statement"},
-					&cli.StringFlag{Name: "from", Usage: "`TIME` from which on it does not count: 2h, 3d, 2026-01-31, or RFC 3339", DefaultText: "its beginning"},
+					&cli.StringFlag{Name: "reason", Usage: "reason `TEXT` for the log and the statement"},
+					&cli.StringFlag{Name: "from", Usage: "revoke from `TIME` on: 2h, 3d, 2026-01-31, or RFC 3339", DefaultText: "its beginning"},
 					command.JSONFlag(),
 				},
 				Action: p.keyRevoke,
@@ -140,7 +140,7 @@ func (p commands) keyShow(c *cli.Context) error {
 		b.WriteByte('\n')
 	}
 	for _, file := range public.Strangers {
-		fmt.Fprintf(&b, "unknown  %s: nothing introduces this key, so it counts only with --key\n", terminal.Visible(file))
+		fmt.Fprintf(&b, "unknown  %s: no statement introduces this key, so it counts only with --key\n", terminal.Visible(file))
 	}
 	return p.Printf(c, public, "%s%s", b.String(), public.PEM)
 }
@@ -236,7 +236,7 @@ func (p commands) keyRevoke(c *cli.Context) error {
 	if err == nil {
 		err = wiring.SignNow(c.Context, cfg, keys)
 	}
-	printed := p.Printf(c, newKey{id, statement}, "the key %s is revoked\nwho knows it learns that from %s\n", id, terminal.Visible(statement))
+	printed := p.Printf(c, newKey{id, statement}, "the key %s is revoked\npublish %s for everyone who has it\n", id, terminal.Visible(statement))
 	if err != nil {
 		p.Messagef("the key is revoked: %v", err)
 	}

@@ -20,32 +20,32 @@ import (
 func (p commands) verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "verify",
-		Usage: "check a file, a directory of artifacts or a receipt, without a network",
+		Usage: "verify a file, a directory of artifacts or a receipt, offline",
 		UsageText: `sandboxmcp verify FILE SHA256
 sandboxmcp verify --manifest SHA256SUMS [DIR]
 sandboxmcp verify --receipt RECEIPT [--key KEY] [--tree DIR] [DIR|FILE]`,
-		Description: `The exit code is 0 if all is as it was, 1 if something is not, and 2 if the command was typed wrong.
+		Description: `The exit code is 0 if everything matches, 1 if not, and 2 for a usage error.
 
-A receipt is checked with the keys of this machine: the one that signs today, and those before it, each of which signed
-the one after it. A receipt that they signed is compared with the row of its run in the log, too. With --key, only the
-named keys count. KEY is the PEM file of "sandboxmcp key export", a directory of such files, or, beside a key, the .next
-file that it left when it was replaced, or the .revoked file about it. A key counts until it was replaced or revoked.
+A receipt is verified with the keys of this machine: the current one and its predecessors, each of which signed its
+successor. A receipt signed by one of them is also compared with the row of its run in the log. With --key, only the
+named keys count. KEY is the PEM file of "sandboxmcp key export", a directory of such files, or, in addition to a key, the
+.next file of its rotation, or its .revoked file. A key counts until it was replaced or revoked.
 
-Without DIR, the files beside a receipt.intoto.json are checked with it. FILE is looked for in the receipt by its hash,
-and where the receipt does not name all files, in the SHA256SUMS beside it.
+Without DIR, the files beside a receipt.intoto.json are verified with it. FILE is found in the receipt by its hash, or, if
+the receipt does not list all files, in the SHA256SUMS beside it.
 
-The log itself, and proofs and checkpoints of it, are checked by sandboxmcp audit verify.
+To verify the log, its proofs and checkpoints, use sandboxmcp audit verify.
 
 Examples:
   sandboxmcp verify output.csv 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
   sandboxmcp verify --manifest out/SHA256SUMS
   sandboxmcp verify --receipt out/receipt.intoto.json --key signer.pub`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "manifest", Usage: "check the files that the list `SHA256SUMS` names; - is standard input"},
-			&cli.StringFlag{Name: "receipt", Usage: "check the `RECEIPT` of a run; - is standard input"},
+			&cli.StringFlag{Name: "manifest", Usage: "verify the files in the list `SHA256SUMS`; - is standard input"},
+			&cli.StringFlag{Name: "receipt", Usage: "verify the `RECEIPT` of a run; - is standard input"},
 			&cli.StringFlag{Name: "tree", Usage: "compare the directory `DIR` with the receipt's change set: each path as the run left it"},
 			keyFlag(),
-			&cli.BoolFlag{Name: "loose", Usage: "accept files that nothing vouches for"},
+			&cli.BoolFlag{Name: "loose", Usage: "accept files without a checksum"},
 			command.JSONFlag(),
 		},
 		Action: p.verify,
@@ -94,7 +94,7 @@ func (v *verification) verdict() string {
 	case v.unchecked < n:
 		return fmt.Sprintf("the %s does not match: %s", v.What, terminal.Count(n, "problem"))
 	case v.Receipt != nil:
-		return "the receipt is good, but what should match it could not be checked"
+		return "the receipt is good, but the files could not be checked"
 	}
 	return fmt.Sprintf("the %s could not be checked", v.What)
 }
@@ -109,7 +109,7 @@ func (p commands) verify(c *cli.Context) error {
 		return exit.Usage("sandboxmcp verify --receipt RECEIPT --tree DIR", "--tree is compared with a receipt")
 	}
 	if checked != "receipt" && c.IsSet("key") {
-		return exit.Usage("sandboxmcp verify --receipt RECEIPT --key KEY", "--key is for receipts: nothing else here is signed")
+		return exit.Usage("sandboxmcp verify --receipt RECEIPT --key KEY", "--key needs --receipt: only receipts are signed")
 	}
 	if checked == "" && c.Bool("loose") || checked != "" && c.NArg() > 1 {
 		return exit.Usage("sandboxmcp verify --help", "verify takes a FILE and its SHA256, or --manifest or --receipt with one directory")
@@ -154,7 +154,7 @@ func (p commands) printVerified(c *cli.Context, v verification) error {
 func (p commands) verifyFile(c *cli.Context, v *verification) error {
 	const example = "sandboxmcp verify FILE SHA256"
 	if c.NArg() != 2 {
-		return exit.Usage(example, "verify needs a FILE and the SHA256 that it should have, or --manifest or --receipt")
+		return exit.Usage(example, "verify needs a FILE and its SHA256, or --manifest or --receipt")
 	}
 	file := c.Args().First()
 	want, err := signer.ParseHash(c.Args().Get(1))
@@ -172,7 +172,7 @@ func (p commands) verifyFile(c *cli.Context, v *verification) error {
 			v.hint = "sandboxmcp verify --manifest " + filepath.Join(file, "SHA256SUMS")
 		}
 	case got != want:
-		v.addProblems(signer.Problem{Kind: signer.Changed, Name: file, Why: "its SHA-256 is another one", Want: want, Got: got})
+		v.addProblems(signer.Problem{Kind: signer.Changed, Name: file, Why: "its SHA-256 does not match", Want: want, Got: got})
 	}
 	v.good = fmt.Sprintf("%s has the SHA-256 %s", file, want)
 	return nil

@@ -29,15 +29,15 @@ import (
 func (p commands) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "doctor",
-		Usage:     "say what this machine can contain programs with, and what is missing",
+		Usage:     "check which isolation layers this machine supports",
 		UsageText: "sandboxmcp doctor [--backend NAME] [--json]",
-		Description: `Prints a line for each layer of containment, each interpreter, each container engine and its images, as soon as
-it is known, and what to type where something is missing. It waits 20 seconds for an engine and 30 for the backend.
+		Description: `Prints a line for each isolation layer, interpreter, and container engine with its images, as soon as it is
+known, and a command for each missing part. It waits 20 seconds for an engine and 30 for the backend.
 The exit code is 1 if the default profile can't run here.
 
 Example: sandboxmcp doctor`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "backend", Usage: "`NAME` of what is to contain programs: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
+			&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
 			command.JSONFlag(),
 		},
 		Action: command.NoWords(p.doctor),

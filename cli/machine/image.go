@@ -26,16 +26,16 @@ func (p commands) imageCommand() *cli.Command {
 	backend := &cli.StringFlag{Name: "backend", Usage: "`NAME` of the engine: podman or docker", DefaultText: "the configured one, else the first that answers"}
 	return &cli.Command{
 		Name:      "image",
-		Usage:     "list, fetch and build the images that containers are made from",
+		Usage:     "list, pull and build the images of containers",
 		UsageText: "sandboxmcp image list [flags]\nsandboxmcp image pull [LANGUAGE|REFERENCE ...]\nsandboxmcp image build [LANGUAGE ...]",
-		Description: `Each language has an image, which the setting images names: sandboxmcp config shows it. They are for the
-backends podman and docker; the backend process uses what is installed on this machine.
+		Description: `The setting images names an image for each language: sandboxmcp config shows it. Images are for the backends
+podman and docker; the process backend uses the interpreters of this machine.
 
 Example: sandboxmcp image pull python`,
 		Subcommands: []*cli.Command{
 			{
 				Name:      "list",
-				Usage:     "list each language's image, and those that were built here",
+				Usage:     "list the configured and the locally built images",
 				UsageText: "sandboxmcp image list [--backend NAME] [--json]",
 				Description: `Without --backend it asks all engines. The exit code is 1 if none answers.
 
@@ -48,9 +48,9 @@ Example: sandboxmcp image list`,
 			},
 			{
 				Name:      "pull",
-				Usage:     "fetch images, also newer ones of the same name",
+				Usage:     "pull images, or newer ones of the same name",
 				UsageText: "sandboxmcp image pull [--backend NAME] [LANGUAGE|REFERENCE ...]",
-				Description: `A LANGUAGE stands for the image that is configured for it; without any, all of them are fetched.
+				Description: `A LANGUAGE stands for its configured image; without any, all configured images are pulled.
 
 Examples:
   sandboxmcp image pull
@@ -63,17 +63,17 @@ Examples:
 				Usage:     "build this project's own images, with the libraries that agents use",
 				UsageText: "sandboxmcp image build [--backend NAME] [LANGUAGE ...]\nsandboxmcp image build [--backend NAME | --output FILE] [--name REFERENCE] server",
 				Description: `Without a LANGUAGE, all are built: python (numpy, pandas, scipy, matplotlib, scikit-learn and more), node
-(TypeScript and more), shell and r. The engine fetches what they are made of from its registries.
+(TypeScript and more), shell and r. The engine pulls their base images from its registries.
 
-The image server has this program and certificates alone, without a shell or a package, and another user than root: for
-servers in a cluster, and for the setting kubernetes.image. An archive needs no engine; nodes, engines and tools for registries load
-it (docker load, ctr images import, skopeo copy docker-archive:FILE).
+The image server has only this program and certificates, without a shell or packages, and a user other than root. It is
+for servers in a cluster, and for the setting kubernetes.image. An archive needs no engine; nodes, engines and registry tools load it
+(docker load, ctr images import, skopeo copy docker-archive:FILE).
 
 Examples:
   sandboxmcp image build python
   sandboxmcp image build --output server.tar --name registry.example.com/sandboxmcp:1 server`,
 				Flags: []cli.Flag{backend,
-					&cli.StringFlag{Name: "output", Usage: "write the image server to `FILE`, as docker save does, and use no engine"},
+					&cli.StringFlag{Name: "output", Usage: "write the image server to `FILE` in the format of docker save, without an engine"},
 					&cli.StringFlag{Name: "name", Usage: "`REFERENCE` of the image server", DefaultText: "sandboxmcp/server:latest"}},
 				Action: p.imageBuild,
 			},
@@ -132,7 +132,7 @@ func selectedEngines(c *cli.Context) ([]string, config.Config, error) {
 	case slices.Contains(wiring.EngineNames(), name):
 		return []string{name}, cfg, nil
 	case c.IsSet("backend"):
-		return nil, cfg, exit.Usage("--backend podman, or --backend docker", "%q is no container engine, and only those have images", terminal.Visible(name))
+		return nil, cfg, exit.Usage("--backend podman, or --backend docker", "%q is not a container engine", terminal.Visible(name))
 	case slices.Contains(wiring.EngineNames(), cfg.Backend) && c.Command.Name != "list":
 		return []string{cfg.Backend}, cfg, nil
 	}
@@ -202,14 +202,14 @@ func (p commands) imageBuild(c *cli.Context) error {
 	case server:
 		return p.buildServer(c)
 	case c.IsSet("output") || c.IsSet("name"):
-		return exit.Usage("sandboxmcp image build --output server.tar server", "--output and --name are for the image server alone")
+		return exit.Usage("sandboxmcp image build --output server.tar server", "--output and --name need the image server")
 	}
 	if len(languages) == 0 {
 		languages = backends.Languages
 	}
 	for _, l := range languages {
 		if !slices.Contains(backends.Languages, l) {
-			return exit.Usage("sandboxmcp image build python", "there is no image of ours for %q: there are python, node, shell and r, and server by itself", terminal.Visible(l))
+			return exit.Usage("sandboxmcp image build python", "no image for %q: build python, node, shell or r, or server by itself", terminal.Visible(l))
 		}
 	}
 	return withEngine(c, func(ctx context.Context, engine container.Engine, cfg config.Config) error {
@@ -323,4 +323,4 @@ func (i imageState) cells(now time.Time) []string {
 }
 
 // formatMB formats a number of bytes in MB, as engines do.
-func formatMB(bytes int64) string { return fmt.Sprintf("%.0f MB", float64(max(bytes, 0))/1e6) }
+func formatMB(size int64) string { return fmt.Sprintf("%.0f MB", float64(max(size, 0))/1e6) }

@@ -69,7 +69,7 @@ func serverParts(cfg config.Config) (s image.Server, err error) {
 		return s, err
 	}
 	if s.Certificates = backends.Authorities(); s.Certificates == nil {
-		return s, exit.Fail("apt-get install ca-certificates", "this machine has no file of the authorities that a server is to trust")
+		return s, exit.Fail("apt-get install ca-certificates", "this machine has no file of certificate authorities")
 	}
 	return s, nil
 }

@@ -21,10 +21,10 @@ import (
 func (p commands) runtimesCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "runtimes",
-		Usage:     "list the languages that can be run here, by which backend, and how they are contained",
+		Usage:     "list languages, backends and isolation layers",
 		UsageText: "sandboxmcp runtimes [--backend NAME] [--json]",
-		Description: `It is what list_runtimes tells agents. The exit code is 1 if no backend can run anything; sandboxmcp doctor
-says then what to do.
+		Description: `Agents get the same from list_runtimes. The exit code is 1 if no backend can run anything; then sandboxmcp
+doctor shows the remedy.
 
 Example: sandboxmcp runtimes`,
 		Flags: []cli.Flag{
@@ -72,7 +72,7 @@ func probeBackends(ctx context.Context, cfg config.Config, only string) ([]backe
 	names := parts.Names()
 	if only != "" {
 		if !slices.Contains(names, only) {
-			return nil, exit.Usage("--backend "+strings.Join(names, ", or "), "there is no backend called %q", only)
+			return nil, exit.Usage("--backend "+strings.Join(names, ", or "), "unknown backend %q", only)
 		}
 		names = []string{only}
 	}

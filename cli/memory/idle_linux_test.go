@@ -59,7 +59,7 @@ func TestDropProgram(t *testing.T) {
 	}
 	defer unix.Munmap(untouched)
 	if untouched[0] != 0x7f { // of ELF; the page is present now
-		t.Fatal("this is no program")
+		t.Fatal("this is not a program")
 	}
 	if !isResident(t, untouched) {
 		t.Fatal("a page that was read is not in memory")

@@ -16,9 +16,9 @@ import (
 func (p commands) hostCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "host",
-		Usage:     "run commands and reach files of this machine that are allowed, and say which are",
+		Usage:     "run allowed commands and access allowed files of this machine",
 		UsageText: "sandboxmcp host exec|read|write|list|copy|access ...",
-		Description: `What happens here happens outside of any sandbox. It is off until the configuration has host.enabled: true.
+		Description: `These commands act outside of any sandbox. They are off until the configuration has host.enabled: true.
 
 Example: sandboxmcp host exec docker ps`,
 		Subcommands: append([]*cli.Command{

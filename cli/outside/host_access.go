@@ -25,36 +25,36 @@ import (
 func (p commands) hostAccessCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "access",
-		Usage:     "list, ask for, give and take back what is allowed on this machine",
+		Usage:     "list, request, allow and revoke access to this machine",
 		UsageText: "sandboxmcp host access list|request|allow|revoke ...",
-		Description: `A pattern is compared with a command word by word: * is one word that does not begin with - or @ and holds no =, and a
-last ** is any more of these. Shells, interpreters and what starts other programs are allowed by exact words alone.
-What is allowed for good is in the configuration, as host.allowed, host.read and host.write; approvals are a running
-server's, and end.
+		Description: `A pattern is compared with a command word by word: * matches one word that does not begin with - or @ and contains no =,
+and a last ** any number of these. Shells, interpreters and other programs that start programs can only be allowed by
+their exact words. Permanent permissions are in the configuration, as host.allowed, host.read and host.write; approvals
+belong to a running server, and expire.
 
 Example: sandboxmcp host access request "docker restart *"`,
 		Subcommands: []*cli.Command{{
-			Name: "list", Usage: "list what is allowed",
+			Name: "list", Usage: "list allowed commands and directories",
 			UsageText:   "sandboxmcp host access list [--json] [--server PID]",
 			Description: "Example: sandboxmcp host access list --json",
 			Flags:       []cli.Flag{command.JSONFlag(), client.ServerFlag()},
 			Action:      command.NoWords(wiring.WithConfig(p.hostAccessList)),
 		}, {
-			Name: "request", Usage: "ask for access, as an agent would",
+			Name: "request", Usage: "request access, as an agent would",
 			UsageText: "sandboxmcp host access request PATTERN [--kind command|read|write] [--for DURATION] [--namespace NAMESPACE]",
-			Description: `The question waits in the running server until somebody approves or denies it; at a terminal it is asked at once.
+			Description: `The request waits in the running server until somebody approves or denies it; on a terminal it is asked at once.
 
 Example: sandboxmcp host access request "docker restart *"`,
 			Flags:  accessFlags(),
 			Action: p.hostRequest,
 		}, {
-			Name: "allow", Usage: "allow what nobody has asked for, for a while",
+			Name: "allow", Usage: "allow access for a limited time",
 			UsageText:   "sandboxmcp host access allow PATTERN [--kind command|read|write] [--for DURATION] [--namespace NAMESPACE]",
 			Description: `Example: sandboxmcp host access allow "docker restart *" --for 1h`,
 			Flags:       accessFlags(),
 			Action:      p.hostAllow,
 		}, {
-			Name: "revoke", Usage: "take approvals back",
+			Name: "revoke", Usage: "revoke approvals",
 			UsageText:   "sandboxmcp host access revoke ID|PATTERN [--reason TEXT] [--json] [--server PID]",
 			Description: `Example: sandboxmcp host access revoke "docker restart *"`,
 			Flags:       client.AnswerFlags(),
@@ -67,7 +67,7 @@ func accessFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "kind", Usage: "`KIND`: command, or read or write for a directory", Value: "command"},
 		&cli.DurationFlag{Name: "for", Usage: "allow it for `DURATION`, such as 10m or 8h: 24h at most", Value: approval.DefaultFor},
-		&cli.StringFlag{Name: "reason", Usage: "`TEXT` for whoever decides, and the log"},
+		&cli.StringFlag{Name: "reason", Usage: "reason `TEXT` for the approver and the log"},
 		client.ServerNamespaceFlag(), command.JSONFlag(), client.ServerFlag(),
 	}
 }
@@ -79,7 +79,7 @@ func requestedAccess(c *cli.Context) (control.GrantRequest, error) {
 		return g, exit.Usage(`sandboxmcp host access `+c.Command.Name+` "docker restart *"`, "%s needs one pattern, in quotes", c.Command.Name)
 	}
 	if held := c.Duration("for"); held <= 0 || held > approval.MaxFor {
-		return g, exit.Usage("--for 1h", "--for is more than nothing and at most %v, not %v", approval.MaxFor, held)
+		return g, exit.Usage("--for 1h", "--for must be positive and at most %v, not %v", approval.MaxFor, held)
 	}
 	cfg, err := wiring.Load(c)
 	if err != nil {
@@ -142,7 +142,7 @@ func (p commands) hostRevoke(c *cli.Context) error {
 		all.Waiting = nil // sandboxmcp deny handles these
 		n, err := all.Deny(ctx, p.Streams, c, "sandboxmcp host access list", func(q approval.Question) bool { return matchesGrant(word, q) })
 		if err == nil && n == 0 {
-			err = exit.Fail("sandboxmcp host access list", "no approval on the host has the id or the pattern %s", terminal.Visible(word))
+			err = exit.Fail("sandboxmcp host access list", "no approval on the host matches %s", terminal.Visible(word))
 		}
 		return err
 	})
@@ -196,10 +196,10 @@ func (all *hostAccess) writeText(w io.Writer) error {
 		return err
 	}
 	if all.Servers == 0 {
-		fmt.Fprintln(w, "no server runs, so nothing is approved")
+		fmt.Fprintln(w, "no server is running, so nothing is approved")
 	}
 	for _, one := range all.Blocked {
-		fmt.Fprintf(w, "nobody can allow %s: the configuration says so\n", terminal.Visible(one))
+		fmt.Fprintf(w, "no approval can allow %s: the configuration blocks it\n", terminal.Visible(one))
 	}
 	return nil
 }

@@ -24,16 +24,16 @@ func (p commands) hostExecCommand() *cli.Command {
 		Name:      "exec",
 		Usage:     "run one command, as an agent would",
 		UsageText: "sandboxmcp host exec [flags] WORDS... | 'COMMAND'",
-		Description: `There is no shell: the words are the program's, and one in quotes is split at its blanks. What is not allowed is
-asked at the terminal, for this one time. Flags of ours stand before the first word.
+		Description: `The command runs without a shell; a single word in quotes is split at its blanks. A command that is not allowed is
+asked for at the terminal, for this one time. Flags of sandboxmcp come before the first word.
 
-The exit code is the command's; 124 when its time was up, 125 when it was refused or could not be run.
+The exit code is the command's; 124 at the time limit, 125 if it was refused or could not run.
 
 Example: sandboxmcp host exec git status --short`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "directory", Usage: "run it in `DIR`, below a directory that is allowed (default: the first of these)"},
-			&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: command.SeeConfig},
-			&cli.BoolFlag{Name: "stdin", Usage: "let it read standard input"},
+			&cli.Float64Flag{Name: "timeout", Usage: "time limit in `SECONDS`", DefaultText: command.SeeConfig},
+			&cli.BoolFlag{Name: "stdin", Usage: "pass standard input to it"},
 			command.NamespaceFlag(), command.JSONFlag(),
 		},
 		Action: func(c *cli.Context) error { return exit.AsRefusal(p.hostExec(c)) },
@@ -96,7 +96,7 @@ func (p commands) showHost(res pipeline.Outcome) {
 		_, _ = io.WriteString(screen, one.text) // the reader has gone
 		_ = screen.Close()
 		if one.cut > 0 {
-			p.Messagef("the last %d bytes of %s are gone: %d are kept", one.cut, one.name, host.DefaultHostOutput)
+			p.Messagef("the last %d bytes of %s were dropped: %d are stored", one.cut, one.name, host.DefaultHostOutput)
 		}
 	}
 	for _, w := range res.Warnings {

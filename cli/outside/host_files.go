@@ -26,54 +26,54 @@ func (p commands) hostFileCommands() []*cli.Command {
 		Name:      "read",
 		Usage:     "print a file, with the namespace's secrets masked",
 		UsageText: "sandboxmcp host read PATH [--offset BYTES] [--max-bytes BYTES] [--out FILE]",
-		Description: `PATH has to be below a directory of host.read or host.write; at a terminal you are asked about others. What is no
-text goes to a file or a pipe only, and not at all if a secret is in it.
+		Description: `PATH must be below a directory of host.read or host.write; on a terminal you are asked about others. Binary files
+go only to a file or a pipe, and not at all if they contain a secret.
 
 Example: sandboxmcp host read ~/project/README.md`,
 		Flags: append(hostFlags(),
-			&cli.Int64Flag{Name: "offset", Usage: "`BYTES` to leave out at its beginning"},
-			&cli.Int64Flag{Name: "max-bytes", Usage: "the most `BYTES` to print", DefaultText: "all"}, command.OutFlag()),
+			&cli.Int64Flag{Name: "offset", Usage: "skip the first `BYTES`"},
+			&cli.Int64Flag{Name: "max-bytes", Usage: "print at most `BYTES`", DefaultText: "all"}, command.OutFlag()),
 		Action: func(c *cli.Context) error { return exit.AsFailure(p.hostRead(c)) },
 	}, {
 		Name:      "write",
-		Usage:     "write a file: as a whole, or not at all",
+		Usage:     "write a file atomically",
 		UsageText: "sandboxmcp host write PATH [FILE|-] [--mode create|overwrite|append]",
-		Description: `What is written comes from FILE, or from standard input. The directory has to be there, below one of host.write;
-at a terminal you are asked about others. Hidden files, and others that this machine may run or obey by itself, are
-refused below a directory that does not name them.
+		Description: `The content comes from FILE, or from standard input. The directory must exist, below one of host.write; on a terminal
+you are asked about others. Hidden files, and files that this machine may execute or read as configuration by itself,
+are refused unless the allowed directory names them.
 
 Example: date | sandboxmcp host write ~/project/now.txt --mode overwrite`,
-		Flags:  append(hostFlags(), &cli.StringFlag{Name: "mode", Usage: "what to do about a file that is there: `MODE` is create, which refuses, overwrite or append", Value: "create"}),
+		Flags:  append(hostFlags(), &cli.StringFlag{Name: "mode", Usage: "treat an existing file by `MODE`: create, which refuses, overwrite or append", Value: "create"}),
 		Action: func(c *cli.Context) error { return exit.AsFailure(p.hostWrite(c)) },
 	}, {
 		Name:        "list",
 		Usage:       "list a directory",
 		UsageText:   "sandboxmcp host list DIR [--recursive] [--limit N]",
-		Description: "Links are listed and not followed.\n\nExample: sandboxmcp host list ~/project --recursive",
+		Description: "Links are listed, but not followed.\n\nExample: sandboxmcp host list ~/project --recursive",
 		Flags: append(hostFlags(),
-			&cli.BoolFlag{Name: "recursive", Usage: "list the directories below, too"},
+			&cli.BoolFlag{Name: "recursive", Usage: "list subdirectories, too"},
 			&cli.IntFlag{Name: "limit", Usage: "list at most `N` entries", Value: 1000}),
 		Action: func(c *cli.Context) error { return exit.AsFailure(p.hostList(c)) },
 	}, {
 		Name:      "copy",
-		Usage:     "copy a file to or from a session, or what a run left, or within this machine",
+		Usage:     "copy a file to or from a session, from a run, or within this machine",
 		UsageText: "sandboxmcp host copy SRC DST [--session ID | --run REQUEST_ID] [--overwrite]",
-		Description: `With --session, one of the two is relative to the session's working directory, and a server has to run. With --run,
-SRC is an artifact of that run. All other paths are on this machine. A file in which a secret is found is not copied.
+		Description: `With --session, the relative path is in the session's working directory, and a server must be running. With --run, SRC is
+an artifact of that run. All other paths are on this machine. A file that contains a secret is not copied.
 
 Examples:
   sandboxmcp host copy ~/project/data.csv data.csv --session 01K9ZB5W7Q3M8Y2D4F6H8J0K2M
   sandboxmcp host copy plot.png ~/project/plot.png --run 01K9ZB5W7Q3M8Y2D4F6H8J0K2M`,
 		Flags: append(hostFlags(),
-			&cli.StringFlag{Name: "session", Usage: "the session `ID` that has the relative path"},
-			&cli.StringFlag{Name: "run", Usage: "the run `REQUEST_ID` that left SRC"},
-			&cli.BoolFlag{Name: "overwrite", Usage: "replace a file that is there"}, client.ServerFlag()),
+			&cli.StringFlag{Name: "session", Usage: "resolve relative paths in the session `ID`"},
+			&cli.StringFlag{Name: "run", Usage: "copy SRC from the run `REQUEST_ID`"},
+			&cli.BoolFlag{Name: "overwrite", Usage: "replace an existing file"}, client.ServerFlag()),
 		Action: func(c *cli.Context) error { return exit.AsFailure(p.hostCopy(c)) },
 	}}
 }
 
 func hostFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that it is done for", Value: "default"}, command.JSONFlag()}
+	return []cli.Flag{&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the operation", Value: "default"}, command.JSONFlag()}
 }
 
 // absolutePath makes a typed path absolute: a shell has a known working directory, an agent does not.
@@ -100,7 +100,7 @@ func pathArgument(c *cli.Context) (string, error) {
 // argumentsBetween returns the arguments of the command, whose number must be between lower and upper.
 func argumentsBetween(c *cli.Context, lower, upper int) ([]string, error) {
 	if n := c.NArg(); n < lower || n > upper {
-		return nil, exit.Usage(c.Command.HelpName+" --help", "it is used like this: %s", c.Command.UsageText)
+		return nil, exit.Usage(c.Command.HelpName+" --help", "usage: %s", c.Command.UsageText)
 	}
 	return c.Args().Slice(), nil
 }
@@ -111,7 +111,7 @@ func (p commands) hostCopy(c *cli.Context) error {
 		return err
 	}
 	if c.IsSet("session") && c.IsSet("run") {
-		return exit.Usage("sandboxmcp host copy --help", "a copy is of a session or of a run, not of both")
+		return exit.Usage("sandboxmcp host copy --help", "a copy is from a session or a run, not both")
 	}
 	if c.IsSet("session") {
 		return p.copyWithSession(c, args)
@@ -228,7 +228,7 @@ func (p commands) showDir(c *cli.Context, l host.Listing, res pipeline.Outcome) 
 		return err
 	}
 	if l.More {
-		p.Messagef("there are more: --limit %d shows twice as many", 2*c.Int("limit"))
+		p.Messagef("more entries follow: --limit %d shows twice as many", 2*c.Int("limit"))
 	}
 	return nil
 }

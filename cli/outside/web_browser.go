@@ -26,15 +26,15 @@ import (
 func (p commands) webBrowserCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "browser",
-		Usage: "read a page as a browser shows it, with its scripts",
+		Usage: "read a page in a browser, with its scripts",
 		UsageText: `sandboxmcp web browser URL [--wait-for SELECTOR] [--screenshot] [--out FILE] [--format markdown|text|html]
   [--max-bytes N] [--timeout SECONDS] [--namespace NS] [--json]`,
-		Description: `A Chromium of this machine is started for the one page, in a sandbox, and ends with it. All that it connects
-to goes through the gateway of the sandbox: hosts that web.allow does not name are not reached by any part of the
-page. When the time is up, the page is shown as it is then.
+		Description: `It starts this machine's Chromium for the one page, in a sandbox. All connections go through the sandbox's
+gateway: no part of the page reaches hosts that web.allow does not name. At the time limit, the page is printed as far
+as it is loaded.
 
-The picture is 1280 pixels wide and shows the whole page, up to 4000 pixels of it. It is written to a new file of the
-current directory, or to FILE.
+The picture is 1280 pixels wide and shows the whole page, up to 4000 pixels high. It is saved as a new file in the
+current directory, or as FILE.
 
 Example: sandboxmcp web browser https://example.com --wait-for ".content" --screenshot`,
 		Flags: []cli.Flag{
@@ -85,7 +85,7 @@ func (p commands) showBrowsed(c *cli.Context, b pages.Browsed, res pipeline.Outc
 		p.Messagef("%s answered with HTTP %d", b.Host, b.Status)
 	}
 	if b.Late != "" {
-		p.Messagef("not complete: %s; this is what was there", b.Late)
+		p.Messagef("incomplete: %s; this is the text so far", b.Late)
 	}
 	for _, n := range b.Notes {
 		p.Messagef("%s", n)

@@ -25,9 +25,9 @@ func (p commands) checkTTY(c *cli.Context, cfg config.Config) error {
 	case c.Bool("json"):
 		return exit.Usage("leave one of them out", "--tty and --json contradict each other")
 	case !terminal.IsInteractive(p.In) || !terminal.IsTerminal(p.Out):
-		return exit.Usage("leave out --tty", "--tty needs a terminal to type at and to show on, and there is none")
+		return exit.Usage("leave out --tty", "--tty needs a terminal for input and output")
 	case cfg.Network == "ask" && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0:
-		return exit.Fail("--allow DOMAIN names what it may reach, and --no-network is nothing",
+		return exit.Fail("--allow DOMAIN allows a host, --no-network none",
 			"network: ask wants a person asked about what it connects to, and with --tty the program has the terminal")
 	}
 	return nil

@@ -36,30 +36,30 @@ func Command(s *command.Streams) *cli.Command {
 		Description: `FILE is a .py, .js, .mjs, .cjs, .ts, .sh, .bash or .R file, one whose first line names its interpreter
 (#!/usr/bin/env python3, #!/bin/sh), or - for standard input.
 
-COMMAND is a program that the sandbox shows: it looks on its own PATH, or in /workspace for a name with a
-slash. The sandbox has all interpreters of this machine for it; with --language only that one, and in a
-container that one's image.
+COMMAND is a program in the sandbox, found on the PATH there, or in /workspace for a name with a slash. The
+sandbox has all interpreters of this machine for it; with --language only that one, and in a container those of that
+language's image.
 
-The script sees nothing of this machine but its interpreters and itself (with --backend podman or docker,
-those of an image), and no network but the names that --allow or the configuration lists. What it
-leaves in its working directory, /workspace, are its artifacts.
+The script sees only itself and the interpreters of this machine (with --backend podman or docker, those of an
+image), and reaches only the hosts that --allow or the configuration lists. The files that it leaves in its working
+directory, /workspace, are its artifacts.
 
-To a file or a pipe, its output goes as it is. A terminal obeys its colours and progress bars, and shows other
-escape sequences instead of obeying them; with --raw it obeys all.
+Output to a file or a pipe is unchanged. On a terminal, colours and progress bars work, and other escape sequences
+are printed as text; with --raw all of them work.
 
-Ctrl-C and SIGTERM are sent on to the script, which has --grace seconds to save its work; the next one kills it.
+Ctrl-C and SIGTERM are forwarded to the script, which has --grace seconds to save its work; the next one kills it.
 
-Who reads the output may be as slow as they like: a program waits for its reader, and its time goes on. Once its time is up, or a
-signal was sent to it, what is not read within --grace seconds (2 at least) is dropped, which stderr says.
+A program waits for the reader of its output, and its time limit includes the wait. After the time limit, or a signal, output that
+is not read within --grace seconds (at least 2) is dropped, and stderr says so.
 
-Where a server of yours runs that would do all as this process does, it runs it, with nothing to start first, for any --timeout up to five
-minutes; --here has it run in this process.
+A running server of yours that would do exactly the same runs the script, which saves the start of a sandbox, if --timeout is at most five
+minutes; --here runs it in this process.
 
-With --tty the program has a terminal of its own: shells, editors and pagers work, and Ctrl-C is the program's. Its
-time is caps.timeout_seconds of the configuration, unless --timeout says less.
+With --tty the program runs on a terminal: shells, editors and pagers work, and Ctrl-C goes to the program. Its time
+limit is caps.timeout_seconds of the configuration, unless --timeout is less.
 
-The exit code is the script's; 124 when its time was up, 137 when it was killed for its memory, 127 when the sandbox
-has no such COMMAND, 126 when that can't be executed, and 125 when sandboxmcp refused or could not run it.
+The exit code is the script's; 124 at the time limit, 137 at the memory limit, 127 if the sandbox has no such COMMAND,
+126 if that can't be executed, and 125 if sandboxmcp refused or failed to run it.
 
 Examples:
   sandboxmcp run script.py
@@ -79,32 +79,32 @@ func runFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "c", Usage: "run `CODE` instead of a file, in Python unless --language says otherwise"},
 		&cli.StringFlag{Name: "language", Usage: "`LANGUAGE` of the script: python, node, shell, r or one of the configuration (default: by its extension, or its first line)"},
-		&cli.Float64Flag{Name: "timeout", Usage: "`SECONDS` that it may take", DefaultText: command.SeeConfig},
-		&cli.Float64Flag{Name: "grace", Usage: "`SECONDS` that it has to end by itself after Ctrl-C or SIGTERM, which it is sent; 0 kills it", Value: 10},
-		&cli.Int64Flag{Name: "ram", Usage: "`MB` of memory for all of its processes together", DefaultText: command.SeeConfig},
-		&cli.Float64Flag{Name: "cpu", Usage: "`CORES` that it may use", DefaultText: command.SeeConfig},
-		&cli.IntFlag{Name: "processes", Usage: "`N` processes and threads, on top of what the interpreter needs", DefaultText: command.SeeConfig},
-		&cli.Int64Flag{Name: "disk", Usage: "`MB` for /workspace, /tmp and /dev/shm together", DefaultText: command.SeeConfig},
-		&cli.Int64Flag{Name: "output", Usage: "`BYTES` of stdout, and as many of stderr, that are kept for --json and the record", DefaultText: command.SeeConfig},
+		&cli.Float64Flag{Name: "timeout", Usage: "time limit in `SECONDS`", DefaultText: command.SeeConfig},
+		&cli.Float64Flag{Name: "grace", Usage: "forward Ctrl-C or SIGTERM, and kill it after `SECONDS`; 0 kills it at once", Value: 10},
+		&cli.Int64Flag{Name: "ram", Usage: "memory limit in `MB`, for all processes together", DefaultText: command.SeeConfig},
+		&cli.Float64Flag{Name: "cpu", Usage: "limit of `CORES`", DefaultText: command.SeeConfig},
+		&cli.IntFlag{Name: "processes", Usage: "allow `N` processes and threads, not counting the interpreter's", DefaultText: command.SeeConfig},
+		&cli.Int64Flag{Name: "disk", Usage: "disk limit in `MB`, for /workspace, /tmp and /dev/shm together", DefaultText: command.SeeConfig},
+		&cli.Int64Flag{Name: "output", Usage: "store at most `BYTES` of stdout, and as many of stderr for --json and the record", DefaultText: command.SeeConfig},
 		&cli.StringSliceFlag{Name: "env", Usage: "set the environment variable `NAME=VALUE`", KeepSpace: true},
-		&cli.StringSliceFlag{Name: "secret", Usage: "lend the secret `NAME` to it, as an environment variable"},
-		&cli.StringSliceFlag{Name: "allow", Usage: "let it connect to `DOMAIN[:PORT]`, such as example.com, '*.example.com' or db.example.com:5432, or to a port of this machine, localhost:3000, and nothing else"},
-		&cli.BoolFlag{Name: "no-network", Usage: "let it connect to nothing, whatever the configuration allows"},
-		&cli.StringSliceFlag{Name: "mount", Usage: "show a file or directory of the host: `HOST:PATH[:ro|rw]`, read-only unless it says rw"},
+		&cli.StringSliceFlag{Name: "secret", Usage: "lease the secret `NAME` as an environment variable"},
+		&cli.StringSliceFlag{Name: "allow", Usage: "allow connections only to `DOMAIN[:PORT]`, such as example.com, '*.example.com' or db.example.com:5432, or to a port of this machine, localhost:3000"},
+		&cli.BoolFlag{Name: "no-network", Usage: "allow no connections, whatever the configuration allows"},
+		&cli.StringSliceFlag{Name: "mount", Usage: "mount a file or directory of the host: `HOST:PATH[:ro|rw]`, read-only by default"},
 		&cli.StringSliceFlag{Name: "input", Usage: "copy the file or directory `PATH` into the workspace"},
-		&cli.StringFlag{Name: "workspace", Usage: "show the host's directory as /workspace: `DIR[:ro|rw]`, read-only unless it says rw"},
+		&cli.StringFlag{Name: "workspace", Usage: "mount a directory of the host as /workspace: `DIR[:ro|rw]`, read-only by default"},
 		changesFlag(),
-		&cli.StringFlag{Name: "artifacts", Usage: "save what it leaves behind in `DIR`, with a SHA256SUMS"},
-		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the run belongs to", Value: "default"},
-		&cli.StringFlag{Name: "backend", Usage: "`NAME` of what contains it: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
-		&cli.StringFlag{Name: "gpus", Usage: "show it graphics processors, in a container: `WHICH` are all, none, or indices such as 0,1", DefaultText: command.SeeConfig},
+		&cli.StringFlag{Name: "artifacts", Usage: "save new files in `DIR`, with a SHA256SUMS"},
+		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the run", Value: "default"},
+		&cli.StringFlag{Name: "backend", Usage: "isolation backend `NAME`: process, podman, docker or kubernetes", DefaultText: command.SeeConfig},
+		&cli.StringFlag{Name: "gpus", Usage: "give a container graphics processors: `WHICH` is all, none, or indices such as 0,1", DefaultText: command.SeeConfig},
 		&cli.StringFlag{Name: "profile", Usage: "`NAME` of the containment profile: hardened, landlock, or one of the configuration"},
-		&cli.StringSliceFlag{Name: "require", Usage: "refuse to run it without the `LAYER`"},
-		&cli.BoolFlag{Name: "json", Usage: "print the whole result as JSON when it has ended, and nothing else"},
-		&cli.BoolFlag{Name: "tty", Usage: "give it a terminal of its own, which this one shows, as for a shell or an editor"},
-		&cli.BoolFlag{Name: "raw", Usage: "let a terminal obey all that the script writes, not only colours: titles, the clipboard, the cursor"},
-		&cli.BoolFlag{Name: "here", Usage: "run it in this process, also where a server of yours would run it sooner"},
-		&cli.BoolFlag{Name: "quiet", Usage: "say nothing but the script's own output and errors"},
+		&cli.StringSliceFlag{Name: "require", Usage: "require the isolation `LAYER`"},
+		&cli.BoolFlag{Name: "json", Usage: "print only the result, as JSON, at the end"},
+		&cli.BoolFlag{Name: "tty", Usage: "run it on a terminal, as for a shell or an editor"},
+		&cli.BoolFlag{Name: "raw", Usage: "pass all escape sequences to the terminal, not only colours: titles, the clipboard, the cursor"},
+		&cli.BoolFlag{Name: "here", Usage: "run it in this process instead of a running server"},
+		&cli.BoolFlag{Name: "quiet", Usage: "print only the script's output and errors"},
 	}
 }
 
@@ -157,7 +157,7 @@ func (p commands) run(c *cli.Context) error {
 // result should have it.
 func (p commands) execute(ctx context.Context, c *cli.Context, reviewer *console.Console, stop *pipeline.Stop, tty *rawTerminal, stdout, stderr io.Writer) (pipeline.Outcome, error) {
 	if grace := c.Float64("grace"); !(grace >= 0 && grace <= 86_400) {
-		return pipeline.Outcome{}, exit.Usage("--grace 10", "--grace %v is no number of seconds from 0 to 86400", grace)
+		return pipeline.Outcome{}, exit.Usage("--grace 10", "--grace %v is not between 0 and 86400 seconds", grace)
 	}
 	cfg, err := wiring.Load(c)
 	if err != nil {
@@ -173,8 +173,8 @@ func (p commands) execute(ctx context.Context, c *cli.Context, reviewer *console
 			defer person.Close()
 		}
 		if person == nil && !c.Bool("no-network") && len(c.StringSlice("allow")) == 0 {
-			return pipeline.Outcome{}, exit.Fail("--allow DOMAIN names what it may reach, and --no-network is nothing; or start it where a person sees a terminal",
-				"network: ask wants a person asked about what it connects to, and there is no terminal to ask at")
+			return pipeline.Outcome{}, exit.Fail("--allow DOMAIN allows a host, --no-network none; or start it where a person sees a terminal",
+				"network: ask needs a terminal to ask about connections")
 		}
 	}
 	request, err := requestUntil(ctx, p.In, c)
@@ -182,7 +182,7 @@ func (p commands) execute(ctx context.Context, c *cli.Context, reviewer *console
 		return pipeline.Outcome{}, err
 	}
 	if len(request.GPUs) > 0 && cmp.Or(request.Backend, cfg.Backend) == "process" {
-		return pipeline.Outcome{}, exit.Usage("--backend docker, or --backend podman", "the backend process shows no graphics processors: containers can")
+		return pipeline.Outcome{}, exit.Usage("--backend docker, or --backend podman", "the process backend has no graphics processors: use containers")
 	}
 	request.Stop = stop
 	if !c.Bool("json") {
@@ -194,7 +194,7 @@ func (p commands) execute(ctx context.Context, c *cli.Context, reviewer *console
 	if server := wiring.HandOver(ctx, c, cfg, request); server != nil {
 		res, err := server.Do(ctx, request)
 		if errors.Is(err, control.ErrLost) {
-			err = exit.Fail("sandboxmcp audit has what is known of it; with --here, it runs in a process of its own", "%v", err)
+			err = exit.Fail("sandboxmcp audit shows its record; --here runs it in a process of its own", "%v", err)
 		}
 		return res, err
 	}

@@ -159,11 +159,11 @@ func TestAttach(t *testing.T) {
 	other.typeAndWait("import time; x = 99; print('be' + 'gun', flush=True); time.sleep(0.5)\r", "begun\r\n")
 	d.typeAndWait("x\r", "\n99\r\n>>> ")
 
-	d.typeAndWait("\x04", "goes on")
+	d.typeAndWait("\x04", "keeps running")
 	d.expectExit(0)
 	third := attach(t, home, id)
 	third.waitForText(0, ">>> ")
-	third.typeAndWait("exit()\r", "goes on")
+	third.typeAndWait("exit()\r", "keeps running")
 	third.expectExit(0)
 	other.typeAndWait("x\r", "\n99\r\n>>> ")
 	// Code that ignores interruption loses its interpreter, and the session continues without its variables.

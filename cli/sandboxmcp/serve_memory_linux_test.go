@@ -162,10 +162,10 @@ func (s *httpServer) attacks(t *testing.T) map[string]attack {
 	field := func(before string, n int, after string) string { return before + strings.Repeat("# x ", n/4) + after }
 
 	session, port := s.session(t), s.sandbox(t)
-	exec := "/sessions/" + session + "/exec"
-	add("sessions", exec, field(`{"tool":"code_execution","input":{"code":"`, 9*mb, `"}}`), bearer("hostile")...)
-	add("editor", exec, field(`{"tool":"text_editor_code_execution","input":{"command":"create","path":"/home/user/a","file_text":"`, 15*mb, `"}}`), bearer("hostile")...)
-	add("many values", exec, `{"tool":"code_execution","input":{"code":"1"},"secrets":[`+strings.Repeat(`"",`, 4*mb)+`""]}`, bearer("hostile")...)
+	execPath := "/sessions/" + session + "/exec"
+	add("sessions", execPath, field(`{"tool":"code_execution","input":{"code":"`, 9*mb, `"}}`), bearer("hostile")...)
+	add("editor", execPath, field(`{"tool":"text_editor_code_execution","input":{"command":"create","path":"/home/user/a","file_text":"`, 15*mb, `"}}`), bearer("hostile")...)
+	add("many values", execPath, `{"tool":"code_execution","input":{"code":"1"},"secrets":[`+strings.Repeat(`"",`, 4*mb)+`""]}`, bearer("hostile")...)
 
 	add("execute", "/execute", field(`{"language":"bash","code":"`, 9*mb, `"}`), port("49999")...)
 	stat := field(`{"path":"`, 15*mb, `"}`)

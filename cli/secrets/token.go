@@ -24,33 +24,33 @@ import (
 func (p commands) tokenCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "token",
-		Usage: "say who may use a server over HTTP",
+		Usage: "manage access tokens",
 		UsageText: `sandboxmcp token create NAME [--agent | --person] --namespace NS... [--expires TIME] [--e2b]
 sandboxmcp token list [--json]
 sandboxmcp token revoke NAME|ID`,
-		Description: `A token is a bearer token for a server's HTTP address: who has it is NAME to the server, and in the audit log. Only a hash of it is
-kept, in tokens.json in the state directory. A server that runs sees at once which tokens there are.
+		Description: `A token is a bearer token for a server's HTTP address: its holder is NAME for the server and in the audit log. Only its hash is
+stored, in tokens.json in the state directory. Running servers notice changes at once.
 
 Example: sandboxmcp token create ci --namespace ci --expires 30d`,
 		Subcommands: []*cli.Command{
 			{
 				Name:      "create",
-				Usage:     "make a token, and show it this once",
+				Usage:     "create a token and print it once",
 				UsageText: "sandboxmcp token create NAME [--agent | --person] --namespace NS... [--expires TIME] [--e2b] [--json]",
-				Description: `The token of an agent reaches what agents have, in its namespaces; it approves nothing. That of a person reaches all
-operations, approvals too, in the namespaces that are named: '*' is all of them. The token alone is on standard output. With --e2b
-it is spelled as the SDKs of E2B want their E2B_API_KEY.
+				Description: `An agent's token allows the operations of agents in its namespaces, and no approvals. A person's token allows all
+operations, including approvals, in its namespaces: '*' is all. Only the token is on standard output. With --e2b it has the
+format of the E2B_API_KEY of E2B's SDKs.
 
 Examples:
   sandboxmcp token create ci --namespace ci
   sandboxmcp token create ada --person --namespace team
   sandboxmcp token create root --person --namespace '*' --expires 12h`,
 				Flags: []cli.Flag{
-					&cli.BoolFlag{Name: "agent", Usage: "it is an agent's, as without --person"},
-					&cli.BoolFlag{Name: "person", Usage: "it is a person's"},
-					&cli.StringSliceFlag{Name: "namespace", Usage: "it is for the namespace `NS`, and others that are named; a person's may be for all, '*'"},
-					&cli.StringFlag{Name: "expires", Usage: "it ends after `TIME`, such as 12h, 30d or never", Value: "90d"},
-					&cli.BoolFlag{Name: "e2b", Usage: "show it in the form of a key of E2B's SDKs"},
+					&cli.BoolFlag{Name: "agent", Usage: "create it for an agent (the default)"},
+					&cli.BoolFlag{Name: "person", Usage: "create it for a person"},
+					&cli.StringSliceFlag{Name: "namespace", Usage: "allow the namespace `NS` (may be given more than once); for a person also '*', all"},
+					&cli.StringFlag{Name: "expires", Usage: "expire after `TIME`, such as 12h, 30d or never", Value: "90d"},
+					&cli.BoolFlag{Name: "e2b", Usage: "print it in the format of an E2B API key"},
 					command.JSONFlag(),
 				},
 				Action: command.ExactlyOneWord(p.tokenCreate, tokenHelp, "token create needs the NAME of one token"),
@@ -65,10 +65,10 @@ Examples:
 			},
 			{
 				Name:      "revoke",
-				Usage:     "take a token back",
+				Usage:     "revoke a token",
 				UsageText: "sandboxmcp token revoke NAME|ID [--json]",
-				Description: `The next request with it is refused, and what is under way ends within a second. Of a token that was found somewhere, the
-token itself can be typed, too. On a full disk it is revoked all the same, and its row in the log follows.
+				Description: `New requests with it are refused, and running ones end within a second. The argument can also be the token itself, if one
+was leaked. On a full disk it is revoked all the same, and its row in the log follows later.
 
 Example: sandboxmcp token revoke ci`,
 				Flags:  []cli.Flag{command.JSONFlag()},
@@ -88,7 +88,7 @@ func (p commands) tokenCreate(c *cli.Context) error {
 	life, err := parseLifetime(c.String("expires"))
 	switch {
 	case c.Bool("agent") && c.Bool("person"):
-		return exit.Usage(tokenHelp, "a token is an agent's or a person's: --agent or --person")
+		return exit.Usage(tokenHelp, "--agent and --person contradict each other")
 	case err != nil:
 		return exit.Usage("--expires 12h, --expires 30d or --expires never", "%v", err)
 	case !c.IsSet("namespace") && spec.Kind == identity.Agent:
@@ -117,7 +117,7 @@ func (p commands) tokenCreate(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, identity.ErrExists):
-		return exit.Fail("sandboxmcp token revoke "+spec.Name+", or another name", "there is a token %s already", spec.Name)
+		return exit.Fail("sandboxmcp token revoke "+spec.Name+", or another name", "token %s already exists", spec.Name)
 	case err != nil:
 		return err
 	}
@@ -132,7 +132,7 @@ func (p commands) tokenCreate(c *cli.Context) error {
 		if !made.Namespaces.All() {
 			where = strings.Join(made.Namespaces.List(), ", ")
 		}
-		p.Messagef("token %s (%s), of %s in %s, %s: it is shown only this once", made.Name, made.ID, who, where, expiryText(made, time.Now()))
+		p.Messagef("token %s (%s), of %s in %s, %s; it will not be shown again", made.Name, made.ID, who, where, expiryText(made, time.Now()))
 	}
 	return p.Printf(c, struct {
 		identity.Token
@@ -154,7 +154,7 @@ func parseLifetime(text string) (time.Duration, error) {
 		}
 	}
 	if err != nil || d < time.Minute || d > most {
-		return 0, fmt.Errorf("--expires %s is no time from a minute to ten years", terminal.Visible(text))
+		return 0, fmt.Errorf("--expires %s is not between a minute and ten years", terminal.Visible(text))
 	}
 	return d, nil
 }
@@ -162,9 +162,9 @@ func parseLifetime(text string) (time.Duration, error) {
 func expiryText(t identity.Token, now time.Time) string {
 	switch {
 	case t.Expires.IsZero():
-		return "which never ends"
+		return "which never expires"
 	case t.Expired(now):
-		return "which has ended"
+		return "which has expired"
 	}
 	return "until " + t.Expires.Local().Format("2006-01-02 15:04")
 }
@@ -201,7 +201,7 @@ func (p commands) tokenRevoke(c *cli.Context) error {
 	gone, err := identity.OpenTokens(cfg.StateDir).Revoke(c.Context, c.Args().First(), func(t identity.Token) error { return recordRevoked(c, cfg, t) })
 	switch {
 	case errors.Is(err, identity.ErrUnknown): // the word is not printed: it may be a token
-		return exit.Fail("sandboxmcp token list", "there is no such token, or it is revoked already")
+		return exit.Fail("sandboxmcp token list", "the token is unknown, or already revoked")
 	case gone.ID == "":
 		return err
 	}

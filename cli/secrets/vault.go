@@ -18,7 +18,7 @@ import (
 func (p commands) vaultCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "vault",
-		Usage: "keep the secrets that runs are lent",
+		Usage: "manage secrets",
 		UsageText: `sandboxmcp vault add KEY [VALUE] [flags]
 sandboxmcp vault import FILE [flags]
 sandboxmcp vault list [flags]
@@ -26,8 +26,8 @@ sandboxmcp vault verify [flags]
 sandboxmcp vault rotate KEY [VALUE] [flags]
 sandboxmcp vault rekey [file|keyring]
 sandboxmcp vault delete KEY [--namespace NS]`,
-		Description: `Secrets are encrypted, one by one, in vault.db in the state directory, for the key in vault.key beside it,
-or in the keyring of the operating system. With --store keyring a secret itself is kept there.
+		Description: `Each secret is encrypted in vault.db in the state directory, with the key in vault.key beside it or in the
+keyring of the operating system. With --store keyring the secret itself is in the keyring.
 
 Example: sandboxmcp vault add API_KEY --host api.example.com`,
 		Subcommands: []*cli.Command{
@@ -36,9 +36,9 @@ Example: sandboxmcp vault add API_KEY --host api.example.com`,
 				Name:        "delete",
 				Usage:       "delete a secret",
 				UsageText:   "sandboxmcp vault delete KEY [--namespace NS] [--json]",
-				Description: "Runs that have been lent it keep it.\n\nExample: sandboxmcp vault delete API_KEY",
+				Description: "Runs that have leased it keep it.\n\nExample: sandboxmcp vault delete API_KEY",
 				Flags:       []cli.Flag{command.NamespaceFlag(), command.JSONFlag()},
-				Action:      command.ExactlyOneWord(p.vaultDelete, "sandboxmcp vault list", "vault delete needs the KEY of one secret"),
+				Action:      command.ExactlyOneWord(p.vaultDelete, "sandboxmcp vault list", "vault delete needs a KEY"),
 			},
 		},
 	}
@@ -48,16 +48,16 @@ Example: sandboxmcp vault add API_KEY --host api.example.com`,
 func bindingFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "host", Usage: "bind it to `HOST`: api.example.com, *.example.com or example.com:8443"},
-		&cli.BoolFlag{Name: "require", Usage: "refuse requests to the hosts that do not carry it"},
-		&cli.BoolFlag{Name: "body", Usage: "put it into the bodies of requests, too, not only into headers and addresses"},
+		&cli.BoolFlag{Name: "require", Usage: "refuse requests to the hosts without it"},
+		&cli.BoolFlag{Name: "body", Usage: "insert it into request bodies, too, not only into headers and addresses"},
 	}
 }
 
 // valueFlags returns the flags for the source of a value.
 func valueFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "from-file", Usage: "the value is in `FILE`; a line end after it does not count"},
-		&cli.BoolFlag{Name: "stdin", Usage: "the value comes from standard input; a line end after it does not count"},
+		&cli.StringFlag{Name: "from-file", Usage: "read the value from `FILE`, without its last line end"},
+		&cli.BoolFlag{Name: "stdin", Usage: "read the value from standard input, without its last line end"},
 	}
 }
 
@@ -73,7 +73,7 @@ func (p commands) vaultDelete(c *cli.Context) error {
 	err = changeVault(c, cfg, func(ctx context.Context, s *vault.Sealed) error { return s.Delete(ctx, namespace, key) })
 	switch {
 	case errors.Is(err, vault.ErrNotFound):
-		return exit.Fail("sandboxmcp vault list", "secret %s of namespace %s was never added, or is deleted already", key, namespace)
+		return exit.Fail("sandboxmcp vault list", "secret %s of namespace %s does not exist", key, namespace)
 	case err != nil:
 		return err
 	}

@@ -27,10 +27,10 @@ import (
 func (p commands) vaultAddCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "add",
-		Usage:     "add a secret; its value is asked for, without showing it",
+		Usage:     "add a secret; its value is typed without echo",
 		UsageText: "sandboxmcp vault add KEY [VALUE] [flags]",
-		Description: `With --host, programs never get the value: they see a placeholder, which is exchanged for the value
-outside the sandbox, on its way to one of the hosts.
+		Description: `With --host, programs never get the value: they see a placeholder, which is replaced by the value outside
+of the sandbox, in requests to the hosts.
 
 Examples:
   sandboxmcp vault add DB_PASSWORD
@@ -39,8 +39,8 @@ Examples:
   sandboxmcp vault add GITHUB_TOKEN --host github.com --host api.github.com --store keyring
   pass show api | sandboxmcp vault add API_KEY --stdin --replace`,
 		Flags: slices.Concat([]cli.Flag{command.NamespaceFlag()}, bindingFlags(), valueFlags(), []cli.Flag{
-			&cli.StringFlag{Name: "store", Usage: "keep it in `STORE`: sealed, or keyring, which is that of the operating system", Value: vault.InSealed},
-			&cli.BoolFlag{Name: "replace", Usage: "take the place of a secret that is there, and of its hosts"},
+			&cli.StringFlag{Name: "store", Usage: "keep it in the store `STORE`: sealed, or keyring, the operating system's", Value: vault.InSealed},
+			&cli.BoolFlag{Name: "replace", Usage: "replace an existing secret and its hosts"},
 			command.JSONFlag(),
 		}),
 		Action: p.vaultAdd,
@@ -54,7 +54,7 @@ func (p commands) vaultAdd(c *cli.Context) error {
 	}
 	e := vault.Entry{Namespace: namespace, Key: key, Store: c.String("store")}
 	if e.Store != vault.InSealed && e.Store != vault.InKeyring {
-		return exit.Usage("--store sealed or --store keyring", "there is no store %s to add to", e.Store)
+		return exit.Usage("--store sealed or --store keyring", "can't add to the store %s", e.Store)
 	}
 	if e.Binding, err = bindingFrom(c); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (p commands) vaultAdd(c *cli.Context) error {
 func secretNames(c *cli.Context) (namespace, key string, err error) {
 	help := c.Command.HelpName + " --help"
 	if c.NArg() == 0 || c.NArg() > 2 { // the words are not printed: one may be the value
-		return "", "", exit.Usage(help, "vault %s needs the KEY of one secret, and takes one VALUE, not %s", c.Command.Name, terminal.Count(c.NArg(), "word"))
+		return "", "", exit.Usage(help, "vault %s needs a KEY, and takes one VALUE, not %s", c.Command.Name, terminal.Count(c.NArg(), "word"))
 	}
 	namespace, key = c.String("namespace"), c.Args().First()
 	if err := vault.CheckName(namespace, key); err != nil {
@@ -124,7 +124,7 @@ func (p commands) warnUnused(cfg config.Config, e vault.Entry) {
 	first := slices.Index(cfg.Vault, "environment")
 	switch {
 	case here < 0:
-		p.Messagef("warning: no run gets it, as the setting vault does not name the store %s", e.Store)
+		p.Messagef("warning: no run gets it: the setting vault lacks the store %s", e.Store)
 	case err == nil && first >= 0 && first < here && os.Getenv(variable) != "":
 		p.Messagef("warning: as long as the environment variable %s is set, runs get its value instead", variable)
 	}
@@ -176,7 +176,7 @@ func (p commands) secretValue(c *cli.Context, key string) ([]byte, error) {
 	}
 	switch {
 	case sources > 1:
-		return nil, exit.Usage(commandLineFor(c, key), "say once where the value is: as VALUE, with --from-file or with --stdin")
+		return nil, exit.Usage(commandLineFor(c, key), "give the value once: as VALUE, --from-file or --stdin")
 	case typed:
 		p.Messagef("warning: the value is in the history of this shell now, and others on this machine could see it; " +
 			"without VALUE, it is asked for")
@@ -226,16 +226,16 @@ const maxTerminalLine = 4095
 func (p commands) askValue(c *cli.Context, key string) ([]byte, error) {
 	in, ok := p.In.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return nil, exit.Usage(commandLineFor(c, key)+" --stdin", "there is no terminal to ask for the value: use --stdin or --from-file")
+		return nil, exit.Usage(commandLineFor(c, key)+" --stdin", "no terminal to ask for the value: use --stdin or --from-file")
 	}
 	fd := int(in.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
-		return nil, exit.Fail("--stdin or --from-file", "the terminal can't hide what is typed: %v", err)
+		return nil, exit.Fail("--stdin or --from-file", "the terminal can't hide input: %v", err)
 	}
 	ctx, stop := command.UntilSignals(c, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer stop()
-	fmt.Fprintf(p.Err, "value of %s, which is not shown: ", key)
+	fmt.Fprintf(p.Err, "value of %s (hidden): ", key)
 	type answer struct {
 		value []byte
 		err   error

@@ -24,17 +24,17 @@ func (p commands) vaultImportCommand() *cli.Command {
 		Name:      "import",
 		Usage:     "add all secrets of a .env file, or none",
 		UsageText: "sandboxmcp vault import FILE [flags]",
-		Description: `A $ in a value stays a $: nothing is expanded. Quotes around a value do not belong to it; in "..." \n, \r, \t, \", \\ and \$
-are escapes, in '...' nothing is, and both may have many lines. White space and a # begin a comment.
-What programs read differently is refused. The file stays as it is. "-" is standard input.
+		Description: `Values are not expanded: a $ stays a $. Quotes around a value are removed; "..." may contain the escapes \n, \r, \t, \", \\ and
+\$, '...' none, and both may have several lines. White space and a # begin a comment. Lines that programs interpret
+differently are refused. The file stays unchanged. "-" is standard input.
 
 Examples:
   sandboxmcp vault import .env --dry-run
   sandboxmcp vault import .env --namespace team-a
   sops -d secrets.env | sandboxmcp vault import - --replace`,
 		Flags: slices.Concat([]cli.Flag{command.NamespaceFlag()}, bindingFlags(), []cli.Flag{
-			&cli.BoolFlag{Name: "replace", Usage: "take the place of secrets that are there, and of their hosts"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be added"},
+			&cli.BoolFlag{Name: "replace", Usage: "replace existing secrets and their hosts"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only print what would be added"},
 			command.JSONFlag(),
 		}),
 		Action: command.ExactlyOneWord(p.vaultImport, "sandboxmcp vault import .env", "vault import needs one FILE"),

@@ -36,8 +36,8 @@ func (p commands) vaultListCommand() *cli.Command {
 		Name:      "list",
 		Usage:     "list the secrets that were added, without their values",
 		UsageText: "sandboxmcp vault list [--namespace NS] [--json]",
-		Description: `AGE is that of the value. LAST USED is when a run was lent it, as far as the log goes back. What was put into the
-keyring by hand can't be listed, nor what is in the environment.
+		Description: `AGE is the age of the value. LAST USED is the last lease by a run, as far as the log goes back. Secrets that were put
+into the keyring by hand, or are in the environment, can't be listed.
 
 Example: sandboxmcp vault list --namespace team-a`,
 		Flags: []cli.Flag{
@@ -54,7 +54,7 @@ func (p commands) vaultList(ctx context.Context, c *cli.Context, cfg config.Conf
 		return err
 	}
 	if unknown != nil {
-		p.Messagef("warning: when secrets were used is not known: %v", unknown)
+		p.Messagef("warning: the last use of secrets is unknown: %v", unknown)
 	}
 	columns := terminal.Columns("NAME", "NAMESPACE", "STORE", "AGE", "LAST USED", "HOSTS", "REQUIRED", "BODY")
 	err = command.Table(p.Streams, c, list, "no secrets were added", columns, func(e secretEntry) []string {

@@ -25,7 +25,7 @@ func (p commands) vaultRotateCommand() *cli.Command {
 		Name:      "rotate",
 		Usage:     "give a secret a new value",
 		UsageText: "sandboxmcp vault rotate KEY [VALUE] [flags]",
-		Description: `The new value is bound as the old one was. Runs and sessions that have been lent the old one keep it until they end.
+		Description: `The new value has the binding of the old one. Runs and sessions that have leased the old one keep it until they end.
 
 Examples:
   sandboxmcp vault rotate API_KEY
@@ -64,20 +64,20 @@ func (p commands) vaultRotate(c *cli.Context) error {
 	})
 	switch {
 	case errors.Is(err, vault.ErrNotFound):
-		return exit.Fail(strings.Replace(commandLineFor(c, key), "rotate", "add", 1), "secret %s of namespace %s was never added, or is deleted already", key, namespace)
+		return exit.Fail(strings.Replace(commandLineFor(c, key), "rotate", "add", 1), "secret %s of namespace %s does not exist", key, namespace)
 	case err != nil:
 		return err
 	}
 	p.warnUnused(cfg, e)
 	holders, err := sessionsWithValue(c, cfg, e)
 	if err != nil {
-		p.Messagef("warning: which sessions keep the old value is not known: %v", err)
+		p.Messagef("warning: the sessions with the old value are unknown: %v", err)
 	}
 	err = p.Printf(c, rotateResult{Namespace: namespace, Name: key, Store: e.Store, Holders: holders},
 		"rotated %s of the namespace %s: what runs next gets the new value\n", key, namespace)
 	for _, id := range holders {
 		if !c.Bool("json") {
-			p.Messagef("the session %s was lent the old value, and keeps it until it ends", id)
+			p.Messagef("session %s keeps the old value until it ends", id)
 		}
 	}
 	return err
@@ -132,9 +132,9 @@ func (p commands) vaultRekeyCommand() *cli.Command {
 		Name:      "rekey",
 		Usage:     "give the vault a new key, in a file or in the keyring",
 		UsageText: "sandboxmcp vault rekey [file|keyring] [--json]",
-		Description: `The key is one for all secrets, which are encrypted anew for it; their values stay. It comes into vault.key in the
-state directory, or into the keyring of the operating system; without a word, where it is now. Whoever has a copy of
-the old key can open old copies of the vault, and nothing newer.
+		Description: `All secrets are encrypted again with the new key; their values stay. The key goes into vault.key in the state directory,
+or into the keyring of the operating system; by default, where it is now. A copy of the old key can decrypt old copies
+of the vault only.
 
 Example: sandboxmcp vault rekey keyring`,
 		Flags:  []cli.Flag{command.JSONFlag()},

@@ -25,9 +25,9 @@ import (
 func (p commands) vaultVerifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
-		Usage:     "open every secret that was added, without showing it, and check who can read the vault",
+		Usage:     "decrypt every secret without showing it, and check the vault's permissions",
 		UsageText: "sandboxmcp vault verify [--namespace NS] [--json]",
-		Description: `It changes nothing. The exit code is 1 if something is wrong, with what to do about it.
+		Description: `It changes nothing. If something is wrong, it prints the remedy, and the exit code is 1.
 
 Example: sandboxmcp vault verify`,
 		Flags: []cli.Flag{
@@ -177,9 +177,9 @@ func (v *vaultState) writeText(w io.Writer) error {
 	}
 	switch {
 	case !v.OK:
-		fmt.Fprintf(&b, "the vault is not as it should be: %s\n", terminal.Count(len(v.Problems), "problem"))
+		fmt.Fprintf(&b, "the vault has %s\n", terminal.Count(len(v.Problems), "problem"))
 	case len(v.Secrets) == 0:
-		b.WriteString("ok: there is no secret to open\n")
+		b.WriteString("ok: no secrets\n")
 	default:
 		fmt.Fprintf(&b, "ok: opened %s\n", terminal.Count(len(v.Secrets), "secret"))
 	}

@@ -108,7 +108,7 @@ func FindClient(name string) (c Client, ok bool) {
 // UserFile returns the path of the client's file for all projects of a user.
 func (c Client) UserFile(p Machine) (string, error) {
 	if p.Home == "" {
-		return "", errors.New("the home directory is not known")
+		return "", errors.New("the home directory is unknown")
 	}
 	return c.variant(p.clientFile(c.user)), nil
 }
@@ -116,7 +116,7 @@ func (c Client) UserFile(p Machine) (string, error) {
 // ProjectFile returns the path of the client's file in a project's directory.
 func (c Client) ProjectFile(dir string) (string, error) {
 	if c.Project == "" {
-		return "", errors.New(c.Title + " has no configuration of projects")
+		return "", errors.New(c.Title + " has no project configuration")
 	}
 	return c.variant(filepath.Join(dir, filepath.FromSlash(c.Project))), nil
 }

@@ -24,7 +24,7 @@ func Command(s *command.Streams) *cli.Command {
 	p := commands{s}
 	return &cli.Command{
 		Name:      "setup",
-		Usage:     "make an agent's program start this server",
+		Usage:     "connect an AI client",
 		UsageText: "sandboxmcp setup [CLIENT] [--write|--remove] [flags]",
 		Description: "CLIENT is " + strings.Join(clientNames(), ", ") + `.
 Without one, all are listed: which are installed here, and which start this server already. With one it
@@ -34,11 +34,11 @@ as it was is kept beside it, in one that ends with .sandboxmcp.bak.
 
 Example: sandboxmcp setup cursor --write`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "write", Usage: "enter it in the client's file"},
-			&cli.BoolFlag{Name: "remove", Usage: "take it out of the client's file"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "with --write or --remove: only show what the file would be, or which commands would run"},
-			&cli.StringFlag{Name: "project", Usage: "the file of the project in the directory `DIR`, and not the user's"},
-			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` that the client works in; '*' is any that it names"},
+			&cli.BoolFlag{Name: "write", Usage: "add it to the client's file"},
+			&cli.BoolFlag{Name: "remove", Usage: "remove it from the client's file"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "with --write or --remove: only print the new file, or the commands"},
+			&cli.StringFlag{Name: "project", Usage: "use the file of the project in `DIR` instead of the user's"},
+			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the client; '*' lets it choose"},
 			command.ToolsFlag("which tools the client lists, as `WHICH`: all or on (those that the configuration has on)", ""),
 			&cli.StringFlag{Name: "name", Usage: "call the server `NAME` there", Value: "sandboxmcp"},
 			command.JSONFlag(),
@@ -57,11 +57,11 @@ func (p commands) setup(c *cli.Context) error {
 	_, err := command.ToolsOn(c)
 	switch {
 	case c.NArg() == 0 && (write || remove):
-		return exit.Usage("sandboxmcp setup", "say which client is meant")
+		return exit.Usage("sandboxmcp setup", "the client is missing")
 	case c.NArg() > 1:
-		return exit.Usage("sandboxmcp setup --help", "setup has no use for %q", c.Args().Get(1))
+		return exit.Usage("sandboxmcp setup --help", "unexpected argument %q", c.Args().Get(1))
 	case write && remove:
-		return exit.Usage("sandboxmcp setup --help", "--write and --remove can't be both")
+		return exit.Usage("sandboxmcp setup --help", "--write and --remove contradict each other")
 	case !serverName().MatchString(c.String("name")):
 		return exit.Usage("--name sandboxmcp", "%s is not a name of a server: use letters, digits, - and _", terminal.Visible(fmt.Sprintf("%q", c.String("name"))))
 	case err != nil:
@@ -116,7 +116,7 @@ func inspect(c *cli.Context, client Client, remove bool) (o state, change Change
 		change, err = t.plan(server, remove)
 	}
 	if err == nil && isGoRun(server.Command) && !remove {
-		err = errors.New("go run has made this program, and removes it: use the one that go install ./cli/sandboxmcp makes")
+		err = errors.New("go run built this program and will remove it: use go install ./cli/sandboxmcp")
 	}
 	o.Path, o.Snippet, o.Configured = t.path, t.Snippet(server), change.had
 	for _, words := range change.Runs {
@@ -185,13 +185,13 @@ func (p commands) apply(c *cli.Context, client Client, o state, change Change) e
 	file, name := terminal.Visible(o.Path), c.String("name")
 	text := fmt.Sprintf("%s: %s is in it; restart %s", file, name, client.Title)
 	if o.Snippet = ""; change.remove {
-		o.Note, text = "", fmt.Sprintf("%s: %s is taken out; restart %s", file, name, client.Title)
+		o.Note, text = "", fmt.Sprintf("%s: %s was removed; restart %s", file, name, client.Title)
 	}
 	switch {
 	case !change.hasEffect() && change.remove:
-		return p.Printf(c, o, "%s: there is no %s, nothing to do\n", file, name)
+		return p.Printf(c, o, "%s has no %s, nothing to do\n", file, name)
 	case !change.hasEffect():
-		return p.Printf(c, o, "%s: %s is there already, nothing to do\n", file, name)
+		return p.Printf(c, o, "%s: %s already exists, nothing to do\n", file, name)
 	case c.Bool("dry-run") && len(o.Runs) > 0:
 		return p.Printf(c, o, "would run: %s\n", strings.Join(o.Runs, "\n           "))
 	case c.Bool("dry-run"):

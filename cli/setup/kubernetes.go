@@ -22,11 +22,11 @@ var namespaceName = lazy.Regexp(`^[a-z0-9]([-a-z0-9]{0,50}[a-z0-9])?$`)
 func (p commands) kubernetesCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "kubernetes",
-		Usage:     "print the objects that a cluster needs for the backend kubernetes",
+		Usage:     "print the manifests that a cluster needs for the backend kubernetes",
 		UsageText: "sandboxmcp setup kubernetes --image IMAGE [--namespace NAME]",
-		Description: `A namespace that takes restricted pods only, a network policy that denies sandboxes everything, a quota, a priority class, an
-account with the few rights that a server needs and one for sandboxes, without any, and a server with its configuration. IMAGE is what
-sandboxmcp image build server makes. A server elsewhere needs all but the last object, and the same settings.
+		Description: `A namespace for restricted pods only, a network policy that denies sandboxes everything, a quota, a priority class, an account with
+the few rights that a server needs, one without rights for sandboxes, and a server with its configuration. sandboxmcp image build server
+builds IMAGE. A server elsewhere needs all but the last object, and the same settings.
 
 Example: sandboxmcp setup kubernetes --image registry.example.com/sandboxmcp:1 | kubectl apply -f -`,
 		Flags: []cli.Flag{
@@ -43,7 +43,7 @@ func (p commands) kubernetes(c *cli.Context) error {
 		return exit.Usage("--namespace sandboxmcp", "%q is not a name of a namespace", namespace)
 	}
 	if err := config.CheckImage(image); err != nil {
-		return exit.Usage("--image registry.example.com/sandboxmcp:1", "say which image the server has: %v", err)
+		return exit.Usage("--image registry.example.com/sandboxmcp:1", "the image of the server: %v", err)
 	}
 	_, err := strings.NewReplacer("@NAMESPACE@", namespace, "@IMAGE@", image).WriteString(p.Out, manifests)
 	return err

@@ -77,7 +77,7 @@ func TestOwnCommands(t *testing.T) {
 				if got := string(read(t, path+backupSuffix)); got != gone {
 					t.Errorf("what is kept is %q", got)
 				}
-				do(ours, false) // is there already
+				do(ours, false) // already exists
 				if got := runs(); len(got) > 0 {
 					t.Errorf("ran %q for nothing", got)
 				}

@@ -50,7 +50,7 @@ func (c Change) hasEffect() bool { return len(c.Runs) > 0 || !bytes.Equal(c.data
 
 var (
 	errByHand = errors.New("setup does not edit files of its kind")
-	errForm   = errors.New("its form is not one that can be edited safely")
+	errForm   = errors.New("its format can't be edited safely")
 )
 
 // entry returns the server of this name in the client's file, and whether there is one. An entry of an unknown form

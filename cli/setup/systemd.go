@@ -20,10 +20,9 @@ var systemdUnits string
 func (p commands) systemdCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "systemd",
-		Usage:     "print the units of a server that systemd starts when the first client connects",
+		Usage:     "print systemd units that start the server when the first client connects",
 		UsageText: "sandboxmcp setup systemd [--listen ADDRESS]",
-		Description: `The units are the system's for root, and otherwise the user's own, which systemctl has an option for. Each begins with the path that it
-belongs to. After that:
+		Description: `The units are system units for root, and user units otherwise (systemctl --user). Each begins with its path. Then:
 
   systemctl daemon-reload && systemctl enable --now sandboxmcp.socket
 
@@ -42,7 +41,7 @@ func (p commands) systemd(c *cli.Context) error {
 		return err
 	}
 	if isGoRun(program) {
-		return exit.Fail("go install ./cli/sandboxmcp, and use the program that it makes", "go run has made this program, and removes it")
+		return exit.Fail("go install ./cli/sandboxmcp, and use the program that it makes", "go run built this program and will remove it")
 	}
 	dir, target := "/etc/systemd/system", "multi-user.target"
 	if os.Geteuid() != 0 {
@@ -62,7 +61,7 @@ func (p commands) systemd(c *cli.Context) error {
 	}
 	listen := c.String("listen")
 	if listen == "" || strings.ContainsAny(listen, " \t\n") {
-		return exit.Usage("--listen 127.0.0.1:8750", "%q is no address", listen)
+		return exit.Usage("--listen 127.0.0.1:8750", "%q is not an address", listen)
 	}
 	_, err = strings.NewReplacer("@DIR@", dir, "@LISTEN@", strings.ReplaceAll(listen, "%", "%%"), "@PROGRAM@", strings.Join(words, " "), "@TARGET@", target).
 		WriteString(p.Out, systemdUnits)

@@ -66,7 +66,7 @@ func checkHTTP(h config.HTTP) error {
 	}
 	for _, address := range [][2]string{{"issuer", h.OAuth.Issuer}, {"jwks", h.OAuth.JWKS}} {
 		if address[1] != "" && !identity.SafeURL(address[1]) {
-			return fmt.Errorf("http.oauth.%s: whoever is on the way could put keys of their own there: use https", address[0])
+			return fmt.Errorf("http.oauth.%s: without https, an attacker on the network could replace its keys", address[0])
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func reviewPolicy(cfg config.Config) (run.Review, error) {
 			known = append(known, rule.Name)
 		}
 		if !slices.Contains(known, name) {
-			return r, exit.Usage("rules are: "+strings.Join(known, " "), "validate.rules_off: there is no rule %q", name)
+			return r, exit.Usage("rules are: "+strings.Join(known, " "), "validate.rules_off: unknown rule %q", name)
 		}
 	}
 	return r, nil
@@ -85,7 +85,7 @@ func Egress(cfg config.Config) (pipeline.Egress, error) {
 	}
 	e.Policy, e.Dialer.Local = e.Policy.WithLocal(cfg.Egress.Local), slices.Clone(cfg.Egress.Local)
 	if slices.Contains(e.Policy.Ports(), backends.DNSPort) {
-		return e, exit.Usage(seeConfigHint, "egress.allow: port %d is where each sandbox looks names up: nothing else can be reached on it", backends.DNSPort)
+		return e, exit.Usage(seeConfigHint, "egress.allow: port %d is reserved for name lookups in sandboxes", backends.DNSPort)
 	}
 	for _, text := range cfg.Egress.Networks {
 		network, err := egress.ParseNetwork(text)
@@ -213,7 +213,7 @@ func readerProgram() (string, error) {
 		program, err = filepath.EvalSymlinks(program)
 	}
 	if err != nil {
-		return "", exit.Fail("start sandboxmcp again", "sandboxmcp itself, which reads web pages in a sandbox, is not there any more: %v", err)
+		return "", exit.Fail("start sandboxmcp again", "the sandboxmcp program, which reads web pages in a sandbox, is missing: %v", err)
 	}
 	return program, nil
 }

@@ -49,7 +49,7 @@ func Of(p *pipeline.Pipeline, backend, profile string, more []string) (c Contain
 	c.Profile = cmp.Or(profile, p.Config.Profile)
 	known, ok := p.Config.Profiles[c.Profile]
 	if !ok {
-		return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("there is no profile called %q", c.Profile),
+		return c, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown profile %q", c.Profile),
 			"choose one of: "+strings.Join(slices.Sorted(maps.Keys(p.Config.Profiles)), ", ")+", or name it under ", remedy.Setting.With("profiles"))
 	}
 	if c.Base = known.Base; known.Require == nil {
@@ -81,7 +81,7 @@ func findBackend(p *pipeline.Pipeline, name string) (backends.Backend, error) {
 	if names == nil {
 		return nil, pipeline.Refuse(pipeline.StageValidate, "there is no backend", "")
 	}
-	return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("there is no backend called %q", name),
+	return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("unknown backend %q", name),
 		"choose one of: "+strings.Join(names, ", "))
 }
 

@@ -122,7 +122,7 @@ func (c *checking) object(f Form, sent map[string]json.RawMessage, where string,
 		known[one.name] = true
 		raw, ok := sent[one.name]
 		if ok && c.strict && !one.any && !one.blank && isBlank(raw) {
-			c.problem("argument %q is empty: leave it out, or say what is meant", where+one.name)
+			c.problem("argument %q is empty: leave it out, or give a value", where+one.name)
 		} else if ok && (one.any || string(raw) != "null") {
 			if err := c.value(one, raw, where+one.name, into.FieldByIndex(one.at)); err != nil {
 				c.problem("argument %q: %v", where+one.name, err)

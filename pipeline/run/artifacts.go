@@ -20,7 +20,7 @@ func FindArtifacts(r *pipeline.Run, name string) (*hostfs.Dir, error) {
 	d, err := hostfs.FindDir(name)
 	if link, is := errors.AsType[*hostfs.LinkError](err); is {
 		return nil, pipeline.Refuse(pipeline.StageValidate, "the directory for artifacts: "+err.Error(),
-			"if it is meant, name what it leads to: ", remedy.Artifacts.With(link.To))
+			"to use it, name its target: ", remedy.Artifacts.With(link.To))
 	}
 	if err != nil {
 		return nil, pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("the directory for artifacts: %v", err),

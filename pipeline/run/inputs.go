@@ -160,7 +160,7 @@ func (p *placer) file(f *os.File, info fs.FileInfo, err error, to string) error 
 // badInput refuses an input that can't be opened.
 func badInput(err error) error {
 	if link, is := errors.AsType[*hostfs.LinkError](err); is {
-		return pipeline.Refuse(pipeline.StageValidate, "input: "+err.Error(), "if it is meant, name what it leads to: ", remedy.Input.With(link.To))
+		return pipeline.Refuse(pipeline.StageValidate, "input: "+err.Error(), "to use it, name its target: ", remedy.Input.With(link.To))
 	}
 	return pipeline.Refuse(pipeline.StageValidate, fmt.Sprintf("input: %v", err), "")
 }
