@@ -58,10 +58,10 @@ var parseTree = sync.OnceValues(func() (files []goFile, err error) {
 	return files, err
 })
 
-// plainFolders are the folders that pass the rules of this file. The others follow.
-var plainFolders = []string{"cli/"}
+// plainDirs are the dirs that pass the rules of this file. The others follow.
+var plainDirs = []string{"cli/"}
 
-// checkRule fails for each finding of rule in plainFolders, and if rule finds nothing in the broken source.
+// checkRule fails for each finding of rule in plainDirs, and if rule finds nothing in the broken source.
 func checkRule(t *testing.T, rule func([]goFile) []string, broken string) {
 	t.Helper()
 	f, err := parseGo("broken.go", broken)
@@ -76,7 +76,7 @@ func checkRule(t *testing.T, rule func([]goFile) []string, broken string) {
 		t.Fatal(err)
 	}
 	files = slices.DeleteFunc(slices.Clone(files), func(f goFile) bool {
-		return !slices.ContainsFunc(plainFolders, func(folder string) bool { return strings.HasPrefix(f.name, folder) })
+		return !slices.ContainsFunc(plainDirs, func(dir string) bool { return strings.HasPrefix(f.name, dir) })
 	})
 	for _, finding := range rule(files) {
 		t.Error(finding)
