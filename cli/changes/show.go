@@ -3,14 +3,16 @@ package changes
 import (
 	"context"
 	"io"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/sandboxmcp/sandboxmcp/cli/terminal"
+	"github.com/sandboxmcp/sandboxmcp/pipeline/changes"
 	"github.com/sandboxmcp/sandboxmcp/pipeline/workspace"
 )
 
-// show prints the difference, or a list of its paths.
+// show prints the difference and the paths that need attention, or a list of all paths.
 func (p commands) show(c *cli.Context) error {
 	return p.withSet(c, anyStatus, func(ctx context.Context, s store, set target) error {
 		switch {
@@ -20,10 +22,14 @@ func (p commands) show(c *cli.Context) error {
 			return PrintList(p.Out, set.Set)
 		}
 		text, err := workspace.Diff(ctx, s.Pipeline, s.namespace, set.ID, set.paths)
+		if err == nil {
+			err = PrintDiff(p.Out, text)
+		}
 		if err != nil {
 			return err
 		}
-		return PrintDiff(p.Out, text)
+		set.Entries = slices.DeleteFunc(set.Entries, func(e changes.Entry) bool { return e.Held+e.Refused+e.Mark == "" && !e.Stale })
+		return PrintList(p.Out, set.Set)
 	})
 }
 

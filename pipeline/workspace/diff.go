@@ -47,7 +47,7 @@ func Export(w io.Writer, p *pipeline.Pipeline, namespace, id string, paths []str
 	if err != nil {
 		return err
 	}
-	return store.Diff(w, set, paths)
+	return store.Export(w, set, paths)
 }
 
 // List returns the change sets that a filter chooses, the newest first, without their entries.
